@@ -1,4 +1,4 @@
-"""A plugin for pytest, `-p examples.no_skips`: a test that was skipped is a failure. For where everything is installed."""
+"""A pytest plugin, `-p examples.no_skips`: skipped tests fail the run. For machines where everything is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails the run if a test, or a file of them, was skipped; pytest prints the reasons."""
+    """Fails the run if a test or a file was skipped; pytest prints the reasons."""
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     if reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,4 +1,4 @@
-//! Lets the targets that run Python inside find its library.
+//! Lets the targets that embed Python find its library.
 
 fn main() {
     #[cfg(feature = "python")]

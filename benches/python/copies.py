@@ -1,8 +1,8 @@
-"""Copies that nobody can avoid, beside NumPy and PyTorch making the same one, and beside memcpy of as many bytes.
+"""Unavoidable copies by dlbridge, NumPy and PyTorch, and a memcpy of the same size.
 
-Every contender allocates what it writes to, as a caller's copy does. They take turns, and the best turn of each counts,
-so that what else the machine does in the meantime touches all of them alike. PyTorch has as many threads as there are
-processors; NumPy and memcpy have one.
+Every contender allocates its target, as a caller's copy does. They take turns, and the best turn of each counts, so
+that other load on the machine affects all of them alike. PyTorch uses one thread per processor; NumPy and memcpy use
+one thread.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SIZES = {"64 KiB": 1 << 16, "4 MiB": 1 << 22, "256 MiB": 1 << 28}
 
 
 class Case:
-    """A copy that each contender makes of the same elements."""
+    """A copy of the same elements by each contender."""
 
     def __init__(self, name: str, source, numpy: Copy, torch: Copy | None, dlbridge: Copy, nbytes: int) -> None:
         self.name, self.nbytes, self.source = name, nbytes, source
@@ -31,13 +31,13 @@ class Case:
 
 
 def memcpy(nbytes: int) -> Copy:
-    """C's own function, into new memory, in one thread: what NumPy does with adjacent bytes."""
+    """C's memcpy into new memory, in one thread: NumPy does the same with contiguous bytes."""
     source = np.ones(nbytes, np.uint8)
     return source.copy
 
 
 def strided(name: str, view: np.ndarray) -> Case:
-    """A view in C order. PyTorch has no negative strides: it gets the array that is turned round by `flip`."""
+    """Copies a view to C order. PyTorch does not support negative strides, so it gets the reversed array and `flip`."""
     flipped = [axis for axis, stride in enumerate(view.strides) if stride < 0]
     forward = view[tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in range(view.ndim))]
     by_torch = None
@@ -46,7 +46,7 @@ def strided(name: str, view: np.ndarray) -> Case:
             forward.shape, [stride // forward.itemsize for stride in forward.strides]
         )
         by_torch = (lambda: of_torch.flip(flipped)) if flipped else (lambda: of_torch.clone(memory_format=torch.contiguous_format))
-    # Everybody has the elements in a tensor of its own: what is measured is the copy.
+    # Each contender has the elements in a tensor of its own, so the measurement has only the copy.
     of_dlbridge = dlbridge.asdlpack(view)
     return Case(
         name,
@@ -59,7 +59,7 @@ def strided(name: str, view: np.ndarray) -> Case:
 
 
 def swapped(name: str, view: np.ndarray) -> Case:
-    """Numbers of the other byte order in this machine's, in C order."""
+    """Copies numbers of the other byte order to this machine's order, in C order."""
     native = view.dtype.newbyteorder("=")
     return Case(
         name,
@@ -75,14 +75,14 @@ def noise(nbytes: int, dtype: str, shape=None) -> np.ndarray:
     dtype = np.dtype(dtype)
     flat = np.arange(nbytes // 8 + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     if dtype.kind == "f":
-        # Numbers, so that nobody is slowed by what is none.
+        # Numbers, because NaN would slow some contenders.
         flat = (flat >> np.uint64(40)).astype(np.float32).repeat(2)[: nbytes // 4 + 8]
     elements = flat.view(np.uint8)[: nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
     return elements if shape is None else elements[: int(np.prod(shape))].reshape(shape)
 
 
 def side(nbytes: int, itemsize: int) -> int:
-    """The extent of a square of so many bytes: a power of two where one fits."""
+    """Returns the largest power of two that is the extent of a square of at most this many bytes."""
     side = 1
     while (2 * side) ** 2 * itemsize <= nbytes:
         side *= 2
@@ -90,7 +90,7 @@ def side(nbytes: int, itemsize: int) -> int:
 
 
 def cases(nbytes: int) -> list[Callable[[], Case]]:
-    """Each is made when its turn comes, so that the others' memory is free."""
+    """Makes each case when its turn comes, so that the memory of the others is free."""
 
     def square(dtype: str, factor: int = 1, odd: int = 0) -> np.ndarray:
         n = side(nbytes * factor, np.dtype(dtype).itemsize) - odd
@@ -112,7 +112,7 @@ def cases(nbytes: int) -> list[Callable[[], Case]]:
         return noise(nbytes, "f4", (max(1, nbytes // (64 * 16 * 16 * 4)), 64, 16, 16))
 
     listed = [
-        lambda: strided("adjacent, f4", noise(nbytes, "f4")),
+        lambda: strided("contiguous, f4", noise(nbytes, "f4")),
         lambda: strided("left half of rows, f4", (a := square("f4", 2))[:, : a.shape[1] // 2]),
         lambda: strided("every second of both axes, f4", square("f4", 4)[::2, ::2]),
         lambda: strided("every second of both axes, u1", square("u1", 4)[::2, ::2]),
@@ -149,7 +149,7 @@ def cases(nbytes: int) -> list[Callable[[], Case]]:
 
 def tiny() -> list[Callable[[], Case]]:
     return [
-        lambda: strided("24 elements, adjacent, f4", noise(96, "f4", (2, 3, 4))),
+        lambda: strided("24 elements, contiguous, f4", noise(96, "f4", (2, 3, 4))),
         lambda: strided("24 elements, transposed, f4", noise(96, "f4", (2, 3, 4)).T),
     ]
 
@@ -162,7 +162,7 @@ def seconds(copy: Copy, loops: int) -> float:
 
 
 def measured(case: Case, rounds: int) -> dict:
-    """GB/s of each contender: the best of some turns, in each of which all take part."""
+    """Returns GB/s of each contender: the best of some rounds, each with all contenders."""
     best = {name: float("inf") for name in case.contenders}
     present = {name: copy for name, copy in case.contenders.items() if copy is not None}
     loops = {name: max(1 if case.nbytes > 1 << 26 else 4, int(4e-4 / seconds(copy, 2))) for name, copy in present.items()}
@@ -174,7 +174,7 @@ def measured(case: Case, rounds: int) -> dict:
 
 
 def rows(quick: bool, only: str = "", sizes: list[str] | None = None) -> list[dict]:
-    """A row for each case and size: GB/s of dlbridge, of the peers and of memcpy; `None` where a peer has no such copy."""
+    """Returns a row per case and size: GB/s of dlbridge, the peers and memcpy; `None` if a peer lacks this copy."""
     if torch is not None:
         torch.set_num_threads(os.cpu_count() or 1)
     result = []
@@ -192,7 +192,7 @@ def rows(quick: bool, only: str = "", sizes: list[str] | None = None) -> list[di
 
 
 def table(rows: list[dict]) -> str:
-    """The rows in Markdown, as fractions of memcpy's speed."""
+    """Returns the rows in Markdown, as fractions of memcpy's speed."""
     lines = [
         f"| copy | bytes | memcpy, GB/s | dlbridge | NumPy | PyTorch, {os.cpu_count()} threads |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -207,7 +207,7 @@ def table(rows: list[dict]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--only", default="", help="only cases whose name contains this text")
     parser.add_argument("--size", action="append", choices=SIZES)
     arguments = parser.parse_args()
     print(table(rows(arguments.quick, arguments.only, arguments.size)))

@@ -1,7 +1,7 @@
 """Measures the rows of a group: `measure.py GROUP [--quick] [--without NAME ...]`; prints JSON.
 
-The clock is the thread's, so that what other programs do is not in it. All rows of a group take turns, round by round,
-and the median of a row's rounds is its result, without the empty loop's.
+The clock is the thread's, so that it does not count other programs. All rows of a group take turns, round by round. A
+row's result is the median of its rounds, minus that of the empty loop.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from timeit import Timer
 from rows import GROUPS, Row, rows
 
 BATCH = 2_000_000
-"""How long a batch takes, in nanoseconds: long beside a look at the clock."""
+"""The duration of a batch in nanoseconds: long compared to reading the clock."""
 
 LOOP = "the empty loop"
 
 Measured = dict[str, dict[str, float | str]]
-"""By work and library: nanoseconds, or why there are none."""
+"""By work and library: nanoseconds, or the reason why the result is missing."""
 
 
 def ready(row: Row) -> Timer | str:
-    """The row's loop, after some turns; or the reason why it cannot run."""
-    # If the process dies here, whoever started it knows by which row.
+    """Returns the row's loop after a warm-up, or the reason why it cannot run."""
+    # If the process dies here, its parent reads the row from this line.
     print(f"begin: {row.work}: {row.library}", file=sys.stderr, flush=True)
     try:
         timer = Timer(row.statement, globals=row.names(), timer=time.thread_time_ns)
         timer.timeit(100)
     except BaseException as error:
-        # A panic of Rust is no `Exception`.
+        # A Rust panic is a `BaseException`, not an `Exception`.
         return f"refused: {type(error).__name__}"
     return timer
 
 
 def batch(timer: Timer) -> int:
-    """How many calls take as long as a batch."""
+    """Returns the number of calls that take as long as a batch."""
     calls = 100
     while (taken := timer.timeit(calls)) < BATCH / 4:
         calls *= 4

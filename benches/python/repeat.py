@@ -1,6 +1,6 @@
-"""Runs the paths that have a budget, between marks for callgrind: `repeat.py SHORT LONG`; `--rows` prints their names.
+"""Runs the paths with a budget, between marks for callgrind: `repeat.py SHORT LONG`; `--rows` prints their names.
 
-Only numpy is imported beside dlbridge, so that any environment of the tests will do.
+It imports only numpy and dlbridge, so it runs in every environment of the tests.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def names() -> dict[str, Any]:
 
 
 def loop(statement: str, known: dict[str, Any]) -> Callable[[int], None]:
-    """A function that runs a statement so often."""
+    """Returns a function that runs a statement a given number of times."""
     source = f"def run(times):\n    for _ in repeat(None, times):\n        {statement}\n"
-    # As locals of a function they are found without a dictionary.
+    # Local variables of a function need no dictionary lookup.
     arguments = ", ".join(known)
     wrapped = f"def wrap({arguments}, repeat):\n" + "".join(f"    {line}\n" for line in source.splitlines())
     scope: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def loop(statement: str, known: dict[str, Any]) -> Callable[[int], None]:
 def main(short: int, long: int) -> None:
     known = names()
     loops = [loop(statement, known) for statement in ROWS.values()]
-    # The interpreter adapts its code to what it has seen, and the libraries fill their caches.
+    # Warm-up: the interpreter specialises its code, and the libraries fill their caches.
     for run in loops:
         run(100)
     os.getppid()

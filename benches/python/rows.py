@@ -1,7 +1,7 @@
 """The measurements from Python: one statement for each library and each piece of work.
 
-A row's work belongs to one group, which is a process of its own with one framework in it. A row that a library cannot
-do is not left out: it raises, and the table says so.
+A row's work belongs to one group, which runs in its own process with one framework. A row that a library cannot run
+stays in: it raises, and the table shows that.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ Names = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One piece of work, as one library does it."""
+    """One piece of work by one library."""
 
     group: str
     work: str
     library: str
     statement: str
     names: Callable[[], Names]
-    """Imports what the statement needs. Called in the process that measures, and once."""
+    """Imports the statement's modules and returns its variables. Called once, in the process that measures."""
 
 
 EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy", "nanobind")
-"""The libraries that an author of an extension can choose from: `peers/NAME`."""
+"""The libraries for authors of extensions: `peers/NAME`."""
 
 WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
 
 ONE_USE = ("dlpk",)
-"""Whose objects can be exported once, so that each time takes a new one."""
+"""Libraries whose objects can be exported only once, so each call makes a new object."""
 
 
 def extension(library: str) -> Any:
@@ -50,7 +50,7 @@ def matrix(group: str) -> Any:
     if group == "torch":
         import torch
 
-        # A matrix product starts threads that a single-threaded measurement has to do without.
+        # A matrix product would start threads, but the measurement is single-threaded.
         torch.set_num_threads(1)
         return torch.ones(4, 6)
     if group == "jax":
@@ -77,9 +77,9 @@ def arguments(group: str) -> Iterator[Row]:
         yield row(library, partial(function_of, library, "noop"))
     yield row("dlbridge, `import` alone", partial(function_of, "dlbridge", "bare"))
     yield row("tvm-ffi", tvm_nothing)
-    doors = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
-    for door in doors.get(group, ("dlpack", "buffer")):
-        yield row(f"floor: {door.replace('_', ' ')}", partial(function_of, "floor", f"by_{door}"))
+    protocols = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
+    for protocol in protocols.get(group, ("dlpack", "buffer")):
+        yield row(f"floor: {protocol.replace('_', ' ')}", partial(function_of, "floor", f"by_{protocol}"))
 
 
 def tvm_nothing() -> Any:
@@ -89,7 +89,7 @@ def tvm_nothing() -> Any:
 
 
 def imports(group: str) -> Iterator[Row]:
-    """A framework's matrix as an object that exports DLPack, and as one of the framework's own."""
+    """A framework's matrix as an object that exports DLPack, and as a tensor of the framework."""
 
     def dlbridge_function() -> Any:
         import dlbridge
@@ -127,7 +127,7 @@ def imports(group: str) -> Iterator[Row]:
 
 
 def exports() -> Iterator[Row]:
-    """A tensor of the extension's, as a capsule, as an array of NumPy, as a tensor of PyTorch."""
+    """A tensor of the extension as a capsule, as a NumPy array, and as a PyTorch tensor."""
 
     def capsule(library: str) -> Callable[[], Names]:
         return lambda: {"new": extension(library).new}
@@ -148,7 +148,7 @@ def exports() -> Iterator[Row]:
 
 
 def returns() -> Iterator[Row]:
-    """A new vector as an array of NumPy, and twelve of them in tuples."""
+    """A new vector as a NumPy array, and twelve of them in tuples."""
 
     def names(library: str, function: str) -> Callable[[], Names]:
         return lambda: {"new": function_of(library, function)}
@@ -159,13 +159,13 @@ def returns() -> Iterator[Row]:
 
 
 def to_torch() -> Iterator[Row]:
-    """A new tensor of the extension's, and one that is there, as a tensor of PyTorch."""
+    """A new and an existing tensor of the extension as a PyTorch tensor."""
 
     def names(library: str, **functions: str) -> Callable[[], Names]:
         def get() -> Names:
             import torch
 
-            # A program does this once; after it, the library knows the type of the tensors.
+            # A program does this once; afterwards the library knows the type of the tensors.
             module = extension(library)
             found = {name: getattr(module, function) for name, function in functions.items()}
             kept = {"x": module.make()} if hasattr(module, "make") else {}
@@ -190,7 +190,7 @@ def to_torch() -> Iterator[Row]:
 
 
 def conversions() -> Iterator[Row]:
-    """Lists and other dtypes as arguments that copy them, and objects that no argument takes."""
+    """Lists and other dtypes as arguments that copy them, and objects that every argument refuses."""
 
     def integers(*shape: int, dtype: str = "int64") -> Callable[[], Any]:
         def make() -> Any:
@@ -213,7 +213,12 @@ def conversions() -> Iterator[Row]:
         return make
 
     def names(library: str, function: str, make: Callable[[], Any]) -> Callable[[], Names]:
-        return lambda: {"f": function_of(library, function), "x": make()}
+        def get() -> Names:
+            # dlbridge borrows first. The rows of both registries measure the other order.
+            function_of("dlbridge", "noop")(matrix("numpy"))
+            return {"f": function_of(library, function), "x": make()}
+
+        return get
 
     copied: dict[str, tuple[str, Callable[[], Any]]] = {
         "10 floats in a list -> no-op": ("vector", lambda: [0.5] * 10),
@@ -248,7 +253,7 @@ def conversions() -> Iterator[Row]:
 
 
 def columns() -> Iterator[Row]:
-    """A Series of float64, as an argument, as an object of DLPack, and as pyarrow imports it."""
+    """A Series of float64 as an argument, as a DLPack object, and as imported by pyarrow."""
 
     def names(series: Callable[[], Any], function: Callable[[], Any]) -> Callable[[], Names]:
         return lambda: {"f": function(), "x": series()}
@@ -283,7 +288,7 @@ def both_registries() -> Iterator[Row]:
     def names(first: str, second: str, measured: str) -> Callable[[], Names]:
         def get() -> Names:
             x = matrix("numpy")
-            # Each borrows once, in this order, and installs or finds the registry that both share.
+            # Each library borrows once, in this order, and installs or finds the registry that both share.
             for library in (first, second):
                 function_of(library, "noop")(x)
             return {"f": function_of(measured, "noop"), "x": x}

@@ -1,10 +1,10 @@
-"""How the cost grows: `scale.py WHAT [--quick] [--file FILE]`; prints JSON.
+"""Measures how the cost grows: `scale.py WHAT [--quick] [--file FILE]`; prints JSON.
 
 - `bytes`: one argument of 1 KiB to 1 GiB: nanoseconds by library and size;
-- `tensors`: a state dict of PyTorch to the extension and back: nanoseconds of each tensor, by library and number;
-- `threads`: calls of a function with one argument in a microsecond, by library, from one thread and from two;
-- `safetensors LIBRARY`: a large file opened as many tensors: milliseconds until a byte of the last one is read, and how
-  much more memory the process has then.
+- `tensors`: a PyTorch state dict to the extension and back: nanoseconds per tensor, by library and number of tensors;
+- `threads`: calls per microsecond of a function with one argument, by library, from one thread and from two;
+- `safetensors LIBRARY`: a large file opened as many tensors: milliseconds until a byte of the last one is read, and the
+  growth of the process's memory until then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZES = {"1 KiB": 2**10, "64 KiB": 2**16, "1 MiB": 2**20, "64 MiB": 2**26, "1 Gi
 
 
 def functions() -> dict[str, Callable[[Any], Any]]:
-    """Each library's function that takes a matrix and does nothing."""
+    """Returns each library's function that takes a matrix and does nothing."""
     import tvm_ffi
 
     found = {name: extension(name).noop for name in EXTENSIONS}
@@ -32,7 +32,7 @@ def functions() -> dict[str, Callable[[Any], Any]]:
 
 
 def taken(function: Callable[[Any], Any], argument: Any, calls: int) -> float:
-    """Nanoseconds of a call, its loop and all."""
+    """Returns nanoseconds per call, including the loop."""
     turns = range(calls)
     before = time.thread_time_ns()
     for _ in turns:
@@ -44,7 +44,7 @@ def by_bytes(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
     import numpy as np
     import torch
 
-    # Memory that nobody has touched: what reads or copies it would show here more than anywhere.
+    # Untouched memory: a library that reads or copies it pays for page faults, and shows here most clearly.
     numpy_arrays = {label: np.empty((size // 1024, 256), "float32") for label, size in SIZES.items()}
     frameworks = {
         "numpy": numpy_arrays,
@@ -102,7 +102,7 @@ def by_threads(quick: bool) -> dict[str, dict[str, float]]:
     seconds = 0.1 if quick else 1.0
 
     def rate(function: Callable[[Any], Any], count: int) -> float:
-        """Calls of all threads together in a microsecond."""
+        """Returns the calls of all threads together per microsecond."""
         start = threading.Barrier(count)
         rates: list[float] = []
 
@@ -127,7 +127,7 @@ def by_threads(quick: bool) -> dict[str, dict[str, float]]:
 
 
 def resident() -> int:
-    """The pages in memory of this process, in bytes."""
+    """Returns the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
@@ -149,7 +149,7 @@ def by_safetensors(library: str, file: str) -> dict[str, float]:
         tensors = safetensors.numpy.load_file(file)
         kept = tensors, tensors[max(tensors)]
     else:
-        raise SystemExit(f"{library} opens no safetensors files")
+        raise SystemExit(f"unknown library for safetensors files: {library}")
     kept[1][0, 0]
     milliseconds = (time.perf_counter() - begun) * 1000
     return {"ms": round(milliseconds, 3), "resident": resident() - before}

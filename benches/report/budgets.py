@@ -1,7 +1,7 @@
 """The instruction budgets: `budgets.py --rust FILE --scratch FOLDER --budgets FILE [--write]`.
 
 Times differ from machine to machine and from day to day; the number of instructions does not. Each row has a
-budget, and whoever makes it slower notices here. `--write` makes what is measured the budget.
+budget, and this fails if a change makes it slower. `--write` stores the measured numbers as the budgets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from counted import LONG, SHORT, Counts, available, per_call, rust_rows, segment
 REPEAT = Path(__file__).parents[1] / "python" / "repeat.py"
 
 TOLERANCE = 0.03
-"""How much more than its budget a row may take: another minor release of the compiler moves that much."""
+"""The allowed excess over a budget, as a share: another minor release of the compiler changes counts that much."""
 
 EMPTY = "an empty loop"
 
@@ -24,29 +24,29 @@ OURS = ("vec", "four", "array")
 
 
 def net_of_source(rows: Counts) -> Counts:
-    """Ours of the Rust rows, without what they begin with."""
+    """Returns dlbridge's Rust rows, minus the source that they begin with."""
     return {f"Rust: {work}": rows[f"{work}/dlbridge"] - rows[f"{work}/source"] for work in OURS}
 
 
 def python_rows(scratch: Path) -> Counts:
-    """The paths of `benches/python/repeat.py`, without the loop."""
+    """Returns the paths of `benches/python/repeat.py`, minus the loop."""
     sys.path.insert(0, str(REPEAT.parent))
     from repeat import ROWS
 
     counted = segments([sys.executable, str(REPEAT), str(SHORT), str(LONG)], scratch / "callgrind")
-    # Whatever else asked for its parent did so before the rows began.
+    # Other calls of `getppid` come before the rows, so the rows are the last counts.
     found = dict(zip(ROWS, per_call(counted[-2 * len(ROWS) :]), strict=True))
     empty = found.pop(EMPTY)
     return {f"Python: {name}": count - empty for name, count in found.items()}
 
 
 def over(measured: int, budget: int | None) -> bool:
-    """Whether a row takes more than it may. A row without a budget does."""
+    """Returns True if a row exceeds its budget, or has none."""
     return budget is None or measured > budget * (1 + TOLERANCE)
 
 
 def compared(measured: Counts, budgets: Counts) -> tuple[list[str], list[str]]:
-    """The table, and what is wrong."""
+    """Returns the table and the faults."""
     width = max(map(len, measured))
     lines = [f"{'instructions of a call':{width}}  measured  budget"]
     wrong = []
@@ -76,7 +76,7 @@ def main() -> None:
     if options.write:
         options.budgets.write_text(json.dumps(measured, indent=2) + "\n")
     elif wrong:
-        hint = "if that is meant, `cargo xtask bench --instructions --write` makes it the budget"
+        hint = "if this is intended, run `cargo xtask bench --instructions --write` to update the budgets"
         raise SystemExit("\n".join([*wrong, hint]))
 
 

@@ -1,4 +1,4 @@
-"""What the numbers were measured on and with: nothing that names the machine or a folder of it."""
+"""The machine and the versions of a measurement, without names of the machine or of folders."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LOCKED = {
     "peers/dlpack-rs": ("dlpack-rs", "pyo3"),
     "peers/rust-numpy": ("numpy", "pyo3"),
 }
-"""From crates.io: what the lock file of each package pins."""
+"""From crates.io: the versions that each package's lock file pins."""
 
 
 def field(file: str, name: str) -> str:
-    """The first line `NAME: VALUE` or `NAME=VALUE` of a file of the system."""
+    """Returns VALUE of the first line `NAME: VALUE` or `NAME=VALUE` of a system file."""
     try:
         lines = Path(file).read_text().splitlines()
     except OSError:
@@ -53,14 +53,14 @@ def first_line(*command: str) -> str:
 
 
 def locked(package: str) -> str:
-    """`dlpark 0.10.0, pyo3 0.30.1`."""
+    """Returns a text like `dlpark 0.10.0, pyo3 0.30.1`."""
     lock = tomllib.loads((ROOT / package / "Cargo.lock").read_text())
     versions = {entry["name"]: entry["version"] for entry in lock["package"]}
     return ", ".join(f"{name} {versions[name]}" for name in LOCKED[package])
 
 
 def described() -> dict[str, str]:
-    """The lines of the page's table."""
+    """Returns the lines of the page's table."""
     kernel = ".".join(platform.release().split(".")[:2])
     return {
         "processor": field("/proc/cpuinfo", "model name"),

@@ -63,13 +63,13 @@ WORKS = {
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; the first column is text, the others are numbers."""
+    """Returns a Markdown table; the first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(line).rstrip() + " |" for line in [header, rule, *rows])
 
 
 def number(value: float | None) -> str:
-    """Three digits that count; thousands are set apart."""
+    """Returns a number with three significant digits and separated thousands."""
     if value is None:
         return ""
     if abs(value) >= 100:
@@ -100,9 +100,9 @@ def targets(runs: list[Run]) -> str:
     first = runs[0]
     for target in TARGETS:
         if target.work not in RUST and target.ours not in first["python"].get(target.work, {}):
-            # A row that is newer than the results.
+            # The row is newer than the results.
             continue
-        # Beside a difference of two rows of ours there is no peer.
+        # A difference of two rows of dlbridge lacks a peer.
         alone = target.subtract is not None
         peer = None if alone else best(first, target.work, is_peer, target.quantity)
         floor = None if alone else best(first, target.work, is_floor, target.quantity)
@@ -123,11 +123,11 @@ def targets(runs: list[Run]) -> str:
 
 
 def peers(runs: list[Run]) -> str:
-    """Every work with every library; the last column is the first run's, over ours."""
+    """Returns every work with every library. The last column is the time over dlbridge's, of the first run."""
     text = []
     for work, title in WORKS.items():
         if not libraries(runs[0], work):
-            # A row that is newer than the results.
+            # The row is newer than the results.
             continue
         text.append(f"### {title}")
         ours = best(runs[0], work, is_offer)
@@ -151,12 +151,12 @@ def scale(runs: list[Run]) -> str:
 
 
 def both(values: list[float | None]) -> str:
-    """The same number of all runs."""
+    """Returns one number of all runs."""
     return " / ".join(number(value) for value in values)
 
 
 def bytes_table(runs: list[Run]) -> str:
-    text = ["### From 1 KiB to 1 GiB", "Nanoseconds of one argument, the loop's included; both runs."]
+    text = ["### From 1 KiB to 1 GiB", "Nanoseconds per argument, including the loop; both runs."]
     for framework, found in runs[0]["scale"]["bytes"].items():
         sizes = list(next(iter(found.values())))
         rows = [
@@ -175,7 +175,7 @@ def state(runs: list[Run]) -> str:
         for way in ("there", "back"):
             cells = [both([run["scale"]["tensors"][library][count][way] for run in runs]) for count in counts]
             rows.append([f"{library}, {way}", *cells])
-    words = "Nanoseconds of each tensor, from PyTorch to an object of the extension, and back; both runs."
+    words = "Nanoseconds per tensor, from PyTorch to an object of the extension, and back; both runs."
     return f"### A state dict\n\n{words}\n\n" + table(["", *(f"of {count}" for count in counts)], rows)
 
 
@@ -188,9 +188,9 @@ def files(runs: list[Run]) -> str:
         each = [run["scale"]["safetensors"]["libraries"][library] for run in runs]
         rows.append([library, both([e["ms"] for e in each]), both([e["resident"] / 2**20 for e in each])])
     words = (
-        f"A file of {found['bytes'] / 1e9:g} GB, opened as {found['tensors']} tensors; milliseconds until the first "
-        "element of the last one is read, and how many MiB more are in memory then; both runs. The elements are a "
-        "hole of the file, so that no disk is measured."
+        f"A file of {found['bytes'] / 1e9:g} GB, opened as {found['tensors']} tensors: milliseconds until the first "
+        "element of the last one is read, and the growth of the process's memory in MiB; both runs. The file is sparse, "
+        "so that no disk is measured."
     )
     return f"### A safetensors file\n\n{words}\n\n" + table(["", "ms to the first byte", "MiB in memory"], rows)
 
@@ -204,8 +204,8 @@ def threads(runs: list[Run]) -> str:
         rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
     text = [
         "### Two threads",
-        "Calls of each thread in a microsecond, and the share that is left of them when another thread makes them too. "
-        "The floor has nothing in common with itself but the allocator and the processors: what it loses, all lose.",
+        "Calls per microsecond of one thread, alone and beside a second thread, and the ratio of the two. Two threads "
+        "of the floor share only the allocator and the processors, so every library loses at least what the floor loses.",
         table(["", "one thread", "each of two", "share"], rows),
         "From Python, both threads together, under the interpreter's lock:",
     ]
@@ -218,7 +218,7 @@ def threads(runs: list[Run]) -> str:
 
 
 def copies(rows: list[dict[str, Any]]) -> str:
-    """What `benches/python/copies.py` measured: gigabytes in a second."""
+    """Returns the results of `benches/python/copies.py`: gigabytes per second."""
     names = [name for name in rows[0] if name not in ("case", "bytes")]
     cells = [[row["case"], size(row["bytes"]), *(number(row[name]) for name in names)] for row in rows]
     return table(["GB/s", "size", *names], cells)
@@ -237,15 +237,15 @@ def machine(described: dict[str, str]) -> str:
 
 
 def replaced(page: str, name: str, text: str) -> str:
-    """The page with a text between its markers."""
+    """Returns the page with a new text between its markers."""
     begin, end = f"<!-- begin: {name} -->\n", f"<!-- end: {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1:
-        raise SystemExit(f"the page has not one `{begin.strip()}` and one `{end}`")
+        raise SystemExit(f"the page must have one `{begin.strip()}` and one `{end}`")
     return re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n\n{end}", page, flags=re.DOTALL)
 
 
 def rendered(page: str, results: Results) -> str:
-    """The page with all its tables."""
+    """Returns the page with all its tables."""
     runs = [{**run, "instructions": results["instructions"]} for run in results["runs"]]
     measured_copies = results.get("copies")
     parts = {
@@ -257,5 +257,5 @@ def rendered(page: str, results: Results) -> str:
     }
     for name, text in parts.items():
         page = replaced(page, name, text)
-    # A part that is left out leaves its markers alone.
+    # A missing section leaves only its markers.
     return re.sub(r"(<!-- begin: \w+ -->\n)\n+(<!-- end)", r"\1\2", page)

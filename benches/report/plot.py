@@ -1,4 +1,4 @@
-"""The plot of `docs/benchmarks.md`: how many times our time each peer takes, as an SVG file."""
+"""The plot of `docs/benchmarks.md`: each peer's time as a multiple of dlbridge's, as an SVG file."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ WIDTH, LEFT, RIGHT = 900, 190, 70
 BAR, GAP, HEAD = 15, 3, 26
 SLOWER, FASTER, FLOOR = "#4878a8", "#c05a3c", "#8a8a8a"
 DOUBLINGS = (-3, 8)
-"""What the axis goes from and to: an eighth of our time, 256 times."""
+"""The ends of the axis as powers of two: an eighth of dlbridge's time, and 256 times."""
 
 HALO = 'paint-order="stroke" stroke="#fff" stroke-width="4"'
-"""A text that a line of the grid runs through stays legible."""
+"""Keeps a text legible on a line of the grid."""
 
 
 def across(ratio: float) -> float:
-    """Where a ratio lies, on an axis where each doubling takes the same width."""
+    """Returns the position of a ratio on the logarithmic axis."""
     low, high = DOUBLINGS
     share = (min(max(log2(ratio), low), high) - low) / (high - low)
     return LEFT + share * (WIDTH - LEFT - RIGHT)
 
 
 def ratios(run: Run, work: str) -> list[tuple[str, float]]:
-    """Everybody's time over the best of ours, the least first."""
+    """Returns each library's time over dlbridge's best, the fastest first."""
     ours = best(run, work, is_offer)
     if ours is None or ours[1] <= 0:
         return []
@@ -61,7 +61,7 @@ def bar(top: float, name: str, ratio: float) -> list[str]:
 
 
 def svg(run: Run) -> str:
-    """The whole picture."""
+    """Returns the plot as SVG."""
     lines: list[str] = []
     top = 60.0
     for work in SHOWN:

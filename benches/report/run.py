@@ -1,9 +1,9 @@
-"""Runs everything that `cargo xtask bench` has built, and writes the results and the page: two times, or one if quick.
+"""Runs everything that `cargo xtask bench` has built, twice or once with `--quick`, and writes the results and the page.
 
     run.py --rust FILE --scratch FOLDER --results FILE --page FILE --plot FILE [--quick]
     run.py --results FILE --page FILE --plot FILE --render
 
-`--render` makes the page of results that are there.
+`--render` writes the page from existing results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ sys.path.append(str(PYTHON))
 
 from rows import GROUPS
 
-# No framework is to look for an accelerator, or to start threads.
+# Keeps the frameworks from using an accelerator or starting threads.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "CUDA_VISIBLE_DEVICES": "",
@@ -45,12 +45,12 @@ READS_ALL = "`load_file`"
 
 
 def printed(text: str) -> Any:
-    """The JSON in what a script printed; some libraries have last words of their own."""
+    """Returns the JSON in a script's output; some libraries print lines of their own."""
     return json.loads(next(line for line in text.splitlines() if line.startswith("{")))
 
 
 def answer(*command: str) -> Any:
-    """What a command prints, as JSON."""
+    """Runs a command, and returns the JSON that it prints."""
     done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")
@@ -58,7 +58,7 @@ def answer(*command: str) -> Any:
 
 
 def group(name: str, quick: bool) -> Any:
-    """A group's rows; one that ends the process is a crash, and the others are measured without it."""
+    """Measures a group's rows. A row that ends the process is a crash; the others run again without it."""
     without: list[str] = []
     while True:
         command = [sys.executable, str(PYTHON / "measure.py"), name, *(["--quick"] if quick else []), *without]
@@ -73,7 +73,7 @@ def group(name: str, quick: bool) -> Any:
 
 
 def large_file(folder: Path, size: int, count: int) -> Path:
-    """A safetensors file whose elements are a hole: it takes no disk, and reads as zeros."""
+    """Makes a sparse safetensors file: it takes no disk space for the elements, which read as zeros."""
     rows = size // count // 4 // 1024
     each = rows * 1024 * 4
     header = {
@@ -102,7 +102,7 @@ def files(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
     found = {}
     try:
         for name, command in commands.items():
-            # A process opens the file once. Reading all of it takes too long to be done often.
+            # A process opens the file once. A library that reads the whole file is too slow to repeat.
             times = [answer(*command) for _ in range(1 if READS_ALL in name else 9)]
             found[name] = sorted(times, key=lambda answered: answered["ms"])[len(times) // 2]
     finally:
@@ -111,7 +111,7 @@ def files(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
 
 
 def run(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
-    """Everything once."""
+    """Measures everything once."""
     flags = ["--quick"] if quick else []
     scale = str(PYTHON / "scale.py")
     done: dict[str, Any] = {"rust": answer(rust, "measure", *flags), "python": {}}
@@ -124,7 +124,7 @@ def run(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
 
 
 def copies(quick: bool) -> list[dict[str, Any]] | None:
-    """What the module of the copies measures, where there is one."""
+    """Returns the results of the module of the copies, if it exists."""
     if not (PYTHON / "copies.py").exists():
         return None
     source = f"import sys; sys.path.insert(0, {str(PYTHON)!r})\n"
@@ -134,10 +134,10 @@ def copies(quick: bool) -> list[dict[str, Any]] | None:
 
 
 def measure(rust: str, scratch: Path, file: Path, quick: bool) -> None:
-    """Measures everything, and writes the results after each part, so that a run that is stopped keeps its parts.
+    """Measures everything, and writes the results after each part, so that an interrupted run keeps its parts.
 
-    The copies of an earlier run are kept until there are new ones, if they are of the same machine and libraries. Other
-    parts of two runs are not mixed.
+    Copies of an earlier run stay until new ones are measured, if machine and libraries are the same. Other parts of two
+    runs are never mixed.
     """
     described = machine.described()
     results: dict[str, Any] = {"machine": described, "instructions": counted.rust_rows(rust, scratch), "runs": []}
@@ -152,7 +152,7 @@ def measure(rust: str, scratch: Path, file: Path, quick: bool) -> None:
 
 
 def write(file: Path, results: dict[str, Any]) -> None:
-    """Writes the results to a new file that takes the place of the other, which is never half written."""
+    """Writes the results to a new file, and replaces the old one with it, so that no reader finds half a file."""
     new = file.with_name(file.name + ".new")
     new.write_text(json.dumps(results, indent=1) + "\n")
     new.replace(file)

@@ -1,4 +1,4 @@
-"""What was promised, and whether it holds: computed from the results, never written by hand."""
+"""The promised limits, and whether the results meet them: computed, never written by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Run = dict[str, Any]
 
 
 def nanoseconds(run: Run, work: str, library: str) -> float | None:
-    """What a call takes, net of what the row begins with; nothing where the library cannot do it."""
+    """Returns the time of a call, minus that of its source, or None if the library cannot run it."""
     if work in RUST:
         rust = run["rust"]
         row, source = rust.get(f"{work}/{library}"), rust[f"{work}/source"]
@@ -47,20 +47,20 @@ QUANTITIES: dict[str, Callable[[Run, str, str], float | None]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """A number of ours that must not be above a limit, or above a share of somebody else's."""
+    """A number of dlbridge that must not exceed a limit, or a multiple of another library's number."""
 
     work: str
     """The work's name in the results."""
     title: str
     limit: float
     reference: str | None = None
-    """Whose number the limit is a share of; without one the limit is the number itself."""
+    """The library whose number the limit multiplies; without one, the limit is the number itself."""
     quantity: str = "ns"
     ours: str = "dlbridge"
     subtract: str | None = None
-    """A row whose number is taken off ours."""
+    """A row whose number is subtracted from dlbridge's."""
     subtracted_work: str | None = None
-    """That row's work, if it is another."""
+    """The work of the subtracted row, if it differs."""
 
     def own(self, run: Run) -> float | None:
         read = QUANTITIES[self.quantity]
@@ -71,7 +71,7 @@ class Target:
         return None if less is None else value - less
 
     def measured(self, run: Run) -> float | None:
-        """What the limit is for: a ratio, or the number itself."""
+        """Returns the number to compare with the limit: a ratio, or the number itself."""
         value = self.own(run)
         if value is None or self.reference is None:
             return value
@@ -79,7 +79,7 @@ class Target:
         return None if beside is None else value / beside
 
     def reached(self, runs: list[Run]) -> bool:
-        """Whether it holds in every run."""
+        """Returns True if the limit holds in every run."""
         values = [self.measured(run) for run in runs]
         return all(value is not None and value <= self.limit for value in values)
 
@@ -176,7 +176,7 @@ def is_ours(library: str) -> bool:
 
 
 def is_offer(library: str) -> bool:
-    """Ours, as an author uses it: the import alone is a part of that."""
+    """Returns True for dlbridge as authors use it; the import alone is only a step of that."""
     return is_ours(library) and library != BARE
 
 
@@ -185,12 +185,12 @@ def is_floor(library: str) -> bool:
 
 
 def is_peer(library: str) -> bool:
-    """Neither ours, nor hand-written, nor a framework's own."""
+    """Returns True for other libraries, except hand-written code and a framework's own function."""
     return not is_ours(library) and not is_floor(library) and "'s own " not in library
 
 
 def libraries(run: Run, work: str) -> list[str]:
-    """Who has a row of a work, and a number in it."""
+    """Returns the libraries with a number for a work."""
     if work in RUST:
         named = [row.split("/", 1) for row in run["rust"]]
         found = [library for of, library in named if of == work and library != "source"]
@@ -200,7 +200,7 @@ def libraries(run: Run, work: str) -> list[str]:
 
 
 def best(run: Run, work: str, wanted: Callable[[str], bool], quantity: str = "ns") -> tuple[str, float] | None:
-    """The library with the least, of those that are wanted."""
+    """Returns the wanted library with the least number."""
     read = QUANTITIES[quantity]
     values = [(name, read(run, work, name)) for name in libraries(run, work) if wanted(name)]
     known = [(name, value) for name, value in values if value is not None]

@@ -1,4 +1,4 @@
-"""The page, the plot and the budgets, from results that are made up."""
+"""The page, the plot and the budgets, from invented results."""
 
 from __future__ import annotations
 
@@ -66,29 +66,29 @@ def results() -> dict[str, Any]:
     return {"machine": {"processor": "abacus"}, "instructions": runs[0].pop("instructions"), "runs": runs}
 
 
-def test_a_ratio_is_net_of_the_source() -> None:
+def test_ratio_excludes_the_source() -> None:
     assert Target("vec", "", 1.15, "floor").measured(one_run()) == pytest.approx(10 / 9)
     assert Target("vec", "", 1, quantity="allocations").measured(one_run()) == 1
     assert Target("vec", "", 200, quantity="instructions").measured(one_run()) == 190
 
 
-def test_a_target_holds_in_all_runs_or_not_at_all() -> None:
+def test_target_is_reached_only_if_all_runs_reach_it() -> None:
     target = Target("vec", "", 1.15, "floor")
     assert target.reached([one_run(10.0), one_run(10.3)])
     assert not target.reached([one_run(10.0), one_run(10.4)])
 
 
-def test_what_was_not_measured_is_not_reached() -> None:
+def test_target_without_a_measurement_is_not_reached() -> None:
     missing = Target("object -> numpy", "", 0.8, "pyo3-dlpack")
     assert missing.measured(one_run()) is None
     assert not missing.reached([one_run()])
 
 
-def test_a_difference_of_two_rows() -> None:
+def test_target_can_subtract_another_row() -> None:
     assert Target("numpy -> no-op", "", 40, subtract=targets.BARE).measured(one_run()) == 6
 
 
-def test_a_difference_of_two_works() -> None:
+def test_target_can_subtract_another_work() -> None:
     work = targets.FIRST.format("rust-numpy")
     run = one_run()
     run["python"][work]["dlbridge"] = 45.0
@@ -97,7 +97,7 @@ def test_a_difference_of_two_works() -> None:
     assert target.reached([run])
 
 
-def test_a_target_of_a_newer_row_is_left_out() -> None:
+def test_target_of_a_newer_row_is_left_out() -> None:
     run = one_run()
     assert "Series of polars" in page.targets([run])
     del run["python"]["polars -> no-op"]
@@ -158,7 +158,7 @@ def test_every_target_has_its_rows(rows: Any) -> None:
             assert (target.subtracted_work or target.work, target.subtract) in measured, target.title
 
 
-def test_the_best_is_of_those_that_are_wanted() -> None:
+def test_best_considers_only_wanted_libraries() -> None:
     assert targets.best(one_run(), "numpy -> no-op", targets.is_peer) == ("nanobind", 20.0)
     assert targets.best(one_run(), "numpy -> no-op", targets.is_floor) == ("floor: buffer", 5.0)
     assert targets.best(one_run(), "vec", targets.is_peer, "allocations") == ("dlpark", 2)
@@ -172,7 +172,7 @@ def test_every_target_has_its_work_on_the_page() -> None:
     assert set(plot.SHOWN) <= set(page.WORKS)
 
 
-def test_the_page_has_every_part() -> None:
+def test_page_has_every_part() -> None:
     empty = "".join(
         f"<!-- begin: {n} -->\n<!-- end: {n} -->\n" for n in ("targets", "peers", "scale", "copies", "machine")
     )
@@ -185,50 +185,50 @@ def test_the_page_has_every_part() -> None:
     assert "| dlbridge, there | 1.00 / 1.00 | 3.00 / 3.00 |" in text
     assert "A file of 5 GB, opened as 1000 tensors" in text
     assert "- processor: abacus" in text
-    # Nobody measured copies.
+    # The results lack copies.
     assert "<!-- begin: copies -->\n<!-- end: copies -->" in text
-    # A page is the same after another time.
+    # Rendering a second time does not change the page.
     assert page.rendered(text, results()) == text
 
 
-def test_copies_are_a_part_where_they_were_measured() -> None:
+def test_page_with_measured_copies_has_them() -> None:
     rows = [{"case": "transposed", "bytes": 64 * 2**20, "dlbridge": 4.5, "numpy": 1.25, "torch": None, "memcpy": 10.0}]
     assert "| transposed | 64 MiB | 4.50 | 1.25 |  | 10.0 |" in page.copies(rows)
 
 
-def test_the_kept_page_is_of_the_kept_results() -> None:
+def test_stored_page_matches_the_stored_results() -> None:
     kept = (ROOT / "docs" / "benchmarks.md").read_text()
     found = json.loads((ROOT / "benches" / "results.json").read_text())
     assert page.rendered(kept, found) == kept
     assert plot.svg(found["runs"][0]) == (ROOT / "docs" / "benchmarks.svg").read_text()
 
 
-def test_the_plot_is_xml_and_shows_who_is_there() -> None:
+def test_plot_is_xml_and_shows_the_measured_libraries() -> None:
     picture = plot.svg(one_run())
     xml.etree.ElementTree.fromstring(picture)
     assert ">nanobind<" in picture and ">2.0<" in picture
     assert plot.across(1) < plot.across(2) < plot.across(1000) == plot.across(10_000)
 
 
-def test_a_budget_has_room_for_another_compiler() -> None:
+def test_budget_tolerates_another_compiler() -> None:
     assert not budgets.over(103, 100)
     assert budgets.over(104, 100)
     assert budgets.over(1, None)
 
 
-def test_budgets_and_rows_are_the_same() -> None:
+def test_budget_without_a_row_and_row_without_a_budget_are_reported() -> None:
     lines, wrong = budgets.compared({"a": 104, "b": 50, "c": 7}, {"a": 100, "b": 100, "d": 1})
     assert wrong == ["a: 104 instructions, of 100", "c: no budget", "d: a budget, and no row"]
     assert lines[1].endswith("OVER") and lines[2].endswith("less")
     assert budgets.compared({"a": 99}, {"a": 100})[1] == []
 
 
-def test_a_call_is_the_difference_of_two_lengths() -> None:
-    # A loop of 500 instructions before and after, 7 in each turn; then one of 11.
+def test_call_is_the_difference_of_two_lengths() -> None:
+    # 500 instructions around the loop and 7 per turn; then a row with 11 per turn.
     assert counted.per_call([500 + 7 * 1000, 500 + 7 * 3000, 11 * 1000, 11 * 3000]) == [7, 11]
 
 
-def test_a_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
     def answer(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -242,7 +242,7 @@ def test_a_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest
     assert asked[1][-2:] == ["--without", "a: two"]
 
 
-def test_a_file_of_holes_is_a_safetensors_file(tmp_path: Path) -> None:
+def test_sparse_file_is_a_safetensors_file(tmp_path: Path) -> None:
     path = run.large_file(tmp_path, 10_000_000, 10)
     size = int.from_bytes(path.read_bytes()[:8], "little")
     header = json.loads(path.read_bytes()[8 : 8 + size])

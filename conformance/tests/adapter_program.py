@@ -1,4 +1,4 @@
-"""What an adapter says about its library, tried. Run as a program with the adapter's name: a line for each untruth."""
+"""Checks an adapter against its library. Run as a program with the adapter's name; it prints a line for each fault."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from dlbridge_conformance import Adapter, NotApplicable, crafter, elements
 from dlbridge_conformance.adapter import adapter_named
 
-#: numbers that every dtype has but bool, which has True and False
+#: numbers that every dtype except bool can represent
 NUMBERS = [1, 2, 4, 4, 2, 1]
-#: what is exported as something else
+#: dtypes that a library exports as another dtype
 OTHER_DTYPE = {("onnxruntime", "bool"): (1, 8, 1)}
 
 
 def shape_for(library: Adapter) -> tuple[int, ...]:
-    """Six elements in as many dimensions as the library likes."""
+    """A shape of six elements that the library supports."""
     fewest, most = library.ndims
     return (6,) if most == 1 else (2, 3) + (1,) * (fewest - 2)
 
 
 def dtypes(library: Adapter) -> Iterator[str]:
-    """What is made is what was asked for."""
+    """Checks that arrays have the requested elements and dtype."""
     shape = shape_for(library)
     for dtype in library.dtypes:
         numbers = [number > 1 for number in NUMBERS] if dtype == "bool" else NUMBERS
@@ -39,7 +39,7 @@ def dtypes(library: Adapter) -> Iterator[str]:
 
 
 def address_of(library: Adapter, array: Any) -> int | None:
-    """The address, if the library tells it."""
+    """The address; None if the library does not report it."""
     try:
         return library.address(array)
     except NotApplicable:
@@ -47,7 +47,7 @@ def address_of(library: Adapter, array: Any) -> int | None:
 
 
 def layouts(library: Adapter) -> Iterator[str]:
-    """Views have the right elements of the same memory, by their own export."""
+    """Checks that views have the right elements, and that they and their exports share the memory."""
     values = elements.nested([float(i) for i in range(6)], shape_for(library))
     views: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
         "stepped": (library.stepped, values[::2], 0),
@@ -72,7 +72,7 @@ def layouts(library: Adapter) -> Iterator[str]:
 
 
 def exported(library: Adapter, name: str, view: Any) -> Iterator[str]:
-    """A view's export is over its memory, if it has one."""
+    """Checks that the export of a view shares its memory. The library may refuse the export."""
     try:
         held = crafter.take(view.__dlpack__(**asked(view)))
     except BufferError:
@@ -94,7 +94,7 @@ def asked(view: Any) -> dict[str, Any]:
 
 
 def consumes(library: Adapter) -> Iterator[str]:
-    """What comes of a crafted tensor has its elements, by one of the ABIs at least."""
+    """Checks that the library imports a crafted tensor of at least one ABI, with its elements."""
     shape, reasons = shape_for(library), []
     for versioned in (True, False):
         crafted = crafter.craft(shape, versioned=versioned, payload=elements.packed(NUMBERS, "float32"))
@@ -113,7 +113,7 @@ def consumes(library: Adapter) -> Iterator[str]:
 
 
 def writing(library: Adapter) -> Iterator[str]:
-    """What is written is there."""
+    """Checks that a written element is read again."""
     array = library.array(elements.nested(NUMBERS, shape_for(library)))
     try:
         library.write(array, 9)
@@ -124,7 +124,7 @@ def writing(library: Adapter) -> Iterator[str]:
 
 
 def main(name: str) -> None:
-    """All of it, for one adapter."""
+    """Runs all checks of one adapter."""
     library = adapter_named(name)
     library.load()
     makes = type(library).array is not Adapter.array

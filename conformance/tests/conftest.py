@@ -1,4 +1,4 @@
-"""What the tests of the kit share with the other tests of Python: other processes, and what may be missing."""
+"""Fixtures that the tests of the kit share with the other Python tests: processes, and missing frameworks."""
 
 from __future__ import annotations
 

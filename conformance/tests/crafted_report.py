@@ -1,4 +1,4 @@
-"""A report with every outcome, for the tests of its forms."""
+"""A report with every outcome, for the tests of its formats."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ COMMAND = "python -m dlbridge_conformance"
 
 
 def check(c: object) -> None:
-    """Stands for a check, which no report runs."""
+    """A placeholder for a check; reports do not run it."""
 
 
-#: what becomes of each rule, in two libraries
+#: the outcome of each rule in two libraries
 RULES = {
     "P-ONE": (Role.PRODUCER, Level.MUST, Status.PASSED, Status.PASSED),
     "P-TWO": (Role.PRODUCER, Level.MUST, Status.FAILED, Status.PASSED),
@@ -24,7 +24,7 @@ RULES = {
 
 
 def crafted_report() -> Report:
-    """A report with every outcome, and with text that no form may take for its own."""
+    """A report with every outcome, and with text that every format must escape."""
     rules = [
         Rule(id, role, level, f"What {id} says.", "dlpack.h 1.3", check) for id, (role, level, *_) in RULES.items()
     ]

@@ -1,4 +1,4 @@
-"""dlbridge under an adapter, with a fault on purpose: in what ``__dlpack__`` returns, or in the table of its type."""
+"""dlbridge under an adapter, with a deliberate fault: in the result of ``__dlpack__``, or in the table of its type."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Device = Callable[[], Any]
 
 
 def sound(array: Made, keywords: dict[str, Any]) -> Any:
-    """What a producer without a fault returns."""
+    """The result of a producer without a fault."""
     return array.inner.__dlpack__(**keywords)
 
 
 class Made:
-    """An array whose ``__dlpack__`` has a fault, over a sound one."""
+    """Wraps an array, and gives it a ``__dlpack__`` with a fault."""
 
     def __init__(self, inner: Any, give: Give, device: Device | None) -> None:
         self.inner, self.give, self.device = inner, give, device
@@ -35,7 +35,7 @@ class Made:
 
 
 class Bare:
-    """The same without weak references."""
+    """A faulty array without weak references."""
 
     __slots__ = ("inner", "give", "device")
     __init__ = Made.__init__
@@ -44,7 +44,7 @@ class Bare:
 
 
 class Positional(Made):
-    """The same with a parameter that is not keyword-only."""
+    """A faulty array with a positional parameter."""
 
     def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:  # type: ignore[override]
         return super().__dlpack__(stream=stream, **keywords)
@@ -105,7 +105,7 @@ class Faulty(Adapter):
 
 
 def copied(fields: Fields, held: Held, **changed: Any) -> Crafted:
-    """A tensor with the fields of another, some changed, that owns the other."""
+    """A tensor that owns another one and has its fields, with some changes."""
     known: dict[str, Any] = {
         "dtype": fields.dtype, "versioned": fields.version is not None, "version": fields.version or (0, 0),
         "flags": fields.flags, "device": fields.device, "ndim": fields.ndim, "strides": fields.strides,
@@ -118,7 +118,7 @@ def copied(fields: Fields, held: Held, **changed: Any) -> Crafted:
 
 
 def changed(change: Callable[[Fields], dict[str, Any]], name: str = "", **asked: Any) -> Give:
-    """A producer whose struct differs from a sound one in the fields that a function gives."""
+    """A producer whose struct has some fields from a function."""
 
     def give(array: Made, keywords: dict[str, Any]) -> Any:
         held = crafter.take(sound(array, {**keywords, **asked}))
@@ -143,7 +143,7 @@ def renamed(name: str | None) -> Give:
 
 
 def without(*names: str) -> Give:
-    """A producer that takes keywords and does not look at them."""
+    """A producer that accepts keywords and ignores them."""
 
     def give(array: Made, keywords: dict[str, Any]) -> Any:
         return sound(array, {key: value for key, value in keywords.items() if key not in names})
@@ -163,7 +163,7 @@ def raising(error: BaseException, *names: str) -> Give:
 
 
 def refusing(kind: type[Exception]) -> Give:
-    """A producer that raises one class for whatever it refuses."""
+    """A producer that raises the same class for every refusal."""
 
     def give(array: Made, keywords: dict[str, Any]) -> Any:
         try:
@@ -193,12 +193,12 @@ _CAPSULES: weakref.WeakKeyDictionary[Made, Any] = weakref.WeakKeyDictionary()
 
 
 def same_capsule(array: Made, keywords: dict[str, Any]) -> Any:
-    """Gives the same capsule every time."""
+    """Returns the same capsule every time."""
     return _CAPSULES.setdefault(array, sound(array, keywords))
 
 
 def once(array: Made, keywords: dict[str, Any]) -> Any:
-    """Gives one capsule and refuses another."""
+    """Returns one capsule and refuses a second one."""
     if array in _CAPSULES:
         raise RuntimeError("it was exported")
     _CAPSULES[array] = True
@@ -206,13 +206,13 @@ def once(array: Made, keywords: dict[str, Any]) -> Any:
 
 
 def elsewhere(array: Made, keywords: dict[str, Any]) -> Any:
-    """Always copies, and does not say so."""
+    """Always copies, without the flag."""
     held = crafter.take(sound(array, {**keywords, "copy": True}))
     return copied(held.fields, held, flags=0).capsule()
 
 
-def lending(array: Made, keywords: dict[str, Any]) -> Any:
-    """Lends memory that ends with the array."""
+def without_owner(array: Made, keywords: dict[str, Any]) -> Any:
+    """Exports memory without keeping the array alive."""
     held = crafter.take(sound(array, keywords))
     found = held.fields
     if found.data:
@@ -225,14 +225,14 @@ _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _NEW = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
-#: a function of C that loses the exception which is pending
+#: a C function that clears the pending exception
 _CLEAR = ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p).value
-#: where the deleter is in a versioned struct and in a legacy one
+#: the offset of the deleter in a versioned and in a legacy struct
 DELETER_AT = {True: 16, False: 56}
 
 
 def destroyed(by: Callable[[Held], Any]) -> Give:
-    """A producer whose capsules have a destructor of their own, which looks at no name."""
+    """A producer whose capsules have another destructor, which ignores the name."""
 
     def give(array: Made, keywords: dict[str, Any]) -> Any:
         held = crafter.take(sound(array, keywords))
@@ -245,14 +245,14 @@ def destroyed(by: Callable[[Held], Any]) -> Give:
 
 
 def clearing(array: Made, keywords: dict[str, Any]) -> Any:
-    """A producer whose capsules have a destructor that clears the exception which is pending."""
+    """A producer whose capsules have a destructor that clears the pending exception."""
     held = crafter.take(sound(array, keywords))
     crafted = copied(held.fields, held)
     return _NEW(crafted.native.address, _NAMES[crafted.versioned], _CLEAR)
 
 
 def forgetful(array: Made, keywords: dict[str, Any]) -> Any:
-    """A producer whose deleter clears the exception that is pending."""
+    """A producer whose deleter clears the pending exception."""
     held = crafter.take(sound(array, keywords))
     crafted = copied(held.fields, held)
     ctypes.c_void_p.from_address(crafted.native.address + DELETER_AT[crafted.versioned]).value = _CLEAR
@@ -260,7 +260,7 @@ def forgetful(array: Made, keywords: dict[str, Any]) -> Any:
 
 
 def changing(array: Made, keywords: dict[str, Any]) -> Any:
-    """Writes to the memory that it lends."""
+    """Writes to the memory that it exports."""
     held = crafter.take(sound(array, keywords))
     if held.fields.data and not held.fields.flags:
         held.write(b"\1")
@@ -268,7 +268,7 @@ def changing(array: Made, keywords: dict[str, Any]) -> Any:
 
 
 def c_order(found: Fields) -> dict[str, Any]:
-    """Strides of C order, whatever they were."""
+    """Replaces all strides by those of C order."""
     return {"strides": crafter.c_strides(found.shape or ())}
 
 
@@ -283,7 +283,7 @@ def in_bytes(found: Fields) -> dict[str, Any]:
 
 
 def turned(found: Fields) -> dict[str, Any]:
-    """The shape the other way round."""
+    """The shape reversed."""
     return {"shape": (found.shape or ())[::-1]}
 
 
@@ -295,19 +295,19 @@ def squeezed(found: Fields) -> dict[str, Any]:
 
 
 def dtype_as(name: str, other: tuple[int, int, int]) -> Give:
-    """A producer that says another dtype."""
+    """A producer that reports another dtype."""
     return changed(lambda found: {"dtype": other} if found.dtype == crafter.DTYPES[name] else {})
 
 
 def unknown(array: Made, keywords: dict[str, Any], name: str) -> Any:
-    """Does not know a keyword."""
+    """A producer that does not know a keyword."""
     if name in keywords:
         raise TypeError(f"__dlpack__() got an unexpected keyword argument {name!r}")
     return sound(array, keywords)
 
 
 def leaking(array: Made, keywords: dict[str, Any]) -> Any:
-    """Loses 16 bytes for every export."""
+    """Leaks 16 bytes with every export."""
     _MALLOC(16)
     return sound(array, keywords)
 
@@ -317,14 +317,14 @@ _MALLOC.argtypes, _MALLOC.restype = [ctypes.c_size_t], ctypes.c_void_p
 
 
 def freezing(array: Made, keywords: dict[str, Any]) -> Any:
-    """Has an array read-only from its export on."""
+    """Makes the array read-only when it is exported."""
     capsule = sound(array, keywords)
     array.inner = known_adapters()["dlbridge"].from_dlpack(array.inner, writable=False)
     return capsule
 
 
 def refusing_exports(of: Callable[[Fields], object]) -> Give:
-    """A producer that exports no tensor with such fields."""
+    """A producer that refuses to export tensors with such fields."""
 
     def give(array: Made, keywords: dict[str, Any]) -> Any:
         capsule = sound(array, keywords)
@@ -344,7 +344,7 @@ def _described(array: Made) -> Fields:
 
 
 def copying_to(array: Made, keywords: dict[str, Any], always: bool = False) -> Any:
-    """Copies to CUDA; with copy=False too, where it is to be wrong."""
+    """Copies to CUDA; a faulty one does so with copy=False too."""
     device = keywords.get("dl_device")
     if device != (2, 0):
         return sound(array, keywords)

@@ -1,7 +1,7 @@
-"""The reproductions of docs/findings.md of one library, each in a fork of a process that has imported it.
+"""Runs the reproductions of one library in docs/findings.md, each in a fork of a process that has imported it.
 
-Run as a program with the name of an adapter; it reads code blocks as a JSON list and prints what each of them prints,
-or how it ended, as another.
+Run as a program with the name of an adapter. It reads code blocks as a JSON list, and prints a JSON list with the output
+of each block, or how it ended.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import time
 
 from dlbridge_conformance.adapter import adapter_named
 
-#: seconds after which a reproduction hangs; its library is imported before
+#: after this many seconds a reproduction counts as hung; the import of its library does not count
 LIMIT = 30.0
 
 
 def outcome(code: str) -> str:
-    """What a reproduction prints, and how it ends unless that is well, in a line of its own."""
+    """The output of a reproduction; a crash or a hang adds a line."""
     reader, writer = os.pipe()
     with tempfile.TemporaryFile() as errors:
         child = os.fork()
@@ -52,7 +52,7 @@ def outcome(code: str) -> str:
 
 
 def main(name: str) -> None:
-    """All reproductions of a library."""
+    """Runs all reproductions of a library."""
     library = adapter_named(name)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""A consumer in Python over the crafter, faultless or with faults that have names, for the tests of the kit itself."""
+"""A Python consumer over the crafter, for the tests of the kit: without faults, or with named faults."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import CPU, CUDA, DTYPES, ROCM, Fields, Flags, Held
 from python_tables import borrowed, exported, usable_table
 
-#: names for capsules, which do not copy them
+#: names of capsules; a capsule does not copy its name, so these must live
 NAMES = {name: name.encode() for name in (crafter.LEGACY, crafter.VERSIONED)}
 
 
 def rename(capsule: Any, name: str) -> None:
-    """Gives a capsule a name, whatever it holds."""
+    """Renames any capsule."""
     set_name = ctypes.pythonapi.PyCapsule_SetName
     set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
     set_name(capsule, NAMES[name])
 
 
 def delete_again(fields: Fields, address: int) -> None:
-    """Calls a deleter that may have been called already."""
+    """Calls a deleter, even if it was called already."""
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(fields.deleter)(address)
 
 
 class Later:
-    """Gives a refused tensor back when the garbage is collected."""
+    """Gives a refused tensor back in a garbage collection."""
 
     def __init__(self, held: Held) -> None:
         self.held, self.itself = held, self
@@ -42,7 +42,7 @@ class Later:
 
 
 class Owner:
-    """What an array and its views share: when it goes, so does the managed tensor."""
+    """The owner that an array and its views share. It deletes the managed tensor when it dies."""
 
     def __init__(self, held: Held, consumer: PythonConsumer) -> None:
         self.held, self.consumer, self.fields = held, consumer, held.fields
@@ -54,8 +54,8 @@ class Owner:
     def __del__(self) -> None:
         kept = self.consumer.has("never deletes")
         kept |= self.consumer.has("needs a context") and not self.fields.manager_ctx
-        kept |= self.consumer.has("keeps what has no elements") and 0 in (self.fields.shape or ())
-        kept |= self.consumer.has("keeps what has no dimensions") and not self.fields.ndim
+        kept |= self.consumer.has("keeps empty tensors") and 0 in (self.fields.shape or ())
+        kept |= self.consumer.has("keeps 0-d tensors") and not self.fields.ndim
         kept |= self.consumer.has("stays on its thread") and threading.get_ident() != self.thread
         if not kept and not self.consumer.has("deletes early"):
             self.consumer.delete(self.held)
@@ -99,7 +99,7 @@ class Array:
 
 
 class PythonConsumer(Adapter):
-    """A consumer with the faults that it is given, or that the environment names."""
+    """A consumer with the given faults, or with those that the environment names."""
 
     name = "python-consumer"
     module = distribution = "dlbridge"
@@ -111,11 +111,11 @@ class PythonConsumer(Adapter):
         self.failed = False
 
     def has(self, fault: str) -> bool:
-        """Whether it has a fault."""
+        """Returns whether the consumer has a fault."""
         return fault in self.faults
 
     def from_dlpack(self, producer: Any, *, device: str | None = None, copy: bool | None = None) -> Any:
-        """An array over the memory of a producer."""
+        """Imports a producer."""
         if not self.has("asks for the device last"):
             self._check_device(producer)
         capsule = self._capsule(producer, device, copy)
@@ -128,7 +128,7 @@ class PythonConsumer(Adapter):
         return self._copied(array) if wanted else array
 
     def _made(self, held: Held) -> Array:
-        """The array over a managed tensor, which is given back if it cannot be one."""
+        """Makes an array over a managed tensor; gives the tensor back if that fails."""
         try:
             return self._array(held)
         except BaseException:
@@ -141,7 +141,7 @@ class PythonConsumer(Adapter):
             raise
 
     def from_exchange_api(self, producer: Any) -> Any:
-        """An array of an object by the table of its type; by its methods if there is none that can be used."""
+        """Imports an object by the table of its type, or by its methods if the table cannot be used."""
         table = None if self.has("ignores tables") else usable_table(self, producer)
         if table is None:
             return self.from_dlpack(producer)
@@ -149,7 +149,7 @@ class PythonConsumer(Adapter):
             raise RuntimeError("the table has failed before")
         copies = self.has("borrows and copies") and bool(table.borrow)
         try:
-            lent = borrowed(table, producer) if copies or self.has("borrows") else exported(table, producer)
+            found = borrowed(table, producer) if copies or self.has("borrows") else exported(table, producer)
         except Exception:
             self.failed = self.has("gives up a table that failed")
             if self.has("falls back to the methods") and hasattr(producer, "__dlpack__"):
@@ -157,12 +157,12 @@ class PythonConsumer(Adapter):
             if self.has("loses exceptions of tables"):
                 raise RuntimeError("the table failed") from None
             raise
-        if isinstance(lent, Fields):
-            array = self._over(lent, None)
+        if isinstance(found, Fields):
+            array = self._over(found, None)
             return self._copied(array) if copies else array
         if self.has("asks for the stream of device 0"):
             table.stream(2, 0, ctypes.c_void_p())
-        return self._made(lent)
+        return self._made(found)
 
     def delete(self, held: Held) -> None:
         """Calls the deleter."""
@@ -171,10 +171,10 @@ class PythonConsumer(Adapter):
         held.delete()
 
     def _check_device(self, producer: Any) -> None:
-        """Refuses what is not on the CPU."""
+        """Refuses devices other than the CPU."""
         try:
             kind, number = producer.__dlpack_device__()
-            elsewhere = int(kind) not in (1, self.device[0]) and not self.has("looks at no device")
+            elsewhere = int(kind) not in (1, self.device[0]) and not self.has("ignores devices")
             if elsewhere or not isinstance(number, int):
                 raise BufferError(f"the device {kind}, {number} is not supported")
         except BaseException as error:
@@ -185,12 +185,12 @@ class PythonConsumer(Adapter):
             raise
 
     def _capsule(self, producer: Any, device: str | None, copy: bool | None) -> Any:
-        """What a producer answers."""
+        """Calls ``__dlpack__`` and returns the answer."""
         keywords: dict[str, Any] = {"max_version": (1, 3)}
         if copy is not None and not self.has("ignores copy"):
             keywords["copy"] = copy
-        if device is not None and not self.has("looks at no device"):
-            keywords["dl_device"] = "cpu" if self.has("hands over the device as it is") else CPU
+        if device is not None and not self.has("ignores devices"):
+            keywords["dl_device"] = "cpu" if self.has("passes the device unchanged") else CPU
         if self.has("asks for no copy unasked"):
             keywords["copy"] = False
         if self.has("gives a stream on the CPU") or self.has("gives stream 1"):
@@ -240,13 +240,13 @@ class PythonConsumer(Adapter):
             rename(capsule, crafter.VERSIONED)
         elif self.has("takes capsules of any name") and name not in NAMES:
             rename(capsule, crafter.VERSIONED)
-        elif name not in NAMES or (name == crafter.LEGACY and self.has("takes versioned capsules alone")):
-            raise ValueError(f"a capsule named {name!r} is no tensor, or was consumed")
+        elif name not in NAMES or (name == crafter.LEGACY and self.has("takes only versioned capsules")):
+            raise ValueError(f"a capsule named {name!r} does not hold a tensor, or was consumed")
         if self.has("refuses what it asked for") and name == crafter.VERSIONED:
             raise BufferError("versioned tensors are not supported")
         held = crafter.take(capsule)
-        if self.has("goes by what it asked for") and name == crafter.LEGACY:
-            # Calls as the deleter what is where a versioned struct has it.
+        if self.has("assumes the requested ABI") and name == crafter.LEGACY:
+            # Reads the deleter at its offset in a versioned struct, whatever the ABI is.
             address = held.native.address
             ctypes.CFUNCTYPE(None, ctypes.c_void_p).from_address(address + 16)(address)
         if self.has("does not rename"):
@@ -254,7 +254,7 @@ class PythonConsumer(Adapter):
         return held
 
     def _array(self, held: Held) -> Array:
-        """The array over a managed tensor; raises if it cannot be one."""
+        """Makes an array over a managed tensor. Raises an exception if that is impossible."""
         fields = held.fields
         if self.has("reads before it looks at the version"):
             ctypes.string_at(fields.data, 1)
@@ -269,19 +269,19 @@ class PythonConsumer(Adapter):
         if fields.device != CPU and not self._takes_any_device():
             raise BufferError(f"the device {fields.device} is not supported")
         if not fields.deleter and self.has("needs a deleter"):
-            raise BufferError("there is no deleter")
+            raise BufferError("the deleter is NULL")
         array = self._over(fields, held)
         if self.has("deletes early"):
             held.delete()
         return array
 
     def _takes_any_device(self) -> bool:
-        """Whether a fault hides where memory is."""
-        faults = ("takes any device", "looks at no device", "takes what is wrong", "aborts on what is wrong")
+        """Returns whether a fault hides the address of memory."""
+        faults = ("takes any device", "ignores devices", "takes what is wrong", "aborts on what is wrong")
         return any(map(self.has, faults))
 
     def _over(self, fields: Fields, held: Held | None) -> Array:
-        """The array over a tensor, which is borrowed if it is not held; raises if it cannot be one."""
+        """Makes an array over a held or borrowed tensor. Raises an exception if that is impossible."""
         try:
             address, dtype, shape, strides, read_only = self._described(fields)
         except Exception:
@@ -301,7 +301,7 @@ class PythonConsumer(Adapter):
         shape, strides = self._layout(fields, DTYPES[dtype][1])
         address = fields.data + fields.byte_offset * (not self.has("ignores byte_offset"))
         read_only = bool(fields.flags & Flags.READ_ONLY) and not self.has("drops READ_ONLY")
-        if self.has("knows its flags alone"):
+        if self.has("knows only its own flags"):
             read_only = fields.flags == Flags.READ_ONLY
         if self.has("writes what it reads"):
             ctypes.memset(address, 0xFF, 1)
@@ -319,9 +319,9 @@ class PythonConsumer(Adapter):
         name = elements.name_of((code, bits, lanes))
         if bits < 8 and fields.flags & Flags.SUBBYTE_PADDED and not self.has("takes padded for packed"):
             raise BufferError("padded elements are not supported")
-        if self.has("has no uint16") and name == "uint16":
+        if self.has("lacks uint16") and name == "uint16":
             return "bfloat16"
-        return "int32" if self.has("has no int64") and name == "int64" else name
+        return "int32" if self.has("lacks int64") and name == "int64" else name
 
     def _layout(self, fields: Fields, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shape and strides."""
@@ -330,7 +330,7 @@ class PythonConsumer(Adapter):
         shape, strides = fields.shape or (), fields.strides
         if strides is None:
             if self.has("needs strides"):
-                raise BufferError("there are no strides")
+                raise BufferError("the strides are NULL")
             strides = crafter.c_strides(shape)
         if self.has("takes negative extents"):
             shape = tuple(abs(extent) for extent in shape)
@@ -350,14 +350,14 @@ class PythonConsumer(Adapter):
             raise BufferError("not in C order")
         if self.has("ignores strides"):
             strides = crafter.c_strides(shape)
-        if self.has("has no negative strides"):
+        if self.has("lacks negative strides"):
             strides = tuple(abs(stride) for stride in strides)
         if self.has("has strides in units of float32"):
             strides = tuple(stride * 4 // size for stride in strides)
         return shape, strides
 
     def _copied(self, array: Array) -> Array:
-        """An array over memory of its own."""
+        """Makes an array with its own memory."""
         if math.prod(array.shape) > 2**24:
             raise MemoryError(f"a copy of {array.shape}")
         data = elements.packed(elements.flat(array.tolist()), array.dtype)

@@ -1,4 +1,4 @@
-"""How the consumer in Python uses the C exchange API of an object's type, faultless or with faults that have names."""
+"""Uses the C exchange API of an object's type for the Python consumer, without faults or with named faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table_in(capsule: Any, any_name: bool) -> Table | None:
-    """The table in a capsule; None if it holds none."""
+    """The table in a capsule; None if it does not hold one."""
     if type(capsule).__name__ != "PyCapsule":
         return None
     name = (crafter.capsule_name(capsule) or "").encode()
@@ -27,14 +27,14 @@ def table_in(capsule: Any, any_name: bool) -> Table | None:
 
 
 def usable_table(consumer: PythonConsumer, producer: Any) -> Table | None:
-    """The table of the type of an object; None if there is none that can be used."""
+    """The table of an object's type; None if the type lacks a usable one."""
     if consumer.found is not None and consumer.has("has one table for all types"):
         return consumer.found
     holder = producer if consumer.has("looks for the table on the object") else type(producer)
     table = table_in(getattr(holder, ATTRIBUTE, None), consumer.has("takes tables of any name"))
     any_version = consumer.has("takes tables of any version")
     while table is not None and table.major > 1 and not any_version:
-        older = None if consumer.has("knows the newest table alone") else table.prev_api
+        older = None if consumer.has("knows only the newest table") else table.prev_api
         table = Table.from_address(older) if older else None
     if table is None or (table.minor > 3 and consumer.has("refuses tables of later minor versions")):
         return None
@@ -45,7 +45,7 @@ def usable_table(consumer: PythonConsumer, producer: Any) -> Table | None:
 
 
 def exported(table: Table, producer: Any) -> Held:
-    """The managed tensor that a table gives."""
+    """The managed tensor that a table exports."""
     out = ctypes.c_void_p()
     table.from_object(producer, out)
     new = ctypes.pythonapi.PyCapsule_New
@@ -54,7 +54,7 @@ def exported(table: Table, producer: Any) -> Held:
 
 
 def borrowed(table: Table, producer: Any) -> Fields:
-    """What a table says of an object that it lends for the time of a call."""
+    """The description that a table returns for a borrowed object. It is valid during a call."""
     tensor = DLTensor()
     table.borrow(producer, tensor)
     return Fields(

@@ -1,4 +1,4 @@
-"""Adapters tell the truth about their libraries, and one can be written for any other."""
+"""Adapters describe their libraries correctly, and a user can write one for any other library."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dlbridge_conformance.adapter import adapter_named
 PROGRAM = Path(__file__).with_name("adapter_program.py")
 ROOT = Path(__file__).parents[2]
 
-#: Those that are only installed by hand: they need another Python, another NumPy or a GPU.
+#: Libraries that are only installed by hand: they need another Python, another NumPy or a GPU.
 ELSEWHERE = {"cudf", "cupy", "kornia-rs", "mxnet", "ndonnx", "torch-cuda"}
 
 
 @pytest.mark.parametrize("name", known_adapters())
-def test_what_an_adapter_says_is_so(name: str) -> None:
+def test_adapter_attributes_match_the_library(name: str) -> None:
     if not known_adapters()[name].is_installed():
         if name in ELSEWHERE:
             pytest.skip(f"{name} is not installed")
@@ -34,10 +34,10 @@ def test_what_an_adapter_says_is_so(name: str) -> None:
 
 
 def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
-    """A library that is installed for the tests and speaks DLPack is checked."""
+    """Every library with DLPack that the tests install has an adapter."""
     pins = ROOT / "xtask/src/pins.rs"
     if not pins.exists():
-        pytest.skip("there is no checkout")
+        pytest.skip("needs a checkout")
     before_tests = pins.read_text().partition("#[cfg(test)]")[0]
     pinned = set(re.findall(r'"([a-z0-9-]+)(?:\[cpu\])?==', before_tests))
     without_dlpack = {"pillow", "ml-dtypes", "polars", "pandas", "nanoarrow", "joblib"}
@@ -50,7 +50,7 @@ def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
     assert wanted - set(known_adapters()) == set()
 
 
-def test_what_an_adapter_leaves_alone_does_not_apply() -> None:
+def test_adapter_method_not_overridden_does_not_apply() -> None:
     class Nothing(Adapter):
         name = module = "nothing_of_this_name"
 
@@ -73,20 +73,20 @@ def example() -> str:
 def adapter_folder(tmp_path: Path) -> Path:
     """A directory with the page's example as ``my_adapter.py``."""
     if not (ROOT / "docs/conformance-adapters.md").exists():
-        pytest.skip("there is no checkout")
+        pytest.skip("needs a checkout")
     pytest.importorskip("numpy")
     (tmp_path / "my_adapter.py").write_text(example())
     return tmp_path
 
 
 def run_kit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The kit on the command line, with a directory on its path."""
+    """Runs the kit on the command line, with a directory on its path."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "dlbridge_conformance", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
 
 
-def test_the_example_of_the_page_runs(adapter_folder: Path) -> None:
+def test_adapter_example_of_the_page_runs(adapter_folder: Path) -> None:
     assert len([line for line in example().splitlines() if line and not line.startswith('"""')]) <= 10
     rules = ("--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-LEGACY-NAME")
     done = run_kit(adapter_folder, "my_adapter:MyLibrary", *rules)
@@ -95,7 +95,7 @@ def test_the_example_of_the_page_runs(adapter_folder: Path) -> None:
     assert "my_adapter:MyLibrary P-CAPSULE-LEGACY-NAME: passed" in done.stdout
 
 
-def test_an_entry_point_is_found(adapter_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapter_entry_point_is_found(adapter_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = adapter_folder / "my_adapter-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-adapter\nVersion: 1.0\n")

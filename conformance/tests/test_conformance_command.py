@@ -32,7 +32,7 @@ def passes(c):
 '''
 
 
-def test_command_writes_every_form(tmp_path: Path) -> None:
+def test_command_writes_every_format(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ADAPTER)
     names = ["json", "html", "junit", "svg", "markdown"]
     options = [word for name in names for word in (f"--{name}", f"report.{name}")]
@@ -49,15 +49,15 @@ def test_command_writes_every_form(tmp_path: Path) -> None:
         assert "mine:Mine" in Path(tmp_path, f"report.{name}").read_text(encoding="utf-8")
 
 
-def test_command_looks_for_folders_first(tmp_path: Path) -> None:
+def test_command_missing_folder_is_refused_first(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dlbridge_conformance", "--html", str(tmp_path / "nowhere" / "report.html")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"there is no folder for {tmp_path / 'nowhere' / 'report.html'}\n"
+    assert done.stderr == f"the folder does not exist: {tmp_path / 'nowhere' / 'report.html'}\n"
 
 
 @pytest.mark.parametrize("name", ["nix", "nix:Nix", "json:Nix", "json:JSONDecoder"])
-def test_libraries_that_there_are_not(name: str) -> None:
+def test_command_unknown_library_is_refused(name: str) -> None:
     done = subprocess.run([sys.executable, "-m", "dlbridge_conformance", name], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -68,7 +68,7 @@ def test_libraries_that_there_are_not(name: str) -> None:
 
 
 def numpy_report(folder: Path, name: str, version: str) -> Path:
-    """A report about a rule that NumPy keeps, as if by another version of it."""
+    """A report about a rule that NumPy keeps, with another version of NumPy."""
     file = folder / name
     command = [sys.executable, "-m", "dlbridge_conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q", "--json", file]
     assert subprocess.run(command, capture_output=True).returncode == 0
@@ -78,7 +78,7 @@ def numpy_report(folder: Path, name: str, version: str) -> Path:
     return file
 
 
-def test_reports_are_put_together(tmp_path: Path) -> None:
+def test_reports_of_one_system_are_joined(tmp_path: Path) -> None:
     files = [numpy_report(tmp_path, f"{version}.json", version) for version in ("1.99", "2.99")]
     again = [word for file in files for word in ("--from-json", str(file))]
     command = [sys.executable, "-m", "dlbridge_conformance", *again, "--markdown", str(tmp_path / "all.md")]
@@ -90,23 +90,23 @@ def test_reports_are_put_together(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_reports_of_other_systems_stay_apart(tmp_path: Path) -> None:
+def test_reports_of_two_systems_are_refused(tmp_path: Path) -> None:
     files = [numpy_report(tmp_path, f"{version}.json", version) for version in ("1.99", "2.99")]
     files[1].write_text(files[1].read_text().replace('"system": "', '"system": "Other '))
     again = [word for file in files for word in ("--from-json", str(file))]
     done = subprocess.run([sys.executable, "-m", "dlbridge_conformance", *again], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == f"{files[1]} is of other rules, or of another dlbridge, Python or system, than {files[0]}\n"
+    assert done.stderr == f"{files[1]} has other rules, or another dlbridge, Python or system, than {files[0]}\n"
 
 
-def test_an_id_stands_for_itself_before_it_stands_for_a_group() -> None:
+def test_selected_full_id_wins_over_its_group() -> None:
     assert list(selected(["C-HOSTILE-DATA-NULL"])) == ["C-HOSTILE-DATA-NULL"]
     assert len(selected(["C-HOSTILE"])) > 10
-    with pytest.raises(ValueError, match="there is no rule 'C-HOST'; --list shows all"):
+    with pytest.raises(ValueError, match="unknown rule 'C-HOST'; --list shows all"):
         selected(["C-HOST"])
 
 
-def test_the_table_is_there_even_if_the_report_cannot_be_written(tmp_path: Path) -> None:
+def test_command_unwritable_report_still_prints_the_table(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dlbridge_conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q"]
     done = subprocess.run([*command, "--json", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2

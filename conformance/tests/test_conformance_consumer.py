@@ -1,4 +1,4 @@
-"""The rules for consumers: a faultless consumer keeps all, and each fault breaks the rule that is meant for it."""
+"""The consumer rules: a consumer without faults keeps all, and each deliberate fault breaks the rule meant for it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rules.consumer_hostile import WRONG
 from python_consumer import PythonConsumer
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process, and there is no fork")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process; needs fork")
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.CONSUMER}
 
-#: what each fault is caught by
+#: each fault, and the rule that must catch it
 FAULTS = {
     "never deletes": "C-DELETER-ONCE",
     "deletes twice": "C-DELETER-ONCE-LEGACY",
     "deletes early": "C-DELETER-NOT-BEFORE",
     "deletes again at exit": "C-DELETER-EXIT-CLEAN",
     "needs a context": "C-DELETER-NULL-CONTEXT",
-    "keeps what has no elements": "C-DELETER-ZERO-SIZE",
-    "keeps what has no dimensions": "C-DELETER-0-D",
+    "keeps empty tensors": "C-DELETER-ZERO-SIZE",
+    "keeps 0-d tensors": "C-DELETER-0-D",
     "stays on its thread": "C-DELETER-OTHER-THREAD",
     "leaks the refused": "C-DELETER-REFUSED",
     "deletes the refused twice": "C-CAPSULE-REFUSED-OWNER",
@@ -45,34 +45,34 @@ FAULTS = {
     "asks for the device last": "C-PROTOCOL-DEVICE-FIRST",
     "asks once too often": "C-PROTOCOL-ASKS-ONCE",
     "does not ask again": "C-PROTOCOL-OLD-PRODUCER",
-    "takes versioned capsules alone": "C-PROTOCOL-LEGACY-ANSWER",
-    "goes by what it asked for": "C-PROTOCOL-LEGACY-NAME",
+    "takes only versioned capsules": "C-PROTOCOL-LEGACY-ANSWER",
+    "assumes the requested ABI": "C-PROTOCOL-LEGACY-NAME",
     "has one exception for all": "C-ERROR-TYPE-ERROR",
     "asks four times": "C-ERROR-TYPE-ERROR-CALLS",
     "asks again after any exception": "C-ERROR-NOT-REPEATED",
     "swallows errors of the device": "C-ERROR-DEVICE",
     "gives a stream on the CPU": "C-STREAM-NONE-ON-CPU",
     "ignores strides": "C-LAYOUT-TRANSPOSED",
-    "has no negative strides": "C-LAYOUT-NEGATIVE",
+    "lacks negative strides": "C-LAYOUT-NEGATIVE",
     "has strides in units of float32": "C-DTYPE-STRIDED",
     "refuses odd strides": "C-LAYOUT-SIZE-1-ACCEPTED",
     "needs strides": "C-LAYOUT-NULL-STRIDES-LEGACY",
     "ignores byte_offset": "C-LAYOUT-BYTE-OFFSET",
     "forgets shapes without elements": "C-LAYOUT-ZERO-SIZE",
     "ignores lanes": "C-DTYPE-LANES-2",
-    "has no uint16": "C-DTYPE-UINT16",
-    "has no int64": "C-DTYPE-INT64",
+    "lacks uint16": "C-DTYPE-UINT16",
+    "lacks int64": "C-DTYPE-INT64",
     "takes unknown codes for floats": "C-DTYPE-UNKNOWN-CODE",
     "takes padded for packed": "C-DTYPE-PADDED",
     "ignores the bits of small floats": "C-DTYPE-FLOAT6-BITS",
     "drops READ_ONLY": "C-FLAG-READ-ONLY-MARKED",
-    "knows its flags alone": "C-FLAG-UNKNOWN-MARKED",
+    "knows only its own flags": "C-FLAG-UNKNOWN-MARKED",
     "has writable views": "C-FLAG-READ-ONLY-VIEW",
     "ignores copy": "C-COPY-TRUE-OTHER-MEMORY",
     "copies always": "C-COPY-NONE-SHARES",
     "copies unless told not to": "C-COPY-NONE-AS-FALSE",
     "takes any device": "C-DEVICE-UNKNOWN-TYPE",
-    "hands over the device as it is": "C-DEVICE-PASSED-ON",
+    "passes the device unchanged": "C-DEVICE-PASSED-ON",
     "needs a deleter": "C-HOSTILE-DELETER-NULL",
     "takes negative extents": "C-HOSTILE-EXTENT-NEGATIVE-REFUSED",
     "takes data of NULL": "C-HOSTILE-DATA-NULL-REFUSED",
@@ -80,12 +80,12 @@ FAULTS = {
     "fails to export": "C-LIFETIME-CHAIN-OTHER",
     "refuses what it asked for": "C-VERSION-1-0",
     "looks at the dtype before the version": "C-VERSION-MAJOR-UNREAD",
-    "looks at no device": "C-DEVICE-COPY-FALSE",
+    "ignores devices": "C-DEVICE-COPY-FALSE",
     "borrows": "C-EXCHANGE-BORROWED-NOT-KEPT",
     "looks for the table on the object": "C-EXCHANGE-ON-TYPE",
     "takes tables of any version": "C-EXCHANGE-MAJOR",
     "refuses tables of later minor versions": "C-EXCHANGE-MINOR-LATER",
-    "knows the newest table alone": "C-EXCHANGE-PREVIOUS",
+    "knows only the newest table": "C-EXCHANGE-PREVIOUS",
     "takes tables of any name": "C-EXCHANGE-NAME",
     "has one table for all types": "C-EXCHANGE-EACH-TYPE",
     "loses exceptions of tables": "C-EXCHANGE-ERROR",
@@ -98,7 +98,7 @@ FAULTS = {
     "writes what it reads": "C-LIFETIME-PRODUCER-READS",
 }
 
-#: more rules that a fault is caught by
+#: further rules that catch a fault
 ALSO = [
     ("never deletes", "C-DELETER-CYCLE"),
     ("never deletes", "C-DELETER-MANY"),
@@ -177,13 +177,13 @@ ALSO = [
 
 
 def run(id: str, *faults: str) -> Result:
-    """One rule on a consumer with faults."""
+    """Runs one rule on a consumer with faults."""
     return in_fork(PythonConsumer(*faults), RULES[id], 30)
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes the consumer known to processes that a rule starts, as an installed plugin is."""
+    """Registers the consumer as an installed plugin, so that processes which a rule starts find it."""
     info = tmp_path / "python_consumer-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: python-consumer\nVersion: 1.0\n")
@@ -194,7 +194,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
-def test_a_faultless_consumer_keeps_every_rule(rule: Rule, plugin: Path) -> None:
+def test_consumer_without_faults_keeps_every_rule(rule: Rule, plugin: Path) -> None:
     result = run(rule.id)
     if result.status is Status.NOT_APPLICABLE:
         assert rule.id in NOT_APPLICABLE, result.detail
@@ -202,11 +202,11 @@ def test_a_faultless_consumer_keeps_every_rule(rule: Rule, plugin: Path) -> None
         assert result.status is Status.PASSED, (result.detail, result.evidence)
 
 
-#: what the faultless consumer lacks: other devices, and data that it would have to copy
+#: rules that do not apply to the consumer without faults: it supports only the CPU, and never has to copy
 NOT_APPLICABLE = {"C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2", "C-COPY-FALSE-CLASS"}
 
 
-#: faults in the stream that a consumer on a device gives, the device, and the rule
+#: faults in the stream that a consumer passes, the device, and the rule
 STREAM_FAULTS = [
     ("gives no stream", CUDA, "C-STREAM-PASSED"),
     ("gives stream 0", CUDA, "C-STREAM-CUDA-NOT-0"),
@@ -215,7 +215,7 @@ STREAM_FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "device", "id"), STREAM_FAULTS)
-def test_a_fault_in_the_stream_is_caught(fault: str, device: tuple[int, int], id: str) -> None:
+def test_consumer_stream_fault_breaks_its_rule(fault: str, device: tuple[int, int], id: str) -> None:
     for faults, is_broken in (((), False), ((fault,), True)):
         consumer = PythonConsumer(*faults)
         consumer.device = device
@@ -225,7 +225,7 @@ def test_a_fault_in_the_stream_is_caught(fault: str, device: tuple[int, int], id
 
 
 @pytest.mark.parametrize(("fault", "id"), [*FAULTS.items(), *ALSO])
-def test_a_fault_is_caught(fault: str, id: str, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_fault_breaks_its_rule(fault: str, id: str, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_CONSUMER_FAULTS", fault)
     result = run(id, fault)
     assert result.status.is_broken, (result.status, result.detail, result.evidence)

@@ -1,4 +1,4 @@
-"""Consumers that are unusual and keep the text: they break no rule, or those alone that say what is unusual."""
+"""Unusual consumers that follow the standard: they break only the rules about their unusual behaviour."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rules.consumer_hostile import WRONG
 from python_consumer import Array, PythonConsumer
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process, and there is no fork")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process; needs fork")
 
-#: the rules that start no process, which would have to find the consumer
+#: the rules that start no process, since a new process would not find the consumer
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.CONSUMER and not rule.processes}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def frozen() -> Iterator[None]:
-    """Spares the checks, which collect garbage often, what there is before them."""
+    """Freezes the existing objects, because the checks collect garbage often."""
     gc.collect()
     gc.freeze()
     yield
@@ -39,7 +39,7 @@ class ProducesOnly(PythonConsumer):
 
 
 class OnDevice(PythonConsumer):
-    """A library that takes memory of a GPU alone."""
+    """A library that takes only GPU memory."""
 
     device = CUDA
     takes_host_memory = False
@@ -69,14 +69,14 @@ class WithoutCopy(PythonConsumer):
 
 
 class CopyingWithoutCopy(WithoutCopy):
-    """The same, which copies whatever it takes."""
+    """A library without the keyword copy that copies every tensor."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__("copies always", *faults)
 
 
 class CopyOfOwn(PythonConsumer):
-    """A library whose own TypeErrors speak of arguments, where a producer cannot copy."""
+    """A library that raises TypeErrors about arguments if a producer cannot copy."""
 
     def from_dlpack(self, producer: Any, *, device: str | None = None, copy: bool | None = None) -> Any:
         if copy:
@@ -85,7 +85,7 @@ class CopyOfOwn(PythonConsumer):
 
 
 class NoExport(PythonConsumer):
-    """A library that exports nothing of what it took."""
+    """A library that does not export imported arrays."""
 
     def _made(self, held: Any) -> Any:
         array = super()._made(held)
@@ -93,7 +93,7 @@ class NoExport(PythonConsumer):
 
 
 class Unexported(Array):
-    """An array that is not exported."""
+    """An array that refuses its export."""
 
     def __dlpack__(self, *, max_version: Any = None, **_: Any) -> Any:
         raise BufferError("it is another library's memory")
@@ -107,7 +107,7 @@ def found(consumer: PythonConsumer) -> tuple[dict[str, str], set[str]]:
     return broken, {id for id, result in results.items() if result.status is Status.NOT_APPLICABLE}
 
 
-#: what is unusual, and the binding rules that it breaks
+#: unusual consumers, and the MUST and SHOULD rules that they break
 UNUSUAL: dict[str, tuple[PythonConsumer, set[str]]] = {
     "asks twice": (PythonConsumer("asks once too often"), {"C-PROTOCOL-ASKS-ONCE"}),
     "gives the refused back later": (PythonConsumer("gives the refused back later"), {"C-DELETER-REFUSED-AT-ONCE"}),
@@ -116,7 +116,7 @@ UNUSUAL: dict[str, tuple[PythonConsumer, set[str]]] = {
     "falls back to the methods": (PythonConsumer("falls back to the methods"), set()),
     "three dimensions": (Pictures(), set()),
     "without copy": (WithoutCopy(), {"C-COPY-KEYWORD"}),
-    "copies and has no copy": (CopyingWithoutCopy(), {"C-COPY-KEYWORD", "C-COPY-NONE-SHARES"}),
+    "copies and lacks the keyword copy": (CopyingWithoutCopy(), {"C-COPY-KEYWORD", "C-COPY-NONE-SHARES"}),
     "exports nothing": (NoExport(), set()),
     "does not consume": (ProducesOnly(), set()),
     "on a GPU": (OnDevice(), set()),
@@ -124,13 +124,13 @@ UNUSUAL: dict[str, tuple[PythonConsumer, set[str]]] = {
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_what_is_unusual_is_not_broken(name: str) -> None:
+def test_unusual_consumer_breaks_only_expected_rules(name: str) -> None:
     consumer, expected = UNUSUAL[name]
     broken, _ = found(consumer)
     assert set(broken) == expected, broken
 
 
-def test_what_a_library_lacks_does_not_apply() -> None:
+def test_rule_about_missing_feature_does_not_apply() -> None:
     assert found(ProducesOnly())[1] == set(RULES)
     streams = {"C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0"}
     assert set(RULES) - found(OnDevice())[1] == streams
@@ -139,18 +139,18 @@ def test_what_a_library_lacks_does_not_apply() -> None:
     assert len(found(Pictures())[1]) < 30
 
 
-def test_a_typeerror_of_copy_is_no_lack_of_the_keyword() -> None:
+def test_copy_typeerror_from_producer_does_not_hide_the_keyword() -> None:
     _, left_out = found(CopyOfOwn())
     assert "C-COPY-FALSE-SHARES" not in left_out
 
 
-def test_what_is_wrong_may_be_taken_if_it_harms_nobody() -> None:
+def test_invalid_tensor_accepted_without_harm_keeps_the_rule() -> None:
     consumer = PythonConsumer("takes what is wrong")
     results = {name: in_fork(consumer, RULES[f"C-{name}"], 30) for name in WRONG}
     assert {name: result.status for name, result in results.items()} == dict.fromkeys(WRONG, Status.PASSED)
 
 
-def test_what_does_not_consume_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_only_library_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
     for id, rule in all_rules().items():
         if rule.role is Role.CONSUMER and rule.processes:

@@ -1,4 +1,4 @@
-"""The native crafter: what was given back is not read, what cannot be made is refused, and deleters are watched."""
+"""The native crafter: it does not read deleted tensors, refuses impossible ones, and records deleters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dlbridge_conformance.crafter import Held, Way
 import dlbridge
 
 
-#: where the deleter is in a versioned struct
+#: the offset of the deleter in a versioned struct
 DELETER_AT = 16
 
 
 def deleted() -> Held:
-    """What was taken of dlbridge and given back."""
+    """A managed tensor of dlbridge whose deleter was called."""
     held = crafter.take(dlbridge.from_dlpack(crafter.Producer(crafter.craft())).__dlpack__())
     held.delete()
     return held
@@ -33,7 +33,7 @@ def given_back(**fields: Any) -> crafter.Crafted:
 
 
 def owned() -> Held:
-    """What was given to the deleter of another."""
+    """A managed tensor that a crafted one owns."""
     held = crafter.take(crafter.craft().capsule())
     crafter.craft().native.own(held.native)
     return held
@@ -53,19 +53,19 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_what_is_no_more_or_cannot_be_is_refused(call: str) -> None:
+def test_crafter_deleted_or_impossible_access_is_refused(call: str) -> None:
     with pytest.raises(ValueError):
         REFUSED[call]()
 
 
-def test_the_fields_stay_and_the_data_is_overwritten() -> None:
+def test_deletion_keeps_the_fields_and_overwrites_the_data() -> None:
     crafted = given_back(ndim=40)
     fields = crafted.fields
     assert (fields.ndim, fields.shape, fields.strides) == (40, (2, 3), (3, 1))
     assert ctypes.string_at(fields.data, 24) == b"\xdd" * 24
 
 
-def test_a_crafted_tensor_can_be_given_back_twice_and_counts_it() -> None:
+def test_crafted_tensor_deleted_twice_counts_it() -> None:
     crafted = crafter.craft()
     held = Held(crafted.native.held())
     held.delete()
@@ -73,12 +73,12 @@ def test_a_crafted_tensor_can_be_given_back_twice_and_counts_it() -> None:
     assert crafted.record.calls == 2
 
 
-def test_a_deleter_that_needs_no_gil_finishes_while_it_is_held() -> None:
+def test_deleter_without_gil_finishes_while_it_is_held() -> None:
     crafter.take(crafter.craft().capsule()).delete(Way.NOT_WAITED_FOR)
     assert crafter.finished_with_gil_held()
 
 
-def test_a_deleter_that_waits_for_the_gil_does_not_finish_while_it_is_held() -> None:
+def test_deleter_waiting_for_the_gil_does_not_finish_while_it_is_held() -> None:
     crafted, ran = crafter.craft(), threading.Event()
     deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ran.set())
     ctypes.c_void_p.from_address(crafted.native.address + DELETER_AT).value = ctypes.cast(deleter, ctypes.c_void_p).value
@@ -87,7 +87,7 @@ def test_a_deleter_that_waits_for_the_gil_does_not_finish_while_it_is_held() -> 
     assert ran.wait(5)
 
 
-def test_a_legacy_struct_is_not_lent_by_a_table() -> None:
+def test_table_legacy_struct_is_refused() -> None:
     table = crafter.native.Table(crafter.native.craft_table())
     with pytest.raises(ValueError):
         table.imported(crafter.craft(versioned=False).native)

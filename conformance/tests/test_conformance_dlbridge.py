@@ -10,7 +10,7 @@ import pytest
 from dlbridge_conformance import Library, Status
 from dlbridge_conformance.result import read
 
-#: rules about a device that nobody has, and about devices that there may not be here
+#: rules about a device that does not exist, and about devices that this machine may lack
 DEVICES = {
     "C-DEVICE-UNKNOWN-CLASS", "C-STREAM-PASSED", "C-STREAM-CUDA-NOT-0", "C-STREAM-ROCM-NOT-1-2",
     "P-KEYWORDS-DL-DEVICE-NO-COPY", "P-STREAM-NONE", "P-STREAM-CUDA-TAKEN", "P-STREAM-ROCM-TAKEN",
@@ -20,7 +20,7 @@ DEVICES = {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """All results, as the command gives them to anybody."""
+    """All results, as the command reports them."""
     file: Path = tmp_path_factory.mktemp("report") / "dlbridge.json"
     command = [sys.executable, "-m", "dlbridge_conformance", "dlbridge", "--quiet", "--json", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -34,7 +34,7 @@ def test_every_rule_is_kept(library: Library) -> None:
     assert broken == {}
 
 
-def test_all_apply_but_those_about_devices(library: Library) -> None:
+def test_rules_except_device_rules_apply(library: Library) -> None:
     left_out = {result.rule for result in library.results if result.status is Status.NOT_APPLICABLE}
     assert left_out <= DEVICES
     assert library.count(Status.PASSED) + len(left_out) == len(library.results) >= 400

@@ -1,4 +1,4 @@
-"""The pages about the conformance kit are about the kit as it is."""
+"""The pages about the conformance kit match the kit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlbridge_conformance.report.topics import topics
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="there is no checkout")
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="needs a checkout")
 
 
-def test_the_results_have_every_rule_as_it_is() -> None:
-    """A rule that is added or changed is measured again: ``python -m dlbridge_conformance --markdown``."""
+def test_results_page_has_every_rule() -> None:
+    """If this fails, measure again with ``python -m dlbridge_conformance --markdown``."""
     page = (DOCS / "conformance-results.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| `([A-Z0-9-]+)` \| (\w+) \| (.*?) \| (.*?) \| [^|]*\|$", page, re.MULTILINE)
     rules = [rule for topic in topics(list(all_rules().values())) for rule in topic.rules]
@@ -25,13 +25,13 @@ def test_the_results_have_every_rule_as_it_is() -> None:
 
 def test_every_adapter_is_in_the_guide() -> None:
     page = (DOCS / "conformance-adapters.md").read_text(encoding="utf-8")
-    table = page.partition("## What the kit knows")[2]
+    table = page.partition("## Adapters of the kit")[2]
     first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
     assert set(re.findall(r"`([a-z0-9-]+)`", "\n".join(first_cells))) == set(known_adapters())
 
 
 def test_numbers_in_the_pages() -> None:
-    """What is said to be more than a number is."""
+    """Counts that the pages state as "more than" are correct."""
     root = DOCS.parent
     for file in (root / "README.md", root / "CHANGELOG.md"):
         for number in re.findall(r"more than (\d+) rules", file.read_text(encoding="utf-8")):

@@ -23,14 +23,14 @@ RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.EXCHA
 Change = Callable[[Fields], dict[str, Any]]
 
 
-def tabled(change: Change = lambda _: {}, lend: Callable[[Made], Any] | None = None, **table: Any) -> Faulty:
-    """dlbridge under a crafted table; its exports have the fields that a function gives, or are what ``lend`` says."""
+def tabled(change: Change = lambda _: {}, export: Callable[[Made], Any] | None = None, **table: Any) -> Faulty:
+    """dlbridge under a crafted table. A function chooses the fields of its exports, or ``export`` makes them."""
 
     def crafted(array: Made) -> Any:
         held = crafter.take(array.inner.__dlpack__(max_version=(1, 3)))
         return copied(held.fields, held, **change(held.fields)).native
 
-    members = {"__dlpack_c_exchange_api__": crafter.native.craft_table(**table), "_crafted": lend or crafted}
+    members = {"__dlpack_c_exchange_api__": crafter.native.craft_table(**table), "_crafted": export or crafted}
     return Faulty(wrap=type("Tabled", (Made,), members))
 
 
@@ -46,7 +46,7 @@ def on_instances() -> Faulty:
 
 
 def ever_new() -> Faulty:
-    """Another table whenever one is asked for."""
+    """A new table for every lookup."""
 
     class Meta(type):
         @property
@@ -57,7 +57,7 @@ def ever_new() -> Faulty:
 
 
 def failing(array: Made) -> Any:
-    """Fails."""
+    """Raises."""
     raise RuntimeError("no")
 
 
@@ -65,23 +65,23 @@ _SHARED: weakref.WeakKeyDictionary[Made, Any] = weakref.WeakKeyDictionary()
 
 
 def shared(array: Made) -> Any:
-    """Gives the same tensor every time."""
+    """Returns the same tensor every time."""
     held = crafter.take(array.inner.__dlpack__(max_version=(1, 3)))
     return _SHARED.setdefault(array, copied(held.fields, held).native)
 
 
 def previous() -> Faulty:
-    """The table before is of the same version."""
+    """A table whose older table has the same version."""
     older = crafter.native.Table(crafter.native.craft_table())
     return tabled(previous=older.address)
 
 
 def is_empty(found: Fields) -> bool:
-    """Whether a tensor has no elements."""
+    """Returns whether a tensor is empty."""
     return 0 in (found.shape or ())
 
 
-#: what an allocator returns, gives and reports
+#: the status, the tensor and the reports of an allocator
 Allocated = tuple[int, Any, list[tuple[str, str]]]
 REFUSED: Allocated = (-1, None, [("ValueError", "no")])
 
@@ -95,12 +95,12 @@ def allocate(shape: tuple[int, ...], dtype: tuple[int, ...], device: tuple[int, 
 
 
 def give(shape: tuple[int, ...], dtype: tuple[int, ...], **fields: Any) -> Allocated:
-    """A tensor, whatever is asked for."""
+    """Returns a tensor for every request."""
     return 0, crafter.craft(shape, dtype=cast("tuple[int, int, int]", dtype), **fields).native, []
 
 
 def allocates(change: Callable[..., Allocated | None]) -> Faulty:
-    """A sound allocator, but for what a function of the same arguments and its answer gives instead."""
+    """An allocator without faults, except that a function may replace its answer."""
 
     def changed(*asked: Any) -> Allocated:
         sound = allocate(*asked)
@@ -110,9 +110,9 @@ def allocates(change: Callable[..., Allocated | None]) -> Faulty:
 
 
 def refuses(what: Callable[[Fields], bool], error: Exception) -> Faulty:
-    """A table that exports and lends no array of some kind."""
+    """A table that refuses to export some arrays, or to let a caller borrow them."""
 
-    def lend(array: Made) -> Any:
+    def export(array: Made) -> Any:
         held = crafter.take(array.inner.__dlpack__(max_version=(1, 3)))
         found = held.fields
         if what(found):
@@ -120,21 +120,21 @@ def refuses(what: Callable[[Fields], bool], error: Exception) -> Faulty:
             raise error
         return copied(found, held).native
 
-    return tabled(lend=lend)
+    return tabled(export=export)
 
 
 def is_strided(found: Fields) -> bool:
-    """Whether a tensor is not in C order."""
+    """Returns whether a tensor is not in C order."""
     return found.strides != crafter.c_strides(found.shape or ())
 
 
 def in_front_of(older: tuple[int, int], version: tuple[int, int] = (2, 0), missing: Any = ()) -> Faulty:
-    """A table in front of an older one."""
+    """A table that links to an older one."""
     behind = crafter.native.Table(crafter.native.craft_table(version=older))
     return tabled(version=version, previous=behind.address, missing=list(missing))
 
 
-#: what a table does wrong, and the rule that has to notice
+#: faults of a table, and the rule that must catch each
 TABLE_FAULTS: dict[str, tuple[str, Callable[[], Faulty]]] = {
     "another name": ("X-TABLE-NAME", lambda: tabled(name="dlpack_table")),
     "on instances": ("X-TABLE-ON-TYPE", on_instances),
@@ -145,7 +145,7 @@ TABLE_FAULTS: dict[str, tuple[str, Callable[[], Faulty]]] = {
     **{f"{name} missing": (f"X-TABLE-{name.upper().replace('_', '-')}", partial(tabled, missing=[name]))
        for name in ("managed_tensor_allocator", "managed_tensor_from_py_object_no_sync",
                     "managed_tensor_to_py_object_no_sync", "dltensor_from_py_object_no_sync", "current_work_stream")},
-    "export fails": ("X-EXPORT-STATUS", lambda: tabled(lend=failing)),
+    "export fails": ("X-EXPORT-STATUS", lambda: tabled(export=failing)),
     "export of version 2": ("X-EXPORT-VERSION", lambda: tabled(lambda _: {"version": (2, 0)})),
     "export on another device": ("X-EXPORT-AGREES", lambda: tabled(lambda _: {"device": (3, 0)})),
     "export of other memory": ("X-EXPORT-ELEMENTS", lambda: tabled(lambda f: {"byte_offset": 4})),
@@ -161,10 +161,10 @@ TABLE_FAULTS: dict[str, tuple[str, Callable[[], Faulty]]] = {
         lambda f: {"dtype": (1, 8, 1)} if f.dtype == crafter.DTYPES["bool"] else {})),
     "read-only not said": ("X-EXPORT-READ-ONLY", lambda: tabled(lambda _: {"flags": 0})),
     "says copied": ("X-EXPORT-FLAGS", lambda: tabled(lambda f: {"flags": f.flags | 2})),
-    "the same tensor twice": ("X-EXPORT-EACH-ITS-OWN", lambda: tabled(lend=shared)),
+    "the same tensor twice": ("X-EXPORT-EACH-ITS-OWN", lambda: tabled(export=shared)),
     "struct kept": ("X-EXPORT-DELETER", tabled),
-    "borrowing fails": ("X-BORROW-STATUS", lambda: tabled(lend=failing)),
-    "borrowed shape turned round": ("X-BORROW-SHAPE", lambda: tabled(turned)),
+    "borrowing fails": ("X-BORROW-STATUS", lambda: tabled(export=failing)),
+    "borrowed shape reversed": ("X-BORROW-SHAPE", lambda: tabled(turned)),
     "borrowed from elsewhere": ("X-BORROW-MEMORY", lambda: tabled(lambda _: {"byte_offset": 4})),
     "borrowed without strides": ("X-BORROW-STRIDES-SET", lambda: tabled(lambda _: {"strides": None})),
     "borrowed empty shapes": ("X-BORROW-ZERO-SIZE", lambda: tabled(
@@ -202,9 +202,9 @@ TABLE_FAULTS: dict[str, tuple[str, Callable[[], Faulty]]] = {
         lambda shape, dtype, *_: (-1, give(shape, dtype)[1], REFUSED[2]))),
     "returns 0 without a tensor": ("X-ALLOCATOR-ERROR-ONCE", lambda: allocates(
         lambda *asked: (0, None, REFUSED[2]) if asked[-1] == REFUSED else None)),
-    "allocates under the GIL alone": ("X-ALLOCATOR-WITHOUT-GIL", lambda: allocates(
+    "allocates only under the GIL": ("X-ALLOCATOR-WITHOUT-GIL", lambda: allocates(
         lambda *asked: None if asked[3] else REFUSED)),
-    "reports under the GIL alone": ("X-ALLOCATOR-ERROR-WITHOUT-GIL", lambda: allocates(
+    "reports only under the GIL": ("X-ALLOCATOR-ERROR-WITHOUT-GIL", lambda: allocates(
         lambda *asked: None if asked[3] or asked[-1] != REFUSED else (-1, None, []))),
     "borrowing fails with 5": ("X-BORROW-OTHER-OBJECT", lambda: tabled(failure=5)),
     "export fails with 0": ("X-EXPORT-OTHER-OBJECT", lambda: tabled(failure=0)),
@@ -214,7 +214,7 @@ TABLE_FAULTS: dict[str, tuple[str, Callable[[], Faulty]]] = {
 
 
 @pytest.mark.parametrize("fault", TABLE_FAULTS)
-def test_a_fault_of_a_table_breaks_its_rule(fault: str) -> None:
+def test_table_fault_breaks_its_rule(fault: str) -> None:
     id, make = TABLE_FAULTS[fault]
     result = check(make(), RULES[id])
     assert result.status is Status.FAILED, result
@@ -224,7 +224,7 @@ def test_a_fault_of_a_table_breaks_its_rule(fault: str) -> None:
 BUFFER_ERROR = BufferError("no")
 PASSED, NOT_APPLICABLE = Status.PASSED, Status.NOT_APPLICABLE
 
-#: tables that are unusual and keep the header, the rule that they could break, and what becomes of it
+#: unusual tables that follow the header, the rule that they could break, and its outcome
 ODDITIES: dict[str, tuple[str, Status, Callable[[], Faulty]]] = {
     **{f"version 2 in front of 1.3, {id}": (id, PASSED, lambda: in_front_of((1, 3)))
        for id in ("X-TABLE-MAJOR", "X-TABLE-MINOR", "X-TABLE-PREVIOUS", "X-TABLE-STATIC", "X-EXPORT-STATUS")},
@@ -253,7 +253,7 @@ ODDITIES: dict[str, tuple[str, Status, Callable[[], Faulty]]] = {
 
 
 @pytest.mark.parametrize("oddity", ODDITIES)
-def test_a_table_that_is_unusual_breaks_nothing(oddity: str) -> None:
+def test_unusual_table_breaks_nothing(oddity: str) -> None:
     id, status, make = ODDITIES[oddity]
     result = check(make(), RULES[id])
     assert result.status is status, result

@@ -1,4 +1,4 @@
-"""docs/findings.md says what its reproductions do, names rules that there are, and leaves no broken MUST out."""
+"""docs/findings.md shows the output of its reproductions, names existing rules, and covers every broken MUST."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FINDING = re.compile(
 TEXT = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
 FINDINGS = [match.groupdict() for match in FINDING.finditer(TEXT)]
 SEVERITIES = ["memory safety", "wrong values", "refusal", "convention"]
-#: in the place of rules, for what none of them is about
+#: stands in place of rules, for a finding that no rule covers
 NO_RULE = "none yet"
 
-with_the_page = pytest.mark.skipif(not PAGE.exists(), reason="there is no checkout")
+with_the_page = pytest.mark.skipif(not PAGE.exists(), reason="needs a checkout")
 
 
 def rules_of(finding: dict[str, str]) -> list[str]:
@@ -58,7 +58,7 @@ def broken(text: str, *levels: str) -> set[tuple[str, str]]:
 
 
 @with_the_page
-def test_every_finding_is_of_the_form_that_is_read() -> None:
+def test_every_finding_has_the_expected_form() -> None:
     assert [int(finding["number"]) for finding in FINDINGS] == list(range(1, len(FINDINGS) + 1))
     assert len(FINDINGS) == len(re.findall(r"^### ", TEXT, re.MULTILINE)) > 0
 
@@ -79,7 +79,7 @@ def test_findings_are_under_their_library_by_severity() -> None:
 
 
 @with_the_page
-def test_the_table_counts_the_findings() -> None:
+def test_findings_table_counts_the_findings() -> None:
     counts = Counter((finding["library"], finding["version"], finding["severity"]) for finding in FINDINGS)
     libraries = list(dict.fromkeys((finding["library"], finding["version"]) for finding in FINDINGS))
     expected = [["library", "version", *SEVERITIES, "all"]]
@@ -92,12 +92,12 @@ def test_the_table_counts_the_findings() -> None:
 
 
 @with_the_page
-def test_every_rule_that_is_named_exists() -> None:
+def test_every_named_rule_exists() -> None:
     known = all_rules()
     assert [rule for finding in FINDINGS for rule in rules_of(finding) if rule not in known] == []
 
 
-def test_broken_rules_are_read_from_a_page_of_results() -> None:
+def test_broken_rules_are_read_from_the_results_page() -> None:
     page = (
         "| rule | level | what it says | source | broken by |\n|---|---|---|---|---|\n"
         "| `C-A` | MUST | Says \\| this. | dlpack.h | one (SIGSEGV), two, three (hangs) |\n"
@@ -108,7 +108,7 @@ def test_broken_rules_are_read_from_a_page_of_results() -> None:
 
 
 @with_the_page
-def test_every_must_that_a_library_breaks_is_in_a_finding() -> None:
+def test_every_broken_must_is_in_a_finding() -> None:
     if not RESULTS.exists():
         pytest.skip("docs/conformance-results.md does not exist")
     named = {(rule, finding["library"]) for finding in FINDINGS for rule in rules_of(finding)}
@@ -127,9 +127,9 @@ def test_every_rule_in_a_finding_is_broken_by_its_library() -> None:
     assert sorted(named - broken(text, "MUST", "SHOULD", "MAY")) == []
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="a reproduction may crash the process, and there is no fork")
+@pytest.mark.skipif(not CAN_FORK, reason="a reproduction may crash the process; needs fork")
 @pytest.mark.parametrize("library", sorted({finding["library"] for finding in FINDINGS}))
-def test_the_reproductions_do_what_the_page_says(library: str) -> None:
+def test_reproductions_print_the_output_of_the_page(library: str) -> None:
     if not known_adapters()[library].is_installed():
         if library == "mxnet":
             pytest.skip("mxnet needs an older NumPy than the others")

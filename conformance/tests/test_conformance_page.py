@@ -22,7 +22,7 @@ def report() -> Report:
     return crafted_report()
 
 
-def test_the_page_is_one_file_and_holds_the_evidence(report: Report) -> None:
+def test_page_is_one_file_and_holds_the_evidence(report: Report) -> None:
     page = html.page(report)
     before, _, rest = page.partition('<script type="application/json" id="report">')
     data, _, after = rest.partition("</script>")
@@ -40,7 +40,7 @@ def browser() -> Iterator[chromium.Chromium]:
     """A headless browser."""
     path = chromium.executable()
     if path is None:
-        missing("there is no Chromium: CHROMIUM names none, and there is no /usr/bin/chromium")
+        missing("Chromium is not installed: set CHROMIUM, or install /usr/bin/chromium")
     with chromium.Chromium(path) as browser:
         yield browser
 
@@ -52,29 +52,29 @@ class Page:
         self.browser, self.file = browser, file
 
     def open(self, fragment: str = "", width: int = 1280, height: int = 800, dark: bool = False) -> None:
-        """Opens the page anew."""
+        """Opens the page again."""
         self.browser.open(self.file.as_uri() + fragment, width, height, dark=dark)
 
     def __call__(self, expression: str) -> Any:
-        """The value of a JavaScript expression."""
+        """Evaluates a JavaScript expression."""
         return self.browser.evaluate(expression)
 
     def click(self, element: str) -> None:
-        """Clicks the middle of what an expression of JavaScript finds."""
+        """Clicks the middle of the element that a JavaScript expression finds."""
         left, top, right, bottom = self.box(element)
         place = {"x": (left + right) / 2, "y": (top + bottom) / 2}
         for kind in ("mousePressed", "mouseReleased"):
             self.browser.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
 
     def box(self, element: str) -> list[float]:
-        """Where what an expression finds is: left, top, right, bottom."""
+        """The position of the element that an expression finds: left, top, right, bottom."""
         box: list[float] = self(
             f"(() => {{ const b = ({element}).getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom] }})()"
         )
         return box
 
     def press(self, *keys: str) -> None:
-        """Presses keys, one after the other."""
+        """Presses keys in order."""
         for key in keys:
             text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
             kind = "keyDown" if text else "rawKeyDown"
@@ -90,7 +90,7 @@ class Page:
 
     @property
     def shown(self) -> list[str]:
-        """The rules that are not filtered away."""
+        """The rules that the filter shows."""
         rows = "[...document.querySelectorAll('tbody tr:not([hidden]) th.rule code')]"
         shown: list[str] = self(f"{rows}.map(code => code.innerText)")
         return shown
@@ -103,18 +103,18 @@ class Page:
 
 
 def cell(library: int, rule: str) -> str:
-    """The expression of JavaScript that finds a cell."""
+    """The JavaScript expression that finds a cell."""
     return f"lines.find(({{rule}}) => rule && rule.id === {rule!r}).cells[{library + 1}]"
 
 
 def button(text: str) -> str:
-    """The expression of JavaScript that finds a button."""
+    """The JavaScript expression that finds a button."""
     return f"[...document.querySelectorAll('button, summary, label')].find(b => b.textContent.endsWith({text!r}))"
 
 
 @pytest.fixture
 def page(browser: chromium.Chromium, report: Report, tmp_path: Path) -> Iterator[Page]:
-    """The page, opened; nothing may be written to the console, and no foreign text may run."""
+    """The opened page. The page may not write to the console, and text from libraries may not run."""
     file = tmp_path / "report.html"
     file.write_text(html.page(report), encoding="utf-8")
     browser.console.clear()
@@ -246,7 +246,7 @@ def test_page_fits_the_window(page: Page, width: int, dark: bool) -> None:
     assert page(f"document.elementFromPoint({(left + right) / 2}, {(top + bottom) / 2}) === {cell(1, 'P-TWO')}")
 
 
-def test_names_stay_in_sight(browser: chromium.Chromium, report: Report, tmp_path: Path) -> None:
+def test_names_stay_visible_when_scrolled(browser: chromium.Chromium, report: Report, tmp_path: Path) -> None:
     rules = [Rule(f"P-{n}", Role.PRODUCER, Level.MUST, "It says.", "dlpack.h 1.3", check) for n in range(400)]
     libraries = [Library(f"library{n}", "1", [Result(r.id, Status.PASSED) for r in rules]) for n in range(20)]
     file = tmp_path / "large.html"

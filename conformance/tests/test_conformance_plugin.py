@@ -45,7 +45,7 @@ def may(c):
 
 @rule("MINE-NONE", Role.CONSUMER, Level.MUST, "It does not apply.", "nowhere")
 def none(c):
-    c.needs(False, "mine has none of it")
+    c.needs(False, "mine lacks the feature")
 
 @rule("MINE-CRASHES", Role.EXCHANGE_API, Level.MUST, "It does not crash.", "nowhere")
 def crashes(c):
@@ -79,13 +79,13 @@ def test_every_rule_is_an_item(run: Run) -> None:
     assert "collected 6 items" in done.stdout
     assert "dlpack:mine:Mine .FFxsF" in done.stdout
     assert "3 failed, 1 passed, 1 skipped, 1 xfailed" in done.stdout
-    assert "mine has none of it" in done.stdout
+    assert "mine lacks the feature" in done.stdout
     assert "XFAIL dlpack:mine:Mine::MINE-MAY - MAY: as it may" in done.stdout
     assert "MUST crashed: the process died of SIGSEGV\n" in done.stdout
     assert "    fed: the last words\n" in done.stdout
 
 
-def test_failure_says_all(run: Run) -> None:
+def test_failure_shows_the_full_account(run: Run) -> None:
     done = run(*MINE, "-k", "MINE-FAILS or MINE-SHOULD")
     lines = done.stdout.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("MUST failed: "))
@@ -101,14 +101,14 @@ def test_failure_says_all(run: Run) -> None:
     assert "Traceback" not in done.stdout
 
 
-def test_rules_can_be_chosen(run: Run) -> None:
+def test_rules_can_be_selected(run: Run) -> None:
     assert "1 passed" in run("--dlpack", "mine:Mine", "--dlpack-rule", "MINE-PASSES").stdout
     assert "1 failed, 5 deselected" in run(*MINE, "-k", "SHOULD").stdout
     assert "1 failed, 1 skipped, 3 deselected, 1 xfailed" in run(*MINE, "-k", "consumer").stdout
     assert "2 tests collected" in run(*MINE[:3], "MINE-FAILS", "--dlpack-rule", "MINE-MAY", "--collect-only").stdout
 
 
-def test_beside_the_tests_of_a_project(run: Run, tmp_path: Path) -> None:
+def test_rules_run_with_the_tests_of_a_project(run: Run, tmp_path: Path) -> None:
     Path(tmp_path, "test_own.py").write_text("def test_own():\n    pass\n")
     both = ["--dlpack", "mine:Mine", "--dlpack-rule", "MINE-PASSES"]
     assert "2 passed" in run(*both).stdout
@@ -124,7 +124,7 @@ def test_junit_of_pytest(run: Run, tmp_path: Path) -> None:
     assert len(properties) == 6
 
 
-def test_library_that_does_not_load(run: Run) -> None:
+def test_library_that_cannot_be_imported_fails_its_rules(run: Run) -> None:
     done = run("--dlpack", "mine:Broken", "--dlpack-rule", "MINE-PASSES", "--dlpack-rule", "MINE-FAILS")
     assert "2 failed" in done.stdout
     assert done.stdout.count("the library could not be imported: the process ended with 1: RuntimeError: not here") >= 2
@@ -133,10 +133,10 @@ def test_library_that_does_not_load(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dlpack", "nix"), "there is no adapter for nix; there are "),
-        (("--dlpack", "mine:Nix"), "there is no adapter mine:Nix: "),
+        (("--dlpack", "nix"), "unknown library 'nix'; known: "),
+        (("--dlpack", "mine:Nix"), "cannot load the adapter mine:Nix: "),
         (("--dlpack", "mine:Missing"), "not installed: mine:Missing"),
-        ((*MINE, "--dlpack-rule", "Y"), "there is no rule 'Y'; --list shows all"),
+        ((*MINE, "--dlpack-rule", "Y"), "unknown rule 'Y'; --list shows all"),
     ],
 )
 def test_wrong_options(run: Run, options: tuple[str, ...], message: str) -> None:

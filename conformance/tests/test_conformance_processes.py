@@ -1,4 +1,4 @@
-"""The processes that checks run in: every end of one is a result, and nothing is left behind."""
+"""The processes of checks: every way to end is a result, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from dlbridge_conformance import Status, process, selected
 from dlbridge_conformance.result import CAN_FORK
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="where there is no fork, each check has a fresh process")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="needs fork; without it, each check has a new process")
 
 ENDS = """
 import os, signal, sys, time
@@ -90,7 +90,7 @@ def well(c):
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process ends within some seconds."""
+    """Returns whether a process ends within some seconds."""
     for _ in range(200):
         try:
             os.kill(pid, 0)
@@ -100,10 +100,10 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_each_end_is_a_result(tmp_path: Path) -> None:
+def test_each_process_end_is_a_result(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ENDS)
     command = [sys.executable, "-m", "dlbridge_conformance", "mine:Ends", "--rule", "ENDS", "-q", "--limit", "5"]
-    # With it a process that dies of a signal writes a traceback, which would be evidence too.
+    # faulthandler would write a traceback when a signal kills a process, and that would become evidence.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
     done = subprocess.run([*command, "--json", "r.json"], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (1, "")
@@ -131,7 +131,7 @@ def test_each_end_is_a_result(tmp_path: Path) -> None:
     assert told["BY-SIGNAL"] == [["fed", "half a line"]]
     assert told["BY-STATUS"] == [["got", "what was printed"]]
     assert told["READS"] == [["got", "''"]]
-    # What a check started does not outlive it.
+    # A process that a check started does not outlive it.
     assert is_gone(int(Path(tmp_path, "started").read_text()))
 
 
@@ -175,7 +175,7 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("Hangs", Status.HUNG, "the library was not imported after 1 s", None),
     ],
 )
-def test_a_library_that_cannot_be_imported_breaks_every_rule(
+def test_library_that_cannot_be_imported_breaks_every_rule(
     imports: None, monkeypatch: pytest.MonkeyPatch, library: str, status: Status, detail: str, signal: str | None
 ) -> None:
     monkeypatch.setattr(process, "IMPORT_LIMIT", 1.0)
@@ -185,7 +185,7 @@ def test_a_library_that_cannot_be_imported_breaks_every_rule(
     assert {(result.status, result.detail, result.signal) for result in results} == {(status, detail, signal)}
 
 
-def test_one_library_that_cannot_be_imported_leaves_the_others_alone(imports: None) -> None:
+def test_library_that_cannot_be_imported_does_not_affect_others(imports: None) -> None:
     command = [sys.executable, "-m", "dlbridge_conformance", "imports:Dies", "dlbridge", "-q", "--rule", "P-DEVICE-TUPLE"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "")
@@ -193,13 +193,13 @@ def test_one_library_that_cannot_be_imported_leaves_the_others_alone(imports: No
     assert "dlbridge P-DEVICE-TUPLE: passed" in done.stdout
 
 
-def test_the_end_of_a_library_is_not_waited_for(imports: None) -> None:
+def test_library_that_does_not_end_is_not_waited_for(imports: None) -> None:
     start = time.monotonic()
     assert list(process.run("imports:HangsAtTheEnd", selected(["P-DEVICE-TUPLE"]).values()))
     assert time.monotonic() - start < 60
 
 
-def test_an_interrupt_leaves_a_report(tmp_path: Path) -> None:
+def test_interrupt_leaves_a_report(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ENDS)
     command = [sys.executable, "-m", "dlbridge_conformance", "mine:Ends", "--rule", "ENDS", "--json", "r.json"]
     running = subprocess.Popen(
@@ -208,7 +208,7 @@ def test_an_interrupt_leaves_a_report(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell that starts these tests in the background has them ignore it, and what they start too.
+        # A shell that runs these tests in the background makes them ignore the signal, and their children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     started = Path(tmp_path, "started")

@@ -1,4 +1,4 @@
-"""The producer rules: a sound producer keeps them all, and each deliberate fault breaks the rule meant for it."""
+"""The producer rules: a producer without faults keeps all, and each deliberate fault breaks the rule meant for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from faulty_producer import (
     keeping,
     keeping_struct,
     leaking,
-    lending,
     once,
     raising,
     refusing,
@@ -42,24 +41,25 @@ from faulty_producer import (
     turned,
     unknown,
     without,
+    without_owner,
 )
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.PRODUCER}
-#: rules that start a process of their own, in which a faulty adapter is not known
+#: rules that start a process, which would not know the faulty adapter
 IN_PROCESSES = {"P-DELETER-AT-EXIT", "P-DELETER-AT-EXIT-CAPSULE"}
 
-#: rules that an array breaks which is never let go
+#: rules that break if an array is never freed
 LET_GO = (
     "P-CAPSULE-UNUSED-FREES", "P-COPY-TRUE-FREES", "P-DELETER-OBJECT", "P-DELETER-WITHOUT-GIL",
     "P-DELETER-NATIVE-THREAD", "P-DELETER-GIL-TAKEN", "P-DELETER-PYTHON-THREAD", "P-DELETER-AT-ONCE",
     "P-DELETER-CHAIN", "P-DELETER-CHAIN-OWN",
 )  # fmt: skip
-#: rules about what a sound producer on the CPU has none of
+#: rules that do not apply to a producer without faults on the CPU
 NOT_HERE = {"P-FLAGS-READ-ONLY-LEGACY-ERROR", "P-KEYWORDS-DL-DEVICE-NO-COPY"} | {
     id for id in RULES if id.startswith("P-STREAM-")
 }
 
-#: what a producer does wrong, and the rule that has to notice
+#: faults of a producer, and the rule that must catch each
 FAULTS: dict[str, tuple[str, Faulty]] = {
     "returns None": ("P-CAPSULE-TYPE", Faulty(lambda array, keywords: None)),
     "legacy capsule of another name": ("P-CAPSULE-LEGACY-NAME", Faulty(renamed("tensor"))),
@@ -103,14 +103,14 @@ FAULTS: dict[str, tuple[str, Faulty]] = {
         elsewhere if "copy" in k and k["copy"] is None else sound)(a, k))),
     "takes a positional stream": ("P-KEYWORDS-KEYWORD-ONLY", Faulty(wrap=Positional)),
     "device is a list": ("P-DEVICE-TUPLE", Faulty(device_answer=lambda: [1, 0])),
-    "device type is a text": ("P-DEVICE-TYPE", Faulty(device_answer=lambda: ("cpu", 0))),
+    "device type is a string": ("P-DEVICE-TYPE", Faulty(device_answer=lambda: ("cpu", 0))),
     "device id is None": ("P-DEVICE-ID", Faulty(device_answer=lambda: (1, None))),
     "unknown device type": ("P-DEVICE-KNOWN", Faulty(device_answer=lambda: (99, 0))),
     "device in the struct differs": ("P-DEVICE-AGREES", Faulty(fields(device=(3, 0)))),
     "CPU number 1": ("P-DEVICE-SINGLE-ID", Faulty(device_answer=lambda: (1, 1))),
     "version 2": ("P-STRUCT-VERSION", Faulty(fields(version=(2, 0)))),
     "size-1 axes left out": ("P-STRUCT-NDIM", Faulty(changed(squeezed))),
-    "shape turned round": ("P-STRUCT-SHAPE", Faulty(changed(turned))),
+    "shape reversed": ("P-STRUCT-SHAPE", Faulty(changed(turned))),
     "shape NULL": ("P-STRUCT-SHAPE-SET", Faulty(fields(shape=None))),
     "strides NULL": ("P-STRUCT-STRIDES-SET", Faulty(fields(strides=None))),
     "strides NULL without elements": ("P-STRUCT-STRIDES-SET-ZERO-SIZE", Faulty(fields(strides=None))),
@@ -152,31 +152,31 @@ FAULTS: dict[str, tuple[str, Faulty]] = {
     "copy without a flag": ("P-COPY-TRUE-FLAG", Faulty(changed(lambda f: {"flags": f.flags & ~2}))),
     "copy ignored": ("P-COPY-TRUE-MEMORY", Faulty(without("copy"))),
     "copy ignored for legacy consumers": ("P-COPY-TRUE-LEGACY", Faulty(without("copy"))),
-    "copies are lent": ("P-COPY-TRUE-APART", Faulty(without("copy"))),
+    "copies share memory": ("P-COPY-TRUE-APART", Faulty(without("copy"))),
     "copies see later writes": ("P-COPY-TRUE-SNAPSHOT", Faulty(without("copy"))),
     "copied though told not to": ("P-COPY-FALSE-MEMORY", Faulty(elsewhere)),
-    "says copied and lends": ("P-COPY-FALSE-FLAG", Faulty(changed(lambda f: {"flags": f.flags | 2}))),
+    "says copied and shares": ("P-COPY-FALSE-FLAG", Faulty(changed(lambda f: {"flags": f.flags | 2}))),
     "copied without need": ("P-COPY-NONE-MEMORY", Faulty(elsewhere)),
     "copied and not said": ("P-COPY-NONE-FLAG", Faulty(elsewhere)),
     "read-only not said": ("P-FLAGS-READ-ONLY", Faulty(changed(lambda f: {"flags": f.flags & ~1}))),
     "read-only view not said": ("P-FLAGS-READ-ONLY-VIEW", Faulty(changed(lambda f: {"flags": f.flags & ~1}))),
-    "read-only not said of lent memory": (
+    "read-only not said of shared memory": (
         "P-FLAGS-READ-ONLY-COPY-FALSE", Faulty(changed(lambda f: {"flags": f.flags & ~1}))),
     "read-only, and the flag is not set": (
         "P-FLAGS-READ-ONLY-AGREES", Faulty(changed(lambda f: {"flags": f.flags & ~1}))),
     "read-only refused": ("P-FLAGS-READ-ONLY-ACCEPTED", Faulty(refusing_exports(lambda f: f.flags & 1))),
     "read-only after the export": ("P-FLAGS-READ-ONLY-KEEPS", Faulty(freezing)),
     "all read-only": ("P-FLAGS-WRITABLE", Faulty(changed(lambda f: {"flags": f.flags | 1}))),
-    "read-only lent to legacy consumers": ("P-FLAGS-READ-ONLY-LEGACY", Faulty(lambda a, k: (
+    "read-only shared with legacy consumers": ("P-FLAGS-READ-ONLY-LEGACY", Faulty(lambda a, k: (
         sound if k else changed(lambda _: {"versioned": False}, max_version=(1, 3)))(a, k))),
     "flags of the future": ("P-FLAGS-UNKNOWN", Faulty(fields(flags=1 << 40))),
     "float32 padded": ("P-FLAGS-PADDED", Faulty(fields(flags=4))),
     "memory kept for ever": ("P-DELETER-FREES-ARRAY", Faulty(keeping)),
-    "holds nothing": ("P-DELETER-HOLDS", Faulty(lending)),
-    "holds nothing after the export": ("P-CAPSULE-HOLDS", Faulty(lending)),
-    "holds nothing of a view": ("P-VIEWS-OUTLIVE", Faulty(lending)),
-    "holds nothing at the end of a chain": ("P-DELETER-CHAIN-OWN", Faulty(lending)),
-    "holds nothing for either of two": ("P-DELETER-ORDER", Faulty(lending)),
+    "holds nothing": ("P-DELETER-HOLDS", Faulty(without_owner)),
+    "holds nothing after the export": ("P-CAPSULE-HOLDS", Faulty(without_owner)),
+    "holds nothing of a view": ("P-VIEWS-OUTLIVE", Faulty(without_owner)),
+    "holds nothing at the end of a chain": ("P-DELETER-CHAIN-OWN", Faulty(without_owner)),
+    "holds nothing for either of two": ("P-DELETER-ORDER", Faulty(without_owner)),
     "destructor deletes what was taken": ("P-CAPSULE-USED-KEEPS", Faulty(destroyed(lambda held: held.delete()))),
     "destructor deletes nothing": ("P-CAPSULE-UNUSED-FREES", Faulty(destroyed(lambda held: None))),
     "destructor loses exceptions": ("P-CAPSULE-PENDING", Faulty(clearing)),
@@ -189,14 +189,14 @@ FAULTS: dict[str, tuple[str, Faulty]] = {
         for wrap in (Made, Bare)
         for id in LET_GO
     },
-    "writes what it lends": ("P-SEMANTICS-UNCHANGED", Faulty(changing)),
+    "writes exported memory": ("P-SEMANTICS-UNCHANGED", Faulty(changing)),
     "consumers write elsewhere": ("P-SEMANTICS-CONSUMER-WRITES", Faulty(elsewhere)),
     "producer writes elsewhere": ("P-SEMANTICS-PRODUCER-WRITES", Faulty(elsewhere)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_breaks_its_rule(fault: str) -> None:
+def test_producer_fault_breaks_its_rule(fault: str) -> None:
     id, library = FAULTS[fault]
     result = check(library, RULES[id])
     assert result.status is Status.FAILED, result
@@ -204,7 +204,7 @@ def test_a_fault_breaks_its_rule(fault: str) -> None:
 
 
 @pytest.mark.parametrize("id", [id for id in RULES if id not in IN_PROCESSES])
-def test_a_sound_producer_keeps_every_rule(id: str) -> None:
+def test_producer_without_faults_keeps_every_rule(id: str) -> None:
     result = check(Faulty(), RULES[id])
     assert result.status in (Status.PASSED, Status.NOT_APPLICABLE), result
     if result.status is Status.NOT_APPLICABLE:

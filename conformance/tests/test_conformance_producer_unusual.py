@@ -1,4 +1,4 @@
-"""The producer rules and producers that are unusual: conforming ones break none, on whatever device they are."""
+"""Unusual producers that follow the standard break no rule, on any device."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from faulty_producer import (
 )
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.PRODUCER}
-#: rules whose checks take long, or start a process in which these producers are not known
+#: rules whose checks take long, or start a process, which would not know these producers
 SLOW = {id for id in RULES if id.startswith("P-DELETER-") or id.endswith("-FREES")}
 
 
 class WithoutKeywords(Made):
-    """The same without keywords: a method of C says so in other words than one of Python."""
+    """An array without keywords. A C method words its TypeError differently from a Python method."""
 
     @property
     def __dlpack__(self) -> Any:  # type: ignore[override]
@@ -44,31 +44,31 @@ class WithoutKeywords(Made):
 
 
 class WithStream(Made):
-    """The same from before ``max_version``."""
+    """An array from before ``max_version``."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
         return self.give(self, {"stream": stream})
 
 
 def versioned_only(array: Made, keywords: dict[str, Any]) -> Any:
-    """Has given up legacy capsules."""
+    """Refuses legacy capsules."""
     if keywords.get("max_version") is None:
         raise BufferError("legacy capsules are no longer made")
     return sound(array, keywords)
 
 
 def copying(array: Made, keywords: dict[str, Any]) -> Any:
-    """Always copies, says so, and refuses not to."""
+    """Always copies, with the flag, and refuses copy=False."""
     if keywords.get("copy") is False:
         raise BufferError("this takes a copy")
     return sound(array, {**keywords, "copy": True})
 
 
 def on_devices(array: Made, keywords: dict[str, Any], *refused: int) -> Any:
-    """Takes streams but those below -1 and the given ones."""
+    """Accepts streams except those below -1 and the given ones."""
     stream = keywords.get("stream")
     if stream is not None and (stream < -1 or stream in refused):
-        raise ValueError(f"there is no stream {stream}")
+        raise ValueError(f"unknown stream {stream}")
     return sound(array, {**keywords, "stream": None})
 
 
@@ -87,7 +87,7 @@ def holding(array: Made, keywords: dict[str, Any]) -> Any:
     return crafted.capsule()
 
 
-#: what a producer does that is unusual and the rules that it breaks by that
+#: unusual producers, and the rules that they break
 UNUSUAL: dict[str, tuple[Faulty, set[str]]] = {
     "no legacy capsules": (Faulty(versioned_only), set()),
     "no keywords": (
@@ -110,7 +110,7 @@ UNUSUAL: dict[str, tuple[Faulty, set[str]]] = {
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_what_is_unusual_breaks_nothing(name: str) -> None:
+def test_unusual_producer_breaks_only_expected_rules(name: str) -> None:
     library, expected = UNUSUAL[name]
     results = [check(library, rule) for id, rule in RULES.items() if id not in SLOW]
     broken = {result.rule: result.detail for result in results if result.status.is_broken}
@@ -119,19 +119,19 @@ def test_what_is_unusual_breaks_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("id", ["P-DELETER-HOLDS-STRUCT", "P-DELETER-OBJECT", "P-DELETER-AT-ONCE", "P-DELETER-CHAIN"])
 @pytest.mark.parametrize("library", [Faulty(versioned_only), Faulty(wrap=Bare)], ids=["versioned only", "bare"])
-def test_their_deleters_are_checked(id: str, library: Faulty) -> None:
+def test_unusual_producer_deleter_is_checked(id: str, library: Faulty) -> None:
     result = check(library, RULES[id])
     assert result.status is Status.PASSED, result
 
 
 @pytest.mark.parametrize("id", ["P-STRUCT-VERSION", "P-CAPSULE-VERSIONED-NAME", "P-FLAGS-READ-ONLY"])
-def test_a_type_error_that_names_a_known_keyword_breaks_rules(id: str) -> None:
+def test_type_error_about_a_known_keyword_breaks_rules(id: str) -> None:
     result = check(Faulty(raising(TypeError("max_version is a tuple"), "max_version")), RULES[id])
     assert result.status is Status.FAILED, result
 
 
 @pytest.mark.parametrize("id", ["P-DELETER-FREES-ARRAY", "P-COPY-TRUE-FREES"])
-def test_memory_of_a_device_is_not_looked_for_in_the_process(id: str) -> None:
+def test_device_memory_is_not_measured_in_the_process(id: str) -> None:
     result = check(Faulty(device=(2, 0)), RULES[id])
     assert result.status is Status.NOT_APPLICABLE, result
 
@@ -140,19 +140,19 @@ CUDA, ROCM = (2, 0), (10, 0)
 
 
 def without_streams(error: Exception) -> Give:
-    """A producer that knows no stream but None."""
+    """A producer that accepts only the stream None."""
     return lambda array, keywords: raising(error, "stream")(array, keywords)
 
 
 def needing_a_stream(array: Made, keywords: dict[str, Any]) -> Any:
-    """A producer that has to be told a stream if it is asked for one."""
+    """A producer that requires a stream whenever the keyword is passed."""
     if "stream" in keywords and keywords["stream"] is None:
         raise ValueError("which stream?")
     return sound(array, keywords)
 
 
 @pytest.mark.parametrize(("device", "refused"), [(CUDA, (0,)), (ROCM, (1, 2))])
-def test_a_sound_producer_keeps_the_rules_of_streams(device: tuple[int, int], refused: tuple[int, ...]) -> None:
+def test_producer_without_faults_keeps_the_stream_rules(device: tuple[int, int], refused: tuple[int, ...]) -> None:
     library = Faulty(lambda array, keywords: on_devices(array, keywords, *refused), device=device)
     results = [check(library, rule) for id, rule in RULES.items() if id.startswith("P-STREAM-")]
     other = "ROCM" if device == CUDA else "CUDA"
@@ -173,12 +173,12 @@ def test_a_sound_producer_keeps_the_rules_of_streams(device: tuple[int, int], re
         ("P-STREAM-ERROR", CUDA, without_streams(BufferError("a stream"))),
     ],
 )
-def test_a_fault_with_streams_breaks_its_rule(id: str, device: tuple[int, int], give: Give) -> None:
+def test_producer_stream_fault_breaks_its_rule(id: str, device: tuple[int, int], give: Give) -> None:
     result = check(Faulty(give, device=device), RULES[id])
     assert result.status is Status.FAILED, result
 
 
-def test_a_deleter_that_does_not_wait_for_the_gil_breaks_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleter_not_waiting_for_the_gil_breaks_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(Faulty(holding), RULES["P-DELETER-GIL-TAKEN"]).status is Status.PASSED
     delete = Held.delete
 
@@ -191,7 +191,7 @@ def test_a_deleter_that_does_not_wait_for_the_gil_breaks_its_rule(monkeypatch: p
     monkeypatch.setattr(Held, "delete", early)
     result = check(Faulty(holding), RULES["P-DELETER-GIL-TAKEN"])
     assert result.status is Status.FAILED, result
-    assert "another thread had the GIL" in result.detail
+    assert "another thread held the GIL" in result.detail
 
 
 LEAVING = """
@@ -207,7 +207,7 @@ class Leaving(DLBridge):
 """
 
 
-def test_a_library_that_ends_the_process_first_breaks_the_rule_of_its_end(
+def test_library_ending_the_process_early_breaks_the_exit_rule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "leaving.py").write_text(LEAVING)

@@ -18,12 +18,12 @@ def report() -> Report:
     return crafted_report()
 
 
-def test_what_cannot_be_seen_is_escaped() -> None:
+def test_visible_escapes_invisible_characters() -> None:
     text = "a\x00\x1b\ud800\u202e\u2028\tb\nc é ✓ 漢"
     assert visible(text) == "a\\x00\\x1b\\ud800\\u202e\\u2028    b\nc é ✓ 漢"
 
 
-def test_account_says_all(report: Report) -> None:
+def test_account_has_the_finding_rule_and_evidence(report: Report) -> None:
     rule, result = report.rules[1], report.libraries[0].results[1]
     lines = account(report, "mylib:Adapter", rule, result).splitlines()
     assert lines[0] == f"MUST failed: {visible(HOSTILE)}"
@@ -35,7 +35,7 @@ def test_account_says_all(report: Report) -> None:
 # -------------------------------------------------------------------------------------------- terminal
 
 
-def test_the_table_counts(report: Report) -> None:
+def test_terminal_table_counts_outcomes(report: Report) -> None:
     lines = terminal.table(report).splitlines()
     assert [line.split() for line in lines[2:]] == [
         ["mylib:Adapter", "1.0+cpu", "1", "2", "2", "1", "2", "0"],
@@ -43,7 +43,7 @@ def test_the_table_counts(report: Report) -> None:
     ]
 
 
-def test_the_terminal_is_not_too_narrow(report: Report) -> None:
+def test_terminal_table_fits_the_width(report: Report) -> None:
     report.libraries[0].name = "a.module.somewhere:" + "Adapter" * 9
     report.libraries[1].version = "2.20.0.dev20260101+cuda" * 3
     lines = terminal.table(report).splitlines() + terminal.broken(report, report.libraries[1]).splitlines()
@@ -53,7 +53,7 @@ def test_the_terminal_is_not_too_narrow(report: Report) -> None:
     assert max(map(len, terminal.broken(report, report.libraries[1]).splitlines())) <= 100
 
 
-def test_colours_are_only_for_a_terminal(report: Report) -> None:
+def test_colours_appear_only_on_a_terminal(report: Report) -> None:
     plain, coloured = terminal.table(report), terminal.table(report, True)
     assert "\x1b" not in plain + terminal.broken(report, report.libraries[0])
     assert "\x1b[31m" in coloured
@@ -114,7 +114,7 @@ def test_svg_shows_every_cell(report: Report) -> None:
 # -------------------------------------------------------------------------------------------- Markdown
 
 
-def test_markdown_names_who_breaks_what(report: Report) -> None:
+def test_markdown_names_the_libraries_that_break_a_rule(report: Report) -> None:
     lines = markdown.document(report).splitlines()
     rows = {cells[1]: cells[2:-1] for cells in ([cell.strip() for cell in line.split("|")] for line in lines if "|" in line)}
     assert rows["mylib:Adapter"] == ["1.0+cpu", "1", "2", "2", "1", "2", "0"]
@@ -126,13 +126,13 @@ def test_markdown_names_who_breaks_what(report: Report) -> None:
     }  # fmt: skip
 
 
-def test_markdown_tells_versions_apart(report: Report) -> None:
+def test_markdown_distinguishes_versions(report: Report) -> None:
     report.libraries[1].name = report.libraries[0].name
     line = next(line for line in markdown.document(report).splitlines() if "`C-ONE`" in line)
     assert line.endswith("| mylib:Adapter 1.0+cpu (SIGSEGV) |")
 
 
-def test_markdown_keeps_foreign_text_in_its_cell(report: Report) -> None:
+def test_markdown_escapes_foreign_text_in_cells(report: Report) -> None:
     report.libraries[0].name = "a|b_*<i>\n# c"
     line = next(line for line in markdown.document(report).splitlines() if line.startswith("| a"))
     assert line.startswith("| a\\|b\\_\\*\\<i> # c | 1.0+cpu |")
@@ -141,7 +141,7 @@ def test_markdown_keeps_foreign_text_in_its_cell(report: Report) -> None:
 # -------------------------------------------------------------------------------------------- JSON
 
 
-def test_json_is_read_again(report: Report) -> None:
+def test_json_round_trips(report: Report) -> None:
     report.rules = list(all_rules().values())[:6]
     for library in report.libraries:
         for rule, result in zip(report.rules, library.results, strict=True):

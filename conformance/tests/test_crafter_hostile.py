@@ -1,6 +1,6 @@
-"""The native crafter under attack: no argument of it ends the process, except an address.
+"""The native crafter under attack: no argument except an address can crash the process.
 
-Each program runs in a process of its own, since a failure of it is a crash.
+Each program runs in a process of its own, because a failure is a crash.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Long(list):
 
 
 def survives(run: Run, program: str) -> str:
-    """Returns what a program prints, which must end well."""
+    """Runs a program, expects exit status 0, and returns its output."""
     done = run(START + program)
     assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
@@ -81,10 +81,10 @@ print(table().borrowed(lender)[1]["shape"])
     assert survives(run, program) == "(2, 3)"
 
 
-#: reads and writes that are not within the tensor
+#: reads and writes outside of the tensor
 OUTSIDE: dict[str, str | tuple[str, str]] = {
-    "more bytes than there are": "crafter.craft().read(10**8)",
-    "as many bytes as there can be": "crafter.craft().read(2**64 - 1)",
+    "more bytes than the tensor has": "crafter.craft().read(10**8)",
+    "the maximum number of bytes": "crafter.craft().read(2**64 - 1)",
     "bytes in front": "crafter.craft().read(1, -1)",
     "bytes behind": "crafter.craft().read(1, 256)",
     "bytes that begin inside": "crafter.craft().read(256, 1)",
@@ -113,7 +113,7 @@ print(backwards.read(3, -2), refused(lambda: backwards.read(1, 1), ValueError), 
     assert survives(run, program) == f"{bytes([2, 3, 4])} {said.format('1 to 2')} {said.format('-3 to -2')}"
 
 
-#: how the next tensor of a chain is made of the one before
+#: code that makes the next tensor of a chain from the one before
 LINKS = {
     "crafted": """
 held = crafter.craft((1,)).native.held()
@@ -216,11 +216,11 @@ REFUSED: dict[str, str | tuple[str, str]] = {
     "a shape that asks for terabytes": ("native.Crafted(ndim=1, shape=range(2**44), strides=None, payload=b'')", "TypeError"),
     "an allocation without end": ("table().allocated(range(2**62), (0, 8, 1), (1, 0))", "TypeError"),
     "a body without end": ("crafter.craft(skew=2**62)", "MemoryError"),
-    "a way that there is not": ("exported().native.delete(9)", "ValueError"),
+    "an unknown way": ("exported().native.delete(9)", "ValueError"),
 }  # fmt: skip
 
 
-def test_argument_that_cannot_be_is_refused(run: Run) -> None:
+def test_impossible_argument_is_refused(run: Run) -> None:
     all_refused(run, REFUSED)
 
 
@@ -242,7 +242,7 @@ print(table(allocate=lambda *_: (0, None, Long([("kind", "message")]))).allocate
     assert survives(run, program) == "(3,) False\n((0, None, None), [('kind', 'message')])"
 
 
-#: functions of a table that call the same function of the table again
+#: functions of a table that call themselves through the table
 AGAIN = {
     "allocated": """
 made = table(allocate=lambda *_: (0, None, [(again() and "", "")]))
@@ -261,12 +261,12 @@ def again():
 
 
 @pytest.mark.parametrize("call", AGAIN)
-def test_table_that_calls_itself_without_end_stops(run: Run, call: str) -> None:
+def test_table_calling_itself_endlessly_stops(run: Run, call: str) -> None:
     survives(run, AGAIN[call] + "import sys; sys.setrecursionlimit(100_000)\nagain()\n")
 
 
 @pytest.mark.parametrize("way", [2, 3, 4])
-def test_deleter_that_waits_for_an_interpreter_which_goes_does_not_abort(run: Run, way: int) -> None:
+def test_deleter_waiting_for_a_finalizing_interpreter_does_not_abort(run: Run, way: int) -> None:
     survives(run, f"import atexit; atexit.register(exported().native.delete, {way})")
 
 

@@ -1,4 +1,4 @@
-"""The matrix: what it calls what, that it can fail, and that its reports say the same."""
+"""The matrix: its outcomes, its failures, and its reports."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PLAIN = Spec("uint8", "C order")
 
 
 def exchanged(producer: Producer, consumer: Consumer, spec: Spec = PLAIN, way: Way = Way.DIRECT) -> Kind:
-    """What becomes of one exchange in this process."""
+    """Runs one exchange in this process."""
     return exchange_module.exchange(producer, consumer, spec, way).kind
 
 
 class Odd(View):
-    """A memoryview, and whatever is to be found out."""
+    """A memoryview consumer with a given fault."""
 
     def __init__(self, take: Any = memoryview, address: int | None = None) -> None:
         self.take_it, self.says = take, address
@@ -49,7 +49,7 @@ class Odd(View):
 
 
 class Frozen(ByteArray):
-    """Bytes that must not be written, by word alone."""
+    """Bytes that are only declared as read-only."""
 
     read_only = True
 
@@ -80,16 +80,16 @@ def turned_round(obj: Any) -> Any:
         (Odd(refuse), Kind.REFUSED),
     ],
 )
-def test_every_kind_of_outcome_is_told(consumer: Consumer, kind: Kind) -> None:
+def test_exchange_reports_every_kind_of_outcome(consumer: Consumer, kind: Kind) -> None:
     assert exchanged(ByteArray(), consumer) is kind
 
 
-def test_memory_that_must_not_be_written_and_is_written_is_not_zero_copy() -> None:
+def test_written_read_only_memory_is_not_zero_copy() -> None:
     assert exchanged(Frozen(), Odd()) is Kind.UNPROTECTED
     assert exchanged(Frozen(), Odd(lambda obj: memoryview(obj).toreadonly())) is Kind.ZERO_COPY
 
 
-def test_an_address_that_is_not_true_is_found_out() -> None:
+def test_wrong_address_is_detected() -> None:
     class Liar(ByteArray):
         def make(self, spec: Spec) -> Made:
             made = super().make(spec)
@@ -100,7 +100,7 @@ def test_an_address_that_is_not_true_is_found_out() -> None:
     assert exchanged(Liar(), copying) is Kind.WRONG
 
 
-def test_a_producer_with_other_values_is_no_cell() -> None:
+def test_producer_with_wrong_values_is_not_a_cell() -> None:
     class Off(ByteArray):
         def make(self, spec: Spec) -> Made:
             made = super().make(spec)
@@ -110,8 +110,8 @@ def test_a_producer_with_other_values_is_no_cell() -> None:
         exchanged(Off(), Odd())
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_crashes_and_hangs_are_outcomes_and_the_rest_goes_on() -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_crash_and_hang_are_outcomes_and_the_rest_runs() -> None:
     turns = {Way.DIRECT: die, Way.ASDLPACK: sleep}
 
     class Deadly(Odd):
@@ -147,7 +147,7 @@ def test_crashes_and_hangs_are_outcomes_and_the_rest_goes_on() -> None:
         (Kind.REFUSED, Kind.CRASHED, Change.WORSE),
     ],
 )
-def test_what_dlbridge_changes(before: Kind, after: Kind, what: Change) -> None:
+def test_change_compares_two_outcomes(before: Kind, after: Kind, what: Change) -> None:
     assert change(Outcome(before), Outcome(after)) is what
 
 
@@ -177,7 +177,7 @@ def test_layouts_move_values() -> None:
         assert (laid_out(layout, rows) != rows) is (layout in moved), layout
 
 
-#: With markup in every text, in case something is not escaped.
+#: Every text has markup, so that a missing escape shows.
 NASTY = "</script><b onclick=x>&'\"|`"
 
 
@@ -194,14 +194,14 @@ def small() -> Matrix:
     return Matrix({NASTY: "1"}, {"memoryview": ""}, [pair], "0", "3", "system")
 
 
-def test_json_comes_back_as_it_was() -> None:
+def test_matrix_json_round_trips() -> None:
     matrix = small()
     assert json.read(json.write(matrix)) == matrix
     with pytest.raises(ValueError, match="schema"):
         json.read("[]")
 
 
-def test_the_page_is_closed_in_itself_and_escapes() -> None:
+def test_matrix_page_is_self_contained_and_escapes() -> None:
     page = html.page(small())
     assert page.count("</script>") == 2
     assert "<b onclick" not in page
@@ -213,7 +213,7 @@ def test_the_page_is_closed_in_itself_and_escapes() -> None:
     assert data["details"][1] == f"TypeError: {NASTY}"
 
 
-def test_the_documentation_lists_what_is_worse() -> None:
+def test_documentation_lists_worse_cells() -> None:
     text = markdown.document(small())
     assert "0 → 1/2 !" in text
     assert "1 exchanges are worse through dlbridge" in text
@@ -227,7 +227,7 @@ def matrix(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_matrix_command_writes_the_reports(tmp_path: Path) -> None:
     require("numpy")
     select = ["--producer", "numpy", "--producer", "bytearray", "--producer", "legacy object",
               "--consumer", "numpy", "--consumer", "memoryview"]  # fmt: skip
@@ -257,7 +257,7 @@ def test_wrong_arguments() -> None:
     assert "bytearray" in matrix("--list").stdout
 
 
-def test_every_consumer_says_how_it_is_called() -> None:
+def test_every_consumer_has_its_code() -> None:
     assert all("obj" in consumer.call for consumer in consumers().values())
     assert all(producer.specs() for producer in producers().values())
 

@@ -1,4 +1,4 @@
-//! Passes on the cfgs of PyO3, `Py_LIMITED_API` and `Py_3_11` among them: the target ABI decides which parts of Python's
+//! Forwards the cfgs of PyO3, such as `Py_LIMITED_API` and `Py_3_11`: the target ABI decides which parts of Python's
 //! C API exist.
 
 fn main() {

@@ -1,7 +1,7 @@
-/* A camera written in Rust, which lends its pictures to C.
+/* A camera written in Rust, which exports its pictures to C.
  *
- * Whatever a function puts into *out belongs to the caller, who must call its deleter once, on any
- * thread. A function that does not return CAMERA_OK leaves *out alone. All functions may be called
+ * The caller owns each result that a function stores in *out, and must call its deleter once, on any
+ * thread. A function that does not return CAMERA_OK leaves *out unchanged. All functions may be called
  * on any thread. */
 #ifndef CAMERA_H_
 #define CAMERA_H_
@@ -16,41 +16,41 @@ extern "C" {
 typedef enum {
   CAMERA_OK = 0,
   CAMERA_NO_OUTPUT = 1, /* out is NULL */
-  CAMERA_NO_MEMORY = 2, /* there is no room for the picture */
-  CAMERA_READ_ONLY = 3, /* the legacy struct has no flag to say that the data is read-only */
+  CAMERA_NO_MEMORY = 2, /* not enough memory for the picture */
+  CAMERA_READ_ONLY = 3, /* the legacy struct has no flag for read-only data */
   CAMERA_BROKEN = 4     /* a defect of the library; the details are on standard error */
 } camera_status;
 
-/* What a status means. Never NULL; valid for ever. */
+/* The meaning of a status. Never NULL; always valid. */
 const char *camera_message(camera_status status);
 
 /* A picture: uint8 of shape (height, width, 3), in C order. Its bytes are 0, 1, 2, ..., 255, 0, ...
- * It is the caller's alone (DLPACK_FLAG_BITMASK_IS_COPIED) and may be written. */
+ * Only the caller refers to it (DLPACK_FLAG_BITMASK_IS_COPIED), and may write it. */
 camera_status camera_frame(uint32_t height, uint32_t width, DLManagedTensorVersioned **out);
 
 /* The same picture with the last row first. Its memory is the same; the row stride is negative. */
 camera_status camera_frame_upside_down(uint32_t height, uint32_t width,
                                        DLManagedTensorVersioned **out);
 
-/* The same picture, lent twice. It is read-only, and freed when both deleters have been called. */
+/* The same picture, exported twice. It is read-only, and freed after both deleters have been called. */
 camera_status camera_frame_for_two(uint32_t height, uint32_t width,
                                    DLManagedTensorVersioned *(*out)[2]);
 
-/* The same picture after a filter, which is called once, with a tensor that is lent for the length of
- * the call. It may write the elements, and must not keep a pointer. NULL is no filter. */
+/* The same picture after a call of `filter` with a tensor that is borrowed during the call. The filter
+ * may write the elements, and must not keep a pointer. NULL means no filter. */
 camera_status camera_frame_filtered(uint32_t height, uint32_t width, void (*filter)(DLTensor *),
                                     DLManagedTensorVersioned **out);
 
-/* What each of the 256 values of a byte is in linear light: float32 of shape (256), read-only. */
+/* The linear light of each of the 256 values of a byte: float32 of shape (256), read-only. */
 camera_status camera_gamma_table(DLManagedTensorVersioned **out);
 
-/* For consumers that know DLPack before 1.0 only. */
+/* For consumers that know only DLPack before 1.0. */
 camera_status camera_frame_legacy(uint32_t height, uint32_t width, DLManagedTensor **out);
 
-/* Always CAMERA_READ_ONLY: the table must not be lent as if it could be written. */
+/* Always CAMERA_READ_ONLY: the table must not be exported as writable. */
 camera_status camera_gamma_table_legacy(DLManagedTensor **out);
 
-/* The number of pictures that are not freed yet. */
+/* The number of pictures that are not yet freed. */
 int64_t camera_frames_alive(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Consumes tensors that Rust produces: looks at what came, walks it, writes it, gives it back. */
+/* Consumes tensors that Rust produces: checks them, walks them, writes them, and calls their deleters. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #define CHECK(condition)                                                         \
   do {                                                                           \
     if (!(condition)) {                                                          \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+      fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);    \
       exit(EXIT_FAILURE);                                                        \
     }                                                                            \
   } while (0)
@@ -20,9 +20,9 @@
 static const DLDataType UINT8 = {kDLUInt, 8, 1};
 static const DLDataType FLOAT32 = {kDLFloat, 32, 1};
 
-/* --- What any consumer needs ------------------------------------------------------------- */
+/* --- Every consumer needs this ------------------------------------------------------------ */
 
-/* Calls the deleter. There may be none, where the producer has nothing to free. */
+/* Calls the deleter. It is NULL if the producer has nothing to free. */
 static void release(DLManagedTensorVersioned *managed) {
   if (managed->deleter) managed->deleter(managed);
 }
@@ -31,14 +31,14 @@ static void release_legacy(DLManagedTensor *managed) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-/* Whether this program can work on the tensor: of a dtype, on the CPU. */
+/* Returns whether this program can use the tensor: of a dtype, on the CPU. */
 static bool usable(const DLTensor *t, DLDataType dtype) {
   return t->device.device_type == kDLCPU && t->ndim <= MAX_NDIM && t->dtype.code == dtype.code &&
          t->dtype.bits == dtype.bits && t->dtype.lanes == dtype.lanes;
 }
 
-/* The same for a managed tensor. The version comes first: on another major one, the deleter may be
- * called and nothing else be looked at. */
+/* The same for a managed tensor. It reads the version first: with another major version, a consumer may
+ * only call the deleter. */
 static bool usable_managed(const DLManagedTensorVersioned *managed, DLDataType dtype) {
   return managed->version.major == DLPACK_MAJOR_VERSION && usable(&managed->dl_tensor, dtype);
 }
@@ -47,14 +47,14 @@ static bool writable(const DLManagedTensorVersioned *managed) {
   return !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
 }
 
-/* The address of the element at an index. Strides count elements, and may be negative. */
+/* Returns the address of the element at an index. Strides count elements, and may be negative. */
 static void *at(const DLTensor *t, const int64_t *index) {
   int64_t element = 0;
   for (int32_t axis = 0; axis < t->ndim; axis++) element += index[axis] * t->strides[axis];
   return (char *)t->data + t->byte_offset + element * (t->dtype.bits * t->dtype.lanes / 8);
 }
 
-/* The first index, if the tensor has elements. */
+/* Sets the first index; returns false for an empty tensor. */
 static bool first(const DLTensor *t, int64_t *index) {
   bool some = true;
   for (int32_t axis = 0; axis < t->ndim; axis++) {
@@ -64,7 +64,7 @@ static bool first(const DLTensor *t, int64_t *index) {
   return some;
 }
 
-/* The next index, the last axis fastest; false after the last one. */
+/* Sets the next index, the last axis fastest; returns false after the last one. */
 static bool next(const DLTensor *t, int64_t *index) {
   for (int32_t axis = t->ndim - 1; axis >= 0; axis--) {
     if (++index[axis] < t->shape[axis]) return true;
@@ -83,7 +83,7 @@ static double sum(const DLTensor *t) {
   return total;
 }
 
-/* --- What this program does with it ------------------------------------------------------ */
+/* --- Uses of the tensors in this program -------------------------------------------------- */
 
 static void show_dims(const char *name, const int64_t *dims, int32_t ndim) {
   printf("%s (", name);
@@ -110,7 +110,7 @@ static void release_elsewhere(DLManagedTensorVersioned *managed) {
   CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* A picture of our own: written in place, released on another thread. */
+/* A picture that only this program uses: written in place, released on another thread. */
 static void frame(void) {
   DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame(2, 4, &managed) == CAMERA_OK);
@@ -131,13 +131,13 @@ static void frame(void) {
   CHECK(camera_frames_alive() == 0);
 }
 
-/* A kernel of ours, which takes a DLTensor as C libraries do. */
+/* A kernel that takes a DLTensor, as C libraries do. */
 static void brighten(DLTensor *t) {
   int64_t index[MAX_NDIM];
   for (bool more = first(t, index); more; more = next(t, index)) *(uint8_t *)at(t, index) += 10;
 }
 
-/* Rust lends it a picture for the length of the call. */
+/* Rust passes it a borrowed picture during the call. */
 static void frame_filtered(void) {
   DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame_filtered(2, 4, brighten, &managed) == CAMERA_OK);
@@ -162,7 +162,7 @@ static void frame_upside_down(void) {
   CHECK(camera_frames_alive() == 0);
 }
 
-/* No elements: `data` is NULL, and must not be touched. */
+/* No elements: `data` is NULL, and must not be dereferenced. */
 static void frame_without_rows(void) {
   DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame(0, 4, &managed) == CAMERA_OK);
@@ -173,7 +173,7 @@ static void frame_without_rows(void) {
   CHECK(camera_frames_alive() == 0);
 }
 
-/* One picture, two consumers: it lives as long as the longer of the two. */
+/* One picture, two consumers: it lives until both have released it. */
 static void frame_for_two(void) {
   DLManagedTensorVersioned *both[2];
   CHECK(camera_frame_for_two(2, 4, &both) == CAMERA_OK);
@@ -200,7 +200,7 @@ static void gamma_table(void) {
   release(managed);
 }
 
-/* The struct of before DLPack 1.0: neither version nor flags. */
+/* The struct from before DLPack 1.0 has neither version nor flags. */
 static void frame_legacy(void) {
   DLManagedTensor *managed = NULL;
   CHECK(camera_frame_legacy(2, 4, &managed) == CAMERA_OK);
@@ -211,7 +211,7 @@ static void frame_legacy(void) {
   CHECK(camera_frames_alive() == 0);
 }
 
-/* What cannot be had, and why. */
+/* Requests that the library refuses, and why. */
 static void refusals(void) {
   DLManagedTensor *legacy = NULL;
   camera_status status = camera_gamma_table_legacy(&legacy);

@@ -11,7 +11,7 @@
 #define CHECK(condition)                                                         \
   do {                                                                           \
     if (!(condition)) {                                                          \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+      fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);    \
       exit(EXIT_FAILURE);                                                        \
     }                                                                            \
   } while (0)
@@ -24,19 +24,19 @@
 #define FLOAT32 {kDLFloat, 32, 1}
 #define FLOAT64 {kDLFloat, 64, 1}
 
-/* Every tensor here lies in memory that holds the numbers 0 to 5. */
+/* Every tensor here is over memory with the numbers 0 to 5. */
 #define NUMBERS 6
 
-/* --- What any producer needs ------------------------------------------------------------- */
+/* --- Every producer needs this ------------------------------------------------------------ */
 
-/* What became of a tensor. The program reads it afterwards, so it is not part of what is freed. */
+/* Records the deleter call of a tensor. The program reads it afterwards, so the deleter does not free it. */
 typedef struct {
   atomic_int deleted;
   pthread_t deleted_by;
 } receipt;
 
-/* All that a lent tensor points at, in one allocation; the elements are in another. `manager_ctx`
- * leads from the managed tensor to it. */
+/* Everything that an exported tensor points to, except the elements, in one allocation. `manager_ctx`
+ * points from the managed tensor to it. */
 typedef struct {
   union {
     DLManagedTensorVersioned versioned;
@@ -46,19 +46,19 @@ typedef struct {
   int64_t strides[MAX_NDIM];
   void *memory;
   receipt *receipt;
-} loan;
+} exported_tensor;
 
-/* Called by the consumer, once, on whatever thread it lets go. So it must not rely on thread-local
- * state, and takes a lock where it touches what other threads use. */
-static void free_loan(loan *lent) {
-  lent->receipt->deleted_by = pthread_self();
-  atomic_fetch_add(&lent->receipt->deleted, 1);
-  free(lent->memory);
-  free(lent);
+/* The consumer calls this once, on any thread. So it must not rely on thread-local state, and must lock
+ * data that other threads use. */
+static void free_exported(exported_tensor *exported) {
+  exported->receipt->deleted_by = pthread_self();
+  atomic_fetch_add(&exported->receipt->deleted, 1);
+  free(exported->memory);
+  free(exported);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self) { free_loan(self->manager_ctx); }
-static void delete_legacy(DLManagedTensor *self) { free_loan(self->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { free_exported(self->manager_ctx); }
+static void delete_legacy(DLManagedTensor *self) { free_exported(self->manager_ctx); }
 
 /* --- The tensors of this program --------------------------------------------------------- */
 
@@ -68,12 +68,12 @@ typedef struct {
   int32_t ndim;
   int64_t shape[MAX_NDIM];
   int64_t strides[MAX_NDIM]; /* in elements */
-  int64_t origin;            /* the number at index zero; said by the address `data` */
-  uint64_t byte_offset;      /* or said by this, in bytes from `data` */
+  int64_t origin;            /* the number at index zero, given by the address `data`, */
+  uint64_t byte_offset;      /* or by this offset, in bytes from `data` */
   bool null_shape, null_strides, null_data;
   DLDeviceType device; /* 0 is the CPU here */
-  double sum;          /* what stats has to find, */
-  stats_status status; /* or how it has to refuse */
+  double sum;          /* the sum that stats must return, */
+  stats_status status; /* or the status of its refusal */
 } example;
 
 static const example ACCEPTED[] = {
@@ -82,7 +82,7 @@ static const example ACCEPTED[] = {
     {"backwards, every second", FLOAT64, 1, {3}, {-2}, .origin = 5, .sum = 5 + 3 + 1},
     {"one row, four times", FLOAT32, 2, {4, 3}, {0, 1}, .sum = 4 * (0 + 1 + 2)},
     {"byte offset", FLOAT32, 1, {4}, {1}, .byte_offset = 8, .sum = 2 + 3 + 4 + 5},
-    /* Up to DLPack 1.1, NULL strides are those of C order. */
+    /* Up to DLPack 1.1, NULL strides mean C order. */
     {"NULL strides", FLOAT32, 2, {2, 3}, .null_strides = true, .sum = 15},
     {"one number", INT32, 0, .origin = 4, .null_shape = true, .null_strides = true, .sum = 4},
     {"no elements", FLOAT32, 2, {0, 3}, {3, 1}, .null_data = true, .sum = 0},
@@ -101,7 +101,7 @@ static const example REFUSED[] = {
 };
 
 static void *allocate(size_t bytes) {
-  /* DLPack asks for 256 bytes alignment, and C for a multiple of that. */
+  /* DLPack requires an alignment of 256 bytes, and C a size that is a multiple of it. */
   void *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
   CHECK(memory);
   return memory;
@@ -118,51 +118,51 @@ static void *numbers(DLDataType dtype) {
   return memory;
 }
 
-/* Allocates, and describes in *t. */
-static loan *prepare(const example *e, receipt *receipt, DLTensor *t) {
-  loan *lent = malloc(sizeof *lent);
-  CHECK(lent);
-  lent->receipt = receipt;
-  lent->memory = e->null_data ? NULL : numbers(e->dtype);
-  memcpy(lent->shape, e->shape, sizeof lent->shape);
-  memcpy(lent->strides, e->strides, sizeof lent->strides);
+/* Allocates the memory, and describes it in *t. */
+static exported_tensor *prepare(const example *e, receipt *receipt, DLTensor *t) {
+  exported_tensor *exported = malloc(sizeof *exported);
+  CHECK(exported);
+  exported->receipt = receipt;
+  exported->memory = e->null_data ? NULL : numbers(e->dtype);
+  memcpy(exported->shape, e->shape, sizeof exported->shape);
+  memcpy(exported->strides, e->strides, sizeof exported->strides);
   *t = (DLTensor){
-      .data = lent->memory ? (char *)lent->memory + e->origin * (e->dtype.bits / 8) : NULL,
+      .data = exported->memory ? (char *)exported->memory + e->origin * (e->dtype.bits / 8) : NULL,
       .device = {e->device ? e->device : kDLCPU, 0},
       .ndim = e->ndim,
       .dtype = e->dtype,
-      .shape = e->null_shape ? NULL : lent->shape,
-      .strides = e->null_strides ? NULL : lent->strides,
+      .shape = e->null_shape ? NULL : exported->shape,
+      .strides = e->null_strides ? NULL : exported->strides,
       .byte_offset = e->byte_offset,
   };
-  return lent;
+  return exported;
 }
 
-/* The managed tensor to give away; its deleter, called once, frees everything. */
-static DLManagedTensorVersioned *lend(const example *e, receipt *receipt) {
+/* Returns a managed tensor for a consumer; its deleter, called once, frees everything. */
+static DLManagedTensorVersioned *export_tensor(const example *e, receipt *receipt) {
   DLTensor t;
-  loan *lent = prepare(e, receipt, &t);
-  lent->managed.versioned = (DLManagedTensorVersioned){
+  exported_tensor *exported = prepare(e, receipt, &t);
+  exported->managed.versioned = (DLManagedTensorVersioned){
       .version = {DLPACK_MAJOR_VERSION, e->null_strides ? 1 : DLPACK_MINOR_VERSION},
-      .manager_ctx = lent,
+      .manager_ctx = exported,
       .deleter = delete_versioned,
-      .flags = DLPACK_FLAG_BITMASK_READ_ONLY, /* stats only reads; others may not know */
+      .flags = DLPACK_FLAG_BITMASK_READ_ONLY, /* stats only reads; other consumers may write */
       .dl_tensor = t,
   };
-  return &lent->managed.versioned;
+  return &exported->managed.versioned;
 }
 
-static DLManagedTensor *lend_legacy(const example *e, receipt *receipt) {
+static DLManagedTensor *export_legacy(const example *e, receipt *receipt) {
   DLTensor t;
-  loan *lent = prepare(e, receipt, &t);
-  lent->managed.legacy =
-      (DLManagedTensor){.dl_tensor = t, .manager_ctx = lent, .deleter = delete_legacy};
-  return &lent->managed.legacy;
+  exported_tensor *exported = prepare(e, receipt, &t);
+  exported->managed.legacy =
+      (DLManagedTensor){.dl_tensor = t, .manager_ctx = exported, .deleter = delete_legacy};
+  return &exported->managed.legacy;
 }
 
-/* --- What this program does with them ---------------------------------------------------- */
+/* --- Calls of the library in this program ------------------------------------------------- */
 
-/* What holds however a call ends: one call of the deleter. Here, also on which thread. */
+/* Every call ends with one call of the deleter, here on the same thread. */
 static void check_deleted_here(receipt *receipt) {
   CHECK(atomic_load(&receipt->deleted) == 1);
   CHECK(pthread_equal(receipt->deleted_by, pthread_self()));
@@ -172,11 +172,11 @@ static void accepted(const example *e) {
   double sum = -1;
   stats_message message;
   receipt versioned = {0}, legacy = {0};
-  CHECK(stats_sum(lend(e, &versioned), &sum, &message) == STATS_OK);
+  CHECK(stats_sum(export_tensor(e, &versioned), &sum, &message) == STATS_OK);
   check_deleted_here(&versioned);
   CHECK(sum == e->sum);
   sum = -1;
-  CHECK(stats_sum_legacy(lend_legacy(e, &legacy), &sum, &message) == STATS_OK);
+  CHECK(stats_sum_legacy(export_legacy(e, &legacy), &sum, &message) == STATS_OK);
   check_deleted_here(&legacy);
   CHECK(sum == e->sum);
   printf("%-24s sum %g\n", e->name, sum);
@@ -186,18 +186,18 @@ static void refused(const example *e) {
   double sum = -1;
   stats_message message, same;
   receipt versioned = {0}, legacy = {0};
-  CHECK(stats_sum(lend(e, &versioned), &sum, &message) == e->status);
+  CHECK(stats_sum(export_tensor(e, &versioned), &sum, &message) == e->status);
   check_deleted_here(&versioned);
-  CHECK(stats_sum_legacy(lend_legacy(e, &legacy), &sum, &same) == e->status);
+  CHECK(stats_sum_legacy(export_legacy(e, &legacy), &sum, &same) == e->status);
   check_deleted_here(&legacy);
   CHECK(sum == -1);
   printf("%-24s refused: %s\n", e->name, message.text);
 }
 
-/* Of another major version, a consumer knows the first fields only; the others hold rubbish. */
+/* With another major version, a consumer knows only the first fields; the others hold garbage. */
 static void another_version(void) {
   receipt receipt = {0};
-  DLManagedTensorVersioned *managed = lend(&ACCEPTED[0], &receipt);
+  DLManagedTensorVersioned *managed = export_tensor(&ACCEPTED[0], &receipt);
   managed->version = (DLPackVersion){DLPACK_MAJOR_VERSION + 1, 0};
   memset(&managed->dl_tensor, 0xff, sizeof managed->dl_tensor);
   double sum;
@@ -221,13 +221,13 @@ static void without_deleter(void) {
   printf("%-24s sum %g\n", "no deleter", sum);
 }
 
-/* Rust keeps the tensor, and lets go of it on a thread of its own. */
+/* Rust keeps the tensor, and drops it on its own thread. */
 static void job(void) {
   double sum = -1;
   stats_message message;
   stats_job *job = NULL;
   receipt receipt = {0};
-  CHECK(stats_start(lend(&ACCEPTED[0], &receipt), &job, &message) == STATS_OK);
+  CHECK(stats_start(export_tensor(&ACCEPTED[0], &receipt), &job, &message) == STATS_OK);
   CHECK(stats_finish(job, &sum, &message) == STATS_OK);
   CHECK(sum == 15);
   CHECK(atomic_load(&receipt.deleted) == 1);
@@ -235,21 +235,21 @@ static void job(void) {
   printf("%-24s sum %g, deleted on another thread\n", "job", sum);
 }
 
-/* Refused at the start, or only by the thread. */
+/* Jobs that stats_start refuses, or only the thread. */
 static void refused_jobs(void) {
   double sum = -1;
   stats_message message;
   stats_job *job = NULL;
   receipt at_start = {0}, on_thread = {0};
   const example bad_ndim = {.dtype = FLOAT32, .ndim = -1}, half = {.dtype = FLOAT16, .ndim = 0};
-  CHECK(stats_start(lend(&bad_ndim, &at_start), &job, &message) == STATS_INVALID && !job);
+  CHECK(stats_start(export_tensor(&bad_ndim, &at_start), &job, &message) == STATS_INVALID && !job);
   check_deleted_here(&at_start);
-  CHECK(stats_start(lend(&half, &on_thread), &job, &message) == STATS_OK);
+  CHECK(stats_start(export_tensor(&half, &on_thread), &job, &message) == STATS_OK);
   CHECK(stats_finish(job, &sum, &message) == STATS_DTYPE && sum == -1);
   CHECK(atomic_load(&on_thread.deleted) == 1);
 }
 
-/* The tensor is deleted also where another argument is wrong. */
+/* The tensor is deleted even if another argument is wrong. */
 static void missing_arguments(void) {
   double sum;
   stats_message message;
@@ -257,13 +257,13 @@ static void missing_arguments(void) {
   CHECK(stats_sum(NULL, &sum, &message) == STATS_INVALID);
   CHECK(stats_sum_legacy(NULL, &sum, NULL) == STATS_INVALID);
   CHECK(stats_finish(NULL, &sum, &message) == STATS_USAGE);
-  CHECK(stats_sum(lend(&ACCEPTED[0], &first), NULL, &message) == STATS_USAGE);
+  CHECK(stats_sum(export_tensor(&ACCEPTED[0], &first), NULL, &message) == STATS_USAGE);
   check_deleted_here(&first);
-  CHECK(stats_sum_legacy(lend_legacy(&ACCEPTED[0], &second), NULL, NULL) == STATS_USAGE);
+  CHECK(stats_sum_legacy(export_legacy(&ACCEPTED[0], &second), NULL, NULL) == STATS_USAGE);
   check_deleted_here(&second);
-  CHECK(stats_start(lend(&ACCEPTED[0], &third), NULL, &message) == STATS_USAGE);
+  CHECK(stats_start(export_tensor(&ACCEPTED[0], &third), NULL, &message) == STATS_USAGE);
   check_deleted_here(&third);
-  printf("%-24s refused: %s\n", "nowhere for the job", message.text);
+  printf("%-24s refused: %s\n", "no place for the job", message.text);
 }
 
 int main(void) {

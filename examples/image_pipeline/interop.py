@@ -1,7 +1,7 @@
-"""The interop table: for every framework found, the picture lent out and an array taken back.
+"""The interop table: for every framework found, the picture exported to it and an array imported from it.
 
-Each framework runs in a process of its own (``python interop.py NAME`` is such a process), so
-that one that crashes or hangs is a line of the table and not the end of it.
+Each framework runs in its own process (``python interop.py NAME`` is such a process), so a framework
+that crashes or hangs only adds a line to the table.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ PICTURE = Path(__file__).parent / "assets" / "landscape.png"
 Pixels = npt.NDArray[np.uint8]
 
 SECONDS = 180
-"""How long one framework may take, most of it for its own import."""
+"""The time limit of one framework, most of it for its own import."""
 
 JAX_ALIGNMENT = 64
-"""jax shares memory that starts at a multiple of this and copies all other."""
+"""jax shares memory that starts at a multiple of this and copies other memory."""
 
 
 @dataclass(frozen=True)
 class Framework:
-    """How the table talks to a framework."""
+    """The functions that the table calls for a framework."""
 
     take: Callable[[Any, Any], Any]
-    """Takes a dlbridge tensor: (module, tensor) -> the framework's array."""
+    """Imports a dlbridge tensor: (module, tensor) -> the framework's array."""
     make: Callable[[Any, Pixels], Any]
-    """Makes an array of the framework's own memory: (module, pixels) -> array."""
+    """Makes an array in the framework's own memory: (module, pixels) -> array."""
     address: Callable[[Any], int]
-    """Where the framework says that an array lies."""
+    """Returns the address that the framework reports for an array."""
     alignment: int = 1
-    """What the framework asks of memory that it shares."""
+    """The alignment that the framework requires of shared memory."""
 
 
 @dataclass
@@ -58,21 +58,21 @@ class Row:
     back: str = ""
     note: str = ""
     good: bool = True
-    """Whether everything went as it should: nothing failed, and what was copied is explained."""
+    """True if no step failed and every copy is explained."""
 
 
 def as_pixels(tensor: dlbridge.Tensor) -> Pixels:
-    """A tensor of pixels as numpy takes it."""
+    """Converts a tensor of pixels to a numpy array, without a copy."""
     return np.asarray(np.from_dlpack(tensor), np.uint8, copy=False)
 
 
 def numpy_address(array: Any) -> int:
-    """Where numpy says that an array lies."""
+    """Returns the address that numpy reports for an array."""
     return int(np.asarray(array).ctypes.data)
 
 
 def buffer_address(array: Any) -> int:
-    """Where an array lies that has no address of its own to ask for, but a buffer."""
+    """Returns the address of an array that exposes only a buffer."""
     return numpy_address(memoryview(array))
 
 
@@ -112,16 +112,16 @@ FRAMEWORKS = {
 
 
 def verdict(framework: Framework, lent: int, taken: int) -> tuple[str, bool]:
-    """What became of lent memory, and whether that is as it should be."""
+    """Says whether the framework copied the exported memory, and whether that is expected."""
     if taken == lent:
         return "same address", True
     if lent % framework.alignment != 0:
-        return f"copied by it (data not {framework.alignment}-byte aligned)", True
+        return f"it copied (data not {framework.alignment}-byte aligned)", True
     return "COPIED", False
 
 
 def lend(framework: Framework, module: Any, tensor: dlbridge.Tensor) -> tuple[str, bool]:
-    """Lends a tensor to the framework, and checks the address and the pixels there."""
+    """Exports a tensor to the framework, and compares the address and the pixels."""
     array = framework.take(module, tensor)
     text, good = verdict(framework, tensor.address, framework.address(array))
     if not np.array_equal(np.asarray(array), np.asarray(np.from_dlpack(tensor))):
@@ -130,7 +130,7 @@ def lend(framework: Framework, module: Any, tensor: dlbridge.Tensor) -> tuple[st
 
 
 def take_back(framework: Framework, module: Any, pixels: Pixels) -> tuple[str, bool]:
-    """Takes an array of the framework's own, and checks the address and the pixels here."""
+    """Imports an array of the framework, and compares the address and the pixels."""
     array = framework.make(module, pixels)
     tensor = dlbridge.asdlpack(array)
     if tensor.address != framework.address(array) or tensor.copied:
@@ -141,15 +141,15 @@ def take_back(framework: Framework, module: Any, pixels: Pixels) -> tuple[str, b
 
 
 def guarded(step: Callable[[], tuple[str, bool]]) -> tuple[str, bool]:
-    """The result of a step, or its exception as a text."""
+    """Returns the result of a step, or its exception as text."""
     try:
         return step()
-    except Exception as error:  # noqa: BLE001 (whatever a framework raises belongs into the table)
+    except Exception as error:  # noqa: BLE001 (the table shows any exception of a framework)
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", False
 
 
 def aligned_note(framework: Framework, module: Any, picture: dlbridge.Tensor) -> str:
-    """What becomes of the picture in memory as aligned as the framework asks."""
+    """Tries the picture in memory with the framework's alignment."""
     aligned = dlbridge.asdlpack(picture, copy=True)
     text, _ = guarded(lambda: lend(framework, module, aligned))
     return f"the same picture in {framework.alignment}-byte aligned memory: {text}"
@@ -171,7 +171,7 @@ def probe(name: str) -> Row:
 
 
 def run_probe(name: str) -> Row:
-    """Tries one framework in a process of its own."""
+    """Tries one framework in its own process."""
     quiet = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, str(Path(__file__).resolve()), name]
     try:
@@ -187,7 +187,7 @@ def run_probe(name: str) -> Row:
 
 
 def how_it_ended(done: subprocess.CompletedProcess[str]) -> str:
-    """A process that failed, in a few words."""
+    """Describes a failed process in a few words."""
     if done.returncode < 0:
         return f"crashed ({signal.Signals(-done.returncode).name})"
     errors = done.stderr.strip().splitlines()
@@ -195,7 +195,7 @@ def how_it_ended(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def text_table(rows: list[list[str]], right: frozenset[int] = frozenset()) -> str:
-    """Rows as text with aligned columns; the columns in `right` flush right."""
+    """Formats rows as aligned columns; the columns in `right` are right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -208,12 +208,12 @@ def text_table(rows: list[list[str]], right: frozenset[int] = frozenset()) -> st
 
 
 def print_interop() -> bool:
-    """Prints the interop table. True if every framework found did as it should."""
+    """Prints the interop table. Returns True if every framework found passed."""
     found = [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]
     missing = [name for name in FRAMEWORKS if name not in found]
     rows = [run_probe(name) for name in found]
     heads = ["framework", "version", "out (dlbridge -> it)", "back (it -> dlbridge)"]
-    print("Interop, each framework in a process of its own:")
+    print("Interop, each framework in its own process:")
     print(text_table([heads, *([row.name, row.version, row.out, row.back] for row in rows)]))
     for row in rows:
         if row.note:

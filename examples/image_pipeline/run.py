@@ -1,7 +1,7 @@
-"""One picture, one piece of memory: Rust decodes it, NumPy and PyTorch work on it, Rust writes it.
+"""One picture, one allocation: Rust decodes it, NumPy and PyTorch work on it, Rust writes it.
 
-Prints for every hop where the pixels lie and what the exchange cost, and then which of the
-frameworks installed here can share memory with dlbridge.
+Prints the address of the pixels and the cost of every exchange, and then which of the installed
+frameworks can share memory with dlbridge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from interop import PICTURE, Pixels, as_pixels, numpy_address, print_interop, text_table
 
 RUNS = 300
-"""How often a time is taken; the median is shown."""
+"""The number of runs per time; the table shows the median."""
 
 
 @dataclass
@@ -33,22 +33,22 @@ class Hop:
 
     name: str
     lent: int
-    """Where the pixels lie for the library that lends them."""
+    """The address of the pixels in the library that exports them."""
     taken: int
-    """Where they lie for the library that takes them."""
+    """Their address in the library that imports them."""
     said: bool
-    """Whether dlbridge itself says that it copied."""
+    """True if dlbridge reports a copy."""
     exchange: Callable[[], object]
-    """The exchange alone, to be repeated and timed."""
+    """The exchange alone, for repeated timing."""
 
     @property
     def copied(self) -> bool:
-        """Whether the pixels were copied."""
+        """True if the pixels were copied."""
         return self.lent != self.taken or self.said
 
 
 def median_ns(work: Callable[[], object]) -> float:
-    """The median time that something takes, in nanoseconds."""
+    """Returns the median time of a call, in nanoseconds."""
     times = []
     for _ in range(RUNS):
         start = time.perf_counter_ns()
@@ -58,21 +58,21 @@ def median_ns(work: Callable[[], object]) -> float:
 
 
 def curve(contrast: float, gain: float, lift: float) -> Pixels:
-    """A look-up table: an S-shaped contrast curve, then gain and lift."""
+    """Returns a look-up table: an S-shaped contrast curve, then gain and lift."""
     tone = np.linspace(0.0, 1.0, 256)
     shaped = tone + contrast * (tone * tone * (3.0 - 2.0 * tone) - tone)
     return np.round(255.0 * np.clip(shaped * gain + lift, 0.0, 1.0)).astype(np.uint8)
 
 
 def grade(pixels: Pixels) -> None:
-    """Gives a picture more contrast and an evening's colours, in place."""
+    """Gives a picture more contrast and warm colours, in place."""
     curves = curve(0.8, 1.06, 0.010), curve(0.9, 0.95, 0.0), curve(0.7, 0.80, 0.020)
     for channel, table in enumerate(curves):
         pixels[..., channel] = table[pixels[..., channel]]
 
 
 def glow(torch: Any, pixels: Any) -> None:
-    """Lets the bright parts of a picture glow, in place. `pixels` is a tensor of torch."""
+    """Adds a glow to the bright areas of a picture, in place. `pixels` is a torch tensor."""
     light = pixels.permute(2, 0, 1).float() / 255.0
     bright = light * ((light.mean(0) - 0.45) / 0.4).clamp(0.0, 1.0)
     blur = torch.nn.AvgPool2d(17, stride=1, padding=8, count_include_pad=False)
@@ -83,7 +83,7 @@ def glow(torch: Any, pixels: Any) -> None:
 
 
 def rust_to_numpy(picture: dlbridge.Tensor) -> tuple[Hop, Pixels]:
-    """Rust lends the picture to NumPy, which grades it."""
+    """Exports the picture from Rust to NumPy, and grades it there."""
     pixels = as_pixels(picture)
     grade(pixels)
     taken = numpy_address(pixels)
@@ -92,7 +92,7 @@ def rust_to_numpy(picture: dlbridge.Tensor) -> tuple[Hop, Pixels]:
 
 
 def numpy_to_torch(pixels: Pixels) -> tuple[Hop, Any]:
-    """NumPy lends the pixels to PyTorch, which makes them glow."""
+    """Exports the pixels from NumPy to PyTorch, and adds the glow there."""
     torch: Any = importlib.import_module("torch")
     tensor = torch.from_dlpack(pixels)
     glow(torch, tensor)
@@ -102,14 +102,14 @@ def numpy_to_torch(pixels: Pixels) -> tuple[Hop, Any]:
 
 
 def back_to_rust(name: str, lent: int, pixels: Any, path: Path) -> Hop:
-    """The pixels are lent to Rust, which writes them."""
+    """Imports the pixels in Rust, and writes them."""
     taken = image_pipeline.save(pixels, path)
     exchange = partial(dlbridge.asdlpack, pixels)
     return Hop(name, lent, taken, exchange().copied, exchange)
 
 
 def print_hops(hops: list[Hop], pixels: Pixels) -> None:
-    """Prints the table of the hops."""
+    """Prints the table of the exchanges."""
     copying = median_ns(partial(np.copy, pixels))
     heads = ["hop", "address", "bytes copied", "exchange", "copy instead"]
     rows = [heads, ["Rust decodes", f"{hops[0].lent:#x}", "", "", ""]]
@@ -126,7 +126,7 @@ def print_hops(hops: list[Hop], pixels: Pixels) -> None:
 
 
 def pipeline(out: Path) -> bool:
-    """Runs the main job and prints its table. True if nothing was copied."""
+    """Runs the pipeline and prints its table. Returns True if nothing was copied."""
     out.mkdir(parents=True, exist_ok=True)
     before, after = out / "before.png", out / "after.png"
     picture = image_pipeline.load(PICTURE)
@@ -138,7 +138,7 @@ def pipeline(out: Path) -> bool:
         hops += [second, back_to_rust("PyTorch -> Rust", second.taken, tensor, after)]
     else:
         hops.append(back_to_rust("NumPy -> Rust", first.taken, pixels, after))
-        print("torch is not installed, its hop is left out (cargo xtask demo --with torch)")
+        print("torch is not installed, so its step is skipped (cargo xtask demo --with torch)")
     print_hops(hops, pixels)
     print(f"before: {before}\nafter:  {after}\n")
     return not any(hop.copied for hop in hops)
@@ -147,7 +147,7 @@ def pipeline(out: Path) -> bool:
 def main() -> int:
     """Runs the pipeline and then the interop table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out"), help="where the pictures go")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="the folder for the pictures")
     shared = pipeline(parser.parse_args().out)
     return 0 if print_interop() and shared else 1
 

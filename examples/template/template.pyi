@@ -12,10 +12,10 @@ __all__ = ["matrix", "row_sums"]
 
 def matrix(values: SupportsGetItem[int, SupportsFloat | SupportsIndex], rows: SupportsIndex, columns: SupportsIndex) -> Any:
     """
-    The values as a matrix, row by row. `?` raises dlbridge's error where they do not fit.
+    Returns the values as a matrix, row by row. `?` raises dlbridge's error if they do not fit.
     """
 
 def row_sums(x: TensorLike) -> NDArray[float32]:
     """
-    The sum of each row, as an array of NumPy.
+    Returns the sum of each row, as a NumPy array.
     """

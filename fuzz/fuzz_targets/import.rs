@@ -1,5 +1,5 @@
-//! A hostile descriptor: it is refused exactly if the model refuses it; what is taken is read at the
-//! places the model tells, in memory that ends where the layout ends; the deleter runs once.
+//! Hostile descriptors. dlbridge refuses exactly those that the model refuses, reads the elements of the others at the
+//! model's positions, in memory that ends where the layout ends, and calls each deleter once.
 #![no_main]
 
 use std::ffi::c_void;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use dlbridge::{DataType, Element, Tensor, TensorRef};
-use dlbridge_fuzz::{Descriptor, Producer, lend};
+use dlbridge_fuzz::{Descriptor, Producer, import_crafted};
 use libfuzzer_sys::fuzz_target;
 
-/// More memory than this is not given to a layout; its tensor goes to a device without any.
+/// A larger layout gets no memory; its tensor is on a device whose memory is not read.
 const MOST_BYTES: i128 = 512;
 
 fuzz_target!(|data: &[u8]| {
@@ -40,7 +40,7 @@ fn run(d: &mut Descriptor) {
         d.data = pointer.addr();
     }
     let expected = extent.as_ref().is_some_and(|extent| d.is_placed(extent));
-    match lend(d, pointer, memory, &producer) {
+    match import_crafted(d, pointer, memory, &producer) {
         Err(error) => {
             assert!(!expected, "{error}: {d:?}");
             black_box(error.to_string());
@@ -69,7 +69,7 @@ fn tells_the_truth(tensor: &Tensor, d: &Descriptor) {
     black_box((tensor.nbytes(), tensor.access(), tensor.flags(), format!("{tensor:?}")));
 }
 
-/// The bytes of the element at a position, where elements have bytes of their own.
+/// Returns the bytes of the element at a position, for elements that do not share bytes.
 fn element<'a>(bytes: &'a [u8], d: &Descriptor, start: i128, position: i128) -> &'a [u8] {
     let first = (position * d.itemsize() - start) as usize;
     &bytes[first..first + d.itemsize() as usize]
@@ -88,7 +88,7 @@ fn reads_the_elements(tensor: &Tensor, d: &Descriptor, bytes: &[u8], start: i128
         assert_eq!(view.to_vec().len(), view.len());
         black_box(view.as_slice().map(<[T]>::len));
     }
-    // A few bytes may be lent as many elements: each view of them is made, none is read through.
+    // A few bytes may be exported as many elements: make each view, but do not read all elements.
     if tensor.len() > 64 {
         black_box((tensor.view::<u8>().is_ok(), tensor.view::<bool>().is_ok()));
         return;
@@ -121,24 +121,24 @@ fn reads_the_elements(tensor: &Tensor, d: &Descriptor, bytes: &[u8], start: i128
     }
 }
 
-/// Out and in again, lent and shared, in parts: the deleter runs at the end, once.
+/// Round trips, shared exports and slices of a tensor: the deleter runs once, at the end.
 fn goes_round(tensor: Tensor, producer: &Producer) {
     let dtype: DataType = tensor.dtype();
     let (shape, address) = (tensor.shape().to_vec(), tensor.data().addr());
     let tensor = match tensor.into_raw_legacy() {
-        // SAFETY: just made.
+        // SAFETY: the pointer was just exported, and no other code has it.
         Ok(legacy) => unsafe { Tensor::from_raw_legacy(legacy) }.unwrap(),
         Err((tensor, _)) => tensor,
     };
-    // SAFETY: just made.
+    // SAFETY: the pointer was just exported, and no other code has it.
     let tensor = unsafe { Tensor::from_raw(tensor.into_raw()) }.unwrap();
     assert_eq!(
         (tensor.dtype(), tensor.shape(), tensor.data().addr()),
         (dtype, &shape[..], address)
     );
     let tensor = Arc::new(tensor);
-    // SAFETY: just lent.
-    let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap();
+    // SAFETY: the pointer was just exported, and no other code has it.
+    let lent = unsafe { Tensor::from_raw(tensor.to_raw()) }.unwrap();
     let shared = tensor.share().transpose();
     drop(tensor);
     assert_eq!(producer.deleted(), 0);

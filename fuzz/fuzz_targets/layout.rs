@@ -1,12 +1,12 @@
-//! Layouts with any 64-bit numbers, on a device whose memory nobody reads: parts of them, contiguity
-//! and sizes, against the same in numbers that cannot overflow; and bounds of layouts in vectors.
+//! Layouts with any 64-bit numbers, on a device whose memory is never read. Compares slices, contiguity and sizes with
+//! a model that cannot overflow, and checks the bounds of layouts in vectors.
 #![no_main]
 
 use std::ops::Range;
 
 use arbitrary::{Result, Unstructured};
 use dlbridge::{Error, Tensor, TensorRef};
-use dlbridge_fuzz::{Descriptor, Producer, lend};
+use dlbridge_fuzz::{Descriptor, Producer, import_crafted};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = if u.ratio(1, 3).unwrap_or(false) { in_a_vector(&mut u) } else { on_a_device(&mut u) };
 });
 
-/// Extents, strides, and the distance of the element at index zero from where it was, in elements.
+/// Extents, strides, and the distance in elements that the element at index zero has moved.
 #[derive(Clone, Debug)]
 struct Model {
     axes: Vec<(i128, i128)>,
@@ -22,7 +22,7 @@ struct Model {
 }
 
 impl Model {
-    /// Moves the element at index zero. Numbers saturate where there is no such element.
+    /// Moves the element at index zero. Numbers saturate if that element cannot exist.
     fn step(&mut self, steps: i128, stride: i128) {
         self.offset = self.offset.saturating_add(steps.saturating_mul(stride));
     }
@@ -33,7 +33,7 @@ fn on_a_device(u: &mut Unstructured<'_>) -> Result<()> {
     d.device = 4;
     let producer = Producer::default();
     let data = std::ptr::without_provenance_mut(d.data);
-    let Ok(tensor) = lend(&d, data, Box::default(), &producer) else { return Ok(()) };
+    let Ok(tensor) = import_crafted(&d, data, Box::default(), &producer) else { return Ok(()) };
     let shape = tensor.shape().iter().map(|&extent| i128::from(extent));
     let mut model = Model { axes: shape.zip(d.full_strides()).collect(), offset: 0 };
     let mut part = TensorRef::from(&tensor);
@@ -51,7 +51,7 @@ fn compare(part: &TensorRef<'_>, model: &Model, d: &Descriptor) {
     let empty = model.axes.iter().any(|axis| axis.0 == 0);
     for ((&extent, &stride), &(model_extent, model_stride)) in found.zip(&model.axes) {
         assert_eq!(i128::from(extent), model_extent);
-        // Where no step is taken the stride means nothing.
+        // Without a second index, the stride is meaningless.
         if model_extent > 1 && !empty {
             assert_eq!(i128::from(stride), model_stride, "{part:?} {model:?}");
         }
@@ -64,7 +64,7 @@ fn compare(part: &TensorRef<'_>, model: &Model, d: &Descriptor) {
         assert_eq!(part.byte_offset(), 0);
     } else {
         let moved = model.offset * bits;
-        assert_eq!(moved % 8, 0, "a part begins with a byte");
+        assert_eq!(moved % 8, 0, "a slice begins with a byte");
         assert_eq!(i128::from(part.byte_offset()), i128::from(d.byte_offset) + moved / 8);
     }
     assert_eq!(part.is_c_contiguous(), empty || contiguous(model.axes.iter().rev()));
@@ -73,7 +73,7 @@ fn compare(part: &TensorRef<'_>, model: &Model, d: &Descriptor) {
     assert!(matches!(view, Err(Error::DataType { .. } | Error::NotHostAccessible { .. })));
 }
 
-/// Whether axes, fastest first, step through adjacent elements.
+/// Returns true if axes, fastest first, step through contiguous elements.
 fn contiguous<'m>(mut axes: impl Iterator<Item = &'m (i128, i128)>) -> bool {
     let mut expected = 1;
     axes.all(|&(extent, stride)| {
@@ -83,7 +83,7 @@ fn contiguous<'m>(mut axes: impl Iterator<Item = &'m (i128, i128)>) -> bool {
     })
 }
 
-/// One step further, on both sides; nothing if the part was refused, for a reason that is so.
+/// Applies one operation to tensor and model. Returns `None` if dlbridge refuses it for a valid reason.
 fn step<'a>(
     part: &TensorRef<'a>,
     model: &mut Model,
@@ -159,7 +159,7 @@ fn step<'a>(
             Ok(part.transpose())
         }
         _ => {
-            // Two neighbours become one, if they step evenly.
+            // Two neighbouring axes become one, if their strides match.
             let mut shape: Vec<usize> = next.axes.iter().map(|axis| axis.0 as usize).collect();
             if axis + 1 < ndim {
                 let (outer, inner) = (next.axes[axis], next.axes.remove(axis + 1));
@@ -192,12 +192,12 @@ fn step<'a>(
     }
 }
 
-/// Whether a part was made, or would begin within a byte.
+/// Returns true if the slice was made, and false if it would begin within a byte.
 fn fits(found: &std::result::Result<TensorRef<'_>, Error>) -> bool {
     matches!(found, Ok(_) | Err(Error::SubbytePacked { .. }))
 }
 
-/// A layout in a vector is taken exactly if each index leads into it.
+/// A layout over a vector is accepted exactly if every index lies in the vector.
 fn in_a_vector(u: &mut Unstructured<'_>) -> Result<()> {
     let owned = u.int_in_range(0..=40_usize)?;
     let ndim = u.int_in_range(0..=4_usize)?;

@@ -1,5 +1,5 @@
-//! Files that claim to be of the safetensors format: what is loaded lies within the file, and is
-//! loaded again from what is written of it.
+//! Files that claim to be in the safetensors format: loaded tensors lie within the file, and survive being written and
+//! loaded again.
 #![no_main]
 
 use std::hint::black_box;
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     if kind % 4 == 0 {
         run(data.to_vec());
     } else if let Some((&zeros, header)) = data.split_first() {
-        // A header of the length that it says, and some data.
+        // A header with the right length, and some data.
         let len = (header.len() as u64).to_le_bytes();
         run([&len[..], header, &vec![1; usize::from(zeros)]].concat());
     }
@@ -33,8 +33,8 @@ fn run(file: Vec<u8>) {
         }
         assert!(tensor.is_read_only());
     }
-    let again = safetensors::to_bytes(&tensors, &text).expect("what was loaded can be written");
-    let again = safetensors::load(again).expect("what was written can be loaded");
+    let again = safetensors::to_bytes(&tensors, &text).expect("loaded tensors can be written");
+    let again = safetensors::load(again).expect("a written file can be loaded");
     assert_eq!(tensors.len(), again.len());
     for (name, tensor) in &tensors {
         let same = |other: &Tensor| {

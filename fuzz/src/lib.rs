@@ -1,5 +1,5 @@
-//! What the fuzz targets share: a descriptor out of the fuzzer's bytes, what the specification and
-//! the documentation say of it in numbers that cannot overflow, and a producer that lends it.
+//! Shared by the fuzz targets: a descriptor made from the fuzzer's bytes, the result that the specification and the
+//! documentation demand, in numbers that cannot overflow, and a producer that exports it.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use dlbridge::sys::{
 };
 use dlbridge::{MAX_NDIM, Tensor};
 
-/// Everything a producer can say in a managed tensor.
+/// All fields that a producer can set in a managed tensor.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
     pub legacy: bool,
@@ -29,7 +29,7 @@ pub struct Descriptor {
     pub device: i32,
     pub data: usize,
     pub byte_offset: u64,
-    /// Whether there is a deleter: DLPack lets it be NULL.
+    /// False if the deleter is NULL, which DLPack allows.
     pub deleter: bool,
 }
 
@@ -42,7 +42,7 @@ const ROCM_HOST: i32 = 11;
 const CUDA_MANAGED: i32 = 13;
 const ONE_API: i32 = 14;
 
-/// A number that is often small, and sometimes at an edge.
+/// Returns a number that is often small, and sometimes at an edge.
 fn number(u: &mut Unstructured<'_>) -> Result<i64> {
     Ok(match u.int_in_range(0..=9)? {
         0..=6 => u.int_in_range(-3..=5)?,
@@ -62,7 +62,7 @@ impl Descriptor {
         let shape = list(-1)?;
         let strides = list(i64::MIN)?;
         let ndim = if u.ratio(1, 20)? { u.arbitrary()? } else { dims as i32 };
-        // More dimensions than there is memory for must be refused before they are read.
+        // A number of dimensions that exceeds the memory must be refused before the dimensions are read.
         let ndim = if (0..=MAX_NDIM as i32).contains(&ndim) { dims as i32 } else { ndim };
         let (code, bits) = match u.int_in_range(0..=5)? {
             0..=3 => *u.choose(&[
@@ -130,7 +130,7 @@ impl Descriptor {
         self.element_bits() % 8 != 0 && !self.padded()
     }
 
-    /// The strides, those of C order where none are given.
+    /// Returns the strides, or those of C order if the descriptor has none.
     pub fn full_strides(&self) -> Vec<i128> {
         let shape = self.shape.as_deref().unwrap_or_default();
         match &self.strides {
@@ -152,7 +152,7 @@ impl Descriptor {
         }
     }
 
-    /// The number of elements, if the shape can be.
+    /// Returns the number of elements, or `None` for an impossible shape.
     pub fn count(&self) -> Option<usize> {
         let shape = self.shape.as_deref().unwrap_or_default();
         let limit = isize::MAX as i128;
@@ -169,8 +169,8 @@ impl Descriptor {
         Some(if shape.contains(&0) { 0 } else { product as usize })
     }
 
-    /// The bytes of the elements, counted from the first one's, if the layout can be; `None` too if
-    /// something before it cannot.
+    /// Returns the range of bytes of the elements, relative to the element at index zero, or `None` if
+    /// the layout or a field checked before it is invalid.
     pub fn extent(&self) -> Option<Range<i128>> {
         if !self.legacy && self.major != 1 {
             return None;
@@ -217,7 +217,7 @@ impl Descriptor {
         (fits(start) && fits(end) && fits(end - start)).then_some(start..end)
     }
 
-    /// Whether the layout lies in the address space.
+    /// Returns true if the layout lies in the address space.
     pub fn is_placed(&self, extent: &Range<i128>) -> bool {
         if extent.is_empty() {
             return true;
@@ -225,14 +225,14 @@ impl Descriptor {
         let base = if self.is_addressable() { self.data as i128 } else { 0 };
         let first = base + i128::from(self.byte_offset);
         let limit = if self.is_addressable() { u64::MAX.into() } else { i128::from(i64::MAX) };
-        // No memory is so large that an offset into it would take the last bit.
+        // No memory is large enough for an offset above `i64::MAX`.
         i64::try_from(self.byte_offset).is_ok()
             && first <= limit
             && first + extent.start >= 0
             && first + extent.end <= limit
     }
 
-    /// The positions of all elements in the order of their indices, the last axis fastest.
+    /// Returns the positions of all elements, sorted by index, the last axis fastest.
     pub fn positions(&self) -> Vec<i128> {
         let shape = self.shape.as_deref().unwrap_or_default();
         let strides = self.full_strides();
@@ -250,18 +250,18 @@ impl Descriptor {
     }
 }
 
-/// Memory and a counter behind a lent tensor.
+/// The memory and the counter of an exported tensor.
 struct Context {
     _memory: Box<[u8]>,
     _dims: [Box<[i64]>; 2],
     deleted: *const AtomicUsize,
 }
 
-/// The other side of the border. It must outlive what it lends.
+/// A producer. It must outlive the tensors that it exports.
 #[derive(Default)]
 pub struct Producer {
     deleted: AtomicUsize,
-    /// What was lent without a deleter, and is freed in the end.
+    /// An exported tensor without a deleter, freed when the producer is dropped.
     kept: Cell<Option<Managed>>,
 }
 
@@ -271,7 +271,7 @@ enum Managed {
 }
 
 impl Producer {
-    /// How often the deleter ran.
+    /// Returns the number of deleter calls.
     pub fn deleted(&self) -> usize {
         self.deleted.load(Ordering::SeqCst)
     }
@@ -279,7 +279,7 @@ impl Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        // SAFETY: made by `lend`, and nobody else frees it.
+        // SAFETY: `import_crafted` made it, and no other code frees it: it has no deleter.
         match self.kept.take() {
             Some(Managed::Versioned(managed)) => unsafe { delete(managed) },
             Some(Managed::Legacy(managed)) => unsafe { delete_legacy(managed) },
@@ -288,8 +288,8 @@ impl Drop for Producer {
     }
 }
 
-/// Lends a descriptor with its data in some memory, and returns what dlbridge says.
-pub fn lend(
+/// Exports a descriptor with its data in some memory, and returns the result of dlbridge's import.
+pub fn import_crafted(
     descriptor: &Descriptor,
     data: *mut c_void,
     memory: Box<[u8]>,
@@ -317,7 +317,7 @@ pub fn lend(
         let deleter = d.deleter.then_some(delete_legacy as _);
         let managed = Box::into_raw(Box::new(DLManagedTensor { dl_tensor, manager_ctx, deleter }));
         producer.kept.set((!d.deleter).then_some(Managed::Legacy(managed)));
-        // SAFETY: valid until the deleter runs or the producer goes, and nobody else has it.
+        // SAFETY: the struct is valid until the deleter runs or the producer is dropped, and no other code has it.
         unsafe { Tensor::from_raw_legacy(managed) }
     } else {
         let managed = Box::into_raw(Box::new(DLManagedTensorVersioned {
@@ -328,13 +328,13 @@ pub fn lend(
             dl_tensor,
         }));
         producer.kept.set((!d.deleter).then_some(Managed::Versioned(managed)));
-        // SAFETY: as above.
+        // SAFETY: the struct is valid until the deleter runs or the producer is dropped, and no other code has it.
         unsafe { Tensor::from_raw(managed) }
     }
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: `lend` made both of boxes; the counter outlives the tensor.
+    // SAFETY: `import_crafted` made both from boxes, and the counter outlives the tensor (`Producer`).
     unsafe {
         let managed = Box::from_raw(managed);
         let context = Box::from_raw(managed.manager_ctx.cast::<Context>());
@@ -343,7 +343,7 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
 }
 
 unsafe extern "C" fn delete_legacy(managed: *mut DLManagedTensor) {
-    // SAFETY: as above.
+    // SAFETY: `import_crafted` made both from boxes, and the counter outlives the tensor (`Producer`).
     unsafe {
         let managed = Box::from_raw(managed);
         let context = Box::from_raw(managed.manager_ctx.cast::<Context>());

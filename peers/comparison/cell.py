@@ -1,6 +1,6 @@
 """One cell of the tables, in a process of its own: `cell.py MODULE ROW`.
 
-Gives an input to a library's function, looks whether the answer is right, and prints the outcome as JSON.
+Passes an input to a library's function, checks the result, and prints the outcome as JSON.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from inputs import INPUTS, REFUSED, Input, vector
 
 Answer = tuple[bool, str]
-"""Whether it is right, and what it is."""
+"""True if the result is right, and the result as text."""
 
 
 def numbers(values: Any) -> Iterator[float]:
-    """All numbers of nested lists."""
+    """Returns all numbers of nested lists."""
     if isinstance(values, list):
         for value in values:
             yield from numbers(value)
@@ -31,12 +31,12 @@ def numbers(values: Any) -> Iterator[float]:
 
 
 def contents(tensor: Any) -> list[float]:
-    """The elements of a tensor, as its own library gives them."""
+    """Returns the elements of a tensor, as its own library reads them."""
     for name in ("tolist", "to_numpy", "numpy"):
         if hasattr(tensor, name):
             values = getattr(tensor, name)()
             values = values.tolist() if hasattr(values, "tolist") else values
-            # What is masked is no element.
+            # Masked elements do not count.
             return [value for value in numbers(values) if value is not None]
     return np.asarray(tensor).ravel().tolist()
 
@@ -49,14 +49,14 @@ def try_mean(module: Any, argument: Any, before: list[float]) -> Answer:
 
 
 def try_invert(module: Any, argument: Any, before: list[float]) -> Answer:
-    # What is around a view must stay as it is.
+    # The memory around a view must not change.
     memory = argument.base if getattr(argument, "base", None) is not None else argument
     whole = contents(memory)
     try:
         module.invert(argument)
     except Exception:
         if contents(memory) != whole:
-            return False, "raised, and had written"
+            return False, "raised after writing"
         raise
     after = contents(argument)
     kept = sum(whole) - sum(before) == sum(contents(memory)) - sum(after)
@@ -72,7 +72,7 @@ TRIES = {"mean": try_mean, "invert": try_invert, "twice": try_twice}
 
 
 def read(result: Any) -> list[float]:
-    # A `memoryview` is answered with one.
+    # Some functions return a `memoryview` for a `memoryview`.
     return (np.from_dlpack if hasattr(result, "__dlpack__") else np.asarray)(result).tolist()
 
 
@@ -111,7 +111,7 @@ def two_times(module: Any) -> Answer:
 
 
 def resident() -> int:
-    """The pages in memory of this process, in bytes."""
+    """Returns the resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
@@ -141,11 +141,11 @@ RESULTS: dict[str, Callable[[Any], Answer]] = {
     "exported two times, and freed before its arrays": two_times,
     "all memory freed, read or not": freed,
 }
-"""What is done with the result of `twice`."""
+"""The ways to use the result of `twice`."""
 
 
 def evidence(error: BaseException) -> str:
-    """The class and the first two lines of a message, without what is another one in each run."""
+    """Returns the class and the first two lines of a message, without addresses, which differ in each run."""
     lines = [line.strip() for line in str(error).splitlines()]
     text = f"{type(error).__name__}: {' '.join(lines[:2])}"
     return re.sub(r"\b(0x)?[0-9a-f]{9,}\b", "ADDRESS", text)
@@ -154,7 +154,7 @@ def evidence(error: BaseException) -> str:
 def attempt(right: str, ask: Callable[[], Answer]) -> dict[str, str]:
     try:
         correct, shown = ask()
-    # A panic of Rust is no `Exception`.
+    # A Rust panic is a `BaseException`, not an `Exception`.
     except BaseException as error:
         outcome = "panic" if type(error).__name__ == "PanicException" else "refused"
         return {"outcome": outcome, "evidence": evidence(error)}
@@ -164,11 +164,11 @@ def attempt(right: str, ask: Callable[[], Answer]) -> dict[str, str]:
 
 
 def words(module: Any) -> dict[str, str]:
-    """What a library says to an argument that is wrong in two ways."""
+    """Returns a library's message for an argument with two faults."""
     try:
         module.mean(np.zeros((2, 3, 4)))
     except Exception as error:
-        # As at the end of a traceback, with the notes that some add.
+        # As at the end of a traceback, including notes.
         lines = traceback.format_exception_only(error)
         return {"outcome": "refused", "evidence": "".join(lines).strip()}
     return {"outcome": "taken", "evidence": ""}
@@ -182,7 +182,7 @@ def ask(module: Any, row: str) -> dict[str, str]:
         return attempt("value", lambda: RESULTS[label](module))
     found: Input = next(i for i in INPUTS if (i.function, i.label) == (function, label))
     argument = found.make()
-    # A tensor on the device `meta` has no elements.
+    # A tensor on the device `meta` lacks elements to read.
     before = [] if getattr(argument, "is_meta", False) else contents(argument)
     return attempt(found.right, lambda: TRIES[function](module, argument, before))
 

@@ -1,4 +1,4 @@
-"""What the functions are given: the tables' rows, each with what is right for it."""
+"""The arguments of the functions: the tables' rows, each with its right outcome."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 VALUE = "value"
-"""The function runs and its answer is right."""
+"""The function runs, and its result is right."""
 REFUSED = "refused"
-"""The function raises, and leaves the memory as it was."""
+"""The function raises, and does not change the memory."""
 EITHER = "either"
-"""The answer is right or the function raises: what it must not do is to misread."""
+"""The result is right, or the function raises; it must not misread the argument."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def given(function: str, label: str, right: str = VALUE) -> Callable[[Callable[[
     return lambda make: INPUTS.append(Input(function, label, right, make))
 
 
-# Squares, so that the mean of other elements than those meant is another one.
+# Squares, so that the mean of wrong elements differs.
 def matrix(dtype: str = "float32") -> np.ndarray:
     return (np.arange(24, dtype=dtype) ** 2).reshape(4, 6)
 
@@ -78,7 +78,7 @@ def paddle(values: np.ndarray) -> Any:
 
 
 class OldProducer:
-    """A producer of before DLPack 1.0, whose method knows `stream` alone."""
+    """A producer from before DLPack 1.0, whose method accepts only `stream`."""
 
     def __init__(self, lent: np.ndarray) -> None:
         self.lent = lent

@@ -1,8 +1,8 @@
 """Runs the comparison and writes its tables: `run.py [--page FILE] [--evidence FILE]`.
 
-Each cell is a process of its own (`cell.py`), so that a crash is an outcome like any other. `--page` replaces what
-stands between the markers of a Markdown page, `--evidence` writes each cell's answer or exception as JSON; the tables
-are printed.
+Each cell is a process of its own (`cell.py`), so that a crash is an outcome like any other. `--page` replaces the text
+between the markers of a Markdown page, `--evidence` writes each cell's result or exception as JSON. It always prints
+the tables.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from inputs import EITHER, INPUTS, REFUSED, VALUE
 from sources import LIBRARIES, Library, counted, listing, table
 
 SECONDS = 120
-"""How long a cell may take."""
+"""The time limit of a cell."""
 
 Outcome = dict[str, str]
 Outcomes = dict[str, dict[str, Outcome]]
-"""By row, and in that by library."""
+"""Outcomes by row, then by library."""
 
-# No framework is to look for an accelerator, or to say that there is none.
+# Keeps the frameworks from searching for an accelerator, or printing that they found none.
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def run(library: Library, row: str) -> Outcome:
-    """One cell."""
+    """Runs one cell."""
     command = [sys.executable, str(Path(__file__).with_name("cell.py")), library.module, row]
     environment = {**os.environ, **ENVIRONMENT}
     try:
@@ -64,12 +64,12 @@ RIGHT = {VALUE: "yes", REFUSED: "refused", EITHER: "yes or refused"}
 
 
 def wrong(outcome: str) -> bool:
-    """Whether a function must not do that. A refusal of what could be taken is no error."""
+    """Returns True for an outcome that is an error. A refusal of an argument that could be accepted is not one."""
     return outcome not in ("yes", "refused", "panic")
 
 
 def accepted(outcomes: Outcomes, function: str, labels: list[tuple[str, str]]) -> str:
-    """The table of one function, with how many of the rows each library has right."""
+    """Returns the table of one function, with the number of right rows per library."""
     rows = []
     count = dict.fromkeys((library.name for library in LIBRARIES), 0)
     for label, right in labels:
@@ -79,12 +79,12 @@ def accepted(outcomes: Outcomes, function: str, labels: list[tuple[str, str]]) -
             cells.append(f"**{outcome}**" if wrong(outcome) else outcome)
             count[library.name] += outcome in RIGHT[right].split(" or ")
         rows.append([label, RIGHT[right], *cells])
-    rows.append([f"as it is right, of {len(labels)}", "", *map(str, count.values())])
+    rows.append([f"right rows, of {len(labels)}", "", *map(str, count.values())])
     return table(["", "right", *(library.name for library in LIBRARIES)], rows)
 
 
 def said(outcomes: Outcomes) -> str:
-    """What each library says to a wrong argument."""
+    """Returns each library's message for a wrong argument."""
     text = []
     for name, outcome in outcomes["words"].items():
         lines = [textwrap.fill(line, 120, subsequent_indent="    ") for line in outcome["evidence"].splitlines()]
@@ -93,7 +93,7 @@ def said(outcomes: Outcomes) -> str:
 
 
 def cells(outcomes: Outcomes) -> str:
-    """What each cell came to, a line for each."""
+    """Returns the outcome of each cell, one line each."""
     shown = {
         row: {name: f"{o['outcome']}: {o['evidence']}".removesuffix(": ") for name, o in found.items()}
         for row, found in outcomes.items()
@@ -102,20 +102,20 @@ def cells(outcomes: Outcomes) -> str:
 
 
 def tables(outcomes: Outcomes) -> str:
-    text = ["### What was counted", counted()]
+    text = ["### Lines and `unsafe`", counted()]
     for function in ("mean", "invert", "twice"):
         labels = [(given.label, given.right) for given in INPUTS if given.function == function]
-        text += [f"### What `{function}` takes", accepted(outcomes, function, labels)]
-    text += ["### What takes the result of `twice`", accepted(outcomes, "result", [(r, VALUE) for r in RESULTS])]
-    text += ["### What they say to a float64 array of shape (2, 3, 4)", said(outcomes)]
+        text += [f"### Arguments of `{function}`", accepted(outcomes, function, labels)]
+    text += ["### Consumers of the result of `twice`", accepted(outcomes, "result", [(r, VALUE) for r in RESULTS])]
+    text += ["### Error messages for a float64 array of shape (2, 3, 4)", said(outcomes)]
     return "\n\n".join(text)
 
 
 def replaced(page: str, name: str, text: str) -> str:
-    """The page with a text between its markers."""
+    """Returns the page with a new text between its markers."""
     begin, end = f"<!-- begin: {name} -->\n", f"<!-- end: {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1:
-        raise SystemExit(f"the page has not one `{begin.strip()}` and one `{end}`")
+        raise SystemExit(f"the page must have one `{begin.strip()}` and one `{end}`")
     return re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n\n{end}", page, flags=re.DOTALL)
 
 

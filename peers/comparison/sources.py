@@ -1,7 +1,7 @@
-"""The sources of the comparison: what each library's author writes, as it is, and counted.
+"""The sources of the comparison, as an author writes them with each library, and their counts.
 
-A part of a function stands between `begin: NAME` and `end: NAME` in a comment; what several functions need is
-`shared`. Counted are the lines that are neither blank nor a comment, and `unsafe` where it is code.
+The source of a function is between the comments `begin: NAME` and `end: NAME`; `shared` has the code that several
+functions need. The counts are lines that are neither blank nor a comment, and each `unsafe` in code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Library:
         return "cpp" if self.source.endswith(".cpp") else "rust"
 
     def versions(self) -> str:
-        """Its version, and PyO3's."""
+        """Returns the library's version, and PyO3's."""
         lock = self.folder / "Cargo.lock"
         if not lock.exists():
             return version(self.package)
@@ -42,12 +42,12 @@ class Library:
         return f"{packages[self.package]}, PyO3 {packages['pyo3']}"
 
     def part(self, name: str) -> str:
-        """The source of one part, without the markers."""
+        """Returns the source of one part, without the markers."""
         text = (self.folder / self.source).read_text()
         pattern = rf"^[ ]*// begin: {name}\n(.*?)^[ ]*// end: {name}\n"
         found = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
         if not found and name != "shared":
-            raise SystemExit(f"{self.folder.name}/{self.source} has no part `{name}`")
+            raise SystemExit(f"{self.folder.name}/{self.source} lacks the part `{name}`")
         return "\n".join(unindented(piece) for piece in found)
 
 
@@ -68,13 +68,13 @@ def unindented(piece: str) -> str:
 
 
 def code(part: str) -> list[str]:
-    """The lines that count."""
+    """Returns the lines that count."""
     lines = [line.strip() for line in part.splitlines()]
     return [line for line in lines if line and not line.startswith("//")]
 
 
 def counts(library: Library) -> list[str]:
-    """A cell for each part, their sum, and how often the code is unsafe."""
+    """Returns a cell per part, their sum, and the number of `unsafe`."""
     parts = [code(library.part(name)) for name in PARTS]
     lines = [len(part) for part in parts]
     words = [re.sub(r'"(\\.|[^"\\])*"', "", line) for part in parts for line in part]
@@ -89,14 +89,14 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def counted() -> str:
-    """The table of what was counted."""
+    """Returns the table of lines and `unsafe`."""
     heads = ["", "version", "`mean`", "`invert`", "`twice`", "shared", "lines", "`unsafe`"]
     return table(heads, [[f"**{x.name}**", x.versions(), *counts(x)] for x in LIBRARIES])
 
 
 def listing() -> str:
-    """All sources, function by function."""
-    titles = {name: f"`{name}`" for name in PARTS} | {"shared": "What the functions share"}
+    """Returns all sources, function by function."""
+    titles = {name: f"`{name}`" for name in PARTS} | {"shared": "Shared code"}
     text = []
     for name in PARTS:
         text.append(f"### {titles[name]}")

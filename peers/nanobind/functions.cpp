@@ -1,4 +1,4 @@
-// Functions written with nanobind: those that are measured, and those of the comparison.
+// Functions written with nanobind, for the benchmarks and for the comparison.
 
 #include <cstdint>
 
@@ -28,7 +28,7 @@ float mean(nb::ndarray<const float, nb::ndim<2>, nb::device::cpu> x) {
 // end: mean
 
 // begin: invert
-// Inverts a picture where it is.
+// Inverts an image in place.
 void invert(nb::ndarray<uint8_t, nb::shape<-1, -1, 3>, nb::device::cpu> image) {
     auto pixels = image.view();
     for (size_t i = 0; i < pixels.shape(0); ++i)
@@ -68,7 +68,7 @@ NB_MODULE(with_nanobind, m) {
     // Without a framework the result is a capsule; with the array API, an object that exports it.
     m.def("new", &vector<nb::no_framework>);
     m.def("make", &vector<nb::array_api>);
-    // Without `noconvert` what does not fit is converted, and `invert` writes a copy.
+    // Without `noconvert`, nanobind converts arguments of another dtype, and `invert` would write a copy.
     // begin: mean
     m.def("mean", &mean, nb::arg("x").noconvert());
     // end: mean

@@ -1,6 +1,6 @@
-"""Edit scripts: our own lines, and where they go in the sources of others.
+"""Edit scripts: the port's own lines, and their places in an extension's sources.
 
-A script has one part per file, behind a line `*** PATH`. Each part is what `diff --ed OLD NEW` writes. `apply` refuses added
+A script has one part per file, after a line `*** PATH`. Each part is what `diff --ed OLD NEW` writes. `apply` refuses added
 lines that the original file has too. `{dlbridge}` stands for the folder of this repository.
 """
 
@@ -17,7 +17,7 @@ SHORT = 20
 
 
 def apply(script: Path, folder: Path, repository: Path, original: Path) -> tuple[int, int]:
-    """Edits the files in a folder. Returns the number of lines that were added and removed.
+    """Edits the files in a folder. Returns the numbers of added and removed lines.
 
     `original` is the folder of the files before all scripts. An added line that its file has there is a `ValueError`.
     """
@@ -45,8 +45,10 @@ def apply(script: Path, folder: Path, repository: Path, original: Path) -> tuple
 
 
 def edited(lines: list[str], commands: list[str]) -> tuple[list[str], dict[int, str], int]:
-    """The lines after the commands, which go from the last line to the first; the added lines by their index in the
-    commands; and how many were removed."""
+    """Applies commands, which are sorted from the last line to the first.
+
+    Returns the edited lines, the added lines by their index in the commands, and the number of removed lines.
+    """
     added: dict[int, str] = {}
     removed = 0
     rest = enumerate(commands)
@@ -58,7 +60,7 @@ def edited(lines: list[str], commands: list[str]) -> tuple[list[str], dict[int, 
         if not first <= last <= len(lines) or first < (match[3] != "a"):
             raise ValueError(f"{command!r} is outside of a file of {len(lines)} lines")
         new = {} if match[3] == "d" else dict(takewhile(lambda numbered: numbered[1] != ".", rest))
-        # `a` adds behind the line, and the others replace it.
+        # `a` adds after the line, and the other commands replace it.
         start = first if match[3] == "a" else first - 1
         removed += last - start
         added |= new

@@ -1,4 +1,4 @@
-"""Measures the calls of one extension in this process, or what it accepts. Prints JSON.
+"""Measures the calls of one extension in this process, or tries which objects it accepts. Prints JSON.
 
 `measure.py NAME times` or `measure.py NAME accepts`; the extension is on PYTHONPATH.
 """
@@ -13,12 +13,12 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-#: how long one repetition takes, in seconds, and how many there are
+#: the duration of one repetition in seconds, and the number of repetitions
 SECONDS, REPETITIONS = 0.02, 7
 
 
 def least(call: Callable[[], Any]) -> float:
-    """The least time of one call, in nanoseconds."""
+    """Returns the least time of one call, in nanoseconds."""
     timer = timeit.Timer(call)
     once = min(timer.repeat(3, 1))
     number = max(1, min(1_000_000, int(SECONDS / max(once, 1e-9))))
@@ -26,7 +26,7 @@ def least(call: Callable[[], Any]) -> float:
 
 
 def converters() -> dict[str, Callable[[Any], Any]]:
-    """Other objects with the elements of a NumPy array of one dimension; a library that is missing is an error."""
+    """Returns other objects with the elements of a one-dimensional NumPy array. A missing library is an error."""
     import jax
     import jax.numpy
     import numpy
@@ -50,13 +50,13 @@ def converters() -> dict[str, Callable[[Any], Any]]:
 
 
 def accepts(with_argument: Callable[[Any], Any], more: dict[str, Callable[[Any], Any]]) -> dict[str, str]:
-    """The outcome for each object: `yes`, the name of an exception, or `wrong` for another result."""
+    """Returns the outcome for each object: `yes`, the name of an exception, or `wrong` for another result."""
     expected = with_argument(lambda a: a)
     outcomes = {}
     for name, convert in (converters() | more).items():
         try:
             outcomes[name] = "yes" if with_argument(convert) == expected else "wrong"
-        except BaseException as error:  # PyO3's panic is none of Exception
+        except BaseException as error:  # PyO3's panic is not an Exception
             outcomes[name] = type(error).__name__
     return outcomes
 

@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 #: how much worse than the original nothing may be
 LIMIT = 1.10
 
-#: the exception that PyO3 makes of a panic
+#: the exception that PyO3 raises for a panic
 PANIC = "PanicException"
 
-#: what is compared of a build: its name in the results, on the page, the unit, and the digits
+#: the compared numbers of a build: the name in the results and on the page, the unit, and the digits
 BUILDS = (("seconds", "build, CPU seconds", 1, "{:.0f}"), ("bytes", "wheel, kB", 1000, "{:.0f}"))
 
 INTRODUCTION = """\
 # Extensions that moved from rust-numpy
 
-`cargo xtask ports` fetches each extension from PyPI, moves a copy to dlbridge, builds both versions, runs the extension's own Python tests
+`cargo xtask ports` downloads each extension from PyPI, ports a copy to dlbridge, builds both versions, runs the extension's own Python tests
 with both, unchanged, and measures the same calls in both. `peers/ports/NAME.base.ed` moves the extension to PyO3 0.30 and rust-numpy 0.30, if it was
-published with older ones; that is *rust-numpy* below. `NAME.ed` moves it from there to dlbridge, [altogether](migration.md#all-of-it): arguments
-and results. Each leaves out the [features](pyo3.md#the-size-of-a-wheel) that it does not need. Rust tests of the functions whose arguments changed are not run.
+published with older versions; the tables call this version *rust-numpy*. `NAME.ed` ports it from there to dlbridge, [altogether](migration.md#all-of-it): arguments
+and results. Each port disables the [features](wheel-size.md#features) that it does not need. Rust tests of functions whose arguments changed are not run.
 """
 
 TIMES = """\
 ## Time of a call
 
-The least time of a call, from rounds of one process of each version. The rounds end when 5 in a row lowered no least time of
+The least time of a call. A round is one process of each version. The rounds end when 5 in a row did not lower any least time of
 either version by more than 2 %, or after 20. `small` is 1 to 100 elements, which shows the cost of the arguments and the result; `large`
 is 1 500 boxes, 20 000 atoms, 200 000 directions, or about a million samples.
 """
@@ -34,22 +34,22 @@ is 1 500 boxes, 20 000 atoms, 200 000 directions, or about a million samples.
 ACCEPTED = """\
 ## Accepted objects
 
-The result of a call whose argument is another object with the same elements: *yes* if it is that of the NumPy array, otherwise the exception. A cell
-with an arrow has the results with rust-numpy and with dlbridge. These are the compiled functions; an extension's Python code may refuse or convert
-more.
+The outcome of a call with another object of the same elements: *yes* if the result equals that of the NumPy array, otherwise the exception. A cell
+with an arrow has the outcomes with rust-numpy and with dlbridge. The calls are those of compiled functions; an extension's Python code may refuse or
+convert more.
 """
 
 
 WORSE = """\
 ## Worse than the original
 
-Everything that is worse by more than 10 %, more `unsafe`, tests that pass only with rust-numpy, objects that only rust-numpy accepts, and panics of
-the port. All but the build and the wheel make `cargo xtask ports` fail.
+Numbers that are worse by more than 10 %, more `unsafe`, tests that pass only with rust-numpy, objects that only rust-numpy accepts, and panics of
+the port. `cargo xtask ports` fails for each of these, except the build and the wheel.
 """
 
 
 class Worse(NamedTuple):
-    """A row of the table of what is worse with dlbridge."""
+    """A row of the table of regressions."""
 
     extension: str
     what: str
@@ -58,7 +58,7 @@ class Worse(NamedTuple):
 
 
 def rendered(results: dict[str, Any]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [INTRODUCTION, *summary(results), TIMES, *times(results), ACCEPTED, *accepted(results)]
     return "\n".join([*parts, WORSE, *table(costs(results) + regressions(results)), ""])
 
@@ -83,7 +83,7 @@ def summary(results: dict[str, Any]) -> list[str]:
     row("`unsafe`", lambda r: f"{r['unsafe base']} → {r['unsafe port']}")
     for what, text, unit, form in BUILDS:
         row(text, partial(change, what=what, unit=unit, form=form))
-    row("now comes in", lambda r: ", ".join(now_accepted(r)) or "nothing more")
+    row("newly accepted", lambda r: ", ".join(now_accepted(r)) or "nothing more")
     notes = [f"*{name}*: {result['note']}\n" for name, result in results.items() if result.get("note")]
     return [*rows, "", *notes]
 
@@ -107,7 +107,7 @@ def times(results: dict[str, Any]) -> list[str]:
 
 
 def slower(base: dict[str, float], port: dict[str, float]) -> list[str]:
-    """The calls of the port that are above the limit."""
+    """Returns the calls of the port above the limit."""
     return [label for label, time in base.items() if port[label] / time > LIMIT]
 
 
@@ -116,7 +116,7 @@ def shown(time: float) -> str:
 
 
 def now_accepted(result: dict[str, Any]) -> list[str]:
-    """The objects that only the port accepts."""
+    """Returns the objects that only the port accepts."""
     before, after = result["accepts base"], result["accepts port"]
     return [kind for kind in before if before[kind] != "yes" == after[kind]]
 
@@ -131,13 +131,13 @@ def accepted(results: dict[str, Any]) -> list[str]:
 
 
 def outcome(result: dict[str, Any], kind: str) -> str:
-    """The results of both versions; nothing if the object was not tried."""
+    """Returns the results of both versions, or an empty text if the object was not tried."""
     both = dict.fromkeys(result[f"accepts {version}"].get(kind, "") for version in ("base", "port"))
     return " → ".join(word if word in ("yes", "") else f"`{word}`" for word in both)
 
 
 def costs(results: dict[str, Any]) -> list[Worse]:
-    """Builds and wheels above the limit."""
+    """Returns the builds and wheels above the limit."""
     found = []
     for name, result in results.items():
         for what, text, unit, form in BUILDS:
@@ -148,8 +148,11 @@ def costs(results: dict[str, Any]) -> list[Worse]:
 
 
 def regressions(results: dict[str, Any]) -> list[Worse]:
-    """What the port must not do: fail other tests, take longer than the limit, refuse an object that was accepted, panic,
-    or need more `unsafe`."""
+    """Returns the regressions of the ports.
+
+    A port must not fail other tests, exceed the limit of time, refuse an object that was accepted, panic, or need more
+    `unsafe`.
+    """
     found = []
     for name, result in results.items():
         base, port = (result[f"tests {version}"] for version in ("base", "port"))

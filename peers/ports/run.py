@@ -1,7 +1,7 @@
 """Ports real extensions from rust-numpy to dlbridge, and compares both versions. `cargo xtask ports` runs it.
 
-Each extension is fetched from PyPI and edited by the scripts here: `NAME.base.ed` moves it to the PyO3 and rust-numpy of the
-comparison, `NAME.ed` to dlbridge. Both are built, pass their own tests, and are measured in turn.
+It downloads each extension from PyPI and edits it with the scripts here: `NAME.base.ed` moves it to the PyO3 and rust-numpy of
+the comparison, `NAME.ed` to dlbridge. It builds both versions, runs the extension's own tests, and measures them in turn.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 VERSIONS = ("base", "port")
 
-#: the sources as they were published, which no script edits
+#: the published sources, which no script edits
 ORIGINAL = "original"
 
 #: the results of the last run of all extensions
@@ -41,7 +41,7 @@ CALM_ROUNDS, MOST_ROUNDS, FALL = 5, 20, 0.02
 
 
 class Extension:
-    """An extension in both versions, below a folder for everything that is made."""
+    """An extension in both versions. All built files are below one folder."""
 
     def __init__(self, name: str, description: dict[str, Any], folder: Path, python: Path) -> None:
         self.name, self.described, self.folder, self.python = name, description, folder / name, python
@@ -89,7 +89,7 @@ class Extension:
         return changed
 
     def build(self, version: str) -> dict[str, Any]:
-        """Builds the wheel from nothing. Returns CPU seconds and bytes."""
+        """Builds the wheel from scratch. Returns CPU seconds and bytes."""
         target, wheels = self.folder / f"{version}-target", self.folder / f"{version}-wheels"
         for old in (target, wheels, self.modules(version)):
             shutil.rmtree(old, ignore_errors=True)
@@ -115,7 +115,7 @@ class Extension:
             for library in modules[1].rglob("*.so"):
                 shutil.copy(library, modules[0] / library.relative_to(modules[1]))
         report = self.folder / f"{version}-tests.xml"
-        # Without a file of its own, pytest would use that of this repository, which is in a folder above.
+        # Without a configuration file here, pytest would use that of this repository, in a parent folder.
         options = ["-q", "-c", "pyproject.toml", "-p", "no:cacheprovider", f"--junitxml={report}"]
         command = [self.python, "-m", "pytest", *options, *self.described["tests"]]
         path = os.pathsep.join(map(str, modules))
@@ -130,7 +130,7 @@ class Extension:
         return {"passed": counts["tests"] - len(bad) - counts["skipped"], "failed": sorted(bad)}
 
     def measure(self) -> dict[str, dict[str, float]]:
-        """The least time of each call in each version, from processes in turn."""
+        """Returns the least time of each call in each version, from processes that take turns."""
         least: dict[str, dict[str, float]] = {version: {} for version in VERSIONS}
         calm = 0
         for _ in range(MOST_ROUNDS):
@@ -156,7 +156,7 @@ class Extension:
 def run(command: list[Any], accepted: tuple[int, ...] = (0,), cwd: Path | None = None, **environment: str) -> None:
     """Runs a command, which must exit with an accepted code."""
     print("$", *command, flush=True)
-    # The toolchain that a folder names, for all crates, and not that of the cargo which runs this.
+    # Uses the toolchain that a folder names, for all crates, instead of the one that runs this.
     inherited = {name: value for name, value in os.environ.items() if name not in ("CARGO", "RUSTUP_TOOLCHAIN")}
     code = subprocess.run(command, cwd=cwd, env=inherited | environment).returncode
     if code not in accepted:
@@ -164,19 +164,19 @@ def run(command: list[Any], accepted: tuple[int, ...] = (0,), cwd: Path | None =
 
 
 def cpu_seconds() -> float:
-    """The CPU time of all ended child processes."""
+    """Returns the CPU time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where everything is made")
-    parser.add_argument("--requirements", action="store_true", help="print what the tests need, and stop")
-    parser.add_argument("--only", nargs="*", help="names of extensions; prints their part of the page and writes nothing")
+    parser.add_argument("--folder", type=Path, required=True, help="the folder for all built files")
+    parser.add_argument("--requirements", action="store_true", help="print the requirements of the tests, and stop")
+    parser.add_argument("--only", nargs="*", help="names of extensions; prints their tables and writes nothing")
     parser.add_argument("--check", action="store_true", help="print the page and write nothing")
-    parser.add_argument("--resume", action="store_true", help="keep the steps that a run that failed has done")
-    parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
+    parser.add_argument("--resume", action="store_true", help="keep the completed steps of a failed run")
+    parser.add_argument("--render", action="store_true", help="write the page from the stored results")
     options = parser.parse_args()
     described = tomllib.loads((HERE / "extensions.toml").read_text())
     if options.requirements:

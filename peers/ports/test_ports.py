@@ -1,4 +1,4 @@
-"""Edit scripts, and what the page reports as worse."""
+"""Edit scripts, and the regressions that the page reports."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def a_result() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_port_that_is_as_good_has_no_regression() -> None:
+def test_port_of_equal_quality_has_no_regression() -> None:
     assert regressions({"some": a_result()}) == []
     page = rendered({"some": a_result()})
     assert "| some: call | 100 ns | 109 ns | 1.09 |" in page
     assert "| list | `TypeError` → yes |" in page
     assert "| torch | yes |" in page
-    assert "| now comes in | list |" in page
+    assert "| newly accepted | list |" in page
     assert "| its own tests, dlbridge | 3 passed, 1 failed |" in page
 
 
@@ -142,7 +142,7 @@ def test_object_that_one_extension_tries_has_an_empty_cell_for_the_others() -> N
 def test_each_table_has_a_column_or_rows_for_each_extension() -> None:
     names = ["one", "two", "three", "four", "five"]
     page = rendered({name: a_result() for name in names})
-    assert "| now comes in |" + " list |" * 5 in page
+    assert "| newly accepted |" + " list |" * 5 in page
     assert "| | one | two | three | four | five |" in page
     widths = [len(set(map(columns, part))) for part in tables(page)]
     assert widths == [1, 1, 1]

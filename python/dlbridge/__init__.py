@@ -55,14 +55,14 @@ __all__ = [
     "share_memory",
 ]
 
-#: Names that take longer to import than the rest, and their modules.
+#: Names that are imported on first use, because they take longer to import, and their modules.
 _LATE = {
     **dict.fromkeys(["TensorBorrowError", "TensorMismatchError"], "dlbridge._errors"),
     **dict.fromkeys(["Explanation", "explain"], "dlbridge.explanation"),
     **dict.fromkeys(["SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
 }
 
-#: Functions that array libraries have, and that a newcomer looks for here.
+#: Functions of array libraries that a newcomer may look for here.
 _MAKERS = frozenset(
     ["arange", "array", "as_tensor", "asarray", "empty_like", "eye", "frombuffer", "full", "from_numpy", "from_torch"]
     + ["linspace", "ones", "ones_like", "rand", "tensor", "zeros", "zeros_like"]

@@ -8,7 +8,7 @@ from importlib import import_module
 USAGE = """\
 usage: python -m dlbridge COMMAND [--help]
 
-doctor  try out which installed libraries exchange tensors with dlbridge, and how
+doctor  test which installed libraries exchange tensors with dlbridge, and how
 
 The package dlbridge-conformance has python -m dlbridge_conformance, which checks libraries against DLPack 1.3."""
 

@@ -68,12 +68,12 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> CapsuleType:
-        """A capsule over the tensor, as the array API standard describes it.
+        """A capsule over the tensor, by the array API standard.
 
-        The capsule is a versioned one if ``max_version`` is ``(1, 0)`` or later, and a legacy one
-        otherwise. ``copy=None`` copies in two cases only: data that a legacy capsule cannot describe (read-only,
-        or padded elements narrower than a byte), and data that is requested on another device: from
-        host-accessible memory to the CPU, and from and to CUDA devices. ``copy=True`` copies, on the CPU in C
+        The capsule is versioned if ``max_version`` is ``(1, 0)`` or later, and legacy otherwise. ``copy=None``
+        copies in two cases only: data that a legacy capsule cannot describe (read-only, or padded elements narrower
+        than a byte), and data that is requested on another device: from host-accessible memory to the CPU, and from
+        and to CUDA devices. ``copy=True`` copies, on the CPU in C
         order, to memory aligned to 256 bytes.
 
         ``stream`` is the consumer's stream, by the numbers of the array API standard; it waits for
@@ -137,7 +137,7 @@ class Tensor:
         """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """For ``numpy.asarray`` and its callers, for dtypes that no other protocol of NumPy supports."""
+        """For ``numpy.asarray`` and its callers: dtypes that NumPy's other protocols do not support."""
 
     def __jax_array__(self) -> Any:
         """For ``jax.numpy.asarray`` and JAX's functions: :meth:`jax`."""
@@ -170,8 +170,8 @@ class Tensor:
         """A sub-tensor over the same memory.
 
         An index is an integer, a slice with any step, ``...``, ``None`` for a new dimension, or a tuple of them.
-        An integer leads to a tensor without that dimension: ``t[0]`` of one dimension has none, and
-        ``t[0].item()`` is its number. The sub-tensor keeps the receipt, the stream and the read-only mark.
+        An integer removes its dimension: ``t[0]`` of a 1-d tensor is a 0-d tensor, and
+        ``t[0].item()`` is its number. The sub-tensor keeps :attr:`protocol`, :attr:`copied`, :attr:`stream` and the read-only mark.
 
         Raises IndexError for an index out of bounds, TypeError for lists, arrays and booleans, whose elements
         would have to be copied, BufferError for packed elements if the sub-tensor begins within a byte.
@@ -184,13 +184,13 @@ class Tensor:
         """Raises TypeError."""
 
     def __len__(self) -> int:
-        """The extent of the first dimension. TypeError without one."""
+        """The extent of the first dimension. TypeError for a 0-d tensor."""
 
     def __iter__(self) -> Iterator[Tensor]:
-        """The sub-tensors along the first dimension. TypeError without one."""
+        """The sub-tensors along the first dimension. TypeError for a 0-d tensor."""
 
     def __reversed__(self) -> Iterator[Tensor]:
-        """The sub-tensors along the first dimension, the last one first. TypeError without one."""
+        """The sub-tensors along the first dimension, the last one first. TypeError for a 0-d tensor."""
 
     def __contains__(self, key: Never, /) -> bool:
         """Raises TypeError, as every comparison of elements does."""
@@ -212,8 +212,8 @@ class Tensor:
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """Another shape over the same memory, with the elements in the same order. One extent may be -1.
 
-        Raises BufferError that names how to copy, if only a copy could have that shape; ValueError for another
-        number of elements.
+        Raises BufferError if only a copy could have that shape (the message says how to copy), ValueError if the
+        number of elements differs.
         """
 
     def slice(self, axis: SupportsIndex, start: int = 0, stop: int | None = None) -> Tensor:
@@ -235,23 +235,23 @@ class Tensor:
         """A new dimension of extent 1 at ``axis``, over the same memory."""
 
     def tolist(self) -> Any:
-        """The elements as Python numbers, in lists within lists; one number without a dimension.
+        """The elements as Python numbers, in nested lists; a single number for a 0-d tensor.
 
         Elements of several lanes are tuples. Raises BufferError for data that the CPU cannot read or that is
         borrowed for writing, TypeError for dtypes without a value in Python.
         """
 
     def item(self) -> Any:
-        """The element of a tensor that has one, as a Python number. ValueError for another number of elements."""
+        """The only element as a Python number. ValueError unless the tensor has one element."""
 
     def __bytes__(self) -> bytes:
         """The bytes of the elements in C order."""
 
     def __copy__(self) -> Tensor:
-        """Another tensor over the same memory, with the same receipt."""
+        """Another tensor over the same memory, with the same :attr:`protocol` and :attr:`copied`."""
 
     def __deepcopy__(self, _memo: object, /) -> Tensor:
-        """A tensor over a copy of the elements, with the copy in its receipt."""
+        """A tensor over a copy of the elements; :attr:`copied` is true."""
 
     def astype(self, *_args: Never, **_kwargs: Never) -> Never:
         """Raises TypeError: dlbridge never converts elements."""
@@ -260,16 +260,16 @@ class Tensor:
         """Returns true if the element is not zero. TypeError unless the tensor has one element."""
 
     def __float__(self) -> float:
-        """The element as a float. TypeError unless there is one element."""
+        """The element as a float. TypeError unless the tensor has one element."""
 
     def __int__(self) -> int:
-        """The element as an integer. TypeError unless there is one element."""
+        """The element as an integer. TypeError unless the tensor has one element."""
 
     def __complex__(self) -> complex:
-        """The element as a complex number. TypeError unless there is one element."""
+        """The element as a complex number. TypeError unless the tensor has one element."""
 
     def __index__(self) -> int:
-        """The element of a tensor of integers without dimensions. TypeError for others."""
+        """The element of a 0-d tensor of integers. TypeError for other tensors."""
 
     def __hash__(self) -> int:
         """By identity, as for any object."""
@@ -307,7 +307,7 @@ class Tensor:
 
     @property
     def readonly(self) -> bool:
-        """True if the data must not be written.
+        """True if the data is read-only.
 
         A legacy producer cannot mark its data, so its data counts as read-only, as in NumPy.
         """
@@ -406,27 +406,28 @@ def asdlpack(
     dlbridge tries the protocols in this order: the C exchange API of DLPack, ``__dlpack__``,
     ``__cuda_array_interface__``, ``__array_interface__``, ``__array_struct__``, the buffer protocol,
     Arrow.
-    It imports a DLPack capsule too, and returns a :class:`Tensor` as it is.
+    It also imports a DLPack capsule, and returns a :class:`Tensor` unchanged.
 
     ``protocol`` selects one protocol and tries no other.
 
-    ``copy=None`` shares the memory wherever a tensor can express it, and copies where it cannot, as
-    for numbers in the other byte order; ``copy=False`` makes that an error; ``copy=True`` copies
-    always, in C order, aligned to ``align`` and at least to 256 bytes unless the producer makes the copy. :attr:`Tensor.copied` and
+    ``copy=None`` shares the memory if a tensor can express it, and copies it if not, for instance numbers in the
+    other byte order. ``copy=False`` makes such a copy an error. ``copy=True`` always copies, in C order, aligned to
+    ``align`` and at least to 256 bytes unless the producer makes the copy. :attr:`Tensor.copied` and
     :attr:`Tensor.copy_reason` report a copy.
 
     ``device`` is the requested device: a name like those of :attr:`Tensor.device`, or a tuple of
     DLPack device type and device id. ``align`` is the alignment of the first element in bytes, a power of
     two up to 1 GiB: 64 for AVX-512, 4096 for a page. ``contiguous`` requests
-    contiguous elements in C order (``"C"`` or ``True``) or in Fortran order (``"F"``). ``writable=True`` requests data that may be written. Data that does not
-    meet these options is copied. ``writable=False`` returns a tensor that is marked read-only.
+    contiguous elements in C order (``"C"`` or ``True``) or in Fortran order (``"F"``). ``writable=True`` requests
+    writable data. Data that does not meet these options is copied. ``writable=False`` returns a tensor that is marked
+    read-only.
 
     If a producer does not export to the requested device, CUDA's driver copies the data between the CPU and
     CUDA devices.
 
     ``stream`` is the caller's stream, a number as in the array API standard. It waits for the pending writes
-    of the producer. The memory returns to the producer after the stream has finished the work queued on it when
-    the last consumer releases the tensor; the stream must live until then. Without ``stream`` the tensor uses
+    of the producer. The memory returns to the producer once the last consumer has released it and the stream has
+    finished the work queued by then; the stream must live until then. Without ``stream`` the tensor uses
     the default stream of the device, and the memory returns at once; with -1 the caller orders the work. For data on
     oneAPI it is a ``dpctl.SyclQueue``. :attr:`Tensor.stream` is the stream of the tensor.
 
@@ -450,7 +451,7 @@ def from_dlpack(
     copy: bool | None = None,
     stream: int | Any | None = None,
 ) -> Tensor:
-    """Import an object that has ``__dlpack__``, as the array API standard describes it.
+    """Import an object that has ``__dlpack__``, by the array API standard.
 
     ``device`` is a name like those of :attr:`Tensor.device`, or a tuple of DLPack device type and
     device id; ``stream`` is as for :func:`asdlpack`.
@@ -498,7 +499,8 @@ def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | Non
     """How a library accepts a tensor, as four texts.
 
     The reason why the library does not accept it, the reason why :meth:`Tensor.to` copies it for that library,
-    how to avoid the copy, and the release that was measured. Each is None if it does not apply. :func:`dlbridge.explain` puts them into words.
+    how to avoid the copy, and the release that was measured. Each is None if it does not apply.
+    :func:`dlbridge.explain` puts them into words.
 
     Raises ValueError for an unknown library.
     """
@@ -509,7 +511,7 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
     """
 
 def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
-    """Whether an object has a protocol, by a lookup of its attribute and without a call."""
+    """Return true if an object has a protocol; looks up its attribute and calls nothing."""
 
 def _canonical(library: str) -> str:
     """The canonical name of a library that has several names.

@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["TensorBorrowError", "TensorMismatchError"]
 
-#: How PyO3 tells the name of an argument, in a note.
+#: The text before and after the name of an argument, in the note that PyO3 adds.
 BEFORE, AFTER = "while processing '", "'"
 
 #: The attribute `args` of all exceptions.
@@ -16,8 +16,8 @@ ARGUMENTS: Any = vars(BaseException)["args"]
 class _ArgumentError(Exception):
     """Puts the name of the argument in front of the message, when the message is first read.
 
-    Code that tries one function after another never reads it. Until then the name is in PyO3's note, which no Python code
-    handles: a method `add_note` in Python would cost more than the exception.
+    Code that tries one function after another never reads the message. Until then the name stays in PyO3's note, which
+    costs no Python call: a method `add_note` in Python would cost more than the exception.
     """
 
     __slots__ = ()
@@ -34,13 +34,13 @@ class _ArgumentError(Exception):
                 break
         else:
             return
-        # The note goes last: an exception in between, of a signal handler say, leaves the name for the next reader.
+        # The note is removed last: if a signal handler raises in between, the next reader still finds the name.
         before = f"argument '{name}': "
         arguments = ARGUMENTS.__get__(self)
         if arguments and not str(arguments[0]).startswith(before):
             ARGUMENTS.__set__(self, (f"{before}{arguments[0]}", *arguments[1:]))
         self._argument = name
-        # In place: code that shows an exception may have got the list before it reads the message. Another thread may read it too.
+        # The list is changed in place: code that shows the exception may hold it already, and another thread may read it.
         try:
             notes.remove(note)
             if not notes:
@@ -67,7 +67,7 @@ class _ArgumentError(Exception):
 
     @args.deleter
     def args(self) -> None:
-        # Raises the `TypeError` of all exceptions.
+        # Raises the `TypeError` that every exception raises here.
         ARGUMENTS.__delete__(self)
 
     def __str__(self) -> str:
@@ -84,14 +84,18 @@ class _ArgumentError(Exception):
 
 
 class TensorMismatchError(_ArgumentError, TypeError):
-    """A tensor is another one than a function takes: all that is different is in the message."""
+    """A tensor does not meet the demands of a function; the message lists all differences."""
 
     __slots__ = ()
     __module__ = "dlbridge"
 
 
 class TensorBorrowError(_ArgumentError, BufferError):
-    """The memory of a tensor is borrowed by somebody else, to be written or to be read."""
+    """A tensor meets the demands of a function, but cannot be borrowed.
+
+    Other code has borrowed its memory, several indices lead to one element that the function writes, or an element is
+    not a value of its dtype.
+    """
 
     __slots__ = ()
     __module__ = "dlbridge"

@@ -1,4 +1,4 @@
-"""``python -m dlbridge doctor``: what the installed frameworks speak, tried out."""
+"""``python -m dlbridge doctor``: exchanges tensors with the installed frameworks and reports the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import dlbridge
 from dlbridge.explanation import alignment, version_of
 
-#: How to make an own tensor of each library, as an expression of its module ``m``.
+#: An expression that makes a tensor of each library; ``m`` is its module.
 SAMPLES: dict[str, str] = {
     "numpy": "m.arange(6, dtype='float32')",
     "torch": "m.arange(6, dtype=m.float32)",
@@ -35,30 +35,30 @@ SAMPLES: dict[str, str] = {
     "pillow": "m.new('F', (3, 2))",
 }
 
-#: The longest that a framework may take to be imported and tried, in seconds.
+#: The time limit for the import and the test of a framework, in seconds.
 TIME_LIMIT = 120
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about a framework."""
+    """The results for a framework."""
 
     library: str
     version: str | None = None
-    #: Why nothing was found out.
+    #: The reason why there are no results.
     problem: str | None = None
-    #: The doors of its tensors.
-    doors: tuple[str, ...] = ()
-    #: What its tensor came in as.
+    #: The protocols of its tensors.
+    protocols: tuple[str, ...] = ()
+    #: The tensor that an import makes of the framework's tensor.
     tensor: str | None = None
-    #: Whether its tensor came in over the same memory; the sentence why not.
+    #: ``"shared"`` if the import shares the memory, or the reason why not.
     imported: str | None = None
-    #: Whether our tensor became one of its own over the same memory; the sentence why not.
+    #: ``"shared"`` if the export shares the memory, or the reason why not.
     exported: str | None = None
 
 
 def examine(library: str) -> Finding:
-    """Try a framework out in this process."""
+    """Test a framework in this process."""
     consumer = next(c for c in dlbridge.consumers() if c["name"] == library)
     module = __import__(consumer["module"], fromlist=["*"])
     version = version_of(consumer["module"].partition(".")[0])
@@ -71,8 +71,8 @@ def examine(library: str) -> Finding:
         tensor += ", read-only" if facts["read_only"] else ""
         copied = facts["copied"]
         imported = "shared" if copied == "no" else f"copied: {copied}"
-    doors = tuple(door.protocol for door in explanation.doors if door.there)
-    return Finding(library, version, None, doors, tensor, imported, _export(library))
+    protocols = tuple(report.protocol for report in explanation.protocols if report.present)
+    return Finding(library, version, None, protocols, tensor, imported, _export(library))
 
 
 def _export(library: str) -> str:
@@ -89,20 +89,20 @@ def _export(library: str) -> str:
 
 
 def examine_apart(library: str) -> Finding:
-    """Try a framework out in a process of its own: some crash next to others."""
+    """Test a framework in its own process: some crash beside others."""
     code = "import sys, json, dataclasses; from dlbridge.doctor import examine; "
     code += "print('\\n' + json.dumps(dataclasses.asdict(examine(sys.argv[1]))))"
     command = [sys.executable, "-c", code, library]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
     except subprocess.TimeoutExpired:
-        return Finding(library, problem=f"did not answer in {TIME_LIMIT} s")
+        return Finding(library, problem=f"did not finish in {TIME_LIMIT} s")
     if run.returncode == 0:
         found = json.loads(run.stdout.splitlines()[-1])
-        return Finding(**{**found, "doors": tuple(found["doors"])})
+        return Finding(**{**found, "protocols": tuple(found["protocols"])})
     last = (run.stderr.strip().splitlines() or [""])[-1]
     module = next(c["module"] for c in dlbridge.consumers() if c["name"] == library)
-    # What the library itself needs, and does not find, is a problem of another kind.
+    # A missing dependency of the library is a different problem.
     if last == f"ModuleNotFoundError: No module named '{module.partition('.')[0]}'":
         return Finding(library, problem="not installed")
     ended = f"signal {-run.returncode}" if run.returncode < 0 else f"code {run.returncode}"
@@ -110,7 +110,7 @@ def examine_apart(library: str) -> Finding:
 
 
 def examine_all(libraries: Sequence[str]) -> list[Finding]:
-    """Try frameworks out side by side, a process each. Standard error says which are done."""
+    """Test frameworks side by side, each in its own process, and print progress to standard error."""
 
     def examine_and_say(library: str) -> Finding:
         finding = examine_apart(library)
@@ -133,23 +133,23 @@ def describe(finding: Finding) -> str:
     return "\n".join(
         [
             head,
-            f"  speaks      {', '.join(finding.doors)}",
-            f"  its tensor  {finding.tensor or 'does not come in'}",
-            f"  from it     {finding.imported}",
-            f"  to it       {finding.exported}",
+            f"  protocols   {', '.join(finding.protocols)}",
+            f"  its tensor  {finding.tensor or 'cannot be imported'}",
+            f"  import      {finding.imported}",
+            f"  export      {finding.exported}",
         ]
     )
 
 
 def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
-    """The command; what it returns is the exit code: 1 if a framework that was named has a problem."""
+    """Run the command and return the exit code: 1 if a named framework has a problem."""
     names = [consumer["name"] for consumer in dlbridge.consumers()]
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge doctor",
-        description="Try out which frameworks exchange tensors with dlbridge, and how.",
+        description="Test which frameworks exchange tensors with dlbridge, and how.",
     )
     parser.add_argument(
-        "framework", nargs="*", help=f"one of {', '.join(names)}; all that are installed if none"
+        "framework", nargs="*", help=f"one of {', '.join(names)}; default: all that are installed"
     )
     parser.add_argument("--json", action="store_true", help="write JSON")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What an object speaks, what it says, and whether an exchange would be without a copy."""
+"""Explains an object: its protocols, its metadata, and whether an export would copy it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
 from dlbridge.typing import ProtocolName
 
-__all__ = ["Door", "Explanation", "Verdict", "explain"]
+__all__ = ["Explanation", "ProtocolReport", "Verdict", "explain"]
 
-#: The doors that are asked, in the order in which :func:`dlbridge.asdlpack` tries them.
-DOORS: tuple[ProtocolName, ...] = (
+#: The protocols that :func:`explain` tries; :func:`dlbridge.asdlpack` has the same order.
+PROTOCOLS: tuple[ProtocolName, ...] = (
     "exchange-api",
     "dlpack",
     "cuda-array-interface",
@@ -24,30 +24,30 @@ DOORS: tuple[ProtocolName, ...] = (
 
 
 @dataclass(frozen=True)
-class Door:
-    """One protocol of an object."""
+class ProtocolReport:
+    """One protocol: whether an object has it, and the result of an import by it."""
 
     protocol: str
-    #: Whether the object has it.
-    there: bool
-    #: Why nothing comes through although it is there; None if something does.
+    #: True if the object has it.
+    present: bool
+    #: Why an import by this protocol fails although the object has it; None if it succeeds.
     refusal: str | None
-    #: Which protocol it was in the end, and whether it shares the memory.
+    #: The result of the import, in words: shared or copied, legacy, read-only; None without an import.
     answer: str | None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of the tensor in one library."""
+    """The result of an export to one library."""
 
     library: str
     #: The installed version; None if it is not installed.
     version: str | None
-    #: Whether the memory would be shared.
+    #: True if the export would share the memory.
     zero_copy: bool
-    #: Why not.
+    #: The reason of the copy or the refusal.
     reason: str | None
-    #: What to do about it.
+    #: Advice that avoids it.
     remedy: str | None
     #: The release whose behaviour was measured, like ``"jax 0.12.0"``; None if it was not.
     measured: str | None
@@ -55,22 +55,22 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What :func:`explain` found. ``str`` is for people, :meth:`as_json` for programs."""
+    """The result of :func:`explain`. ``str`` is for people, :meth:`as_json` for programs."""
 
     type: str
-    doors: list[Door]
-    #: What came in through the first door that lets anything through, as a dictionary.
+    protocols: list[ProtocolReport]
+    #: The tensor that :func:`dlbridge.asdlpack` imports, as a dictionary; None if no import succeeds.
     tensor: dict[str, Any] | None
-    #: Why nothing came in.
+    #: The reason why no import succeeds.
     refusal: str | None
     verdicts: list[Verdict]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as dictionaries and lists."""
+        """The explanation as dictionaries and lists."""
         return asdict(self)
 
     def as_json(self) -> str:
-        """The same as JSON."""
+        """The explanation as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=2)
@@ -79,15 +79,15 @@ class Explanation:
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
-        lines = [self.type, "  speaks"]
-        for door in self.doors:
-            if door.there:
-                lines.append(f"    {door.protocol:22}{door.refusal or door.answer}")
-        if not any(door.there for door in self.doors):
-            lines.append("    no exchange protocol")
+        lines = [self.type, "  protocols"]
+        for report in self.protocols:
+            if report.present:
+                lines.append(f"    {report.protocol:22}{report.refusal or report.answer}")
+        if not any(report.present for report in self.protocols):
+            lines.append("    none")
         if self.tensor is None:
             return [*lines, f"  cannot be imported: {self.refusal}"]
-        lines.append("  comes in as")
+        lines.append("  imported as")
         lines += [f"    {key.replace('_', ' '):22}{value}" for key, value in self.tensor.items()]
         for verdict in self.verdicts:
             lines.append(f"  to {verdict.library} {verdict.version or '(not installed)'}")
@@ -103,20 +103,20 @@ class Explanation:
 
 
 def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
-    """Say what an object speaks, what it says, and what an exchange would cost.
+    """Explain an object: its protocols, the tensor that an import makes of it, and the cost of an export.
 
-    ``to`` is a library, or several, of those in :func:`dlbridge.consumers`: for each, whether
-    :meth:`Tensor.to` would share the memory, why not, and what to do about it. Each library is imported, and its
-    behaviour is measured, as :meth:`Tensor.to` does it.
+    ``to`` is one or several libraries of :func:`dlbridge.consumers`. For each, the result says whether
+    :meth:`Tensor.to` would share the memory, why not, and how to avoid a copy. Each library is imported, and its
+    behaviour is measured, as by :meth:`Tensor.to`.
 
-    Every door of the object is asked, the first of them twice, and what comes out is given back. So a
-    producer that can be asked once is used up; a capsule is not, of which only the name is told.
+    The function imports the object by each protocol that the object has, by the first one twice, and releases every import.
+    That uses up a producer that can export only once. It does not consume a capsule, and reports only its name.
 
     >>> import dlbridge
     >>> print(dlbridge.explain(b"abc", to="torch").verdicts[0].zero_copy)
     False
 
-    Raises ValueError for a library that is not known.
+    Raises ValueError for an unknown library.
     """
     libraries = [_canonical(library) for library in ([to] if isinstance(to, str) else to or [])]
     kind = type(obj)
@@ -124,29 +124,29 @@ def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
     if name == "PyCapsule":
         refusal = f"{obj!r} can be imported once, which would leave nothing to explain"
         return Explanation(name, [], None, refusal, [])
-    doors = [_door(obj, protocol) for protocol in DOORS]
+    reports = [_report(obj, protocol) for protocol in PROTOCOLS]
     try:
         tensor = asdlpack(obj)
     except Exception as error:
-        return Explanation(name, doors, None, _sentence(error), [])
+        return Explanation(name, reports, None, _sentence(error), [])
     verdicts = [_verdict(tensor, library) for library in libraries]
-    return Explanation(name, doors, _facts(tensor), None, verdicts)
+    return Explanation(name, reports, _facts(tensor), None, verdicts)
 
 
 def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _door(obj: Any, protocol: ProtocolName) -> Door:
+def _report(obj: Any, protocol: ProtocolName) -> ProtocolReport:
     try:
         tensor = asdlpack(obj, protocol=protocol)
     except Exception as error:
-        there = not isinstance(error, TypeError) or _has_protocol(obj, protocol)
-        return Door(protocol, there, _sentence(error) if there else None, None)
+        present = not isinstance(error, TypeError) or _has_protocol(obj, protocol)
+        return ProtocolReport(protocol, present, _sentence(error) if present else None, None)
     how = f"a copy: {tensor.copy_reason}" if tensor.copied else "shares its memory"
     legacy = "legacy, " if tensor.protocol == "dlpack-legacy" else ""
     mark = ", read-only" if tensor.readonly else ""
-    return Door(protocol, True, None, f"{legacy}{how}{mark}")
+    return ProtocolReport(protocol, True, None, f"{legacy}{how}{mark}")
 
 
 def _facts(tensor: Tensor) -> dict[str, Any]:
@@ -187,18 +187,19 @@ def alignment(address: int) -> int:
 
 def _verdict(tensor: Tensor, library: str) -> Verdict:
     refused, reason, remedy, measured = fit(tensor, library)
-    version, why = version_of(library), refused or reason
+    version = version_of(library)
     if version is None:
-        remedy = f"install {library} first"
+        reason, remedy = f"{library} is not installed", f"install {library} first"
     elif refused:
         remedy = None
+    why = refused or reason
     return Verdict(library, version, why is None, why, remedy, measured)
 
 
 @cache
 def version_of(library: str) -> str | None:
-    """The version of a library as it is installed; None if it is not."""
-    # These take longer to import than everything else here.
+    """The version of an installed library; None if it is not installed."""
+    # These modules take longer to import than all others here.
     import importlib.metadata
     import importlib.util
 

@@ -1,4 +1,4 @@
-"""What pytest finds when dlbridge is installed: a fixture."""
+"""The pytest plugin of dlbridge: a fixture."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator
 import pytest
 
 from dlbridge._core import live_exports
-from dlbridge.testing import LeakedExports, exports_given_back
+from dlbridge.testing import LeakedExports, exports_released
 
-#: Whether the test itself ended with an exception.
+#: True if the test itself raised an exception.
 RAISED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Notes how the test ended; the report is made by others."""
+    """Notes how the test ended; pytest makes the report."""
     if call.when == "call":
         item.stash[RAISED] = call.excinfo is not None
 
 
 @pytest.fixture
 def no_leaked_exports(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails the test if a tensor of dlbridge was lent in it and is still out at its end.
+    """Fails the test if a consumer still holds a tensor of dlbridge that the test exported.
 
-    A test that fails by itself is left alone: its traceback holds whatever it held.
+    A test that fails by itself gets no second error: its traceback still holds the objects of the test.
     """
     try:
-        with exports_given_back():
+        with exports_released():
             yield
             if live_exports():
-                # Values of fixtures that are torn down already, but for this reference.
+                # This holds the values of fixtures after their teardown.
                 request.node.funcargs.clear()
     except LeakedExports:
         if not request.node.stash.get(RAISED, False):

@@ -1,4 +1,4 @@
-"""Tensors in memory that processes share, found by name.
+"""Tensors in shared memory, which processes find by name.
 
 >>> import dlbridge
 >>> with dlbridge.share_memory(b"abc") as shared:           # one copy, into the shared memory
@@ -38,19 +38,20 @@ __all__ = ["SharedTensor", "attach", "share_memory"]
 #: The first bytes of a segment; the digit is the version of the layout.
 MAGIC = b"dlbridge shared tensor 1\n"
 
-#: The data begins at a page, behind the description.
+#: The offset of the data: a page, behind the description.
 DATA = 4096
 
-#: The longest name, without the slash that the system puts before it.
+#: The longest name, without the slash that precedes it in the system.
 LONGEST = {"linux": 255, "darwin": 30}.get(sys.platform, 200)
 
-#: The only map of each segment in this process. Borrows go by address, so a second map of a segment would
-#: be memory of its own to them. An entry goes with the last tensor over its map. Kept by the extension module,
-#: which a process loads once, even if this module is loaded again.
+#: The only map of each segment in this process. Borrows compare addresses, so a second map of a segment would look like
+#: separate memory. An entry is removed with the last tensor over its map. The extension module keeps the dictionary,
+#: because a process loads that module once, even if it loads this one again.
 _MAPS: weakref.WeakValueDictionary[Hashable, mmap.mmap] = vars(_core).setdefault(
     "_maps", weakref.WeakValueDictionary()
 )
-#: Held while a map is looked for or made, and while a name is made or removed. Reentrant: the collector may run a finalizer meanwhile.
+#: Held during the lookup or creation of a map, and while a name is made or removed. Reentrant, because the garbage
+#: collector may run a finalizer meanwhile.
 _MAPS_LOCK: Any = vars(_core).setdefault("_maps_lock", threading.RLock())
 
 if hasattr(os, "register_at_fork"):
@@ -64,8 +65,8 @@ if hasattr(os, "register_at_fork"):
 class SharedTensor:
     """A tensor in shared memory. Made by :func:`share_memory` and :func:`attach`.
 
-    As a context manager it is closed at the end, and the process that made it removes the name. Pickled, it is
-    its name: another process attaches when it unpickles.
+    As a context manager it is closed at the end, and the process that made it removes the name. Pickling stores the
+    name: another process attaches when it unpickles.
     """
 
     def __init__(self, name: str, tensor: Tensor, remove: Callable[[], Any] | None) -> None:
@@ -80,9 +81,9 @@ class SharedTensor:
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor over the shared memory, which may be written; no copy.
+        """The tensor over the shared memory, writable and without a copy.
 
-        It stays valid after :meth:`close` and :meth:`unlink`, as does whatever was made of it.
+        It stays valid after :meth:`close` and :meth:`unlink`, and so do arrays made from it.
 
         Raises ValueError once this is closed.
         """
@@ -91,13 +92,13 @@ class SharedTensor:
         return self._tensor
 
     def close(self) -> None:
-        """Let go of the memory. It is unmapped when this process has no tensor over it any more."""
+        """Release the memory. It is unmapped when this process drops its last tensor over it."""
         self._tensor = None
 
     def unlink(self) -> None:
-        """Remove the name if :func:`share_memory` made this: no process can attach any more.
+        """Remove the name if :func:`share_memory` made this. Then processes can no longer attach.
 
-        The memory is freed when the last process lets go of it.
+        The memory is freed when the last process releases it.
         """
         if self._remove is not None:
             self._remove()
@@ -122,13 +123,13 @@ class SharedTensor:
 
 
 def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -> SharedTensor:
-    """Copy anything that :func:`dlbridge.asdlpack` takes into new shared memory, in C order.
+    """Copy anything that :func:`dlbridge.asdlpack` imports into new shared memory, in C order.
 
-    What is not in C order yet is copied twice. The name is removed by :meth:`SharedTensor.unlink`, when
-    the result is garbage, or when this process ends and has waited for its children, whichever is first.
+    Data in another order is copied twice. The name is removed by :meth:`SharedTensor.unlink`, when the result is
+    garbage, or when this process ends and has waited for its children, whichever is first.
 
-    Raises FileExistsError for a name that is taken, ValueError for one that is not a name, OSError if
-    the system does not have so much shared memory, and whatever ``asdlpack`` raises.
+    Raises FileExistsError for a name that exists, ValueError for an invalid name, OSError if the system does not have
+    that much shared memory, and the exceptions of ``asdlpack``.
     """
     parts: Any = asdlpack(obj).__reduce_ex__(5)
     _, (elements, dtype, shape, padded) = parts
@@ -139,18 +140,18 @@ def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -
         raise ValueError(f"the tensor has too many dimensions to be described: {len(shape)}")
     name = f"dlbridge_{os.urandom(8).hex()}" if name is None else _checked(name)
     remove = _Remover(name)
-    # An interrupt may be raised anywhere in here.
+    # A signal handler may raise anywhere in here.
     try:
         mapping = _create(name, DATA + data.nbytes, remove)
         with memoryview(mapping) as view:
             with view[DATA : DATA + data.nbytes] as target:
                 _copy(target, data)
             view[len(MAGIC) : len(MAGIC) + len(header)] = header
-            # Last, so that no process attaches before all is written.
+            # Written last, so that no process attaches to unfinished data.
             view[: len(MAGIC)] = MAGIC
         shared = SharedTensor(name, _tensor(mapping, description), remove)
-        # Below zero: after the children have ended, which may still attach. Unlike the handlers of atexit it
-        # is also called at the end of a child, in every version of Python.
+        # A priority below zero runs after the children have ended, which may still attach. Unlike atexit handlers,
+        # this also runs at the end of a child, in every version of Python.
         util.Finalize(shared, remove, exitpriority=-10)
     except BaseException:
         remove()
@@ -161,12 +162,12 @@ def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -
 def attach(name: str) -> SharedTensor:
     """Find a shared tensor by name, in any process.
 
-    All tensors over one segment in a process have the same address, also that of the process which made
-    it: so a function that writes one is refused the other.
+    All tensors over one segment in a process have the same address, even in the process that made the segment. So a
+    function that writes one of them cannot borrow another.
 
-    Raises FileNotFoundError if no shared memory has that name, ValueError for a name that cannot be
-    one, and for memory that is not a tensor or was cut off, OSError for a link or a folder of that name, and for
-    memory that this user may not open.
+    Raises FileNotFoundError if no shared memory has that name, ValueError for an invalid name and for memory that is
+    not a tensor or is truncated, OSError for a link or a folder of that name and for memory that this user may not
+    open.
     """
     name = _checked(name)
     try:
@@ -208,10 +209,10 @@ def _described(page: bytes, available: int) -> dict[str, Any]:
             raise ValueError(f"{field!r} in its description is {value!r:.80}; it must be {expected}")
     if description["bytes"] > available:
         raise ValueError(
-            f"{description['bytes']} bytes of data are needed, and {available} are there"
+            f"{description['bytes']} bytes of data are needed, and {available} are available"
         )
     if description["dtype"].startswith("handle"):
-        raise ValueError("its elements are handles, which mean nothing in another process")
+        raise ValueError("its elements are handles, which are not valid in another process")
     return description
 
 
@@ -229,8 +230,8 @@ def _checked(name: str) -> str:
     elif len(name) > LONGEST:
         problem = f"it has {len(name)} characters"
     else:
-        # The tracker of multiprocessing, which removes what a killed process leaves behind, reads lines of
-        # ASCII with a colon between the fields.
+        # The resource tracker of multiprocessing, which cleans up after killed processes, reads lines of ASCII with
+        # colons between the fields.
         wrong = (place for place, c in enumerate(name) if not " " <= c <= "~" or c in "/:")
         place = next(wrong, None)
         if place is None:
@@ -243,7 +244,7 @@ def _checked(name: str) -> str:
 
 
 def _mapped(key: Hashable, make: Callable[[], mmap.mmap]) -> mmap.mmap:
-    """The only map of a segment in this process. While it lives, no other segment gets its key."""
+    """The only map of a segment in this process. No other segment has its key while the map lives."""
     with _MAPS_LOCK:
         mapping = _MAPS.get(key)
         if mapping is None:
@@ -252,7 +253,7 @@ def _mapped(key: Hashable, make: Callable[[], mmap.mmap]) -> mmap.mmap:
 
 
 def _key(descriptor: int, name: str) -> Hashable:
-    """The identity of a segment: its inode, or its name on a system whose segments have none, like macOS."""
+    """The identity of a segment: its inode, or its name on systems without inodes for segments, like macOS."""
     status = os.fstat(descriptor)
     return (status.st_dev, status.st_ino) if status.st_ino else name
 
@@ -263,13 +264,13 @@ class _Remover:
     def __init__(self, name: str) -> None:
         self.name = name
         self.process = os.getpid()
-        #: whether there is something to remove
+        #: true while the name exists
         self.made = False
 
     def __call__(self) -> None:
         if os.getpid() != self.process or sys.platform == "win32":
             return
-        # Another thread may make a segment of the same name as soon as this one has none.
+        # Another thread may make a segment of the same name as soon as this name is removed.
         with _MAPS_LOCK:
             if not self.made:
                 return
@@ -284,7 +285,7 @@ class _Remover:
 def _create(name: str, size: int, remove: _Remover) -> mmap.mmap:
     if sys.platform == "win32":
         if name in _MAPS:
-            raise FileExistsError(errno.EEXIST, "there is shared memory of that name", name)
+            raise FileExistsError(errno.EEXIST, "shared memory of that name exists", name)
         return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name))
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
     with _MAPS_LOCK:
@@ -295,25 +296,25 @@ def _create(name: str, size: int, remove: _Remover) -> mmap.mmap:
     try:
         os.ftruncate(descriptor, size)
         if hasattr(os, "posix_fallocate"):
-            # Without memory for a page, writing it would kill the process.
+            # Allocates now: otherwise a write to a page without memory would kill the process.
             os.posix_fallocate(descriptor, 0, size)
         with _MAPS_LOCK:
             key = _key(descriptor, name)
-            # A segment that was just made is in no map, so an entry under its name is of an older one.
+            # A new segment is not mapped yet, so an existing entry belongs to an older one.
             _MAPS.pop(key, None)
             return _mapped(key, lambda: mmap.mmap(descriptor, size))
     except OSError as error:
         if not _is_raised_here(error):
-            # By the handler of a signal that arrived meanwhile.
+            # A signal handler raised it.
             raise
-        text = f"{size} bytes of shared memory cannot be had: {error.strerror}"
+        text = f"{size} bytes of shared memory cannot be allocated: {error.strerror}"
         raise OSError(error.errno, text, name) from error
     finally:
         os.close(descriptor)
 
 
 def _is_raised_here(error: BaseException) -> bool:
-    """Return true if a call in this file raised an exception itself, and not by code of another file."""
+    """Return true if a call in this file raised the exception itself, and not code of another file."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -322,7 +323,7 @@ def _is_raised_here(error: BaseException) -> bool:
 
 def _open(name: str) -> mmap.mmap:
     if sys.platform == "win32":
-        # A name leads to the same memory as long as any process has it mapped.
+        # A name refers to the same memory as long as any process maps it.
         return _mapped(name, lambda: mmap.mmap(-1, 0, tagname=name))
     try:
         descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
@@ -335,7 +336,7 @@ def _open(name: str) -> mmap.mmap:
             raise ValueError(f"it has {size} bytes, fewer than a description")
         mapping = _mapped(_key(descriptor, name), lambda: mmap.mmap(descriptor, size))
         if size < len(mapping):
-            raise ValueError(f"it was cut off: {size} of {len(mapping)} bytes are left")
+            raise ValueError(f"it is truncated: {size} of {len(mapping)} bytes are left")
         return mapping
     finally:
         os.close(descriptor)

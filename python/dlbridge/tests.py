@@ -1,4 +1,4 @@
-"""A check, in seconds, that tensors go to the installed libraries and come back with their values.
+"""A test that takes seconds: round trips of tensors through the installed libraries keep their values.
 
 >>> import dlbridge.tests
 >>> dlbridge.tests.run("numpy")  # doctest: +SKIP
@@ -31,15 +31,15 @@ DIFFERENT = 3
 def run(*libraries: str, write: Callable[[str], Any] = print) -> int:
     """Exchange tensors with libraries, and return the exit code: 0 if all of them passed.
 
-    ``libraries`` are names of ``dlbridge.consumers()``; all that are installed if there are none. Each has a process of
-    its own, and a line that says whether it passed. A library that was named and is not installed has not passed.
+    ``libraries`` are names of ``dlbridge.consumers()``; default: all that are installed. Each runs in its own process, and
+    one line reports its result. A named library that is not installed fails.
 
-    Raises ValueError for a name that is not one of them.
+    Raises ValueError for an unknown name.
     """
     modules = {consumer["name"]: consumer["module"] for consumer in dlbridge.consumers()}
     unknown = set(libraries) - set(modules)
     if unknown:
-        raise ValueError(f"no library {', '.join(sorted(unknown))}; there are {', '.join(modules)}")
+        raise ValueError(f"unknown library {', '.join(sorted(unknown))}; known: {', '.join(modules)}")
     installed = [name for name, module in modules.items() if find_spec(module.partition(".")[0]) is not None]
     chosen = libraries or installed
     with ThreadPoolExecutor() as pool:
@@ -57,7 +57,7 @@ def _problem(library: str) -> str | None:
             [sys.executable, "-c", code, library], capture_output=True, text=True, timeout=TIME_LIMIT
         )
     except subprocess.TimeoutExpired:
-        return f"did not answer in {TIME_LIMIT} s"
+        return f"did not finish in {TIME_LIMIT} s"
     if done.returncode == 0:
         return None
     last = (done.stderr.strip().splitlines() or [""])[-1]
@@ -65,7 +65,7 @@ def _problem(library: str) -> str | None:
 
 
 def check(library: str) -> None:
-    """Exchange a tensor with a library in this process, which ends with an exit code if the values differ afterwards."""
+    """Exchange a tensor with a library in this process, which exits with ``DIFFERENT`` if the values differ."""
     ours = dlbridge.asdlpack(array("f", VALUES))
     theirs = (ours.reshape(2, 3) if library == "pillow" else ours).to(library)
     # The array interface of Pillow makes new bytes.

@@ -1,4 +1,4 @@
-"""Types for annotations: what an object must have for each door, and what functions return.
+"""Types for annotations: objects with each protocol, and the results of functions.
 
 The protocol classes work with ``isinstance`` too, which looks for the attribute and does not call ``__dlpack__``. Python 3.11
 runs the property of an array interface; later Pythons only look for it, so a tensor on the CPU is a
@@ -29,7 +29,7 @@ __all__ = [
     "TensorOrSequence",
 ]
 
-#: The name of a door.
+#: The name of a protocol.
 ProtocolName: TypeAlias = Literal[
     "exchange-api",
     "dlpack",
@@ -50,9 +50,9 @@ class Export(TypedDict):
     dtype: str
     shape: tuple[int, ...]
     device: str
-    #: The door it left through.
-    door: str
-    #: Seconds since then.
+    #: The protocol, or ``"pickle"``, or ``"numpy"`` for an array that dlbridge made through NumPy's C API.
+    protocol: str
+    #: Seconds since the export.
     age: float
 
 
@@ -70,19 +70,18 @@ class Consumer(TypedDict):
     takes: str | None
     #: The newest version of DLPack that it requests; None for legacy capsules.
     max_version: tuple[int, int] | None
-    #: Whether it is reached through its table of C functions.
+    #: True if dlbridge exports to it through its table of C functions.
     exchange_api: bool
     #: True if it copies everything.
     copies: bool | None
-    #: What becomes of data that must not be written: ``"kept"``, ``"never written"``, ``"ignored"``
-    #: or ``"copied"``.
+    #: The treatment of read-only data: ``"kept"``, ``"never written"``, ``"ignored"`` or ``"copied"``.
     read_only: str | None
     #: The strides that it accepts.
     layout: str | None
     max_ndim: int
-    #: The alignment without which it copies, in bytes.
+    #: The alignment that avoids a copy, in bytes.
     align: int | None
-    #: The dtypes that it reads as other ones, of those that it got so far, each with that other one.
+    #: Dtypes that it misreads, each with the dtype that it reads instead; only dtypes that were exported to it so far.
     misreads: list[tuple[str, str]] | None
 
 
@@ -107,17 +106,17 @@ class SupportsExchangeAPI(Protocol):
 
 @runtime_checkable
 class SupportsArrayInterface(Protocol):
-    """The array interface of NumPy."""
+    """NumPy's array interface."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Where the elements are, and what they are."""
+        """The place, dtype and layout of the elements."""
         ...
 
 
 @runtime_checkable
 class SupportsArrayStruct(Protocol):
-    """The array interface of NumPy as a C struct."""
+    """NumPy's array interface as a C struct."""
 
     @property
     def __array_struct__(self) -> CapsuleType:
@@ -127,11 +126,11 @@ class SupportsArrayStruct(Protocol):
 
 @runtime_checkable
 class SupportsCudaArrayInterface(Protocol):
-    """The array interface of CUDA."""
+    """CUDA's array interface."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where the elements are, and what they are."""
+        """The place, dtype and layout of the elements."""
         ...
 
 
@@ -155,7 +154,7 @@ class SupportsArrowDeviceArray(Protocol):
 
 @runtime_checkable
 class SupportsArrowStream(Protocol):
-    """The Arrow PyCapsule interface, for arrays one after the other."""
+    """The Arrow PyCapsule interface, for a stream of arrays."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """A capsule over the stream."""
@@ -167,12 +166,12 @@ class SupportsBuffer(Protocol):
     """The buffer protocol. Before Python 3.12 only type checkers see it."""
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The memory, locked as long as the view lives."""
+        """A view of the memory, which stays locked as long as the view lives."""
         ...
 
 
 class _TypedArray(Protocol):
-    """The declared type of TensorFlow's tensors, which leaves out the protocols that they have."""
+    """TensorFlow's tensors, whose declared type omits their protocols."""
 
     @property
     def shape(self) -> Any: ...

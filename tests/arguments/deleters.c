@@ -1,4 +1,4 @@
-/* Threads that call deleters of managed tensors, as native code of other libraries does: without the GIL. */
+/* Threads that call deleters of managed tensors without the GIL, like native code of other libraries. */
 #include <pthread.h>
 #include <stdint.h>
 
@@ -47,7 +47,7 @@ void feed(Managed *managed) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Lets the threads delete what they were given, and does not wait for them. */
+/* Lets the threads delete the tensors, and does not wait for them. */
 void go(void) {
     pthread_mutex_lock(&lock);
     running = 1;
@@ -55,7 +55,7 @@ void go(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns when all is deleted; then the threads wait. */
+/* Waits until the threads have deleted every tensor, then stops them. */
 void finish(void) {
     pthread_mutex_lock(&lock);
     while (queued > 0 || busy > 0)

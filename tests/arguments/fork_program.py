@@ -4,18 +4,19 @@
 stand-in for the driver of CUDA; `RUST_NUMPY` is the folder of the extension built on rust-numpy. Without the last two, the
 children do not use a device or rust-numpy.
 
-Every child uses the functions that touch what the threads of a process share, and is killed if it hangs. Shared memory, which
-needs another process and half of the time, is used by one child in ten.
+Every child calls the functions that touch state shared by the threads of a process. A signal kills a child that hangs. Only one
+child in ten uses shared memory, which needs another process and half of the time.
 
-The threads take the locks of borrows, of recorded exports, and of memory that waits for a stream, while the process forks.
-Three locks are different:
+While the process forks, the threads take the locks of borrows, of recorded exports, and of memory that waits for a stream.
+These locks are different:
 
-- Only threads that are attached take those of rust-numpy's borrows, of known types and of the conformance kit. A thread that
-  calls `os.fork` is attached, so no other thread has them at that time. If a fork by C code copies one of them locked, the child
-  cannot attach to the interpreter, and never waits for it.
-- Copies, which are detached, take the lock of unused pinned memory, and so does dlbridge's own thread when it drops the memory of
-  copies that failed. It does that here while the process forks, but has the lock for so short a time that 2 000 forks do not hang a
-  child if it is left out of the fork handler. One macro in process.rs declares the locks and makes the list of the handler.
+- Only attached threads take the locks of rust-numpy's borrows, of known types and of the conformance kit. A thread that calls
+  `os.fork` is attached, so no other thread holds these locks then. If C code forks and copies one of them locked, the child
+  cannot attach to the interpreter, and so never waits for the lock.
+- Two kinds of thread take the lock of unused pinned memory: detached threads that copy, and dlbridge's own thread when it drops
+  the memory of failed copies. That thread does so here while the process forks, but holds the lock so briefly that 2 000 forks
+  hang no child even if the fork handler leaves this lock out. One macro in process.rs declares the locks and lists them for the
+  handler.
 """
 
 from __future__ import annotations
@@ -38,21 +39,21 @@ sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 from stand_in import NEW, Driver
 
-#: Tensors that the threads delete while the process forks. With fewer, the threads are done before the fork has copied
-#: the memory: if the recorded exports are left out of the fork handler, 400 hang a child within some 300 forks, 100
-#: within some 2 000.
+#: Tensors that the threads delete while the process forks. With fewer, the threads finish before the fork has copied the
+#: memory. If the fork handler leaves out the lock of recorded exports, a child hangs within about 300 forks with 400
+#: tensors, and within about 2 000 forks with 100.
 FED = 400
 
-#: Of those, the tensors on a device, which take longer to make and to delete.
+#: The same for tensors on a device, which take longer to make and to delete.
 ON_DEVICE = 100
 
 #: Copies from a device that fail. Each has two buffers of pinned memory, of 4 MiB each.
 FAILED = 16
 
-#: Seconds after which a child is taken to hang.
+#: After this many seconds a child counts as hung.
 LIMIT = 20
 
-#: The answer of a real driver in a child.
+#: The error code of a real driver in a child.
 NOT_INITIALIZED = 3
 
 get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -63,7 +64,7 @@ USED = b"used_dltensor_versioned"
 
 
 def exported(tensor: Any, **options: Any) -> int:
-    """The address of a managed tensor, to be deleted once."""
+    """Exports a tensor and returns the address of the managed tensor. The caller deletes it once."""
     capsule = tensor.__dlpack__(max_version=(1, 3), **options)
     address: int = get_pointer(capsule, b"dltensor_versioned")
     set_name(capsule, USED)
@@ -71,7 +72,7 @@ def exported(tensor: Any, **options: Any) -> int:
 
 
 def is_refused(call: Callable[[], object], what: str) -> bool:
-    """Returns true if a call raises a BufferError about something."""
+    """Returns true if a call raises a BufferError whose message contains `what`."""
     try:
         call()
     except BufferError as error:
@@ -83,7 +84,7 @@ def use_everything(borrowed: Any, read_only: Any) -> None:
     """Calls the functions that touch the state of the process on the CPU."""
     before = len(dlbridge.live_exports())
     recording = dlbridge.record_exports(True)
-    # A type that this process has not seen, so that what is known of it is written.
+    # A type that this process has not seen, so that dlbridge writes to its cache of types.
     new = type("New", (bytearray,), {})
     tensor = dlbridge.asdlpack(new(b"abc"))
     view = memoryview(tensor)
@@ -96,7 +97,7 @@ def use_everything(borrowed: Any, read_only: Any) -> None:
     typed.negate(array)
     assert typed.total_of_anything(array.T) == (-6, True)
     assert typed.while_writing(array[:, ::2], lambda: typed.total_of_anything(array[:, 1])[0]) == -2
-    assert is_refused(lambda: typed.while_reading(array, lambda: typed.negate(array)), "borrowed to be read")
+    assert is_refused(lambda: typed.while_reading(array, lambda: typed.negate(array)), "borrowed for reading")
     typed.negate(borrowed)
     read_only.__array_struct__
     np.from_dlpack(read_only)
@@ -125,7 +126,7 @@ def use_device(driver: Driver) -> None:
 
 
 def use_lost_device(driver: Driver) -> None:
-    """Makes copies that a driver refuses because it does not work in a child."""
+    """Makes copies that the driver refuses, as real drivers do in a child."""
     there = dlbridge.asdlpack(NEW, device="cuda:0")
     driver.library.stand_in_end(NOT_INITIALIZED)
     refused = f"error {NOT_INITIALIZED}"
@@ -142,31 +143,31 @@ def use_shared_memory() -> None:
 
 
 def settle(driver: Driver, regions: int) -> None:
-    """Lets all streams pass, until only so much memory is left."""
+    """Finishes all streams until at most `regions` regions of memory are left."""
     deadline = time.monotonic() + LIMIT
     driver.finish()
     while driver.live_regions > regions:
-        assert time.monotonic() < deadline, "memory is not given back"
+        assert time.monotonic() < deadline, "memory is not freed"
         time.sleep(0.0002)
         driver.finish()
 
 
 class Device:
-    """Tensors of a device for the threads, and copies that fail."""
+    """Makes tensors on a device for the threads, and copies that fail."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        # Makes all pinned memory that is ever needed.
+        # Allocates all pinned memory that the program needs.
         self.fail()
         self.settle()
 
     def tensor(self) -> int:
-        """The address of a managed tensor that a stream has still to write."""
+        """Returns the address of a managed tensor that a stream has not written yet."""
         return exported(dlbridge.asdlpack(NEW, device="cuda:0"), stream=-1)
 
     def fail(self) -> None:
         """Begins copies that fail, so that their buffers wait for the stream."""
-        # Memory on the device that waits with the buffers, and is dropped after the last of them.
+        # Memory on the device that waits with the buffers. dlbridge drops it after the last of them.
         there = dlbridge.asdlpack(NEW, device="cuda:1")
         self.driver.library.stand_in_fail_waits(700)
         for _ in range(FAILED):
@@ -174,12 +175,12 @@ class Device:
         self.driver.library.stand_in_fail_waits(0)
 
     def pass_failed(self) -> None:
-        """Lets the stream of the failed copies pass, and no other."""
+        """Finishes the stream of the failed copies, and no other."""
         with self.driver.on(1):
             self.driver.check(self.driver.library.cuCtxSynchronize())
 
     def settle(self) -> None:
-        """Waits until dlbridge has dropped all that waited."""
+        """Waits until dlbridge has dropped all memory that waited."""
         settle(self.driver, 2 * FAILED)
 
 
@@ -192,7 +193,7 @@ def main(path: str, forks: int, fed: str, stand_in: str = "", rust_numpy: str = 
     borrowed = np.zeros(4)
     tensor = dlbridge.empty(3)
     read_only = dlbridge.asdlpack(dlbridge.empty(5), writable=False)
-    # The parent makes all first calls, so that everything cached at a first call is cached before a fork.
+    # The parent makes all first calls, so that their caches are filled before a fork.
     use_everything(borrowed, read_only)
     use_shared_memory()
     theirs = driver = device = None
@@ -215,7 +216,7 @@ def main(path: str, forks: int, fed: str, stand_in: str = "", rust_numpy: str = 
             device.pass_failed()
         else:
             for number in range(FED):
-                # A tensor that is recorded, or one that is borrowed as long as it is exported.
+                # A tensor whose export is recorded, or one that stays borrowed while it is exported.
                 deleters.feed(exported(tensor if fed == "recorded" and number % 2 else read_only))
         deleters.go()
         child = os.fork()

@@ -1,4 +1,4 @@
-/* To be preloaded: then the buffer protocol of the interpreter cannot be looked up by name. */
+/* A library for LD_PRELOAD that hides the functions of the buffer protocol: dlsym does not find them by name. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>

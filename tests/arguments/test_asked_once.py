@@ -1,4 +1,4 @@
-"""What is asked of an argument that tells what it is by a function of C, and how often."""
+"""Arguments with a C exchange table: which functions dlbridge calls, and how often."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLS: list[Any] = []
 
 @tables.FROM_OBJECT
 def lend(obj: Any, out: Any) -> int:
-    """The managed tensor of an array, and who it was asked of."""
+    """Exports the managed tensor of an array, and records the object that it was called with."""
     CALLS.append(obj)
     capsule = np.arange(3, dtype="f4").__dlpack__(max_version=(1, 3), copy=getattr(obj, "copies", None))
     get, rename = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
@@ -61,7 +61,7 @@ class Masked(np.ma.MaskedArray):
         (typed.negate, Copier),
     ],
 )
-def test_a_table_is_asked_once_whatever_comes_of_it(function: Any, argument: type) -> None:
+def test_table_is_called_once_also_if_the_argument_is_refused(function: Any, argument: type) -> None:
     CALLS.clear()
     try:
         function(argument())
@@ -70,7 +70,7 @@ def test_a_table_is_asked_once_whatever_comes_of_it(function: Any, argument: typ
     assert len(CALLS) == 1
 
 
-def test_what_its_bytes_do_not_show_is_asked_before_the_table() -> None:
+def test_mask_is_checked_before_the_table_is_called() -> None:
     array = np.ma.array([1.0, 2.0], mask=[True, False]).view(Masked)
     CALLS.clear()
     with pytest.raises(BufferError, match="masked"):
@@ -107,13 +107,13 @@ def lend_on_device(_: Any, out: Any) -> int:
 
 
 DATA, SHAPE, STRIDES = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2), (ctypes.c_int64 * 2)(2, 1)
-# Float32 on the first device of CUDA.
+# Float32 on the first CUDA device.
 TENSOR = tables.DLTensor(ctypes.addressof(DATA), 2, 0, 2, 2, 32, 1, SHAPE, STRIDES, 0)
 MANAGED = Managed(1, 3, None, count_deleter, 0, TENSOR)
 ON_DEVICE = tables.Table(1, 3, None, NOTHING[0], lend_on_device, *NOTHING[2:])
 
 
-def test_a_table_is_asked_once_for_data_on_a_device() -> None:
+def test_table_is_called_once_for_data_on_a_device() -> None:
     class OnDevice:
         __dlpack_c_exchange_api__ = tables.capsule_of(ctypes.addressof(ON_DEVICE))
 
@@ -145,7 +145,7 @@ except RecursionError:
 '''
 
 
-def test_a_producer_with_a_table_that_imports_itself_is_stopped() -> None:
+def test_producer_with_a_table_that_imports_itself_is_stopped() -> None:
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", TURNS],
@@ -157,7 +157,7 @@ def test_a_producer_with_a_table_that_imports_itself_is_stopped() -> None:
     assert done.stdout == "fine\n", done.stderr
 
 
-def test_a_tensor_of_our_own_that_does_not_fit_is_not_lent() -> None:
+def test_own_tensor_that_does_not_fit_is_refused_without_a_borrow() -> None:
     constants = typed.constants()
     memory = np.ctypeslib.as_array((ctypes.c_double * 3).from_address(constants.address))
 
@@ -168,7 +168,7 @@ def test_a_tensor_of_our_own_that_does_not_fit_is_not_lent() -> None:
     typed.while_writing(memory, inner)
 
 
-def test_tensors_of_pytorch_in_states_that_must_not_be_lent() -> None:
+def test_pytorch_tensors_that_require_grad_or_have_the_negative_bit_are_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(BufferError, match="requires grad"):
         typed.mean(torch.ones(2, 3, requires_grad=True))
@@ -177,7 +177,7 @@ def test_tensors_of_pytorch_in_states_that_must_not_be_lent() -> None:
         typed.mean(negated)
 
     class Later(torch.Tensor):
-        """A class whose objects say something else once it has been seen."""
+        """A class whose attribute changes after dlbridge has seen its first object."""
 
     tensor = torch.ones(2, 3).as_subclass(Later)
     assert typed.mean(tensor) == 1.0

@@ -1,6 +1,6 @@
-"""Borrows beside an extension that is built on rust-numpy, the real one: `peers/rust-numpy`.
+"""Borrows beside a real extension built on rust-numpy: `peers/rust-numpy`.
 
-Which of the two extensions borrows first decides who keeps the registry, so each test is a process of its own,
+The extension that borrows first makes the registry that both use. So each test starts a process of its own, and runs
 with both orders.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-#: The folder with the extension; `cargo xtask test` builds it and says where.
+#: The folder with the extension. `cargo xtask test` builds it and sets the variable.
 FOLDER = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
 
 BEGIN = """
@@ -40,16 +40,16 @@ THEIRS_FIRST = "theirs.hold_readonly(np.ones(2), list)\n"
 
 @pytest.fixture(params=[OURS_FIRST, THEIRS_FIRST], ids=["ours first", "theirs first"])
 def first(request: pytest.FixtureRequest) -> str:
-    """Which extension borrows first."""
+    """Code that makes one of the extensions borrow first."""
     first: str = request.param
     return first
 
 
 def run(first: str, code: str) -> None:
-    """Runs code in a process of its own."""
+    """Runs code in a separate process."""
     if not FOLDER and os.environ.get("DLBRIDGE_REQUIRE") != "1":
         pytest.skip("DLBRIDGE_RUST_NUMPY does not name the folder of the extension")
-    assert Path(FOLDER, "with_rust_numpy.so").exists(), "there is no extension built on rust-numpy"
+    assert Path(FOLDER, "with_rust_numpy.so").exists(), "the extension built on rust-numpy is missing"
     begin = BEGIN.format(folder=FOLDER) + first
     result = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
@@ -65,7 +65,7 @@ theirs.hold_readonly(x, lambda: ours.while_reading(x, lambda: theirs.hold_readon
     )
 
 
-def test_a_writer_keeps_the_others_out(first: str) -> None:
+def test_writer_keeps_the_others_out(first: str) -> None:
     run(
         first,
         """
@@ -106,7 +106,7 @@ theirs.hold_readwrite(even, lambda: ours.negate(odd))
     )
 
 
-def test_the_same_memory_as_another_object() -> None:
+def test_same_memory_as_another_object_conflicts() -> None:
     code = """
 ours.while_writing(memoryview(x), lambda: refused(lambda: theirs.hold_readonly(x, list)))
 theirs.hold_readwrite(x, lambda: refused(lambda: ours.total_of_anything(memoryview(x))))
@@ -152,7 +152,7 @@ for part in [x.view(Derived), x.view(Derived)[2:].view(np.ndarray), np.frombuffe
 
 
 def test_memory_that_gets_another_owner_stays_borrowed() -> None:
-    # No array leads to the borrow any more. rust-numpy would end the process if it were asked to release it.
+    # No array leads to the borrow any more. A call to release it would make rust-numpy end the process.
     run(
         THEIRS_FIRST,
         """
@@ -180,7 +180,7 @@ for held in [ours.while_reading, ours.while_writing]:
     )
 
 
-def test_conflict_of_two_arguments_of_ours_is_not_blamed_on_rust_numpy(first: str) -> None:
+def test_conflict_of_two_dlbridge_arguments_is_not_reported_as_rust_numpys(first: str) -> None:
     run(
         first,
         """
@@ -191,9 +191,9 @@ def message(function):
         return str(error)
     raise AssertionError("not refused")
 
-for held, verb in [(ours.while_reading, "read"), (ours.while_writing, "written")]:
+for held, purpose in [(ours.while_reading, "reading"), (ours.while_writing, "writing")]:
     text = message(lambda: held(x, lambda: ours.negate(x)))
-    assert f"overlaps that of a numpy.ndarray, borrowed to be {verb}" in text, text
+    assert f"overlaps that of a numpy.ndarray, borrowed for {purpose}" in text, text
 text = message(lambda: theirs.hold_readonly(x, lambda: ours.negate(x)))
 assert "numpy.ndarray" in text, text
 ours.negate(x)
@@ -212,8 +212,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_array_that_changes_while_it_is_held(first: str, change: str) -> None:
-    # rust-numpy's own registry ends the process when the dtype of an array changes that it holds.
+def test_array_that_changes_while_it_is_borrowed_is_released(first: str, change: str) -> None:
+    # rust-numpy's own registry ends the process when a borrowed array changes its dtype.
     held = "ours.while_reading, ours.while_writing"
     if first == OURS_FIRST:
         held += ", theirs.hold_readonly, theirs.hold_readwrite"
@@ -272,7 +272,7 @@ _native.share_borrows()
 shared = multiarray._RUST_NUMPY_BORROW_CHECKING_API
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
 assert multiarray._RUST_NUMPY_BORROW_CHECKING_API is shared
-# rust-numpy's own registry goes by the owner, which is another one here.
+# rust-numpy's own registry compares owners, and this array has another owner.
 alias = np.frombuffer(memoryview(x))
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(alias)))
 """,

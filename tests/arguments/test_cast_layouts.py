@@ -1,4 +1,4 @@
-"""Arguments of another dtype or byte order, whatever lies between their elements: values, order in memory, refusals."""
+"""Arguments of another dtype or byte order, with any strides: values, order in memory, refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typed_arguments import _native as typed
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NAMES += ["float16", "float32", "float64", "complex64", "complex128"]
 
-#: what is done with an array of three dimensions
+#: Functions that give an array of three dimensions another layout.
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "contiguous": lambda x: x,
     "transposed": lambda x: x.T,
@@ -39,7 +39,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 
 def unaligned(array: Any) -> Any:
-    """The same elements, one byte behind an aligned address."""
+    """Copies the elements to one byte behind an aligned address."""
     memory = np.zeros(array.nbytes + 1, np.uint8)
     copy = memory[1:].view(array.dtype).reshape(array.shape)
     copy[...] = array
@@ -47,7 +47,7 @@ def unaligned(array: Any) -> Any:
 
 
 def array_of(name: str) -> Any:
-    """An array of three dimensions. No extent is a multiple of the elements of a register."""
+    """An array of three dimensions. No extent is a multiple of the number of elements in a register."""
     numbers = np.arange(7 * 11 * 13).reshape(7, 11, 13)
     return (numbers % 3 == 0) if name == "bool" else (numbers % 101).astype(name)
 
@@ -102,7 +102,7 @@ def test_cast_of_invalid_booleans_of_every_layout_is_a_buffer_error() -> None:
         places = np.arange(flags.size).reshape(flags.shape)
         flags.view("u1").reshape(-1)[layout(places).reshape(-1)[-1]] = 2
         for function in [typed.cast_to_float64, typed.safe_to_float64, typed.cast_to_uint8]:
-            with pytest.raises(BufferError, match="no valid bool"):
+            with pytest.raises(BufferError, match="not a valid bool"):
                 function(view)
 
 

@@ -1,4 +1,4 @@
-"""Arguments of another dtype: which ones are converted, and to which values, is what NumPy does."""
+"""Arguments of another dtype: dlbridge converts the same dtypes as NumPy, to the same values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dtype_of(name: str) -> Any:
 
 
 def values_of(name: str) -> Any:
-    """An array with the extreme and the odd values of a dtype."""
+    """An array with the extreme and the unusual values of a dtype."""
     dtype = dtype_of(name)
     if name == "bool":
         return np.array([True, False, True])
@@ -38,7 +38,7 @@ def values_of(name: str) -> Any:
         return np.array(numbers, dtype)
     floats = [0.0, -0.0, 1.0, -2.5, 0.1, 1 / 3, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 1e39, -1e300]
     floats += [1e-8, 2.98e-8, 5.96e-8, 6e-8, 1e-40, 1e-46, 5e-324, 1.00390625, 1.01171875, 2049.0, 2051.0]
-    # Halfway between two float16, plus less than a float32 has.
+    # Halfway between two float16, plus less than a float32 can represent.
     floats += [1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11]
     with np.errstate(all="ignore"):
         array = np.array(floats)
@@ -153,9 +153,9 @@ def test_cast_of_many_elements_has_the_values_of_all_blocks() -> None:
 
 def test_cast_of_invalid_booleans_is_a_buffer_error() -> None:
     flags = np.array([0, 1, 7], "u1").view("?")
-    with pytest.raises(BufferError, match="no valid bool"):
+    with pytest.raises(BufferError, match="not a valid bool"):
         typed.cast_to_float32(flags)
-    with pytest.raises(BufferError, match="no valid bool"):
+    with pytest.raises(BufferError, match="not a valid bool"):
         typed.total_of_anything(flags)
 
 

@@ -18,19 +18,19 @@ pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pyte
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
-def test_polars_series_is_not_asked_for_what_its_class_lacks(dtype: str) -> None:
+def test_attributes_that_polars_series_lacks_are_not_looked_up(dtype: str) -> None:
     series = pl.Series(np.arange(3).astype(dtype))
     assert calls_of_getattr(lambda: typed.dtype(series)) == 0
     assert typed.dtype(series) == dtype
 
 
-def test_converted_polars_series_is_not_asked_for_what_its_class_lacks() -> None:
+def test_attributes_that_converted_polars_series_lacks_are_not_looked_up() -> None:
     series = pl.Series([1.0, 2.0])
     assert calls_of_getattr(lambda: typed.total_of_anything(series)) == 0
     assert typed.total_of_anything(series) == (3.0, False)
 
 
-def test_pandas_series_is_not_asked_for_what_its_class_lacks() -> None:
+def test_attributes_that_pandas_series_lacks_are_not_looked_up() -> None:
     series = pd.Series([1.0, 2.0])
     assert calls_of_getattr(lambda: typed.dtype(series)) == calls_of_getattr(series.to_numpy)
     series = series.astype(pd.ArrowDtype(pa.float64()))

@@ -1,5 +1,5 @@
-"""Arguments that stay on their device, with crafted tensors that say they are on one. No GPU is needed, and
-none of this counts as tested on one."""
+"""Arguments that stay on their device, with crafted tensors that claim to be on one. These tests need no GPU, and do
+not replace tests on one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
 
 @pytest.fixture(scope="session")
 def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """The stand-in for ROCm's driver."""
+    """The stand-in for the ROCm driver."""
     return Driver(build(tmp_path_factory.mktemp("rocm"), rocm=True))
 
 
@@ -39,12 +39,12 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
 def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
     """native.c, compiled and loaded."""
     compiler = n.compiler()
-    assert compiler is not None, "there is no C compiler"
+    assert compiler is not None, "no C compiler was found"
     return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
 
 
 class Producer:
-    """A producer on a device, which notes what it is asked for."""
+    """A producer on a device, which records the requested streams."""
 
     def __init__(self, crafted: n.Crafted, claimed: tuple[int, int] | None = None) -> None:
         self.crafted = crafted
@@ -57,12 +57,12 @@ class Producer:
         return self.crafted.capsule()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the data is."""
+        """The device of the data."""
         return self.claimed
 
 
 class Streams:
-    """The function of a table that tells the work stream."""
+    """The function of a table that returns the work stream."""
 
     def __init__(self, handle: int, status: int = 0) -> None:
         self.handle, self.status = handle, status
@@ -70,7 +70,7 @@ class Streams:
         self.function = STREAM(self.tell)
 
     def tell(self, device_type: int, device_id: int, out: Any) -> int:
-        """Tells the handle."""
+        """Stores the handle, and returns the status."""
         self.asked.append((device_type, device_id))
         out[0] = self.handle
         return self.status
@@ -79,7 +79,7 @@ class Streams:
 @pytest.mark.parametrize(
     ("device", "name"), [((2, 3), "cuda:3"), (ROCM, "rocm:1"), (OPENCL, "opencl:0")], ids=str
 )
-def test_the_work_stream_of_the_producer(
+def test_argument_gets_the_work_stream_of_its_producer(
     native: n.Native, device: tuple[int, int], name: str
 ) -> None:
     crafted, streams = native.craft((6,), device=device), Streams(0xABC0)
@@ -87,10 +87,10 @@ def test_the_work_stream_of_the_producer(
     tensor = foreign(table_over(crafted, asked, streams.function))()
     assert typed.on_work_stream(tensor) == (name, crafted.fields.data, 0xABC0)
     assert (asked, streams.asked) == ([tensor], [device])
-    assert crafted.record.calls == 1, "it is given back when the function returns"
+    assert crafted.record.calls == 1, "the deleter runs when the function returns"
 
 
-def test_a_producer_that_cannot_tell_its_stream_is_asked_for_the_default_one(
+def test_producer_without_a_work_stream_gets_the_default_stream(
     native: n.Native,
 ) -> None:
     for device, name, number in [((2, 3), "cuda:3", 1), (MANAGED, "cuda_managed:0", 1), (ROCM, "rocm:1", 0)]:
@@ -102,13 +102,13 @@ def test_a_producer_that_cannot_tell_its_stream_is_asked_for_the_default_one(
     unused = native.craft((6,), device=n.CUDA)
     methods = Producer(native.craft((6,), device=n.CUDA))
     answers = {"__dlpack__": lambda _, **asked: methods.__dlpack__(**asked)}
-    # In its table the function for the stream is NULL.
+    # The function for the stream is NULL in this table.
     kind = foreign(table_over(unused, []), **answers, __dlpack_device__=lambda _: n.CUDA)
     assert typed.on_work_stream(kind()) == ("cuda:0", methods.crafted.fields.data, 0)
     assert methods.asked == [1]
 
 
-def test_a_table_that_fails_to_tell_the_stream(native: n.Native) -> None:
+def test_table_that_fails_to_return_the_stream_raises(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
     kind = foreign(table_over(crafted, [], Streams(0, status=-1).function))
     with pytest.raises(BufferError, match="current_work_stream failed without a reason"):
@@ -116,7 +116,7 @@ def test_a_table_that_fails_to_tell_the_stream(native: n.Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_the_default_stream(driver: Driver, native: n.Native) -> None:
+def test_default_stream_waits_for_the_work_stream_of_the_table(driver: Driver, native: n.Native) -> None:
     streams = Streams(driver.stream())
     crafted = native.craft((6,), device=n.CUDA)
     kind = foreign(table_over(crafted, [], streams.function))
@@ -125,18 +125,18 @@ def test_the_default_stream(driver: Driver, native: n.Native) -> None:
     assert (streams.asked, driver.stream_waits) == ([(2, 0)], waits + 1), "the table does not synchronise"
 
 
-def test_a_stream_of_the_consumer(native: n.Native) -> None:
+def test_producer_synchronises_with_the_stream_of_the_consumer(native: n.Native) -> None:
     for device, name in [((2, 1), "cuda:1"), (MANAGED, "cuda_managed:0")]:
         producer = Producer(native.craft((6,), device=device))
         assert typed.on_own_stream(producer) == (name, producer.crafted.fields.data, 2)
         assert producer.asked == [2]
     producer = Producer(native.craft((6,), device=ROCM))
-    with pytest.raises(BufferError, match="rocm:1 has no such stream"):
+    with pytest.raises(BufferError, match="rocm:1 does not have this stream"):
         typed.on_own_stream(producer)
     assert producer.asked == []
 
 
-def test_a_producer_that_does_not_say_where_it_is_was_not_asked(native: n.Native) -> None:
+def test_producer_without_dlpack_device_on_another_stream_is_refused(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
 
     class Silent:
@@ -158,7 +158,7 @@ def choose() -> Iterator[Any]:
     typed.choose_stream(0)
 
 
-def test_what_a_producer_is_asked_for(driver: Driver, rocm: Driver, native: n.Native, choose: Any) -> None:
+def test_producer_gets_the_number_of_the_chosen_stream(driver: Driver, rocm: Driver, native: n.Native, choose: Any) -> None:
     cudas, rocms = driver.stream(), rocm.stream(1)
     for device, handle, number in [
         (n.CUDA, 0, 1), (n.CUDA, 1, 1), (n.CUDA, 2, 2), (n.CUDA, cudas, cudas), (MANAGED, 0, 1),
@@ -170,36 +170,36 @@ def test_what_a_producer_is_asked_for(driver: Driver, rocm: Driver, native: n.Na
         assert producer.asked == [number], (device, handle)
 
 
-def test_streams_that_no_producer_can_be_asked_for(native: n.Native, choose: Any) -> None:
+def test_stream_without_a_dlpack_number_is_refused(native: n.Native, choose: Any) -> None:
     for device, handle, kind, match in [
-        (ROCM, 1, ValueError, "rocm:1 is 0x1, which ROCm has no stream for; its default one is NULL"),
-        (ROCM, 2, ValueError, "rocm:1 is 0x2, which ROCm has no stream for"),
-        # As a signed number it is -1: not to synchronise.
-        (n.CUDA, 2**64 - 1, ValueError, "is 0xffffffffffffffff, which is no handle"),
-        (ROCM, 2**63, ValueError, "is 0x8000000000000000, which is no handle"),
-        (OPENCL, 0x1230, BufferError, "opencl:0, for which DLPack has no number"),
+        (ROCM, 1, ValueError, "rocm:1 is 0x1, which is not a stream of ROCm; its default one is NULL"),
+        (ROCM, 2, ValueError, "rocm:1 is 0x2, which is not a stream of ROCm"),
+        # As a signed number it is -1, which means: do not synchronise.
+        (n.CUDA, 2**64 - 1, ValueError, "is 0xffffffffffffffff, which is not a handle"),
+        (ROCM, 2**63, ValueError, "is 0x8000000000000000, which is not a handle"),
+        (OPENCL, 0x1230, BufferError, "opencl:0, and DLPack does not number its streams"),
     ]:
         choose(handle)
         producer = Producer(native.craft((6,), device=device))
         with pytest.raises(kind, match=match):
             typed.on_chosen_stream(producer)
-        assert producer.asked == [], "and it is not asked for nothing"
+        assert producer.asked == [], "the producer is not called"
     choose(2**64 - 1)
     x = np.arange(3.0)
-    assert typed.on_chosen_stream(x) == ("cpu", x.ctypes.data, 0), "on the CPU there are no streams"
+    assert typed.on_chosen_stream(x) == ("cpu", x.ctypes.data, 0), "the CPU has no streams"
 
 
 @pytest.mark.parametrize("function", ["on_work_stream", "on_default_stream", "on_own_stream"])
-def test_a_capsule_cannot_be_asked(native: n.Native, function: str) -> None:
+def test_capsule_on_a_device_is_refused_as_it_cannot_synchronise(native: n.Native, function: str) -> None:
     crafted = native.craft((6,), device=n.CUDA)
-    with pytest.raises(BufferError, match="cuda:0, and a capsule cannot be asked to synchronise"):
+    with pytest.raises(BufferError, match="cuda:0, and a capsule cannot synchronise"):
         getattr(typed, function)(crafted.capsule())
     assert crafted.record.calls == 1
     crafted = native.craft((6,))
     assert getattr(typed, function)(crafted.capsule()) == ("cpu", crafted.fields.data, 0)
 
 
-def test_a_legacy_producer_that_does_not_say_where_it_is(native: n.Native) -> None:
+def test_legacy_producer_without_dlpack_device_is_refused(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA, versioned=False)
 
     class Silent:
@@ -214,20 +214,20 @@ def test_a_legacy_producer_that_does_not_say_where_it_is(native: n.Native) -> No
     assert crafted.record.calls == 1
 
 
-def test_a_copy_on_a_device_is_nothing_to_write(native: n.Native) -> None:
+def test_copy_on_a_device_is_not_written(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA, flags=n.Flags.IS_COPIED)
     kind = foreign(table_over(crafted, [], Streams(5).function))
-    with pytest.raises(TypeError, match="writable, without a copy; got .*, copied, since"):
+    with pytest.raises(TypeError, match="writable, without a copy; got .*, which needs a copy, since"):
         typed.to_be_changed(kind())
     assert crafted.record.calls == 1
 
 
-def test_a_handle_is_no_address(native: n.Native) -> None:
+def test_opencl_handle_is_not_checked_for_alignment(native: n.Native) -> None:
     crafted = native.craft((2,), device=OPENCL, dtype=n.FLOAT64, data=0x1001)
     assert typed.aligned_on_device(Producer(crafted)) == 2
 
 
-def test_our_own_tensor_is_put_in_order(driver: Driver, native: n.Native) -> None:
+def test_own_tensor_is_synchronised_with_the_requested_stream(driver: Driver, native: n.Native) -> None:
     tensor = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)))
     ours = typed.kept(tensor)
     assert type(ours) is not dlbridge.Tensor, "each extension has a class of its own"
@@ -236,27 +236,27 @@ def test_our_own_tensor_is_put_in_order(driver: Driver, native: n.Native) -> Non
         assert typed.on_work_stream(x) == ("cuda:0", tensor.address, 0)
         assert typed.on_default_stream(x) == ("cuda:0", tensor.address, 0)
         assert typed.on_chosen_stream(x) == ("cuda:0", tensor.address, 0)
-        assert driver.stream_waits == waits, "it is in that order"
+        assert driver.stream_waits == waits, "the tensor is already synchronised with that stream"
         assert typed.on_own_stream(x) == ("cuda:0", tensor.address, 2)
         assert driver.stream_waits == waits + 1
     elsewhere = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)), stream=driver.stream())
     waits = driver.stream_waits
     assert typed.on_work_stream(elsewhere) == ("cuda:0", elsewhere.address, 0)
-    assert driver.stream_waits == waits + 1, "our table tells the default stream, which waits"
+    assert driver.stream_waits == waits + 1, "our table returns the default stream, which waits"
 
 
-def test_data_goes_back_when_the_stream_of_the_function_has_passed(driver: Driver, native: n.Native) -> None:
+def test_data_is_released_after_the_work_on_the_stream_of_the_function(driver: Driver, native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
     driver.block(2)
     assert typed.on_own_stream(Producer(crafted)) == ("cuda:0", crafted.fields.data, 2)
     time.sleep(0.05)
-    assert crafted.record.calls == 0, "what the function launched is still under way"
+    assert crafted.record.calls == 0, "the work that the function launched is still running"
     driver.release()
     driver.until(lambda: crafted.record.calls == 1)
     assert crafted.record.calls == 1
 
 
-def test_the_cuda_array_interface_is_put_in_order(driver: Driver) -> None:
+def test_cuda_array_interface_is_synchronised_with_the_requested_stream(driver: Driver) -> None:
     address, stream = driver.memory(24), driver.stream()
     for function, number, handle in [
         (typed.on_work_stream, 1, 0), (typed.on_default_stream, 1, 0), (typed.on_own_stream, 2, 2)
@@ -268,7 +268,7 @@ def test_the_cuda_array_interface_is_put_in_order(driver: Driver) -> None:
             assert driver.stream_waits == waits + expected
 
 
-def test_on_the_cpu_there_are_no_streams() -> None:
+def test_data_on_the_cpu_has_no_stream() -> None:
     x = np.arange(3.0)
     place = ("cpu", x.ctypes.data, 0)
     functions = [typed.on_work_stream, typed.on_default_stream, typed.on_own_stream]
@@ -277,11 +277,11 @@ def test_on_the_cpu_there_are_no_streams() -> None:
     assert typed.on_work_stream(t) == ("cpu", t.data_ptr(), 0)
 
 
-def test_on_the_cpu_the_memory_is_borrowed() -> None:
+def test_data_on_the_cpu_is_borrowed() -> None:
     x = np.arange(3.0)
-    with pytest.raises(BufferError, match="borrowed to be written, overlaps"):
+    with pytest.raises(BufferError, match="borrowed for writing, overlaps"):
         typed.while_reading(x, lambda: typed.while_on_device(x, list))
-    with pytest.raises(BufferError, match="borrowed to be read, overlaps"):
+    with pytest.raises(BufferError, match="borrowed for reading, overlaps"):
         typed.while_on_device(x, lambda: typed.on_work_stream(x))
     assert typed.while_on_device(x, lambda: 5) == 5
 
@@ -313,7 +313,7 @@ def test_packed_elements_are_borrowed_by_the_byte(native: n.Native) -> None:
     holding(lambda: held(4, 4))
 
 
-def test_a_mismatch_names_the_device(native: n.Native) -> None:
+def test_mismatch_names_the_device(native: n.Native) -> None:
     expected = r"expected float32\[_\] on cuda or cuda_managed, C order, writable; got "
     with pytest.raises(TypeError, match=expected + r"float64\[2, 2\] on cpu$"):
         typed.to_be_changed(np.ones((2, 2)))

@@ -1,4 +1,4 @@
-"""Forks while other threads hold locks: no child hangs, and the parent goes on."""
+"""Forks while other threads hold locks: no child hangs, and the parent continues."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stand_in import build
 
 FOLDER = Path(__file__).parent
 
-#: The folder with the extension built on rust-numpy, which the children use if it is named.
+#: The folder with the extension built on rust-numpy. The children use the extension if the variable is set.
 RUST_NUMPY = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
 
-#: Of the process that forks; the children have a limit of their own.
+#: Seconds for the process that forks. The children have a limit of their own.
 LIMIT = 300
 
 
@@ -41,7 +41,7 @@ def deleters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The stand-in for the driver of CUDA, which is for Linux alone; otherwise no path."""
+    """The path of the stand-in for the CUDA driver on Linux, and an empty string on other systems."""
     if sys.platform != "linux":
         return ""
     return str(build(tmp_path_factory.mktemp("driver")))
@@ -58,7 +58,7 @@ def test_fork_while_threads_run_deleters_hangs_no_child(
         pytest.fail("DLBRIDGE_RUST_NUMPY does not name the folder of the extension", pytrace=False)
     program = str(FOLDER / "fork_program.py")
     command = [sys.executable, program, str(deleters), str(forks), fed, driver, RUST_NUMPY]
-    # NumPy's threads would be stopped and started anew at each fork, a fifth of the time.
+    # Otherwise OpenBLAS stops and restarts its threads at each fork, which takes a fifth of the time.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment)
     assert (result.returncode, result.stderr) == (0, "")

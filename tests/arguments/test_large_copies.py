@@ -1,4 +1,4 @@
-"""Large arguments that are copied or converted: other Python threads run meanwhile, and an interrupt gives up the borrow."""
+"""Large arguments that are copied or converted: other Python threads run meanwhile, and an interrupt ends the borrow."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 
-#: calls; the other thread runs during the first one, unless the machine is busy
+#: Maximum number of calls. The other thread runs during the first one, unless the machine is busy.
 CALLS = 20
 
-#: arguments of more than 4 MiB that are copied: those of another dtype, order or byte order
+#: Arguments of more than 4 MiB that are copied: of another dtype, order or byte order.
 ARGUMENTS = {
     "converted": np.zeros(1 << 21, "f4"),
     "booleans": np.zeros(1 << 21, "?"),
@@ -30,7 +30,7 @@ ARGUMENTS = {
 
 @contextmanager
 def let_in(action: Callable[[], object]) -> Iterator[None]:
-    """Another thread, which does something as soon as this one lets it run: no thread is made to stop meanwhile."""
+    """Runs `action` on another thread as soon as this thread releases the GIL. The interpreter forces no switch meanwhile."""
     interval, gate = sys.getswitchinterval(), threading.Lock()
 
     def wait() -> None:
@@ -62,13 +62,13 @@ def test_copied_argument_lets_another_thread_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_interrupt_while_an_argument_is_copied_gives_up_its_borrow(name: str) -> None:
+def test_interrupt_while_an_argument_is_copied_ends_its_borrow(name: str) -> None:
     argument = ARGUMENTS[name]
     calls = iter([functools.partial(typed.total_of_anything, argument)] * CALLS)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
-            # Without a line of Python in between, at which an interrupt could be raised too.
+            # No line of Python runs in between, where an interrupt could be raised too.
             deque(map(operator.methodcaller("__call__"), calls), maxlen=0)
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -1,4 +1,4 @@
-"""Read-only memory that Rust made: no function in Rust writes it, whichever library forgets that it is."""
+"""Read-only memory made by Rust: functions in Rust refuse to write it, even after a library drops the read-only flag."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def buffer_of(x: Any) -> memoryview:
         lambda x: torch.from_numpy(np.frombuffer(buffer_of(x), dtype="f8")),
     ],
 )
-def test_it_is_not_written_by_way_of_another_library(forget: Any) -> None:
+def test_read_only_memory_is_not_written_through_another_library(forget: Any) -> None:
     constants = typed.constants()
     forgotten = forget(constants)
     assert forgotten.data_ptr() == constants.address
-    with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor, borrowed to be read"):
+    with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor, borrowed for reading"):
         typed.negate(forgotten)
     assert constants.tolist() if hasattr(constants, "tolist") else memoryview(constants).tolist() == [1, 2, 3]
 
 
-def test_nor_while_exports_are_recorded() -> None:
+def test_read_only_memory_is_not_written_while_exports_are_recorded() -> None:
     core = importlib.import_module("typed_arguments._native")
     assert not hasattr(core, "record_exports"), "each extension records for itself"
     record = importlib.import_module("dlbridge._core").record_exports
     before = record(True)
     try:
         lent = torch.from_dlpack(dlbridge.asdlpack(typed.constants()))
-        with pytest.raises(BufferError, match="borrowed to be read"):
+        with pytest.raises(BufferError, match="borrowed for reading"):
             typed.negate(lent)
     finally:
         record(before)
 
 
-def test_the_borrow_ends_with_the_tensor() -> None:
+def test_borrow_ends_with_the_tensor() -> None:
     room = np.ones(3)
     lent = np.asarray(typed.constants())
     del lent

@@ -19,7 +19,7 @@ import dlbridge
 returned = typed.returned
 
 MOST = 32 if np.__version__.startswith("1.") else 64
-"""The most dimensions of an array."""
+"""The maximum number of dimensions of an array."""
 
 
 def test_vector_is_a_writable_array_that_owns_it() -> None:
@@ -109,7 +109,7 @@ def test_too_many_dimensions_are_refused() -> None:
 )
 def test_dtypes_of_numpy_are_returned(dtype: str) -> None:
     array = returned.of_dtype(dtype)
-    # The same dtype object, and not only an equal one: `long` and not `longlong`.
+    # The same dtype, not only an equal one: `long` and not `longlong`.
     assert array.dtype.char == np.dtype(dtype).char
     assert array.flags.writeable
     assert len(array.tolist()) == 3
@@ -158,7 +158,7 @@ def test_read_only_memory_of_rust_is_borrowed_while_an_array_has_it() -> None:
     torch = pytest.importorskip("torch")
     array = returned.constants()
     with warnings.catch_warnings():
-        # PyTorch warns once in a process.
+        # PyTorch warns once per process.
         warnings.simplefilter("ignore")
         forgetful = torch.from_numpy(array)
     with pytest.raises(BufferError, match="overlaps"):
@@ -201,7 +201,7 @@ def test_memory_does_not_grow() -> None:
     before = peak()
     for _ in range(200):
         returned.ramp(1_000_000), returned.matrix(1000, 1000, "fortran"), returned.counted(3)
-    # A leak of one of them each time would be 1.6 GB.
+    # If each turn leaked one array, the process would grow by 1.6 GB.
     assert peak() - before < 100_000
 
 
@@ -251,7 +251,7 @@ def test_exports_are_recorded_until_the_array_dies() -> None:
     before = returned.package.record_exports(True)
     try:
         array = returned.ramp(3)
-        assert [(export["dtype"], export["door"]) for export in returned.package.live_exports()] == [("float64", "numpy")]
+        assert [(export["dtype"], export["protocol"]) for export in returned.package.live_exports()] == [("float64", "numpy")]
         assert array.tolist() == [0, 1, 2]
         del array
         assert returned.package.live_exports() == []

@@ -1,4 +1,4 @@
-"""Borrows of extensions that use rust-numpy: their capsule, as they find it and as they make it."""
+"""Borrows shared with extensions built on rust-numpy, by the capsule that either extension makes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Interface(ctypes.Structure):
 
 @pytest.fixture
 def interface() -> Interface:
-    """What an extension built on rust-numpy finds after one of ours has borrowed an array."""
+    """The capsule that an extension built on rust-numpy finds after one of ours has borrowed an array."""
     typed.negate(np.ones(1))
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -41,25 +41,25 @@ def interface() -> Interface:
     return interface
 
 
-def test_its_borrows_are_seen(interface: Interface) -> None:
+def test_borrows_of_rust_numpy_are_seen_by_dlbridge(interface: Interface) -> None:
     x = np.arange(12.0).reshape(3, 4)
     flags = interface.flags
     assert interface.acquire(flags, x) == 0
     assert typed.total_of_anything(x) == (66, False)
-    with pytest.raises(BufferError, match="overlaps that of a numpy.ndarray, borrowed to be read"):
+    with pytest.raises(BufferError, match="overlaps that of a numpy.ndarray, borrowed for reading"):
         typed.negate(x)
     assert interface.acquire_mut(flags, x[1]) == -1
     interface.release(flags, x)
     even = x[:, ::2]
     assert interface.acquire_mut(flags, even) == 0
     typed.negate(x[:, 1::2])
-    with pytest.raises(BufferError, match="borrowed to be written"):
+    with pytest.raises(BufferError, match="borrowed for writing"):
         typed.total_of_anything(x)
     interface.release_mut(flags, even)
     typed.negate(x)
 
 
-def test_ours_are_seen_by_it(interface: Interface) -> None:
+def test_borrows_of_dlbridge_are_seen_by_rust_numpy(interface: Interface) -> None:
     x = np.arange(3.0)
     flags = interface.flags
     assert typed.while_reading(x, lambda: interface.acquire_mut(flags, x)) == -1
@@ -67,27 +67,27 @@ def test_ours_are_seen_by_it(interface: Interface) -> None:
     assert typed.while_reading(x, lambda: interface.acquire(flags, x)) == 0
     interface.release(flags, x)
     assert interface.acquire_mut(flags, np.frombuffer(bytes(8))) == -2
-    # Memory is what counts, and not which library it is passed as.
+    # The memory decides, not the library of the object.
     assert typed.while_writing(memoryview(x), lambda: interface.acquire(flags, x)) == -1
 
 
-def test_a_class_that_lies_about_its_elements(interface: Interface) -> None:
+def test_class_with_a_wrong_itemsize_is_borrowed_by_its_memory(interface: Interface) -> None:
     class Liar(np.ndarray):
-        """Its elements are larger than it says."""
+        """An array whose elements are larger than its attribute says."""
 
         itemsize = 0  # type: ignore[assignment]
 
     x = np.arange(3.0)
     liar = x.view(Liar)
     assert interface.acquire(interface.flags, liar) == 0
-    with pytest.raises(BufferError, match="borrowed to be read"):
+    with pytest.raises(BufferError, match="borrowed for reading"):
         typed.negate(x)
     interface.release(interface.flags, liar)
     typed.negate(x)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_array_whose_strides_change_meanwhile(interface: Interface) -> None:
+def test_array_whose_strides_change_keeps_its_borrow(interface: Interface) -> None:
     x = np.arange(3.0)
     part = x[1:]
     flags = interface.flags
@@ -135,7 +135,7 @@ typed.total_of_anything(memoryview(x))
 names = [call[0] for call in calls]
 assert names == ["acquire_mut", "release_mut", "acquire", "release"], calls
 assert all(call[1] == 7 for call in calls)
-# The array itself, which a class derived from it is not: of that a view, that no other code can reshape.
+# The registry gets the array itself. For a subclass it gets a view, which no other code can reshape.
 assert {{call[2] for call in calls}} == {{id(x)}}
 class Derived(np.ndarray):
     pass
@@ -166,7 +166,7 @@ typed.negate(x)
 '''
 
 
-def test_its_own_registry_is_asked_if_it_came_first() -> None:
+def test_registry_of_rust_numpy_is_used_if_it_came_first() -> None:
     from pathlib import Path
 
     code = THEIRS.format(folder=str(Path(__file__).parent))
@@ -175,7 +175,7 @@ def test_its_own_registry_is_asked_if_it_came_first() -> None:
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process of its own, where no array was borrowed."""
+    """Runs code in a separate process, where no array was borrowed."""
     begin = f"""
 import ctypes, sys, types
 import numpy as np, numpy._core.multiarray as multiarray
@@ -193,7 +193,7 @@ NAME = {NAME!r}
     return subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
 
 
-def test_interface_of_a_version_that_is_not_known_is_refused() -> None:
+def test_interface_of_an_unknown_version_is_refused() -> None:
     code = """
 setattr(multiarray, NAME, capsule(0, NAME.encode()))
 try:

@@ -1,4 +1,4 @@
-"""Borrows of shared memory: every tensor over one segment is the same memory to the registry."""
+"""Borrows of shared memory: the registry treats all tensors over one segment as the same memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Arguments and results without any library but NumPy: also for Python 3.9 and 3.10, and for their stable ABI.
+"""Arguments and results with no library except NumPy, also for Python 3.9 and 3.10 and their stable ABI.
 
-An extension that is built for the stable ABI of Python 3.9 or 3.10 imports buffers like every other one, and does not
-export any. `built_for` says which extension is installed.
+An extension built for the stable ABI of Python 3.9 or 3.10 imports buffers like every other extension, but does not
+export them. The module `built_for` detects which extension is installed.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_result_like_a_memoryview_needs_exported_buffers() -> None:
             typed.twice(numbers)
 
 
-def test_hidden_buffer_functions_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_hidden_buffer_functions_raise_an_error_with_the_fix(tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     assert compiler, "a C compiler is needed"
     library = tmp_path / "hide_buffers.so"
@@ -180,7 +180,7 @@ print(typed.total_of_vector(array.array("d", [1, 2])))
 
 
 def test_device_without_a_driver_is_an_error_that_names_the_cause() -> None:
-    # In a process of its own, as other tests load a stand-in for the driver.
+    # A separate process, because other tests load a stand-in for the driver.
     program = """
 import typed_arguments as typed
 try:

@@ -1,4 +1,4 @@
-"""Arguments that are tried: what does not fit is `None`, and what is raised stays raised."""
+"""`try_extract`: returns `None` for an object that does not fit, and passes on the exceptions of the producer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Producer:
         return (1, 0)
 
 
-def test_try_extract_object_that_fits_is_taken() -> None:
+def test_try_extract_object_that_fits_is_returned() -> None:
     assert typed.dimensions(np.zeros(3)) == 1
     assert typed.dimensions(np.zeros((3, 2))) == 2
     assert typed.dimensions(torch.zeros(3, dtype=torch.float64)) == 1
@@ -60,7 +60,7 @@ def test_try_extract_object_that_does_not_fit_is_none(x: Any) -> None:
     assert not typed.try_device(x)
 
 
-# Elements that no tensor has, and words of the message of an extraction.
+# Arrays with elements that tensors cannot have, and words of the message of an extraction.
 BEYOND_TENSORS = {
     "objects": (lambda: np.array([None]), "Python objects"),
     "text": (lambda: np.array(["a"]), "text"),
@@ -176,14 +176,14 @@ def test_enum_of_arguments_takes_the_first_that_fits() -> None:
 
 
 def shown_by_python(error: BaseException) -> list[str]:
-    """The lines that Python itself writes for an exception."""
+    """The text that Python itself writes for an exception."""
     with redirect_stderr(io.StringIO()) as written:
         sys.__excepthook__(type(error), error, error.__traceback__)
     return [written.getvalue()]
 
 
 def chain(error: BaseException | None) -> list[Any]:
-    """An exception with all that led to it."""
+    """An exception and its causes, with their notes."""
     found: list[Any] = []
     while error is not None:
         found += [error, *getattr(error, "__notes__", ())]
@@ -206,7 +206,7 @@ def test_refusal_keeps_the_object_no_longer_than_its_exception() -> None:
     thing = Thing()
     gone = weakref.ref(thing)
     assert typed.refusals(thing) == (True, True)
-    with pytest.raises(TypeError, match="got a .*Thing, which speaks no exchange protocol"):
+    with pytest.raises(TypeError, match="got a .*Thing, which supports no exchange protocol"):
         typed.mean(thing)
     del thing
     gc.collect()
@@ -221,7 +221,7 @@ def test_message_of_refusal_is_made_once_and_stays() -> None:
     assert refusal.value.args == (message,)
 
 
-def test_name_of_an_argument_is_in_all_that_shows_the_exception() -> None:
+def test_name_of_an_argument_is_in_str_repr_args_and_pickle() -> None:
     for read in (str, repr, lambda error: error.args[0], lambda error: pickle.loads(pickle.dumps(error)).args[0]):
         with pytest.raises(dlbridge.TensorMismatchError) as refusal:
             typed.mean(np.zeros(3))
@@ -264,7 +264,7 @@ def test_refusal_in_rust_has_the_message_of_its_exception() -> None:
 
 
 class Interrupting:
-    """An object whose attribute of some name interrupts the program when it is asked for the nth time."""
+    """An object that raises KeyboardInterrupt when an attribute is read for the nth time."""
 
     def __init__(self, name: str, nth: int = 1) -> None:
         self._name, self._left = name, nth
@@ -277,7 +277,7 @@ class Interrupting:
         raise AttributeError(name)
 
 
-def test_refusal_interrupted_while_its_words_are_made_is_the_interrupt() -> None:
+def test_interrupt_while_a_refusal_is_formatted_is_raised() -> None:
     with pytest.raises(KeyboardInterrupt):
         typed.mean(Interrupting("__iter__"))
     message, _, error = typed.refusal(Interrupting("__iter__"))
@@ -285,7 +285,7 @@ def test_refusal_interrupted_while_its_words_are_made_is_the_interrupt() -> None
     assert type(error) is dlbridge.TensorMismatchError
 
 
-def test_refusal_interrupted_while_protocols_are_looked_up_is_the_interrupt() -> None:
+def test_interrupt_while_protocols_are_looked_up_is_raised() -> None:
     asked = 0
     while True:
         asked += 1
@@ -295,13 +295,13 @@ def test_refusal_interrupted_while_protocols_are_looked_up_is_the_interrupt() ->
         except KeyboardInterrupt:
             continue
         except TypeError:
-            # Every question was interrupted once; the last object was asked less often.
+            # Every lookup was interrupted once; the last object had fewer lookups.
             assert x._left > 0
             break
     assert asked > 1
 
 
-def test_refusal_of_an_object_whose_attributes_raise_is_the_refusal() -> None:
+def test_object_whose_attributes_raise_is_refused() -> None:
     class Broken:
         """An object whose ``__iter__`` raises."""
 
@@ -309,11 +309,11 @@ def test_refusal_of_an_object_whose_attributes_raise_is_the_refusal() -> None:
         def __iter__(self) -> Any:
             raise RuntimeError
 
-    with pytest.raises(dlbridge.TensorMismatchError, match="speaks no exchange protocol"):
+    with pytest.raises(dlbridge.TensorMismatchError, match="supports no exchange protocol"):
         typed.mean(Broken())
 
 
-def test_list_with_a_number_whose_text_interrupts_is_the_interrupt() -> None:
+def test_interrupt_in_str_of_a_number_is_raised() -> None:
     class Large(int):
         def __str__(self) -> str:
             raise KeyboardInterrupt
@@ -340,7 +340,7 @@ def test_mismatch_of_an_array_that_only_an_import_describes() -> None:
 
 def test_name_of_the_argument_survives_an_interrupt() -> None:
     class Notes(list[str]):
-        """Whose first change is interrupted."""
+        """A list whose first change is interrupted."""
 
         interrupted = False
 

@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md has messages that dlbridge writes: each is raised here, and each one that is raised here is on the page."""
+"""docs/troubleshooting.md quotes messages of dlbridge: the page has the same messages as the cases here, which raise each one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def locked() -> None:
 
 @functools.cache
 def message_of_a_copy_to_cuda() -> str:
-    """The message in a process of its own: other tests load a stand-in for the driver. Empty without an error."""
+    """The message of a copy to CUDA, empty if it succeeds. A separate process, because other tests load a stand-in for the driver."""
     program = """
 import dlbridge, numpy
 try:
@@ -63,6 +63,29 @@ except BufferError as error:
 
 def without_driver() -> None:
     raise BufferError(message_of_a_copy_to_cuda())
+
+
+def without_pyarrow() -> None:
+    column = pd.Series([1], dtype="Int64")
+    with pytest.MonkeyPatch.context() as patch:
+        # An import of a module that is None fails.
+        patch.setitem(sys.modules, "pyarrow", None)
+        asdlpack(column)
+
+
+def written() -> None:
+    asdlpack(b"abc").numpy()[0] = 1
+
+
+def made_twice() -> None:
+    with dlbridge.share_memory(VECTOR) as shared:
+        dlbridge.share_memory(VECTOR, name=shared.name)
+
+
+def closed() -> None:
+    with dlbridge.share_memory(VECTOR) as shared:
+        pass
+    shared.tensor.numpy()
 
 
 def assigned() -> None:
@@ -81,7 +104,7 @@ VECTOR = np.ones(3)
 BIG_ENDIAN = np.arange(3, dtype=">i4")
 ANYTHING: Any = dlbridge
 
-#: A heading of the page, and what raises the message below it.
+#: For each heading of the page, a function that raises the message below it.
 CASES: dict[str, Callable[[], object]] = {
     "The object is not an array": lambda: ANYTHING.asdlpack([1, 2]),
     "The object lacks `__dlpack__`": lambda: ANYTHING.from_dlpack(b"abc"),
@@ -97,16 +120,23 @@ CASES: dict[str, Callable[[], object]] = {
     "Nulls": lambda: asdlpack(pa.array([1, None])),
     "Several chunks": lambda: asdlpack(pa.chunked_array([[1], [2]])),
     "A whole table": lambda: asdlpack(pd.DataFrame({"a": [1]})),
+    "pandas needs pyarrow": without_pyarrow,
     "`copy=False` forbids a copy that is needed": lambda: asdlpack(BIG_ENDIAN, copy=False),
     "Read-only data, and `writable=True` with `copy=False`": lambda: asdlpack(b"a", writable=True, copy=False),
     "The capsule was used before": used_capsule,
     "No CUDA driver": without_driver,
     "PyTorch and read-only data": lambda: asdlpack(b"abc").torch(copy=False),
     "PyTorch and negative strides": lambda: asdlpack(VECTOR[::-1]).torch(copy=False),
+    "PyTorch's own `from_dlpack` and an object without DLPack": lambda: torch.from_dlpack(array.array("f", [1])),
+    "PyTorch's own `from_dlpack` and a reversed array": lambda: torch.from_dlpack(asdlpack(VECTOR[::-1])),
+    "A read-only result of `t.numpy()`": written,
     "JAX and 64 bits": lambda: asdlpack(VECTOR).jax(),
     "JAX and alignment": lambda: asdlpack(dlbridge.empty(9)[1:]).jax(copy=False),
     "The library is not installed": lambda: asdlpack(b"abc").to("cupy"),
     "The library is unknown": lambda: asdlpack(b"abc").to("nonumpy"),
+    "The name is not there": lambda: dlbridge.attach("no_such_name"),
+    "The name is taken": made_twice,
+    "The shared tensor is closed": closed,
     "Arithmetic": lambda: asdlpack(b"abc") + 1,
     "Assignment": assigned,
     "Conversion of the dtype": lambda: asdlpack(b"abc").astype("float32"),  # type: ignore[arg-type]
@@ -117,14 +147,17 @@ CASES: dict[str, Callable[[], object]] = {
     "Another order": lambda: typed_arguments.total(MATRIX.T),
     "Other extents": lambda: typed_arguments.brightest(np.ones((2, 2, 4), "uint8")),
     "A list": lambda: typed_arguments.mean([[1, 2]]),
+    "Another byte order": lambda: typed_arguments.trace(np.ones((2, 2), ">f8")),
+    "No alignment": lambda: typed_arguments.trace(np.ndarray((2, 2), buffer=bytearray(33), offset=1)),
     "Read-only data": lambda: typed_arguments.invert(read_only_image()),
+    "Two indices lead to one element": lambda: typed_arguments.scale(torch.ones((3, 1), dtype=torch.float64).expand(3, 2), 2),
     "One array twice": lambda: typed_arguments.swap(VECTOR, VECTOR),
     "Bytes that are not booleans": lambda: typed_arguments.count(np.array([2, 3], "uint8").view(bool)),
 }
 
 
 def messages() -> dict[str, str]:
-    """The messages of the page by heading, without those of the compiler."""
+    """The messages of the page by heading, without compiler errors."""
     text = PAGE.read_text(encoding="utf-8")
     found = re.findall(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", text, re.M | re.S)
     return {heading: " ".join(message.split()) for heading, message in found if "error[E" not in message}
@@ -145,18 +178,24 @@ def has_driver() -> bool:
     return "no CUDA driver" not in message_of_a_copy_to_cuda()
 
 
-#: Messages of something that is missing, and whether this machine has it.
+#: Headings about something that is missing, and functions that detect whether this machine has it.
 ABSENT = {"No CUDA driver": has_driver, "The library is not installed": lambda: find_spec("cupy") is not None}
 
 
 @pytest.mark.parametrize("heading", [h for h in CASES if h not in ABSENT or not ABSENT[h]()])
 def test_message_is_that_of_the_page(heading: str) -> None:
-    with pytest.raises((TypeError, ValueError, BufferError, AttributeError, ImportError)) as raised:
+    kinds = (TypeError, ValueError, BufferError, AttributeError, ImportError, OSError, RuntimeError)
+    with pytest.raises(kinds) as raised:
         CASES[heading]()
     kind = {"TensorMismatchError": "TypeError", "TensorBorrowError": "BufferError"}
     name = kind.get(raised.type.__name__, raised.type.__name__)
     message = f"{name}: {raised.value}"
     assert matches(message, messages()[heading]), "\n".join(textwrap.wrap(message, 140))
+
+
+def test_core_errors_have_the_exception_classes_of_the_page() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `(\w+Error)` \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert dict(rows) == dict(typed_arguments._native.core_error_classes())
 
 
 def test_another_message_does_not_match() -> None:

@@ -1,7 +1,7 @@
-"""Checks dlbridge on a GPU of NVIDIA: python gpu --wheel dlbridge-….whl
+"""Checks dlbridge on an NVIDIA GPU: python gpu --wheel dlbridge-….whl
 
-What it needs is in this folder, in the wheel, and in Python. Libraries that are installed are checked, those that are not
-are skipped by name. Each is checked in a process of its own, so that one that crashes ends its own checks alone.
+The checks need only this folder, the wheel, and Python. They check the libraries that are installed, and skip the others
+by name. Each library runs in its own process, so a crash ends only the checks of that library.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ TIMINGS = "timings"
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python gpu", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--wheel", type=Path, required=True, help="the wheel of dlbridge, which is not installed")
+    parser.add_argument("--wheel", type=Path, required=True, help="dlbridge's wheel, which the suite does not install")
     parser.add_argument("--json", type=Path, help="a file for the results")
     parser.add_argument("--only", help=f"names, separated by commas: {', '.join((*LIBRARIES, TIMINGS))}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and copies of up to 16 MiB")
-    parser.add_argument("--stand-in", type=Path, help="a library in place of the driver, which is no GPU")
+    parser.add_argument("--stand-in", type=Path, help="a library in place of the driver; it is not a GPU")
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else [*LIBRARIES, TIMINGS]
     unknown = [name for name in wanted if name not in (*LIBRARIES, TIMINGS)]
     if unknown:
-        parser.error(f"--only does not know {', '.join(unknown)}")
+        parser.error(f"unknown names in --only: {', '.join(unknown)}")
     for path in (options.wheel, options.stand_in):
         if path is not None and not path.is_file():
-            parser.error(f"{path} is no file")
+            parser.error(f"{path} is not a file")
     options.only = wanted
     return options
 
 
 def write(path: Path | None, content: object) -> None:
-    """Writes the results, if a file is named."""
+    """Writes the results, if the command line names a file."""
     if path is not None:
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
-    """Runs what is wanted; the exit code."""
+    """Runs the requested checks, and returns the exit code."""
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="dlbridge-gpu-") as folder:
         packages = Path(folder, "packages")
@@ -78,6 +78,6 @@ if __name__ == "__main__":
 
         child.main(json.loads(sys.argv[2]))
         sys.stdout.flush()
-        # A library's own end may crash, which would say nothing of the checks: they are over.
+        # A library may crash at exit, after all checks: that says nothing about them.
         os._exit(0)
     sys.exit(main())

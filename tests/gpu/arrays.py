@@ -1,4 +1,4 @@
-"""Arrays of the driver's own, as a library that keeps the standards would have them, and how they are taken."""
+"""Arrays over the driver's memory that follow the standards, and their import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUDA, PINNED = 2, 3
 
 
 class Array:
-    """An array of float32 whose work is on one stream: a consumer's stream is made to wait for that."""
+    """A float32 array with its work on one stream; an export makes the consumer's stream wait for that."""
 
     def __init__(
         self,
@@ -29,16 +29,16 @@ class Array:
         self.driver, self.address, self.shape, self.stream, self.device = driver, address, shape, stream, device
         self.strides = crafter.c_strides(shape) if strides is None else strides
         self.read_only = read_only
-        #: the managed tensors that were given away, and the streams that were asked for
+        #: the exported managed tensors, and the streams that consumers requested
         self.given: list[crafter.Crafted] = []
         self.asked: list[Any] = []
-        #: what is kept alive: the managed tensor, or the object whose interface was taken
+        #: the object to keep alive: the managed tensor, or the object of an imported interface
         self.held: crafter.Held | None = None
         self.source: Any = None
 
     @classmethod
     def taken(cls, driver: Driver, capsule: Any, stream: int) -> Array:
-        """The array of a capsule, whose managed tensor is given back with the array."""
+        """Imports a capsule; the array calls the managed tensor's deleter when it is dropped."""
         held = crafter.take(capsule)
         fields = held.fields
         array = cls(
@@ -64,11 +64,11 @@ class Array:
 
     @property
     def is_given_back(self) -> bool:
-        """Whether every managed tensor that was given away was given back, and there was one."""
+        """True if consumers called the deleter of every exported managed tensor, and there is at least one."""
         return bool(self.given) and all(crafted.record.calls == 1 for crafted in self.given)
 
     def values(self) -> list[float]:
-        """The values of C order, when all work is done."""
+        """Returns the values in C order, after all work."""
         self.driver.wait_for_all()
         steps = range(len(self.shape))
         values = []
@@ -82,15 +82,15 @@ class Array:
         return values
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the data is."""
+        """Returns the device of the data."""
         return self.device
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """A capsule, as often as it is asked for."""
+        """Returns a new capsule on each call."""
         if dl_device not in (None, self.device) or copy:
-            raise BufferError("the driver's arrays are not moved")
+            raise BufferError("the driver's arrays cannot be copied")
         self.asked.append(stream)
         if stream not in (-1, self.stream) and self.device[0] != PINNED:
             self.driver.order(self.stream, stream or 1, self.device[1])
@@ -116,7 +116,7 @@ def interface(
     strides: tuple[int, ...] | None = None,
     read_only: bool = False,
 ) -> dict[str, Any]:
-    """What ``__cuda_array_interface__`` is for an array of float32."""
+    """Returns ``__cuda_array_interface__`` for a float32 array."""
     return {
         "version": 3,
         "shape": shape,
@@ -128,7 +128,7 @@ def interface(
 
 
 class InterfaceArray:
-    """An object with nothing but ``__cuda_array_interface__``, which keeps another alive."""
+    """An object with only ``__cuda_array_interface__``, which keeps another object alive."""
 
     def __init__(self, fields: dict[str, Any], owner: Any = None) -> None:
         self.__cuda_array_interface__ = fields
@@ -136,12 +136,12 @@ class InterfaceArray:
 
     @classmethod
     def only(cls, source: Any) -> InterfaceArray:
-        """The interface of an object that has others, too."""
+        """Hides all protocols of an object except the interface."""
         return cls(source.__cuda_array_interface__, source)
 
     @staticmethod
     def taken(driver: Driver, source: Any, stream: int) -> Array:
-        """The array over an interface, whose stream the current one is made to wait for."""
+        """Imports an interface, and makes the current stream wait for the interface's stream."""
         fields = source.__cuda_array_interface__
         address, read_only = fields["data"]
         shape = tuple(fields["shape"])

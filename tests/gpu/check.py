@@ -1,4 +1,4 @@
-"""The checks: how one is written, and how those of a library are run."""
+"""The checks: how to define one, and how a library's checks run."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from driver import Driver
 if TYPE_CHECKING:
     from libraries import Library
 
-#: All libraries, in the order in which they are checked.
+#: All libraries; the suite checks them from left to right.
 LIBRARIES = ("driver", "torch", "cupy", "numba", "jax")
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
-#: What arrays contain.
+#: The values of arrays.
 NEW = [1.5, -2.0, 3.25, 4.0, 5.5, -6.75]
 
 
 class Skipped(Exception):
-    """The check cannot be tried here; why."""
+    """The check cannot run here; the reason."""
 
 
 @dataclass
 class Bench:
-    """What a check works with."""
+    """The objects that a check uses."""
 
     driver: Driver
     library: Library
 
     @property
     def is_hardware(self) -> bool:
-        """Whether there is a GPU; else it is the stand-in."""
+        """True for a GPU, false for the stand-in."""
         return self.driver.is_hardware
 
     def second_device(self) -> int:
-        """The number of another device than the first."""
+        """Returns the number of a device other than the first."""
         if self.driver.devices < 2:
-            raise Skipped("there is one device")
+            raise Skipped("the machine has one device")
         return 1
 
 
 @dataclass
 class Result:
-    """What became of a check."""
+    """The outcome of a check."""
 
     library: str
     check: str
@@ -58,13 +58,13 @@ class Result:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """For the file."""
+        """Converts the result for the JSON file."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Check:
-    """A function that raises for what is wrong; its first sentence says what it checks."""
+    """A function that raises if something is wrong; its first sentence states what it checks."""
 
     name: str
     sentence: str
@@ -72,7 +72,7 @@ class Check:
     libraries: tuple[str, ...] = field(default=LIBRARIES)
 
     def result(self, library: str, outcome: str, reason: str = "", seconds: float = 0.0) -> Result:
-        """What became of it."""
+        """Makes the result of this check."""
         return Result(library, self.name, self.sentence, outcome, reason, seconds)
 
 
@@ -80,7 +80,7 @@ CHECKS: list[Check] = []
 
 
 def check(*libraries: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
-    """Makes a function a check, of these libraries or of all."""
+    """Registers a function as a check of these libraries, or of all."""
 
     def added(function: Callable[[Bench], None]) -> Callable[[Bench], None]:
         sentence = " ".join((function.__doc__ or "").split("\n\n")[0].split())
@@ -91,12 +91,12 @@ def check(*libraries: str) -> Callable[[Callable[[Bench], None]], Callable[[Benc
 
 
 def checks_of(library: str) -> list[Check]:
-    """The checks that a library has."""
+    """Returns the checks of a library."""
     return [check for check in CHECKS if library in check.libraries]
 
 
 def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], None]) -> None:
-    """Runs checks one after the other, and tells when one begins and what became of it."""
+    """Runs checks one after the other, and reports the beginning and the result of each."""
     for one in checks:
         tell({"begins": one.name})
         begun, faults = time.perf_counter(), bench.driver.faults
@@ -110,7 +110,7 @@ def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], 
         try:
             gc.collect()
             bench.driver.wait_for_all()
-            holds(bench.driver.faults == faults, "memory was used that was gone")
+            holds(bench.driver.faults == faults, "freed memory was used")
         except Exception as error:
             outcome, reason = FAILED, f"{reason}\nafterwards: {error}".strip()
         seconds = time.perf_counter() - begun
@@ -118,13 +118,13 @@ def run(bench: Bench, checks: Iterable[Check], tell: Callable[[dict[str, Any]], 
 
 
 def equal(found: object, expected: object, what: str) -> None:
-    """AssertionError unless both are the same."""
+    """Raises AssertionError unless both are equal."""
     if found != expected:
         raise AssertionError(f"{what}: {found!r} instead of {expected!r}")
 
 
 def holds(is_so: object, what: str) -> None:
-    """AssertionError with this sentence unless it is so."""
+    """Raises AssertionError with this text unless the condition is true."""
     if not is_so:
         raise AssertionError(what)
 
@@ -133,17 +133,17 @@ def refused(
     function: Callable[[], object], errors: type[BaseException] | tuple[type[BaseException], ...] = BufferError,
     word: str = "",
 ) -> str:
-    """What a function says that has to refuse."""
+    """Returns the error message of a function that must refuse."""
     try:
         function()
     except errors as error:
         holds(word in str(error), f"the refusal does not say {word!r}: {error}")
         return str(error)
-    raise AssertionError(f"it was not refused, with {errors}")
+    raise AssertionError(f"the call was not refused with {errors}")
 
 
 def until(is_so: Callable[[], bool], what: str) -> None:
-    """Waits until something is so; AssertionError if it is not after a while."""
+    """Waits until a condition is true; raises AssertionError after ten seconds."""
     deadline = time.monotonic() + 10
     while not is_so():
         if time.monotonic() > deadline:
@@ -152,10 +152,10 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def packed(values: list[float]) -> bytes:
-    """Numbers as the bytes of float32."""
+    """Returns numbers as the bytes of float32."""
     return struct.pack(f"{len(values)}f", *values)
 
 
 def unpacked(content: bytes) -> list[float]:
-    """The numbers of bytes of float32."""
+    """Returns the numbers of float32 bytes."""
     return list(struct.unpack(f"{len(content) // 4}f", content))

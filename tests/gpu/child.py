@@ -1,4 +1,4 @@
-"""A process that the checks of one library run in. It tells by lines of JSON what it does."""
+"""A process for the checks of one library. It reports its progress as lines of JSON."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from driver import Driver, NoDevice
 
 
 def main(order: dict[str, Any]) -> None:
-    """Does what is asked for: a library's checks, the measurements, or what the machine is."""
-    # In place of a dlbridge that is installed.
+    """Runs the order: a library's checks, the measurements, or a query of the machine."""
+    # Hides an installed dlbridge.
     sys.path.insert(0, order["packages"])
     stand_in = None if order["stand_in"] is None else Path(order["stand_in"])
     with Path(order["events"]).open("a", encoding="utf-8") as events:
 
         def tell(event: dict[str, Any]) -> None:
-            """Writes a line, which is there if the process crashes next."""
+            """Writes a line and flushes it, so that it survives a crash."""
             events.write(json.dumps(event) + "\n")
             events.flush()
 
@@ -35,7 +35,7 @@ def main(order: dict[str, Any]) -> None:
 
 
 def machine(stand_in: Path | None, tell: Any) -> None:
-    """Tells what the driver says."""
+    """Reports the driver's properties."""
     try:
         driver = Driver(stand_in)
     except NoDevice as why:
@@ -67,7 +67,7 @@ def checks(name: str, stand_in: Path | None, tell: Any) -> None:
     import libraries
     import streams
 
-    assert all((copies, exchange, graphs, streams)), "they have added their checks"
+    assert all((copies, exchange, graphs, streams)), "their import registers the checks"
     own = check.checks_of(name)
     tell({"checks": [{"name": one.name, "sentence": one.sentence} for one in own]})
     driver = Driver(stand_in)

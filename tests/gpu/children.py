@@ -1,4 +1,4 @@
-"""The processes that the checks run in, seen from outside: what they tell, and what became of them."""
+"""Starts the processes of the checks, and collects their reports and how they ended."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 from check import FAILED, SKIPPED, Check, Result
 from report import Report
 
-#: What tells a process that it is one of these.
+#: The argument that marks one of these processes.
 MARK = "--child"
 
-#: The longest that the checks of a library may take, in seconds.
+#: The time limit of a library's checks, in seconds.
 LIMIT = 900
 
-#: JAX would take most of a device's memory for itself, and a crash would not say where it was.
+#: JAX would reserve most of a device's memory, and a crash would not show where it happened.
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass
 class Ended:
-    """How a process ended, and what it told."""
+    """How a process ended, and its reports."""
 
     told: list[dict[str, Any]]
-    #: why it did not come to its end; empty if it did
+    #: why it did not finish; empty if it did
     failure: str
 
 
@@ -71,15 +71,15 @@ class Runner:
         return Ended(told, f"{ended(code, self.limit)}\n{tail(output)}".strip())
 
     def machine(self) -> dict[str, str] | str:
-        """What the driver says of the machine; a text why there is no device."""
+        """Returns the driver's description of the machine, or the reason why the device is missing."""
         answer = self.start("machine")
         for event in answer.told:
             if "machine" in event:
                 return dict(event["machine"])
             if "no device" in event:
                 return str(event["no device"])
-        # A driver that crashes is no device, but the reason should be seen whole.
-        raise SystemExit(f"The driver could not be asked.\n{answer.failure}")
+        # A driver that crashes counts as no device, but the whole reason must be visible.
+        raise SystemExit(f"The query of the driver failed.\n{answer.failure}")
 
     def check(self, library: str, report: Report) -> None:
         """Runs the checks of a library."""
@@ -95,7 +95,7 @@ class Runner:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """What was told, line by line; a line that was not finished is left out."""
+    """Parses the reports line by line, and drops an unfinished line."""
     told = []
     for line in text.splitlines():
         try:
@@ -106,7 +106,7 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 def ended(code: int | None, limit: float) -> str:
-    """How a process ended, as a sentence."""
+    """Describes how a process ended."""
     if code is None:
         return f"The process did not end within {limit:g} seconds."
     if code < 0:
@@ -114,16 +114,16 @@ def ended(code: int | None, limit: float) -> str:
             return f"The process crashed: {signal.Signals(-code).name}."
         except ValueError:
             return f"The process crashed: signal {-code}."
-    return f"The process ended with {code}, before its end."
+    return f"The process exited early with code {code}."
 
 
 def tail(output: Path, lines: int = 20) -> str:
-    """The last lines that a process wrote."""
+    """Returns the last lines that a process wrote."""
     return "\n".join(output.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
 def add(library: str, answer: Ended, report: Report) -> None:
-    """Adds what became of a library's checks. The one that a crash ended is a failure, those after it were not run."""
+    """Adds the results of a library's checks. The check that crashed failed; the checks after it did not run."""
     expected: list[dict[str, str]] = next((event["checks"] for event in answer.told if "checks" in event), [])
     checks = [Check(one["name"], one["sentence"], lambda _: None) for one in expected]
     results = {event["result"]["check"]: Result(**event["result"]) for event in answer.told if "result" in event}
@@ -143,8 +143,8 @@ def add(library: str, answer: Ended, report: Report) -> None:
         elif check.name == begun:
             added.append(check.result(library, FAILED, answer.failure))
         else:
-            added.append(check.result(library, FAILED, "It was not run, since the process of its library had ended."))
+            added.append(check.result(library, FAILED, "It was not run, because the library's process had ended."))
     if answer.failure and not any(result.outcome == FAILED for result in added):
-        sentence = "The process of the library comes to its end."
+        sentence = "The library's process exits normally."
         added.append(Result(library, "the-process", sentence, FAILED, answer.failure))
     report.results += added

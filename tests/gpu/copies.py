@@ -1,4 +1,4 @@
-"""Checks of copies: to the CPU, to a device, on one, between two, and what the memory of a copy outlives."""
+"""Checks of copies: to the CPU, to a device, on one, between two, and the lifetime of a copy's memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from arrays import Array
 from check import NEW, Bench, check, equal, holds, packed, refused, unpacked, until
 from streams import needs_order, seen, warm
 
-#: More than the buffers of pinned memory hold that large copies go through.
+#: More than the pinned buffers of large copies hold.
 LARGE = 20 << 20
 
 
 def on_cpu(tensor: Any) -> bytes:
-    """The bytes of a tensor on the CPU."""
+    """Returns the bytes of a tensor on the CPU."""
     equal(tensor.device, "cpu", "the device")
     return bytes(memoryview(tensor).cast("B"))
 
@@ -32,8 +32,8 @@ def to_the_cpu(bench: Bench) -> None:
             array = library.late(NEW, own)
             there = dlbridge.asdlpack(array, device="cpu", stream=named)
         equal(on_cpu(there), packed(NEW), f"the values with stream={named}")
-        # A capsule of the legacy kind, which is what jax makes, cannot say that it has a copy.
-        holds(there.copied or library.name == "jax", "the tensor does not tell that it is a copy")
+        # jax makes legacy capsules, which cannot mark a copy.
+        holds(there.copied or library.name == "jax", "the tensor is not marked as a copy")
 
 
 @check("driver", "torch", "cupy", "jax")
@@ -45,7 +45,7 @@ def to_the_cpu_by_the_standard(bench: Bench) -> None:
         tensor = dlbridge.asdlpack(library.late(NEW, own), stream=own)
     capsule = tensor.__dlpack__(dl_device=(1, 0), max_version=(1, 3))
     there = dlbridge.asdlpack(capsule)
-    equal((on_cpu(there), there.copied), (packed(NEW), True), "the values, and whether it is a copy")
+    equal((on_cpu(there), there.copied), (packed(NEW), True), "the values, and the mark of a copy")
     refused(lambda: tensor.__dlpack__(dl_device=(1, 0), stream=own), (TypeError, ValueError), "stream must be None")
     refused(lambda: tensor.__dlpack__(dl_device=(1, 0), copy=False))
     refused(lambda: dlbridge.asdlpack(tensor, device="cpu", copy=False))
@@ -60,7 +60,7 @@ def to_a_device(bench: Bench) -> None:
         there = dlbridge.asdlpack(source, device="cuda:0", stream=named)
         source[:] = bytes(len(source))
         equal((there.device, there.stream, there.copied), ("cuda:0", named or 1, True), "the copy")
-        equal(there.device, f"cuda:{driver.device_of(there.address)}", "the device, beside what the driver says")
+        equal(there.device, f"cuda:{driver.device_of(there.address)}", "the device that the driver reports")
         equal(unpacked(driver.read(named or 1, there.address, 24)), NEW, f"the values on the stream {named}")
         readers = driver.stream()
         Array.taken(driver, there.__dlpack__(stream=readers, max_version=(1, 3)), readers)
@@ -69,7 +69,7 @@ def to_a_device(bench: Bench) -> None:
 
 @check("torch", "cupy", "jax")
 def to_a_device_and_into_the_library(bench: Bench) -> None:
-    """A tensor of the CPU that was copied to the device is taken by the library."""
+    """The library imports a CPU tensor that was copied to the device."""
     source = memoryview(packed(NEW)).cast("f")
     taken = bench.library.from_dlpack(dlbridge.asdlpack(source, device="cuda:0", stream=bench.driver.stream()))
     equal(bench.library.values(taken), NEW, "the values")
@@ -86,11 +86,11 @@ def a_copy_on_the_device(bench: Bench) -> None:
         by_us = dlbridge.asdlpack(dlbridge.asdlpack(array, stream=own), copy=True, stream=named)
         tensor = dlbridge.asdlpack(array, copy=True, stream=named)
     for copy in (by_us, tensor):
-        holds(copy.copied and copy.address != library.address(array), "it is no copy")
+        holds(copy.copied and copy.address != library.address(array), "it is not a copy")
         equal(seen(bench, named, copy.address), NEW, "the values of the copy")
     consumers = driver.stream()
     held = Array.taken(driver, tensor.__dlpack__(copy=True, stream=consumers, max_version=(1, 3)), consumers)
-    holds(held.address != tensor.address, "the consumer's is no copy")
+    holds(held.address != tensor.address, "the consumer's tensor is not a copy")
     equal(seen(bench, consumers, held.address), NEW, "the values of the consumer's copy")
 
 
@@ -101,7 +101,7 @@ def a_copy_keeps_its_strides(bench: Bench) -> None:
     source = Array(driver, driver.filled(packed(NEW)), (3, 2), strides=(1, 3))
     expected = packed(source.values())
     twin = Array.taken(driver, dlbridge.asdlpack(source).__dlpack__(copy=True, max_version=(1, 3)), 1)
-    holds(twin.address != source.address, "it is no copy")
+    holds(twin.address != source.address, "it is not a copy")
     equal((twin.shape, twin.strides), ((3, 2), (1, 3)), "shape and strides on the device")
     equal(packed(twin.values()), expected, "the values on the device")
     there = dlbridge.asdlpack(source, device="cpu")
@@ -158,19 +158,19 @@ def the_memory_of_a_copy(bench: Bench) -> None:
     del copy
     gc.collect()
     given_back = source.is_given_back
-    holds(driver.has_passed(mark) or not given_back, "the source was given back before it was read")
-    equal(seen(bench, own, result), NEW, "what was read of the copy after it was let go")
+    holds(driver.has_passed(mark) or not given_back, "the source's deleter ran before the copy had read it")
+    equal(seen(bench, own, result), NEW, "the values read from the copy after its release")
 
 
 @check("cupy", "torch")
 def many_copies_are_given_back(bench: Bench) -> None:
-    """The memory of a thousand copies of a megabyte is given back."""
+    """The memory of a thousand copies of a megabyte is freed."""
     runtime: Any = bench.library
     size = 1 << 20
     content = bytes(size)
 
     def free() -> int:
-        """The bytes that are free on the device."""
+        """Returns the number of free bytes on the device."""
         if bench.library.name == "torch":
             return int(runtime.torch.cuda.mem_get_info()[0])
         return int(runtime.cupy.cuda.runtime.memGetInfo()[0])
@@ -183,4 +183,4 @@ def many_copies_are_given_back(bench: Bench) -> None:
     for _ in range(1000):
         dlbridge.asdlpack(content, device="cuda:0", stream=stream)
     bench.driver.wait_for_all()
-    until(lambda: before - free() < 100 * size, "more than a tenth of the memory was not given back")
+    until(lambda: before - free() < 100 * size, "more than a tenth of the memory was not freed")

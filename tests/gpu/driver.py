@@ -1,6 +1,6 @@
-"""The driver of CUDA by ctypes: memory, streams, events, graphs, and work that takes long.
+"""The CUDA driver through ctypes: memory, streams, events, graphs, and slow work.
 
-It is the real one, or the stand-in for it over memory of the host, which is never counted as a GPU.
+It is the real driver, or the stand-in for it over host memory, which never counts as a GPU.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ DISABLE_TIMING = 2
 GLOBAL_CAPTURE = 0
 NON_BLOCKING = 1
 
-#: The most bytes that are read or written at once.
+#: The largest read or write, in bytes.
 SCRATCH = 1 << 20
 
 
 class DriverError(Exception):
-    """What the driver refused."""
+    """The driver returned an error."""
 
 
 class NoDevice(Exception):
-    """There is no driver, or no device; why."""
+    """The driver or the device is missing; the reason."""
 
 
 class Driver:
@@ -73,7 +73,7 @@ class Driver:
 
     def __init__(self, stand_in: Path | None = None) -> None:
         self.is_hardware = stand_in is None
-        #: How long work takes that takes long, in microseconds. On the stand-in it begins when somebody waits for it.
+        # The duration of slow work in microseconds. The stand-in starts it when something waits for it.
         self.delay = 40_000 if self.is_hardware else 200
         try:
             self.library = ctypes.CDLL("libcuda.so.1" if stand_in is None else str(stand_in.resolve()))
@@ -84,39 +84,39 @@ class Driver:
             raise NoDevice(f"the driver cannot be used: cuInit failed with {self.named(status)}")
         self.devices = self.asked(INT, "cuDeviceGetCount")
         if not self.devices:
-            raise NoDevice("the driver knows no device")
+            raise NoDevice("the driver found no device")
         self.version = self.asked(INT, "cuDriverGetVersion")
         self.contexts = [self.asked(HANDLE, "cuDevicePrimaryCtxRetain", device) for device in range(self.devices)]
-        # Allocation may wait for the device, which would hide that a wait is missing: this is made once.
+        # Allocation may wait for the device, which would hide a missing wait: so this happens once.
         self.scratch = self.memory(SCRATCH, kind="pinned")
         self.fills = [self.stream(device) for device in range(self.devices)]
         self.usleep = ctypes.cast(ctypes.CDLL(None).usleep, OUT)
 
     def function(self, name: str) -> Any:
-        """A function of the driver."""
+        """Returns a function of the driver."""
         function = getattr(self.library, name)
         function.argtypes, function.restype = ARGUMENTS[name], INT
         return function
 
     def named(self, status: int) -> str:
-        """The name of an error."""
+        """Returns the name of an error."""
         name = ctypes.c_char_p()
         self.function("cuGetErrorName")(status, ctypes.byref(name))
         return f"error {status}, {(name.value or b'unknown').decode()}"
 
     @property
     def faults(self) -> int:
-        """How often memory was used that was gone, which the stand-in counts; a GPU does not."""
+        """The number of uses of freed memory, which the stand-in counts; a GPU does not."""
         return 0 if self.is_hardware else int(self.library.stand_in_faults())
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Calls a function; DriverError for what it refuses."""
+        """Calls a function, and raises DriverError for an error."""
         status = self.function(name)(*arguments)
         if status:
             raise DriverError(f"{name}: {self.named(status)}")
 
     def asked(self, kind: Any, name: str, *arguments: Any) -> int:
-        """What a function writes to its first argument."""
+        """Returns the value that a function writes to its first argument."""
         value = kind()
         self.call(name, ctypes.byref(value), *arguments)
         return int(value.value)
@@ -139,7 +139,7 @@ class Driver:
     # Memory
 
     def memory(self, size: int, device: int = 0, kind: str = "device") -> int:
-        """New memory, of the device, managed or pinned; it lives as long as the process unless it is freed."""
+        """Allocates device, managed or pinned memory, which lives as long as the process unless it is freed."""
         with self.on(device):
             if kind == "device":
                 return self.asked(HANDLE, "cuMemAlloc_v2", size)
@@ -147,22 +147,22 @@ class Driver:
             return self.asked(HANDLE, function, size, 1)
 
     def free(self, address: int, device: int = 0) -> None:
-        """Gives memory of a device back."""
+        """Frees memory of a device."""
         with self.on(device):
             self.call("cuMemFree_v2", address)
 
     def device_of(self, address: int) -> int:
-        """The device that the driver says an address is on."""
+        """Returns the device that the driver reports for an address."""
         device_ordinal = 9
         return self.asked(INT, "cuPointerGetAttribute", device_ordinal, address)
 
     def copy(self, to: int, source: int, size: int, stream: int, device: int = 0) -> None:
-        """Puts a copy on a stream."""
+        """Queues a copy on a stream."""
         with self.on(device):
             self.call("cuMemcpyAsync", to, source, size, stream)
 
     def filled(self, content: bytes, device: int = 0, kind: str = "device") -> int:
-        """New memory with this content, which is there."""
+        """Allocates memory, fills it with this content, and waits for that."""
         address = self.memory(max(len(content), 1), device, kind)
         source = self.memory(max(len(content), 1), device, "pinned")
         ctypes.memmove(source, content, len(content))
@@ -172,7 +172,7 @@ class Driver:
         return address
 
     def read(self, stream: int, address: int, size: int, device: int = 0) -> bytes:
-        """What a kernel on a stream would read now: the stream is waited for, and nothing else."""
+        """Returns the bytes that a kernel on a stream would read now: it waits only for that stream."""
         if not size:
             return b""
         self.copy(self.scratch, address, size, stream, device)
@@ -182,42 +182,42 @@ class Driver:
     # Streams
 
     def stream(self, device: int = 0) -> int:
-        """A new stream, which waits for no other unless it is told to."""
+        """Makes a stream, which waits for another only if a call makes it wait."""
         with self.on(device):
             return self.asked(HANDLE, "cuStreamCreate", NON_BLOCKING)
 
     def wait(self, stream: int, device: int = 0) -> None:
-        """Waits on this thread for what is on a stream."""
+        """Blocks this thread until a stream has finished its work."""
         with self.on(device):
             self.call("cuStreamSynchronize", stream)
 
     def wait_for_all(self) -> None:
-        """Waits on this thread for all that is under way."""
+        """Blocks this thread until all pending work has finished."""
         for device in range(self.devices):
             with self.on(device):
                 self.call("cuCtxSynchronize")
 
     def sleep(self, stream: int, device: int = 0) -> None:
-        """Puts work on a stream that takes long: a function of C, which needs no interpreter."""
+        """Queues slow work on a stream: a C function, which does not need the interpreter."""
         with self.on(device):
             self.call("cuLaunchHostFunc", stream, self.usleep, OUT(self.delay))
 
     def late(self, stream: int, address: int, content: bytes, device: int = 0) -> None:
-        """Puts on a stream what writes this content after a while."""
+        """Queues a slow write of this content on a stream."""
         source = self.memory(max(len(content), 1), device, "pinned")
         ctypes.memmove(source, content, len(content))
         self.sleep(stream, device)
         self.copy(address, source, len(content), stream, device)
 
     def marked(self, stream: int, device: int = 0) -> int:
-        """An event behind what is on a stream now."""
+        """Records an event after the work that is on a stream now."""
         with self.on(device):
             event = self.asked(HANDLE, "cuEventCreate", DISABLE_TIMING)
             self.call("cuEventRecord", event, stream)
         return event
 
     def has_passed(self, event: int, device: int = 0) -> bool:
-        """Whether what is before an event is done."""
+        """Returns whether the work before an event has finished."""
         with self.on(device):
             status = int(self.function("cuEventQuery")(event))
         if status not in (0, NOT_READY):
@@ -225,7 +225,7 @@ class Driver:
         return status == 0
 
     def order(self, passed: int, waiting: int, device: int = 0) -> None:
-        """Makes a stream wait for another, as any library does it."""
+        """Makes a stream wait for another, as any library would."""
         event = self.marked(passed, device)
         with self.on(device):
             self.call("cuStreamWaitEvent", waiting, event, 0)
@@ -234,12 +234,12 @@ class Driver:
     # Graphs
 
     def begin_capture(self, stream: int, device: int = 0) -> None:
-        """Begins to capture a stream, so that what is unsafe on any thread spoils it."""
+        """Begins to capture a stream, so that an unsafe call on any thread invalidates the capture."""
         with self.on(device):
             self.call("cuStreamBeginCapture_v2", stream, GLOBAL_CAPTURE)
 
     def end_capture(self, stream: int, device: int = 0) -> int:
-        """Ends a capture; the graph. DriverError for one that was spoilt."""
+        """Ends a capture and returns the graph. Raises DriverError for an invalidated capture."""
         graph = HANDLE()
         with self.on(device):
             self.call("cuStreamEndCapture", stream, ctypes.byref(graph))

@@ -1,4 +1,4 @@
-"""Checks of what goes in and comes out: values, addresses, devices, strides, nothing, masks, kinds of memory."""
+"""Checks of import and export: values, addresses, devices, strides, empty arrays, masks, kinds of memory."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ SHAPE = (2, 3)
 
 
 def passed_on(bench: Bench, tensor: dlbridge.Tensor) -> list[float]:
-    """The values of a tensor, read by the driver."""
+    """Returns the values of a tensor, read by the driver."""
     bench.driver.wait_for_all()
     _, device = tensor.__dlpack_device__()
     return Array(bench.driver, tensor.address, tensor.shape, strides=tensor.strides, device=(2, device)).values()
 
 
 def in_by_dlpack(bench: Bench, array: Any) -> dlbridge.Tensor:
-    """The tensor of an array."""
+    """Imports an array through DLPack."""
     if not bench.library.lends or not hasattr(array, "__dlpack__"):
-        raise Skipped(f"{bench.library.name}'s arrays have no __dlpack__")
+        raise Skipped(f"{bench.library.name}'s arrays do not support __dlpack__")
     return dlbridge.asdlpack(array, protocol="dlpack")
 
 
 def in_by_interface(array: Any) -> dlbridge.Tensor:
-    """The tensor of an array's interface."""
+    """Imports an array through its interface."""
     return dlbridge.asdlpack(InterfaceArray.only(array))
 
 
 def right(bench: Bench, tensor: dlbridge.Tensor, array: Any, device: int = 0) -> None:
-    """AssertionError unless the tensor is the array of SHAPE with the values NEW."""
+    """Raises AssertionError unless the tensor is the array of SHAPE with the values NEW."""
     address = bench.library.address(array)
     equal(tensor.address, address, "the address")
-    equal(tensor.device, f"cuda:{bench.driver.device_of(address)}", "the device, beside what the driver says of the address")
-    equal(tensor.device, f"cuda:{device}", "the device, beside the one that the array was made on")
+    equal(tensor.device, f"cuda:{bench.driver.device_of(address)}", "the device that the driver reports")
+    equal(tensor.device, f"cuda:{device}", "the device that the array was made on")
     equal((tensor.shape, tensor.strides, tensor.dtype, tensor.copied), (SHAPE, (3, 1), "float32", False), "the tensor")
     equal(passed_on(bench, tensor), NEW, "the values")
 
@@ -48,7 +48,7 @@ def import_dlpack(bench: Bench) -> None:
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_dlpack(bench, array)
     right(bench, tensor, array)
-    equal(tensor.protocol, "dlpack", "the door")
+    equal(tensor.protocol, "dlpack", "the protocol")
 
 
 @check()
@@ -66,7 +66,7 @@ def import_cuda_array_interface(bench: Bench) -> None:
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_interface(array)
     right(bench, tensor, array)
-    equal(tensor.protocol, "cuda-array-interface", "the door")
+    equal(tensor.protocol, "cuda-array-interface", "the protocol")
 
 
 @check()
@@ -80,17 +80,17 @@ def on_the_second_device(bench: Bench) -> None:
 
 
 def out_again(bench: Bench, taken: Any, tensor: dlbridge.Tensor) -> None:
-    """AssertionError unless the library sees what the driver wrote."""
+    """Raises AssertionError unless the library sees the values that the driver wrote."""
     library = bench.library
     equal(library.values(taken), NEW, f"the values that {library.name} sees")
-    equal(library.address(taken), tensor.address, f"the address that {library.name} has")
+    equal(library.address(taken), tensor.address, f"the address that {library.name} reports")
 
 
 @check()
 def export_dlpack(bench: Bench) -> None:
     """DLPack exports a tensor over the driver's memory at its address."""
     if not bench.library.takes:
-        raise Skipped(f"{bench.library.name} does not take __dlpack__")
+        raise Skipped(f"{bench.library.name} does not import __dlpack__")
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
     tensor = dlbridge.asdlpack(source)
     taken = bench.library.from_dlpack(tensor)
@@ -98,11 +98,11 @@ def export_dlpack(bench: Bench) -> None:
     out_again(bench, taken, tensor)
     del tensor
     gc.collect()
-    holds(not source.is_given_back, "the memory was given back although it is in use")
-    equal(bench.library.values(taken), NEW, "the values after the tensor was let go")
+    holds(not source.is_given_back, "the deleter ran while the memory was in use")
+    equal(bench.library.values(taken), NEW, "the values after the tensor was dropped")
     del taken
     gc.collect()
-    until(lambda: source.is_given_back, "the memory was not given back")
+    until(lambda: source.is_given_back, "the deleter did not run")
 
 
 @check()
@@ -112,7 +112,7 @@ def export_cuda_array_interface(bench: Bench) -> None:
     tensor = dlbridge.asdlpack(source)
     fields = tensor.__cuda_array_interface__
     equal((fields["version"], fields["typestr"], fields["shape"]), (3, "<f4", SHAPE), "the interface")
-    equal((fields["data"], fields["stream"]), ((source.address, False), 1), "address, mark and stream")
+    equal((fields["data"], fields["stream"]), ((source.address, False), 1), "address, read-only mark and stream")
     out_again(bench, bench.library.from_interface(InterfaceArray.only(tensor)), tensor)
 
 
@@ -134,7 +134,7 @@ def round_trip(bench: Bench) -> None:
         bench.driver.late(stream, tensor.address, packed(NEW[::-1]))
         bench.driver.wait(stream)
         equal(library.values(array), NEW[::-1], "the array after a write to the memory of the tensor")
-        equal(library.values(back), NEW[::-1], "what came back after a write to the memory of the tensor")
+        equal(library.values(back), NEW[::-1], "the returned array after a write to the memory of the tensor")
 
 
 @check()
@@ -147,13 +147,13 @@ def strides(bench: Bench) -> None:
         if library.lends:
             tensors.append(dlbridge.asdlpack(array))
         for tensor in tensors:
-            door = f"{name}, through {tensor.protocol}"
+            protocol = f"{name}, through {tensor.protocol}"
             if (tensor.shape, tensor.strides) != (shape, strides_of):
-                wrong.append(f"{door}: shape {tensor.shape} and strides {tensor.strides}")
+                wrong.append(f"{protocol}: shape {tensor.shape} and strides {tensor.strides}")
             elif passed_on(bench, tensor) != values:
-                wrong.append(f"{door}: {passed_on(bench, tensor)} instead of {values}")
+                wrong.append(f"{protocol}: {passed_on(bench, tensor)} instead of {values}")
             elif bytes(memoryview(dlbridge.asdlpack(tensor, device="cpu"))) != packed(values):
-                wrong.append(f"{door}: other values on the CPU")
+                wrong.append(f"{protocol}: other values on the CPU")
     holds(not wrong, "; ".join(wrong))
 
 
@@ -162,7 +162,7 @@ def strides_export(bench: Bench) -> None:
     """Every protocol that the library accepts exports a transposed tensor and every second element."""
     library = bench.library
     if library.name == "jax":
-        raise Skipped("jax's arrays have no strides")
+        raise Skipped("jax's arrays do not support strides")
     address = bench.driver.filled(packed(NEW))
     a, b, c, d, e, f = NEW
     for shape, steps, start, values in [((3, 2), (1, 3), 0, [a, d, b, e, c, f]), ((3,), (2,), 1, [b, d, f])]:
@@ -186,10 +186,10 @@ def empty(bench: Bench) -> None:
         equal((tensor.shape, tensor.address, tensor.device), ((0, 3), 0, "cuda:0"), f"through {tensor.protocol}")
         equal(tensor.__cuda_array_interface__["data"][0], 0, "the address in the interface")
         if library.takes:
-            equal(tuple(library.from_dlpack(tensor).shape), (0, 3), "the shape that comes out")
-        if library.name != "jax":  # It asks the driver what is at the address, and there is none.
+            equal(tuple(library.from_dlpack(tensor).shape), (0, 3), "the exported shape")
+        if library.name != "jax":  # JAX queries the driver, which does not know a NULL address.
             taken = library.from_interface(InterfaceArray.only(tensor))
-            equal(tuple(taken.shape), (0, 3), "the shape by the interface")
+            equal(tuple(taken.shape), (0, 3), "the shape through the interface")
         equal(dlbridge.asdlpack(tensor, device="cpu").shape, (0, 3), "the copy on the CPU")
 
 
@@ -199,7 +199,7 @@ def a_number_without_dimensions(bench: Bench) -> None:
     tensor = dlbridge.asdlpack(bench.library.made([NEW[0]], ()))
     equal((tensor.shape, passed_on(bench, tensor)), ((), NEW[:1]), "the tensor")
     back = bench.library.from_interface(InterfaceArray.only(tensor))
-    equal(bench.library.values(back), NEW[:1], "what comes out")
+    equal(bench.library.values(back), NEW[:1], "the exported value")
 
 
 @check("driver")
@@ -225,7 +225,7 @@ def masks(bench: Bench) -> None:
     host = InterfaceArray(interface(16, SHAPE, None))
     refused(lambda: dlbridge.asdlpack(host), word="does not know the address")
     nobody = InterfaceArray({**interface(address, SHAPE, None), "mask": None})
-    equal(passed_on(bench, dlbridge.asdlpack(nobody)), NEW, "the values where the mask is None")
+    equal(passed_on(bench, dlbridge.asdlpack(nobody)), NEW, "the values with mask=None")
 
 
 @check("driver")
@@ -235,9 +235,9 @@ def kinds_of_memory(bench: Bench) -> None:
         for kind, name in [("device", f"cuda:{device}"), ("managed", f"cuda_managed:{device}"), ("pinned", "cuda_host")]:
             address = bench.driver.filled(packed(NEW), device, kind)
             tensor = dlbridge.asdlpack(InterfaceArray(interface(address, SHAPE, None)))
-            holds(tensor.device.startswith(name), f"{kind} memory of device {device} is said to be on {tensor.device}")
+            holds(tensor.device.startswith(name), f"{kind} memory of device {device} is reported on {tensor.device}")
             if kind == "pinned":
-                equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "what the CPU reads of pinned memory")
+                equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "the values of pinned memory on the CPU")
             else:
                 refused(lambda tensor=tensor: memoryview(tensor))  # type: ignore[misc]
                 there = dlbridge.asdlpack(tensor, device="cpu")
@@ -248,10 +248,10 @@ def kinds_of_memory(bench: Bench) -> None:
 def managed_memory(bench: Bench) -> None:
     """Every protocol reports managed memory, and its values can be read."""
     array = bench.library.memory_of_kind("managed")
-    doors = [in_by_interface(array)] if bench.library.name != "driver" else []
-    if bench.library.name != "numba":  # Its managed arrays are NumPy's, too, for the CPU.
-        doors.append(dlbridge.asdlpack(array))
-    for tensor in doors:
+    tensors = [in_by_interface(array)] if bench.library.name != "driver" else []
+    if bench.library.name != "numba":  # Its managed arrays are also NumPy arrays on the CPU.
+        tensors.append(dlbridge.asdlpack(array))
+    for tensor in tensors:
         equal(tensor.device, "cuda_managed:0", f"the device through {tensor.protocol}")
         values = memoryview(dlbridge.asdlpack(tensor, device="cpu"))
         equal(bytes(values), packed(NEW), "the values")
@@ -271,16 +271,16 @@ def pinned_memory(bench: Bench) -> None:
 
 @check("torch", "cupy", "jax")
 def the_producer_is_kept_alive(bench: Bench) -> None:
-    """A library's array is kept alive by the tensor, and let go with it."""
+    """The tensor keeps a library's array alive, and releases it when dropped."""
     array = bench.library.made(NEW, SHAPE)
     try:
         there = weakref.ref(array)
     except TypeError:
-        raise Skipped(f"{bench.library.name}'s arrays have no weak references") from None
+        raise Skipped(f"{bench.library.name}'s arrays do not support weak references") from None
     tensor = in_by_interface(array)
     del array
     gc.collect()
-    equal(passed_on(bench, tensor), NEW, "the values after the array was let go")
+    equal(passed_on(bench, tensor), NEW, "the values after the array was dropped")
     del tensor
     gc.collect()
     holds(there() is None, "the array outlives the tensor")
@@ -288,7 +288,7 @@ def the_producer_is_kept_alive(bench: Bench) -> None:
 
 @check("torch", "cupy", "jax")
 def dtypes(bench: Bench) -> None:
-    """Other dtypes come in and go out as they are."""
+    """Other dtypes are imported and exported unchanged."""
     library: Any = bench.library
     module = {"torch": "torch", "cupy": "cupy", "jax": "jax"}[library.name]
     names = ["float16", "uint8", "int32", "bool"] + ([] if module == "jax" else ["float64", "int64", "complex64"])
@@ -303,6 +303,6 @@ def dtypes(bench: Bench) -> None:
         tensor = dlbridge.asdlpack(array)
         equal((tensor.dtype, tensor.device), (name, "cuda:0"), "dtype and device")
         back = library.from_dlpack(tensor)
-        equal(str(back.dtype).replace("torch.", ""), name, "the dtype that comes out")
+        equal(str(back.dtype).replace("torch.", ""), name, "the exported dtype")
         if name != "complex64":
             equal(library.values(back), [1.0, 0.0], f"the values as {name}")

@@ -1,4 +1,4 @@
-"""PyTorch, CuPy, Numba and JAX, as the checks ask for them."""
+"""PyTorch, CuPy, Numba and JAX, with the functions that the checks need."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Torch(Library):
     """PyTorch."""
 
     name = "torch"
-    numbers = (1,)  # It refuses the default stream of each thread.
+    numbers = (1,)  # It refuses the per-thread default stream.
 
     def __init__(self, driver: Driver) -> None:
         super().__init__(driver)
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():
-            raise Skipped("torch finds no device of CUDA")
+            raise Skipped("torch finds no CUDA device")
 
     def version(self) -> str:
         return f"{self.torch.__version__}, CUDA {self.torch.version.cuda}"
@@ -35,7 +35,7 @@ class Torch(Library):
     def on(self, stream: int) -> AbstractContextManager[Any]:
         cuda = self.torch.cuda
         if stream == 2:
-            raise Skipped("torch has no default stream of each thread")
+            raise Skipped("torch does not support the per-thread default stream")
         return cuda.stream(cuda.default_stream() if stream == 1 else cuda.ExternalStream(stream))  # type: ignore[no-any-return]
 
     def address(self, array: Any) -> int:
@@ -94,12 +94,12 @@ class Cupy(Library):
         return known[stream] if stream in known else self.external(stream)  # type: ignore[no-any-return]
 
     def external(self, stream: int) -> Any:
-        """A stream of the driver's as one of CuPy's."""
+        """Wraps a stream of the driver as a CuPy stream."""
         if not hasattr(self.cupy.cuda.Stream, "from_external"):
             return self.cupy.cuda.ExternalStream(stream, 0)
 
         class Named:
-            """What the protocol of CUDA's streams asks for."""
+            """An object with the CUDA stream protocol."""
 
             def __cuda_stream__(self) -> tuple[int, int]:
                 return 0, stream
@@ -140,7 +140,7 @@ class Cupy(Library):
 
 
 class Numba(Library):
-    """Numba, which has ``__cuda_array_interface__`` and no DLPack."""
+    """Numba, which has ``__cuda_array_interface__`` but not DLPack."""
 
     name = "numba"
     lends = takes = False
@@ -151,7 +151,7 @@ class Numba(Library):
         self.cuda = importlib.import_module("numba.cuda")
         self.numpy = importlib.import_module("numpy")
         if not self.cuda.is_available():
-            raise Skipped("numba finds no device of CUDA")
+            raise Skipped("numba finds no CUDA device")
         self.current: Any = 0
 
     def version(self) -> str:
@@ -160,7 +160,7 @@ class Numba(Library):
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
         if device:
-            raise Skipped("numba changes the current device for good")
+            raise Skipped("numba changes the current device permanently")
         array = self.cuda.device_array(shape, dtype="float32", stream=self.current)
         if values:
             array.copy_to_device(self.numpy.array(values, dtype="float32").reshape(shape))
@@ -173,7 +173,7 @@ class Numba(Library):
         of_numba = named[stream]() if stream in named else self.cuda.external_stream(stream)
 
         class On(AbstractContextManager[None]):
-            """The stream that new arrays are bound to."""
+            """Sets the stream that new arrays are bound to."""
 
             def __enter__(self) -> None:
                 library.current, self.before = of_numba, library.current
@@ -194,7 +194,7 @@ class Numba(Library):
     def values(self, array: Any) -> list[float]:
         self.cuda.synchronize()
         host = array.copy_to_host()
-        # An array that is bound to a stream is copied on that, and nobody waits.
+        # Numba copies an array that is bound to a stream on that stream, without a wait.
         self.cuda.synchronize()
         return [float(value) for value in host.reshape(-1).tolist()]
 
@@ -212,7 +212,7 @@ class Numba(Library):
 
 
 class Jax(Library):
-    """JAX, whose arrays do not change and whose streams are its own."""
+    """JAX, whose arrays are immutable and which uses only its own streams."""
 
     name = "jax"
     has_streams = writes = False
@@ -223,7 +223,7 @@ class Jax(Library):
         try:
             self.gpus = self.jax.devices("cuda")
         except RuntimeError as error:
-            raise Skipped(f"jax finds no device of CUDA: {error}") from None
+            raise Skipped(f"jax finds no CUDA device: {error}") from None
         self.slow: Any = None
 
     def version(self) -> str:
@@ -232,18 +232,18 @@ class Jax(Library):
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
         of = [gpu for gpu in self.gpus if gpu.local_hardware_id == device]
         if not of:
-            raise Skipped(f"jax has no device {device}")
+            raise Skipped(f"jax does not list device {device}")
         array = self.jax.numpy.array(values, dtype="float32").reshape(shape)
         return self.jax.device_put(array, of[0]).block_until_ready()
 
     def late(self, values: list[float], stream: int) -> Any:
-        """The result of a product of matrices, again and again, which is what JAX puts on its stream."""
+        """Returns the result of a repeated matrix product, which JAX queues on its stream."""
         numpy = self.jax.numpy
         if self.slow is None:
 
             def slow(matrix: Any, vector: Any) -> Any:
                 result = self.jax.lax.fori_loop(0, 200, lambda _, x: numpy.tanh(x @ matrix), matrix)
-                # Zero, which the compiler cannot know.
+                # This is zero, but the compiler cannot know that.
                 return vector + numpy.minimum(numpy.abs(result[0, 0]), 0)
 
             self.slow = self.jax.jit(slow)

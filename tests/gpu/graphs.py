@@ -1,4 +1,4 @@
-"""Checks that an exchange can be captured in a graph, and that one that cannot leaves the capture as it was."""
+"""Checks that a graph can capture an exchange, and that an exchange that it cannot capture leaves the capture valid."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ OLD = [0.0] * len(NEW)
 
 
 class Captured:
-    """A capture of a stream, and the graph when it has ended."""
+    """A capture of a stream, and its graph after the end."""
 
     graph = 0
 
 
 @contextmanager
 def capturing(bench: Bench, stream: int) -> Iterator[Captured]:
-    """Captures a stream; DriverError at the end if something has spoilt it."""
+    """Captures a stream; raises DriverError at the end if something has invalidated the capture."""
     captured = Captured()
     bench.driver.begin_capture(stream)
     try:
         yield captured
     except BaseException:
-        # What was wrong first is what counts.
+        # The first error matters.
         with suppress(DriverError):
             bench.driver.end_capture(stream)
         raise
@@ -36,7 +36,7 @@ def capturing(bench: Bench, stream: int) -> Iterator[Captured]:
 
 
 def array_on(bench: Bench, stream: int) -> Array:
-    """An array of the driver's with the values NEW."""
+    """Makes an array over the driver's memory with the values NEW."""
     return Array(bench.driver, bench.driver.filled(packed(NEW)), (6,), stream=stream)
 
 
@@ -48,7 +48,7 @@ def an_exchange_in_a_graph(bench: Bench) -> None:
     source, result = driver.filled(packed(OLD)), driver.filled(packed(OLD))
     with library.on(stream):
         array = library.made(OLD, (6,))
-        # What is done once is done before the capture.
+        # One-time work happens before the capture.
         warm = dlbridge.asdlpack(array, stream=stream)
         back = library.from_dlpack(warm) if library.takes else None
         del warm, back
@@ -84,7 +84,7 @@ def refusals_in_a_capture(bench: Bench) -> None:
     with capturing(bench, stream) as captured:
         for tensor, named in [(on_other, stream), (on_captured, other), (on_captured, 1)]:
             said = refused(lambda tensor=tensor, named=named: tensor.__dlpack__(stream=named))  # type: ignore[misc]
-            holds("captured in a graph" in said, f"the refusal does not say why: {said}")
+            holds("captured in a graph" in said, f"the refusal does not name the reason: {said}")
         refused(lambda: dlbridge.asdlpack(interface, stream=stream), word="captured in a graph")
         refused(lambda: dlbridge.asdlpack(on_captured, device="cpu"), word="captured in a graph")
         refused(lambda: on_captured.__dlpack__(stream=stream, copy=True), word="captured in a graph")
@@ -110,7 +110,7 @@ def others_beside_a_capture(bench: Bench) -> None:
         there = dlbridge.asdlpack(host, device="cuda:0", stream=other)
         back = dlbridge.asdlpack(there, device="cpu")
         del there, on_other, on_captured
-    equal(bytes(memoryview(back)), packed(NEW), "the copy that was made meanwhile")
+    equal(bytes(memoryview(back)), packed(NEW), "the copy made during the capture")
 
 
 @check("driver")
@@ -128,14 +128,14 @@ def two_streams_of_one_graph(bench: Bench) -> None:
             driver.copy(result, taken.address, 24, joined)
         driver.order(joined, stream)
     if not bench.is_hardware:
-        return  # The stand-in's graphs are the work of one stream.
+        return  # The stand-in's graphs contain the work of one stream.
     driver.launch(captured.graph, stream)
     equal(unpacked(driver.read(stream, result, 24)), NEW, "the result of the graph")
 
 
 @check("torch")
 def torchs_own_graphs(bench: Bench) -> None:
-    """torch.cuda.graph captures an exchange there and back with the stream that is captured, and replays it."""
+    """torch.cuda.graph captures an export and an import on the captured stream, and replays them."""
     torch: Any = bench.library.torch  # type: ignore[attr-defined]
     stream = torch.cuda.Stream()
     given, result = torch.zeros(6, device="cuda"), torch.zeros(6, device="cuda")
@@ -162,7 +162,7 @@ def torchs_own_graphs(bench: Bench) -> None:
 
 @check("torch")
 def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
-    """asdlpack(x) without a stream, in torch.cuda.graph, works or is refused; either leaves the capture as it was."""
+    """asdlpack(x) without a stream, in torch.cuda.graph, works or is refused; either leaves the capture valid."""
     torch: Any = bench.library.torch  # type: ignore[attr-defined]
     stream = torch.cuda.Stream()
     given, result = torch.ones(6, device="cuda"), torch.zeros(6, device="cuda")
@@ -177,7 +177,7 @@ def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
             except Exception as error:
                 said = f" after {type(error).__name__}: {error}"
     except Exception as error:
-        raise AssertionError(f"the capture was spoilt{said}: {error}") from None
+        raise AssertionError(f"the capture was invalidated{said}: {error}") from None
     graph.replay()
     torch.cuda.synchronize()
     equal(result.tolist(), [1.0] * 6, "the result of the graph")

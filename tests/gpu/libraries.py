@@ -1,4 +1,4 @@
-"""What the checks ask a library for, and the driver as one of them: arrays of its own, on a stream of the caller's."""
+"""The functions that the checks need of a library, and the driver as a library with its own arrays."""
 
 from __future__ import annotations
 
@@ -11,74 +11,74 @@ from driver import Driver
 
 
 class Library:
-    """What the checks ask a library for. Arrays are of float32."""
+    """The functions that the checks call. Arrays are of float32."""
 
     name = ""
     #: whether its arrays have ``__dlpack__``
     lends = True
-    #: whether there is a function that takes what has ``__dlpack__``
+    #: whether it has a function that imports objects with ``__dlpack__``
     takes = True
-    #: the numbers of streams that its ``__dlpack__`` takes beside handles
+    #: the stream numbers that its ``__dlpack__`` accepts besides handles
     numbers: tuple[int, ...] = (1, 2)
-    #: whether it works on streams of the caller's
+    #: whether it works on the caller's streams
     has_streams = True
-    #: whether its __cuda_array_interface__ names the stream that its work is on
+    #: whether its ``__cuda_array_interface__`` names the stream of its work
     names_stream = False
-    #: whether arrays over memory that was lent may be written
+    #: whether arrays over imported memory may be written
     writes = True
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
     def version(self) -> str:
-        """The library's version."""
+        """Returns the library's version."""
         return ""
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
-        """An array with these values, which are there."""
+        """Makes an array with these values; its work has finished."""
         raise NotImplementedError
 
     def late(self, values: list[float], stream: int) -> Any:
-        """An array on the device 0 that gets these values late, on a stream, which is the library's current one."""
+        """Makes an array on device 0 that gets these values late, on a stream, which is the library's current one."""
         array = self.made([0.0] * len(values), (len(values),))
         self.driver.late(stream, self.address(array), packed(values))
         return array
 
     def on(self, stream: int) -> AbstractContextManager[Any]:
-        """Makes a stream of the device 0 the current one; 1 is the legacy default one, 2 that of the thread."""
+        """Makes a stream of device 0 the current one; 1 is the legacy default stream, 2 the per-thread one."""
         return nullcontext()
 
     def address(self, array: Any) -> int:
-        """Where an array is."""
+        """Returns the address of an array."""
         return int(array.__cuda_array_interface__["data"][0])
 
     def from_dlpack(self, source: Any) -> Any:
-        """An array over what has ``__dlpack__``, in order with the current stream."""
-        raise Skipped(f"{self.name} has no from_dlpack")
+        """Imports an object with ``__dlpack__``, synchronised with the current stream."""
+        raise Skipped(f"{self.name} does not import DLPack")
 
     def from_interface(self, source: Any) -> Any:
-        """An array over what has ``__cuda_array_interface__``."""
-        raise Skipped(f"{self.name} does not take __cuda_array_interface__")
+        """Imports an object with ``__cuda_array_interface__``."""
+        raise Skipped(f"{self.name} does not import __cuda_array_interface__")
 
     def copied(self, array: Any) -> Any:
-        """A copy of an array, made by a kernel on the current stream."""
-        raise Skipped(f"{self.name} has no kernel here")
+        """Copies an array with a kernel on the current stream."""
+        raise Skipped(f"{self.name} cannot run a kernel here")
 
     def values(self, array: Any) -> list[float]:
-        """The values, in C order, when all work is done."""
+        """Returns the values in C order, after all work."""
         raise NotImplementedError
 
     def views(self) -> list[tuple[str, Any, tuple[int, ...], tuple[int, ...], list[float]]]:
-        """Arrays with strides: what each is, the array, its shape, strides in elements and values."""
-        raise Skipped(f"{self.name} has no arrays with strides")
+        """Makes arrays with strides: name, array, shape, strides in elements, and values."""
+        raise Skipped(f"{self.name} does not support strides")
 
     def memory_of_kind(self, kind: str) -> Any:
-        """An array of the library's in managed or pinned memory, with the values NEW."""
+        """Makes an array of the library in managed or pinned memory, with the values NEW."""
         raise Skipped(f"{self.name} has no {kind} memory")
 
 
 class OfDriver(Library):
-    """Arrays over memory of the driver's: no library is needed, and all of it runs on the stand-in."""
+    """Arrays over the driver's memory: they need no library, and run on the stand-in."""
 
     name = "driver"
     names_stream = True
@@ -88,7 +88,7 @@ class OfDriver(Library):
         self.current = 1
 
     def version(self) -> str:
-        """That of the driver."""
+        """Returns the driver's version."""
         return f"{self.driver.version // 1000}.{self.driver.version % 1000 // 10}"
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
@@ -104,7 +104,7 @@ class OfDriver(Library):
         library = self
 
         class On(AbstractContextManager[None]):
-            """The stream that is asked for."""
+            """Sets the requested stream."""
 
             def __enter__(self) -> None:
                 library.current, self.before = stream, library.current
@@ -153,11 +153,11 @@ class OfDriver(Library):
 
 
 def made(name: str, driver: Driver) -> Library:
-    """The library of a name; Skipped with the reason where it cannot be used."""
+    """Returns the library of a name; raises Skipped with the reason if it cannot be used."""
     if name == "driver":
         return OfDriver(driver)
     if not driver.is_hardware:
-        raise Skipped("it runs kernels, and the stand-in cannot")
+        raise Skipped("it needs kernels, which the stand-in cannot run")
     import frameworks
 
     kinds: list[type[Library]] = [frameworks.Torch, frameworks.Cupy, frameworks.Numba, frameworks.Jax]

@@ -1,4 +1,4 @@
-"""What is printed and written: the machine, what became of every check, the timings."""
+"""The report, printed and as JSON: the machine, the result of every check, the timings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from check import FAILED, PASSED, SKIPPED, Result
 
-STAND_IN = "This is a stand-in for the driver, over memory of the host. It is NO RESULT OF A GPU."
+STAND_IN = "These results are from a stand-in for the driver over host memory. They are NOT GPU RESULTS."
 
 
 @dataclass
 class Report:
-    """All that was found."""
+    """The results of all checks."""
 
     hardware: bool
     machine: dict[str, str] = field(default_factory=dict)
@@ -22,16 +22,16 @@ class Report:
     timings: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, outcome: str) -> int:
-        """How many checks came out so."""
+        """Returns the number of checks with this outcome."""
         return sum(result.outcome == outcome for result in self.results)
 
     @property
     def exit_code(self) -> int:
-        """1 if any check failed, or none was run."""
+        """1 if a check failed, or if none passed."""
         return 1 if self.count(FAILED) or not self.count(PASSED) else 0
 
     def as_json(self) -> dict[str, Any]:
-        """For the file."""
+        """Converts the report for the JSON file."""
         return {
             "ran": True,
             "hardware": self.hardware,
@@ -42,7 +42,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """For who sits before it."""
+        """Formats the report for printing."""
         lines = [] if self.hardware else [STAND_IN, ""]
         lines += [f"{name}: {value}" for name, value in self.machine.items()]
         for library in dict.fromkeys(result.library for result in self.results):
@@ -56,15 +56,15 @@ class Report:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """The closing line."""
+        """Returns the closing line."""
         counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in (PASSED, FAILED, SKIPPED))
         where = "on this machine's GPU" if self.hardware else "on the stand-in"
-        nothing = "" if self.count(PASSED) or self.count(FAILED) else "; nothing was checked, which counts as a failure"
+        nothing = "" if self.count(PASSED) or self.count(FAILED) else "; no check ran, which counts as a failure"
         return f"{where}: {counts}{nothing}"
 
 
 def _of(library: str, results: list[Result]) -> list[str]:
-    """The lines of a library; one alone where all its checks were skipped for one reason."""
+    """Returns the lines of a library; one line if all its checks were skipped for one reason."""
     own = [result for result in results if result.library == library]
     reasons = Counter(result.reason for result in own if result.outcome == SKIPPED)
     if len(own) > 1 and max(reasons.values(), default=0) == len(own):
@@ -77,7 +77,7 @@ def _of(library: str, results: list[Result]) -> list[str]:
 
 
 def _table(table: dict[str, Any]) -> list[str]:
-    """A table with a heading: each row is a list of texts."""
+    """Formats a table with a heading; each row is a list of texts."""
     rows = [table["columns"], *table["rows"]]
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(table["columns"]))]
     lines = [
@@ -89,6 +89,6 @@ def _table(table: dict[str, Any]) -> list[str]:
 
 
 def nothing_ran(reason: str) -> tuple[str, dict[str, Any]]:
-    """What is said and written where there is no device."""
+    """Returns the text and the JSON content for a machine without a device."""
     sentence = f"No CUDA device here: {reason}. Nothing was run on hardware."
     return sentence, {"ran": False, "hardware": False, "reason": reason}

@@ -1,7 +1,7 @@
-"""Checks of streams: whoever reads on a stream sees what was under way on another, and the host waits for nobody.
+"""Checks of streams: a reader on one stream sees pending writes of another, and the host does not wait.
 
-Work that takes long writes the values; who does not wait for it reads what was there before. That this is so is checked
-first, since no other check here would mean anything without it.
+Slow work writes the values, so a reader that does not wait sees the old ones. The first check shows that it does;
+without that, the other checks would prove nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ Handle = int | None
 
 
 def seen(bench: Bench, stream: int, address: int) -> list[float]:
-    """What a reader on a stream sees, who waits for nothing else."""
+    """Returns the values that a reader on a stream sees, without any other wait."""
     return unpacked(bench.driver.read(stream, address, 4 * len(NEW)))
 
 
 def warm(bench: Bench) -> None:
-    """An exchange of no interest: what is done once, like loading a library's kernels, may wait for the device."""
+    """Makes an unchecked exchange, because one-time work, such as loading a library's kernels, may wait for the
+    device."""
     library = bench.library
     tensor = dlbridge.asdlpack(library.made(NEW, (6,)), stream=bench.driver.stream())
     if library.takes:
@@ -33,27 +34,27 @@ def warm(bench: Bench) -> None:
 
 
 def under_way(bench: Bench, own: int, take: Callable[[Any], dlbridge.Tensor]) -> dlbridge.Tensor:
-    """The tensor of an array that gets its values late on the stream `own`. The host must not wait."""
+    """Imports an array that gets its values late on the stream `own`. The host must not wait."""
     library, driver = bench.library, bench.driver
     with library.on(own):
         array = library.late(NEW, own)
         mark = driver.marked(own) if library.has_streams else None
         tensor = take(array)
     if mark is not None:
-        holds(not driver.has_passed(mark), "the host waited for what was under way, or it was done too early")
+        holds(not driver.has_passed(mark), "the host waited for pending work, or the work finished too early")
     return tensor
 
 
 def needs_streams(bench: Bench) -> None:
-    """Skipped for a library that works on streams of its own."""
+    """Skips libraries that work only on their own streams."""
     if not bench.library.has_streams:
-        raise Skipped(f"{bench.library.name}'s streams are its own")
+        raise Skipped(f"{bench.library.name} uses only its own streams")
 
 
 def needs_order(bench: Bench) -> None:
-    """Skipped for a library whose arrays do not say on which stream their work is."""
+    """Skips libraries whose arrays do not name the stream of their work."""
     if not bench.library.lends and not bench.library.names_stream:
-        raise Skipped(f"{bench.library.name} does not say on which stream its work is")
+        raise Skipped(f"{bench.library.name} does not name the stream of its work")
 
 
 @check()
@@ -61,13 +62,13 @@ def a_missing_wait_is_noticed(bench: Bench) -> None:
     """With stream=-1 nothing waits, and a reader sees old values here: the stream checks can fail."""
     needs_streams(bench)
     if bench.library.name == "numba":
-        raise Skipped("numba's arrays are put in order by the stream that they name")
+        raise Skipped("numba's arrays are synchronised by the stream that they name")
     warm(bench)
     own, readers = bench.driver.stream(), bench.driver.stream()
     tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=-1))
     equal(tensor.stream, -1, "the stream")
-    holds(seen(bench, readers, tensor.address) != NEW, "a reader that does not wait sees the new values")
-    equal(seen(bench, own, tensor.address), NEW, "what is read on the stream of the work")
+    holds(seen(bench, readers, tensor.address) != NEW, "a reader without a wait sees the new values")
+    equal(seen(bench, own, tensor.address), NEW, "the values on the stream of the work")
 
 
 @check()
@@ -79,8 +80,8 @@ def as_a_consumer(bench: Bench) -> None:
     for named in (None, *bench.library.numbers, driver.stream()):
         own = driver.stream()
         tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
-        equal(tensor.stream, named or 1, "the stream that the tensor tells")
-        equal(seen(bench, named or 1, tensor.address), NEW, f"what is read on the stream {named}")
+        equal(tensor.stream, named or 1, "the tensor's stream")
+        equal(seen(bench, named or 1, tensor.address), NEW, f"the values on the stream {named}")
 
 
 @check()
@@ -92,7 +93,7 @@ def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
     for own in bench.library.numbers:
         named = bench.driver.stream()
         tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
-        equal(seen(bench, named, tensor.address), NEW, f"what is read after work on the stream {own}")
+        equal(seen(bench, named, tensor.address), NEW, f"the values after work on the stream {own}")
 
 
 @check()
@@ -107,7 +108,7 @@ def as_a_producer(bench: Bench) -> None:
             tensor = under_way(bench, driver.stream(), take)
             taken = Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), consumers or 1)
             found = seen(bench, consumers or 1, taken.address)
-            equal(found, NEW, f"what a consumer on {consumers} reads of a tensor on {named}")
+            equal(found, NEW, f"the values for a consumer on {consumers}, of a tensor on {named}")
 
 
 @check("driver", "torch", "cupy")
@@ -127,7 +128,7 @@ def into_the_library(bench: Bench) -> None:
             taken = library.copied(library.from_dlpack(tensor))
             holds(not driver.has_passed(mark), "the host waited")
             driver.wait(consumers)
-        equal(library.values(taken), NEW, "what a kernel of the library read")
+        equal(library.values(taken), NEW, "the values that the library's kernel read")
 
 
 @check()
@@ -146,7 +147,7 @@ def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
         equal(tensor.__cuda_array_interface__["stream"], own, "the stream in the interface")
         taken = library.copied(library.from_interface(InterfaceArray.only(tensor)))
         driver.wait(consumers)
-    equal(library.values(taken), NEW, "what the library read")
+    equal(library.values(taken), NEW, "the values that the library read")
 
 
 @check("driver", "cupy", "numba")
@@ -158,12 +159,12 @@ def from_the_cuda_array_interface(bench: Bench) -> None:
         own = driver.stream()
 
         def take(array: Any, named: Handle = named) -> dlbridge.Tensor:
-            """By the interface, and by nothing else."""
+            """Imports only through the interface."""
             return dlbridge.asdlpack(InterfaceArray.only(array), stream=named)
 
         tensor = under_way(bench, own, take)
-        equal((tensor.stream, tensor.protocol), (named or 1, "cuda-array-interface"), "stream and door")
-        equal(seen(bench, named or 1, tensor.address), NEW, f"what is read on the stream {named}")
+        equal((tensor.stream, tensor.protocol), (named or 1, "cuda-array-interface"), "stream and protocol")
+        equal(seen(bench, named or 1, tensor.address), NEW, f"the values on the stream {named}")
 
 
 @check("driver")
@@ -173,7 +174,7 @@ def pinned_memory_with_pending_writes(bench: Bench) -> None:
     address, own = driver.filled(bytes(24), kind="pinned"), driver.stream()
     driver.late(own, address, packed(NEW))
     tensor = dlbridge.asdlpack(InterfaceArray(interface(address, (6,), own)))
-    equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "what the CPU reads")
+    equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "the values on the CPU")
 
 
 @check("driver")
@@ -183,15 +184,15 @@ def same_stream_does_not_wait(bench: Bench) -> None:
     own = driver.stream()
     array = Array(driver, driver.filled(packed(NEW)), (6,), stream=own)
     tensor = dlbridge.asdlpack(array, stream=own)
-    equal(array.asked, [own], "what the producer was asked for")
+    equal(array.asked, [own], "the streams that the consumer requested")
     driver.sleep(own)
     for consumers in (own, -1):
         Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), own)
     mark, end = driver.marked(1), driver.marked(own)
     if bench.is_hardware:
-        until(lambda: driver.has_passed(mark), "the default stream does not end")
+        until(lambda: driver.has_passed(mark), "the default stream does not finish")
         holds(not driver.has_passed(end), "the default stream was made to wait")
-    equal(dlbridge.asdlpack(tensor, stream=-1).stream, -1, "the stream of who sees to the order himself")
+    equal(dlbridge.asdlpack(tensor, stream=-1).stream, -1, "the stream after stream=-1")
 
 
 @check("driver")
@@ -200,7 +201,7 @@ def invalid_streams(bench: Bench) -> None:
     array = Array(bench.driver, bench.driver.filled(packed(NEW)), (6,))
     tensor = dlbridge.asdlpack(array)
     wrong: list[tuple[Any, type[Exception], str]] = [
-        (0, ValueError, "ambiguous"), (-2, ValueError, "no stream"), (True, TypeError, ""), ("1", TypeError, "")
+        (0, ValueError, "ambiguous"), (-2, ValueError, "not the number of a stream"), (True, TypeError, ""), ("1", TypeError, "")
     ]  # fmt: skip
     for stream, error, word in wrong:
         refused(lambda stream=stream: tensor.__dlpack__(stream=stream), error, word)  # type: ignore[misc]
@@ -218,14 +219,14 @@ def released_after_the_stream(bench: Bench) -> None:
     del tensor
     gc.collect()
     given_back, passed = array.is_given_back, driver.has_passed(mark)
-    holds(passed or not given_back, "the memory was given back before the stream had passed")
+    holds(passed or not given_back, "the deleter ran before the stream had finished")
     driver.wait(own)
-    until(lambda: array.is_given_back, "the memory was not given back after the stream had passed")
+    until(lambda: array.is_given_back, "the deleter did not run after the stream had finished")
 
 
 @check("torch")
 def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
-    """PyTorch's allocator gets memory back when the named stream has passed, and not before."""
+    """PyTorch's allocator gets memory back after the named stream has finished, and not earlier."""
     driver, library = bench.driver, bench.library
     torch: Any = library.torch  # type: ignore[attr-defined]
     warm(bench)
@@ -237,9 +238,9 @@ def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
     del array, tensor
     gc.collect()
     held = torch.cuda.memory_allocated() == before
-    holds(driver.has_passed(mark) or held, "the memory was given back before the stream had passed")
+    holds(driver.has_passed(mark) or held, "the memory was freed before the stream had finished")
     driver.wait(own)
-    until(lambda: bool(torch.cuda.memory_allocated() < before), "the memory was not given back afterwards")
+    until(lambda: bool(torch.cuda.memory_allocated() < before), "the memory was not freed afterwards")
 
 
 @check("driver")
@@ -250,25 +251,25 @@ def the_work_stream_of_our_exchange_api(bench: Bench) -> None:
     own = bench.driver.stream()
     tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=own))
     again = table.taken(table.lent(tensor))
-    equal((again.address, again.stream), (tensor.address, 1), "address and stream of what was lent")
-    equal(seen(bench, 1, again.address), NEW, "what is read on the default stream")
+    equal((again.address, again.stream), (tensor.address, 1), "address and stream of the exported tensor")
+    equal(seen(bench, 1, again.address), NEW, "the values on the default stream")
 
 
 @check("torch")
 def the_work_stream_of_torchs_exchange_api(bench: Bench) -> None:
-    """PyTorch's exchange API hands over its current stream; what comes in by the first door is in our order all the same."""
+    """PyTorch's exchange API returns its current stream, and asdlpack(x) still sees pending writes."""
     library: Any = bench.library
     table, own = Table(library.torch.Tensor), bench.driver.stream()
     with library.on(own):
         equal(table.work_stream(), own, "the work stream")
     warm(bench)
     tensor = under_way(bench, own, dlbridge.asdlpack)
-    equal(seen(bench, tensor.stream or 1, tensor.address), NEW, "what is read on the stream that the tensor tells")
+    equal(seen(bench, tensor.stream or 1, tensor.address), NEW, "the values on the tensor's stream")
 
 
 @check("torch")
 def our_exchange_api_and_torchs(bench: Bench) -> None:
-    """A tensor goes from PyTorch's exchange API to ours and back, and stays where it is."""
+    """A tensor passes from PyTorch's exchange API to dlbridge's and back, at the same address."""
     library: Any = bench.library
     ours, theirs = Table(dlbridge.Tensor), Table(library.torch.Tensor)
     array = library.made(NEW, (6,))

@@ -16,7 +16,7 @@ CUDA = 2
 
 
 class Functions(ctypes.Structure):
-    """``DLPackExchangeAPI``; what is not called here has no type. Source: ``dlpack.h`` 1.3."""
+    """``DLPackExchangeAPI``; functions that are not called here are untyped. Source: ``dlpack.h`` 1.3."""
 
     _fields_ = [
         ("version", ctypes.c_uint32 * 2),
@@ -30,33 +30,33 @@ class Functions(ctypes.Structure):
 
 
 class Table:
-    """The functions of a type."""
+    """The exchange API of a type."""
 
     def __init__(self, kind: type) -> None:
         capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
         if capsule is None:
-            raise Skipped(f"{kind.__name__} has no exchange API")
+            raise Skipped(f"{kind.__name__} does not support the exchange API")
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         self.functions = Functions.from_address(get(capsule, b"dlpack_exchange_api"))
 
     def work_stream(self, device: int = 0) -> int:
-        """The handle that the type works on."""
+        """Returns the handle of the type's work stream."""
         handle = ctypes.c_void_p()
-        equal(self.functions.work_stream(CUDA, device, ctypes.byref(handle)), 0, "what the function returns")
+        equal(self.functions.work_stream(CUDA, device, ctypes.byref(handle)), 0, "the function's result")
         return handle.value or 0
 
     def lent(self, array: Any) -> int:
-        """The address of the managed tensor of an array, which is the caller's to give back."""
+        """Returns the address of an array's managed tensor, whose deleter the caller must call."""
         managed = ctypes.c_void_p()
-        equal(self.functions.from_object(array, ctypes.byref(managed)), 0, "what the function returns")
+        equal(self.functions.from_object(array, ctypes.byref(managed)), 0, "the function's result")
         return managed.value or 0
 
     def taken(self, managed: int) -> Any:
-        """The array over a managed tensor, which is given away."""
+        """Makes an array from a managed tensor, and takes ownership of it."""
         place = ctypes.py_object()
-        equal(self.functions.to_object(managed, ctypes.byref(place)), 0, "what the function returns")
+        equal(self.functions.to_object(managed, ctypes.byref(place)), 0, "the function's result")
         array = place.value
-        # The place had a reference of its own.
+        # `place` held its own reference.
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(array))
         return array

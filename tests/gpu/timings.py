@@ -1,6 +1,6 @@
-"""How long an exchange takes, and how fast copies are, beside what the libraries and the driver do themselves.
+"""Measures the time of an exchange and the speed of copies, and compares both with the libraries and the driver.
 
-Only on a GPU: what the stand-in takes means nothing.
+Runs only on a GPU: the stand-in's times mean nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 def best(work: Callable[[], object], *, repeats: int, least: float) -> float:
-    """The seconds that work takes: the best of several repeats of many calls."""
+    """Returns the seconds of one call: the best of several repeats of many calls."""
     work()
     number, shortest = 1, float("inf")
     while True:
@@ -41,9 +41,9 @@ def best(work: Callable[[], object], *, repeats: int, least: float) -> float:
 
 
 def measure(driver: Driver, tell: Tell, *, quick: bool) -> None:
-    """Measures everything, and tells table after table."""
+    """Measures everything, and reports table after table."""
     if not driver.is_hardware:
-        raise AssertionError("nothing is measured on the stand-in")
+        raise AssertionError("the stand-in must not be measured")
     repeats = 3 if quick else 7
     arrays: dict[str, Any] = {}
     libraries: dict[str, Any] = {}
@@ -60,25 +60,25 @@ def measure(driver: Driver, tell: Tell, *, quick: bool) -> None:
 
 
 def exchanges(arrays: dict[str, Any], libraries: dict[str, Any], tell: Tell, repeats: int) -> None:
-    """The table of exchanges: what dlbridge takes, beside what a library takes for the same."""
+    """Makes the table of exchanges: dlbridge's time, and a library's time for the same exchange."""
     take = {name: library.from_dlpack for name, library in libraries.items() if library.takes}
     if "numba" in libraries:
         take["numba"] = libraries["numba"].from_interface
     ours = {name: dlbridge.asdlpack(array) for name, array in arrays.items()}
 
     def other(taker: str, giver: str) -> Callable[[], object] | None:
-        """A library that takes an array of another's."""
+        """A library imports an array of another library."""
         if taker not in take or giver not in arrays or (giver == "numba" and taker not in ("numba", "cupy")):
             return None
         function = libraries["cupy"].from_interface if (taker, giver) == ("cupy", "numba") else take[taker]
         return lambda: function(arrays[giver])
 
     def into(name: str) -> Callable[[], object] | None:
-        """dlbridge takes an array."""
+        """dlbridge imports an array."""
         return (lambda: dlbridge.asdlpack(arrays[name])) if name in arrays else None
 
     def out(taker: str, giver: str) -> Callable[[], object] | None:
-        """A library takes a tensor of dlbridge."""
+        """A library imports a dlbridge tensor."""
         return (lambda: take[taker](ours[giver])) if taker in take and giver in ours else None
 
     pairs = [
@@ -97,13 +97,13 @@ def exchanges(arrays: dict[str, Any], libraries: dict[str, Any], tell: Tell, rep
         own, theirs = nanoseconds(work, repeats), nanoseconds(reference, repeats)
         ratio = f"{own / theirs:.2f}" if isinstance(own, float) and isinstance(theirs, float) else ""
         rows.append([name, shown(own), beside, shown(theirs), ratio])
-    heading = f"exchanges in nanoseconds, the best of {repeats}; the ratio is of the first to the second"
+    heading = f"exchanges in nanoseconds, the best of {repeats}; the ratio is the first divided by the second"
     columns = ["with dlbridge", "ns", "without", "ns", "ratio"]
     tell({"table": {"heading": heading, "columns": columns, "rows": rows}})
 
 
 def interface_of(arrays: dict[str, Any]) -> Callable[[], object] | None:
-    """The import of an object with nothing but the interface."""
+    """Returns the import of an object that has only the interface."""
     if "cupy" not in arrays:
         return None
     only = InterfaceArray.only(arrays["cupy"])
@@ -111,9 +111,9 @@ def interface_of(arrays: dict[str, Any]) -> Callable[[], object] | None:
 
 
 def nanoseconds(work: Callable[[], object] | None, repeats: int) -> float | str:
-    """The nanoseconds of a call, or why there are none."""
+    """Returns the nanoseconds of a call, or the reason why it was not measured."""
     if work is None:
-        return "not here"
+        return "not available"
     try:
         return 1e9 * best(work, repeats=repeats, least=0.02)
     except Exception as error:
@@ -121,12 +121,12 @@ def nanoseconds(work: Callable[[], object] | None, repeats: int) -> float | str:
 
 
 def shown(value: float | str) -> str:
-    """A cell of a table."""
+    """Formats a cell of a table."""
     return value if isinstance(value, str) else f"{value:.0f}"
 
 
 def bandwidths(driver: Driver, torch: Any, repeats: int, quick: bool) -> list[tuple[str, list[list[str]]]]:
-    """The tables of copies: host to device, device to host, on the device."""
+    """Makes the tables of copies: host to device, device to host, on the device."""
     sizes = [64 * KIB, MIB, 16 * MIB] + ([] if quick else [64 * MIB, 256 * MIB])
     tables: list[tuple[str, list[list[str]]]] = [
         (f"{where}, in GB/s, the best of {repeats}; {what}", [])
@@ -153,7 +153,7 @@ def copies(driver: Driver, torch: Any, size: int) -> list[list[Callable[[], obje
     driver.wait_for_all()
 
     def queued(to: int, source: int) -> Callable[[], object]:
-        """A copy on the stream, which is waited for."""
+        """A copy on the stream, with a wait for it."""
 
         def copy() -> None:
             driver.copy(to, source, size, stream)
@@ -171,7 +171,7 @@ def copies(driver: Driver, torch: Any, size: int) -> list[list[Callable[[], obje
         return copy
 
     def waited(work: Callable[[], object]) -> Callable[[], object]:
-        """Work of dlbridge's on the stream, which is waited for."""
+        """Work of dlbridge on the stream, with a wait for it."""
 
         def both() -> None:
             kept = work()
@@ -187,7 +187,7 @@ def copies(driver: Driver, torch: Any, size: int) -> list[list[Callable[[], obje
         on_device = on_host.cuda()
 
         def synchronised(work: Callable[[], object]) -> Callable[[], object]:
-            """Work of torch's, which is waited for."""
+            """Work of torch, with a wait for it."""
             return lambda: (work(), module.cuda.synchronize())
 
         by_torch = [synchronised(on_host.cuda), on_device.cpu, synchronised(on_device.clone)]
@@ -205,7 +205,7 @@ def copies(driver: Driver, torch: Any, size: int) -> list[list[Callable[[], obje
 
 
 def gigabytes(work: Callable[[], object] | None, size: int, repeats: int) -> str:
-    """The bandwidth of a copy as a cell of a table."""
+    """Formats the bandwidth of a copy as a cell of a table."""
     if work is None:
         return "-"
     try:

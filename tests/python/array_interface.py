@@ -1,4 +1,4 @@
-"""A producer with an array interface and nothing else, for the tests of both array interfaces."""
+"""A producer that has only an array interface, for the tests of both array interfaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 class Memory:
-    """A producer that has nothing but the dictionary that it is told to have."""
+    """A producer that has only `__array_interface__`, with the given fields."""
 
     def __init__(self, content: bytes = bytes(range(24)), /, **fields: Any) -> None:
         self.buffer = (ctypes.c_uint8 * len(content)).from_buffer_copy(content)

@@ -1,7 +1,7 @@
 """Runs loops that export a tensor and import the result: `chains_program.py LOOP TURNS [LOOP TURNS ...]`.
 
-Prints for each loop its name and by how many bytes the process grew over it, and `dropped` with the name once the result is dropped. A loop runs, and its
-result is dropped, on a thread with a stack of 512 KiB: deleters that ran inside each other would end the process.
+Prints the name of each loop and by how many bytes the process grew during it, then `dropped` and the name once the result is dropped.
+A thread with a stack of 512 KiB runs the loop and drops its result, so nested deleters would overflow the stack and end the process.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def by(protocol: str) -> Step:
 
 
 def through(function: str) -> Step:
-    """Through another library, by a function of it."""
+    """Imports each tensor with a function of another library, and imports the result."""
     module, name = function.rsplit(".", 1)
     to_library = getattr(import_module(module), name)
     return lambda t: dlbridge.asdlpack(to_library(t))
 
 
 def second_copy() -> Any:
-    """A second copy of the extension, as another extension that is built on dlbridge has one."""
+    """Loads a second copy of the extension, like another extension built on dlbridge."""
     file = Path(dlbridge._core.__file__)
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(file, Path(folder) / file.name)
@@ -79,7 +79,7 @@ FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "capsule": (tensor, lambda: lambda t: dlbridge.asdlpack(t.__dlpack__(max_version=(1, 3)))),
     **{protocol: (tensor, lambda protocol=protocol: by(protocol)) for protocol in PROTOCOLS},
 }
-"""Loops that keep the first owner alone."""
+"""Loops whose results keep only the first owner alive."""
 
 class Subclass(np.ndarray):
     """NumPy keeps each array of a subclass, instead of that array's own base."""
@@ -91,7 +91,7 @@ GROWING: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "pyarrow": (tensor, lambda: through("pyarrow.array")),
     "numpy": (tensor, lambda: lambda t: dlbridge.asdlpack(t.numpy().view(Subclass))),
 }
-"""Loops through code that keeps a reference of its own for each turn, which nothing outside can see."""
+"""Loops through code that keeps its own reference for each turn, which no other code can see."""
 
 
 def torch_alone() -> Step:
@@ -118,7 +118,7 @@ ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "pyarrow": (lambda: __import__("pyarrow").array(np.arange(8.0)), pyarrow_alone),
     "numpy": (lambda: np.arange(8.0).view(Subclass), lambda: lambda array: np.from_dlpack(array).view(Subclass)),
 }
-"""Loops that export to the same library as those in `GROWING`, and import from it, without dlbridge."""
+"""The loops of `GROWING` without dlbridge: they export to the same library and import from it."""
 
 LOOPS = {
     **FLAT,
@@ -129,7 +129,7 @@ LOOPS = {
 
 
 def grown() -> int:
-    """The bytes of memory that the process has."""
+    """The resident memory of the process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

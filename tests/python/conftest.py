@@ -1,4 +1,4 @@
-"""What the tests share: frameworks that may be missing, the compiled helper, other processes."""
+"""Shared by the tests: frameworks that may be missing, the compiled helper, other processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Native:
     """native.c, compiled and loaded."""
     compiler = native_module.compiler()
     if compiler is None:
-        missing("there is no C compiler")
+        missing("no C compiler was found")
     return native_module.load(native_module.build(tmp_path_factory.mktemp("native"), compiler))
 
 
 @pytest.fixture
 def native(library: Native) -> Iterator[Native]:
-    """The compiled helper; every tensor that the test crafted must be deleted exactly once."""
+    """The compiled helper. At the end of the test it checks that every crafted tensor was deleted exactly once."""
     native = Native(library.library, library.path)
     yield native
     if not native.all_deleted():

@@ -1,4 +1,4 @@
-"""Structs of Arrow made by hand, to be wrong, which count how often they are released."""
+"""Hand-made Arrow structs, which may be wrong and which count how often they are released."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new_capsule(struct: Any, name: bytes) -> Any:
 
 
 class Crafted:
-    """An array of six int16, or what the fields say instead; how often each struct was released."""
+    """An array of six int16, with fields that can be replaced; it counts how often each struct was released."""
 
     def __init__(self, format: bytes = b"s", items: int | None = None, **fields: Any) -> None:
         self.released = {"schema": 0, "array": 0}
@@ -86,7 +86,7 @@ class Crafted:
         return array
 
     def counting(self, name: str, kind: Any) -> Any:
-        """A release function, as the interface wants it."""
+        """A release function that follows the interface and counts its calls."""
 
         def release(address: int) -> None:
             self.released[name] += 1

@@ -1,11 +1,11 @@
-/* A stand-in for the CUDA driver, over memory of the host. It counts nothing as a GPU; it lets the code that
- * drives one run where there is none, and it is worse than any GPU in what it is allowed to do:
+/* A stand-in for the CUDA driver, over memory of the host. It lets the code that drives a GPU run on machines without
+ * one, and does not replace tests on a GPU. It is stricter than any GPU:
  *
- * - What is put on a stream is done when somebody waits for it, and not before. What lacks a wait reads old bytes.
- * - Memory of the device is out of the CPU's reach: who reads it by its address ends the process.
- * - Memory that is freed is filled with 0xdd; who has it copied afterwards commits a fault, which is counted.
- * - What needs a current context is refused without one.
- * - What must not be done while a stream is captured is refused, and spoils the capture.
+ * - Work on a stream runs only when the caller waits for it. Code that lacks a wait reads old bytes.
+ * - The CPU cannot access memory of the device: a read by its address ends the process.
+ * - Freed memory is filled with 0xdd. A later copy from it is a fault, which the stand-in counts.
+ * - Functions that need a current context refuse calls without one.
+ * - Functions that are forbidden during a capture refuse the call and invalidate the capture.
  *
  * Source: the documentation of the CUDA driver API.
  */
@@ -155,7 +155,7 @@ int cuMemHostAlloc(uint64_t *address, size_t size, unsigned flags) {
     LOCKED(allocate(address, size, PINNED));
 }
 
-/* Waits for nothing, although the real one does: who frees has waited. */
+/* Does not wait, although the real function does: the caller has waited before. */
 int cuMemFree_v2(uint64_t address) {
     WITH_CONTEXT
     LOCKED(release(address));
@@ -184,7 +184,7 @@ int cuMemcpyDtoHAsync_v2(uint64_t to, uint64_t from, size_t size, uintptr_t stre
     return cuMemcpyAsync(to, from, size, stream);
 }
 
-/* A copy between devices, which may begin although an error is reported, of earlier work say. */
+/* A copy between devices. It may begin although the call returns an error, for example of earlier work. */
 static int copy_on_device(uint64_t to, uint64_t from, size_t size, uintptr_t stream) {
     int status = cuMemcpyAsync(to, from, size, stream);
     return copy_result ? copy_result : status;
@@ -240,7 +240,7 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
 }
 
 #ifdef ROCM
-/* The names are HIP's, by the compiler's options; a thread says by a number on which device it works. */
+/* Compiler options rename the functions to HIP's names. In HIP, a thread selects its device by a number. */
 int hipSetDevice(int device) {
     if (device < 0 || device >= device_count) {
         return INVALID_DEVICE;
@@ -294,7 +294,7 @@ int cuStreamAttachMemAsync(uintptr_t stream, uint64_t address, size_t size, unsi
     return stream > LEGACY && region_of(address, size) ? SUCCESS : INVALID_VALUE;
 }
 
-/* Beside the primary one: of its own are the handle and what is checked by it. */
+/* A context beside the primary one, with its own handle and the checks that use the handle. */
 int cuCtxCreate_v3(Context **context, void *affinities, int count, unsigned flags, int device) {
     (void)affinities, (void)count, (void)flags;
     if (device < 0 || device >= device_count) {

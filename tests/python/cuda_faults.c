@@ -1,10 +1,10 @@
-/* A library under the name of CUDA's driver, which passes all calls on to the stand-in (cuda_driver.c), notes them, and lets
- * chosen ones fail. Tests call the stand-in itself: their own calls are not noted and never fail.
+/* A library with the name of the CUDA driver. It forwards all calls to the stand-in (cuda_driver.c), records them, and lets
+ * chosen calls fail. Tests call the stand-in directly, so their own calls are not recorded and never fail.
  *
- * A call that fails does nothing, or it does its work late: then it reports an error of something before, as most functions of
- * the driver may by their documentation.
+ * A call that fails does nothing. A late fault does its work and then returns an error, as if earlier work had failed; the
+ * documentation allows most functions of the driver to do so.
  *
- * Arguments are integers and pointers, at most six, which are passed in registers.
+ * Functions have at most six arguments, all integers or pointers, which are passed in registers.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { FAULTS = 4, CALLS = 4096 };
-/* The thread that sets the faults, and all others. */
+/* HERE is the thread that sets the faults; ELSEWHERE stands for all other threads. */
 enum { HERE, ELSEWHERE, THREADS };
 
 typedef uintptr_t Word;
@@ -31,7 +31,7 @@ static Fault faults[FAULTS];
 static int fault_count, call_count[THREADS];
 static const char *called[THREADS][CALLS];
 
-/* Forgets the faults and the calls so far. */
+/* Clears the faults and the recorded calls. */
 void faults_clear(void) {
     pthread_mutex_lock(&lock);
     here = pthread_self();
@@ -40,7 +40,7 @@ void faults_clear(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Lets one call fail: after `skip` others of the function, or of all functions if the name is empty. */
+/* Lets one call fail, after `skip` calls of the function, or of any function if the name is empty. */
 void faults_add(const char *function, int thread, int skip, int status, int late) {
     pthread_mutex_lock(&lock);
     Fault *fault = &faults[fault_count++];
@@ -49,7 +49,7 @@ void faults_add(const char *function, int thread, int skip, int status, int late
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns the number of times that a fault happened, with the first argument of the call. */
+/* Returns how often a fault happened, and stores the first argument of the failed call. */
 int faults_hit(int number, Word *argument) {
     pthread_mutex_lock(&lock);
     int hits = faults[number].hits;
@@ -137,7 +137,7 @@ PASSED_ON(cuMemcpyPeerAsync)
 PASSED_ON(cuMemHostAlloc)
 PASSED_ON(cuMemcpyAsync)
 
-/* dlbridge calls it after a fault, so it never fails itself. */
+/* dlbridge calls this function after a fault, so it never fails. */
 int cuGetErrorName(int status, const char **name) {
     *name = "AN_ERROR_OF_A_TEST";
     return status ? 0 : 1;

@@ -1,4 +1,4 @@
-"""Every dtype into one library: what is said beforehand, and what comes of it, as lines of JSON.
+"""Exports every dtype to one library, and prints the prediction of `explain` and the result as lines of JSON.
 
 Run as a program, with the name of the library as argument.
 """
@@ -34,7 +34,7 @@ def tensors() -> Iterator[tuple[str, Any]]:
 
 
 def main(library: str) -> None:
-    """All dtypes."""
+    """Prints a line for each dtype."""
     for dtype, tensor in tensors():
         verdict = dlbridge.explain(tensor, to=library).verdicts[0]
         problem = None

@@ -1,4 +1,4 @@
-"""Tables of the C exchange API of DLPack for types of the tests' own, in Python."""
+"""Tables of DLPack's C exchange API, made in Python for types of the tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Table(ctypes.Structure):
 
 
 def capsule_of(address: int, name: bytes = NAME) -> Any:
-    """A capsule over a table."""
+    """A capsule that holds the address of a table."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(address, name, None)
@@ -62,13 +62,13 @@ KEPT: list[Any] = []
 
 
 def foreign(table: Table, name: bytes = NAME, **attributes: Any) -> type:
-    """A new type with a table."""
+    """A new type with an exchange table."""
     KEPT.append((table, name))
     return type("Foreign", (), {API: capsule_of(ctypes.addressof(table), name), **attributes})
 
 
 def table_over(crafted: n.Crafted, asked: list[Any], stream: Any = None) -> Table:
-    """A table whose objects are all one crafted tensor, on a stream if there is a function for it."""
+    """A table that exports one crafted tensor for every object; `stream` is its function for the stream, if any."""
 
     @FROM_OBJECT
     def from_object(obj: Any, out: Any) -> int:

@@ -1,4 +1,4 @@
-"""A driver that fails: cuda_faults.c between dlbridge and the stand-in."""
+"""A driver whose calls can fail: cuda_faults.c between dlbridge and the stand-in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stand_in import build as build_stand_in
 
 SOURCE = Path(__file__).with_name("cuda_faults.c")
 
-#: The thread of the test, and all others.
+#: The thread of the test, and all other threads.
 HERE, ELSEWHERE = 0, 1
 
 #: An earlier error, and the error for exhausted memory.
@@ -31,7 +31,7 @@ LATE = {
 
 @dataclass(frozen=True)
 class Fault:
-    """One call that fails: after ``skip`` others of the function, or of all functions if the name is empty."""
+    """One call that fails, after ``skip`` calls of the function, or of any function if the name is empty."""
 
     function: str = ""
     skip: int = 0
@@ -49,23 +49,23 @@ class Faults:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the faults and the calls so far; this thread is the one of the test."""
+        """Clears the faults and the recorded calls, and makes this thread the thread of the test."""
         self.library.faults_clear()
 
     def set(self, *faults: Fault) -> None:
-        """Sets the calls that fail from now on, each once."""
+        """Sets the calls that fail from now on. Each fails once."""
         self.clear()
         for fault in faults:
             name = fault.function.encode()
             self.library.faults_add(name, fault.thread, fault.skip, fault.status, fault.late)
 
     def calls(self, thread: int = HERE) -> list[str]:
-        """The functions that were called, in this order."""
+        """The names of the called functions, in order."""
         count = self.library.faults_calls(thread)
         return [self.library.faults_called(thread, number).decode() for number in range(count)]
 
     def hit(self, number: int = 0) -> int | None:
-        """The first argument of the call that failed; `None` if none did."""
+        """The first argument of the call that failed, or `None` if no call failed."""
         argument = ctypes.c_uint64()
         hits = self.library.faults_hit(number, ctypes.byref(argument))
         return argument.value if hits else None
@@ -83,6 +83,6 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def load(folder: Path) -> tuple[Driver, Faults]:
-    """Both, loaded under the driver's name, where dlbridge finds them."""
+    """Loads both libraries, so that dlbridge finds the second under the driver's name."""
     stand_in, path = build(folder)
     return Driver(stand_in), Faults(path)

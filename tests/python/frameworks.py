@@ -1,4 +1,4 @@
-"""Frameworks that may be missing, and what their release does."""
+"""Frameworks that may be missing, and the DLPack version that their release requests."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, NoReturn
 import dlbridge
 import pytest
 
-#: Whether what is missing is a failure and not a skip.
+#: If true, a missing framework is a failure instead of a skip.
 REQUIRED = os.environ.get("DLBRIDGE_REQUIRE") == "1"
 
 
 def missing(reason: str) -> NoReturn:
-    """Skips the test or the file, or fails it where nothing may be missing."""
+    """Skips the test or the file, or fails it if DLBRIDGE_REQUIRE is 1."""
     if REQUIRED:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason, allow_module_level=True)
 
 
 def require(name: str) -> Any:
-    """A framework, as a module; without it the test file is skipped, or fails."""
+    """Imports a framework. If it is not installed, the test file is skipped or fails."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Every exchange and copy on a device, on a driver that may fail, and the check that nothing is left over afterwards."""
+"""Every exchange and copy on a device, with a driver that may fail, and a check that nothing is left over afterwards."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from faults import ELSEWHERE, Fault, Faults
 from native import Crafted, Native
 from stand_in import NEW, Array, Driver, InterfaceArray
 
-#: More than both buffers of pinned memory hold, so that the first is used again.
+#: More bytes than both buffers of pinned memory hold, so that a copy uses the first one again.
 LARGE = bytes(range(256)) * ((8 << 20) // 256) + NEW
 
 
 class Bench:
-    """The stand-in with what operations work on: streams, memory, and the library between."""
+    """The stand-in, with the streams and memory that the operations use, and the library that sets faults."""
 
     def __init__(self, driver: Driver, faults: Faults) -> None:
         self.driver, self.faults = driver, faults
@@ -32,7 +32,7 @@ class Bench:
         self.made: list[Array] = []
 
     def array(self, content: bytes = NEW) -> Array:
-        """An array of a library that writes it on a stream of its own."""
+        """An array of a library that writes the elements on its own stream."""
         address = self.small if content is NEW else self.large
         self.write(address, content)
         crafted = self.native.craft((len(content) // 4,), device=n.CUDA, data=address)
@@ -41,19 +41,19 @@ class Bench:
         return array
 
     def write(self, address: int, content: bytes) -> None:
-        """Puts on their stream what writes these bytes. Until then the last ones are others."""
+        """Queues a write of these bytes on their stream. Until the write runs, the last bytes differ."""
         self.driver.write(self.theirs, address + len(content) - len(NEW), bytes(len(NEW)))
         self.driver.wait(self.theirs)
         self.driver.write(self.theirs, address, content)
 
     def interface(self, *, pinned: bool = False) -> InterfaceArray:
-        """An array with nothing but an interface, which is written on its stream."""
+        """An array with only `__cuda_array_interface__`, written on its stream."""
         address = self.pinned if pinned else self.small
         self.write(address, NEW)
         return InterfaceArray(address, (len(NEW) // 4,), self.theirs)
 
     def seen(self, tensor: dlbridge.Tensor) -> bytes:
-        """The bytes that a kernel on the tensor's stream reads, or the CPU."""
+        """The bytes that a kernel on the tensor's stream reads, or that the CPU reads."""
         if tensor.device in ("cpu", "cuda_host"):
             return bytes(memoryview(tensor).cast("B"))
         device = int(tensor.device.rpartition(":")[2])
@@ -61,7 +61,7 @@ class Bench:
         return self.driver.now(tensor.address, tensor.nbytes)
 
     def until(self, is_so: Callable[[], bool], seconds: float = 10) -> bool:
-        """Does all work on all streams until a condition holds or the time is up; returns the condition."""
+        """Finishes the work on all streams until a condition holds or the time is up; returns the condition."""
         deadline = time.monotonic() + seconds
         while True:
             self.driver.finish()
@@ -72,7 +72,7 @@ class Bench:
             time.sleep(0.0005)
 
     def rest(self) -> None:
-        """Waits until other threads have nothing more to do."""
+        """Waits until other threads make no more calls."""
         before, now = -1, 0
         while before != now:
             self.driver.finish()
@@ -81,8 +81,8 @@ class Bench:
         self.driver.finish()
 
     def settle(self) -> None:
-        """Clears all faults, and waits until the thread that releases memory has tried everything that it was given. It
-        releases in order, so what it gets last is released last. A tensor inside another one takes a second turn."""
+        """Clears all faults, and waits until the thread that releases memory has processed its queue. It releases in order,
+        so the last tensor that it gets is released last. A tensor inside another one needs a second turn."""
         self.faults.clear()
         for _ in range(2):
             self.driver.finish()
@@ -90,10 +90,10 @@ class Bench:
             crafted = self.made.pop().crafted
             self.driver.finish()
             del tensor
-            assert self.until(partial(is_deleted, crafted)), "nothing is released any more"
+            assert self.until(partial(is_deleted, crafted)), "the thread that releases memory has stopped"
 
     def give_back(self, function: str, argument: int) -> None:
-        """Frees or destroys what the driver refused to, as dlbridge does not ask again."""
+        """Frees or destroys an object that the driver refused to free, because dlbridge does not try again."""
         self.driver.finish()
         with self.driver.on(0):
             self.driver.check(getattr(self.driver.library, function.replace("Async", "_v2"))(ctypes.c_uint64(argument)))
@@ -109,8 +109,8 @@ def is_deleted(crafted: Crafted) -> bool:
 
 
 class Kept:
-    """The memory and events of the driver that are alive at the beginning, and must be the only ones in the end. Each of two
-    buffers of pinned memory may have a new event."""
+    """The memory and events of the driver at the beginning. At the end no others may be alive, except a new event for each of
+    the two buffers of pinned memory."""
 
     def __init__(self, bench: Bench, new_events: int = 2) -> None:
         self.bench, self.driver, self.new_events = bench, bench.driver, new_events
@@ -119,32 +119,32 @@ class Kept:
         self.not_put_back = self.driver.not_put_back
 
     def left_over(self) -> list[str]:
-        """The kinds of things that are left over. Another thread may still be at it."""
+        """The kinds of objects that are left over. Another thread may still be releasing them."""
         driver, events = self.driver, self.events + self.new_events
         found = {
-            "a source was not given back": bool(self.bench.not_given_back()),
-            "a context or a mode stays on a thread": driver.not_put_back > self.not_put_back,
+            "a source was not released": bool(self.bench.not_given_back()),
+            "a thread did not restore a context or a capture mode": driver.not_put_back > self.not_put_back,
             "an event was not destroyed": driver.live_events > events,
             "memory was not freed": driver.live_regions > self.regions,
         }
         return [kind for kind, is_found in found.items() if is_found]
 
     def check(self, what: str, *, may_leak: bool) -> None:
-        """Waits until nothing is left over, and checks that. A source that may be leaked is given back here."""
+        """Waits until nothing is left over, and asserts it. With `may_leak`, calls the deleters of leaked sources first."""
         self.bench.settle()
         if may_leak:
-            # Memory that is not released by now is leaked: a source, or dlbridge's own memory.
+            # Memory that is not released by now is leaked: that of a source, or dlbridge's own.
             for array in self.bench.not_given_back():
                 n.Held(array.crafted.library, array.crafted.address, array.crafted.versioned).delete()
             self.regions += self.driver.live_regions > self.regions
         is_clean = self.bench.until(lambda: not self.left_over())
         assert is_clean, f"{what}: {self.left_over()}"
-        assert self.driver.faults == self.faults, f"{what}: memory was used that was gone"
+        assert self.driver.faults == self.faults, f"{what}: freed memory was used"
         self.bench.made.clear()
 
 
 def imported(bench: Bench) -> bytes:
-    """On a stream that has work when the tensor is dropped."""
+    """Imports on a stream that still has work when the tensor is dropped."""
     tensor = dlbridge.asdlpack(bench.array(), stream=bench.ours)
     content = bench.seen(tensor)
     bench.driver.write(bench.ours, tensor.address, NEW)
@@ -152,12 +152,12 @@ def imported(bench: Bench) -> bytes:
 
 
 def reordered(bench: Bench) -> bytes:
-    """A tensor that is imported again on another stream."""
+    """Imports a tensor again on another stream."""
     return bench.seen(dlbridge.asdlpack(dlbridge.asdlpack(bench.array(), stream=bench.ours), stream=bench.others))
 
 
 def exported(bench: Bench, **keywords: Any) -> bytes:
-    """For a consumer on a stream of its own, or the CPU."""
+    """Exports to a consumer on its own stream, or to the CPU."""
     held = bench.native.export(dlbridge.asdlpack(bench.array()), max_version=(1, 3), **keywords)
     try:
         if held.fields.device == n.CPU:
@@ -168,7 +168,7 @@ def exported(bench: Bench, **keywords: Any) -> bytes:
 
 
 def by_their_table(bench: Bench) -> bytes:
-    """Through the exchange API of a library that works on a stream of its own."""
+    """Imports by the exchange API of a library that works on its own stream."""
 
     @STREAM
     def work_stream(device_type: int, device_id: int, out: Any) -> int:
@@ -180,7 +180,7 @@ def by_their_table(bench: Bench) -> bytes:
 
 
 def by_our_table(bench: Bench) -> bytes:
-    """Through our exchange API, on the default stream."""
+    """Exports by our exchange API, on the default stream."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
@@ -194,12 +194,12 @@ def by_our_table(bench: Bench) -> bytes:
 
 
 def sent(bench: Bench, content: bytes) -> bytes:
-    """From the CPU to a device."""
+    """Copies from the CPU to a device."""
     return bench.seen(dlbridge.asdlpack(content, device="cuda:0", stream=bench.ours))
 
 
 def sent_without_pools(bench: Bench) -> bytes:
-    """From the CPU to a device whose driver lacks memory pools."""
+    """Copies from the CPU to a device whose driver lacks memory pools."""
     bench.driver.library.stand_in_without_pools()
     try:
         return sent(bench, NEW)
@@ -208,18 +208,18 @@ def sent_without_pools(bench: Bench) -> bytes:
 
 
 def fetched(bench: Bench, content: bytes) -> bytes:
-    """From a device to the CPU."""
+    """Copies from a device to the CPU."""
     return bench.seen(dlbridge.asdlpack(bench.array(content), device="cpu"))
 
 
 def copied(bench: Bench, content: bytes, **keywords: Any) -> bytes:
-    """From a device to the same or another one."""
+    """Copies from a device to the same or another device."""
     return bench.seen(dlbridge.asdlpack(bench.array(content), **keywords))
 
 
 Operation = Callable[[Bench], bytes]
 
-#: Together they call every function of the driver that dlbridge uses after the first time.
+#: Together these call every function of the driver that dlbridge uses after the first use of a device.
 OPERATIONS: dict[str, Operation] = {
     "import": imported,
     "import on another stream": reordered,
@@ -240,7 +240,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def attempt(bench: Bench, operation: Operation, *faults: Fault) -> tuple[bytes | None, Exception | None]:
-    """The result of an operation with these faults, or its error without a traceback, which would keep tensors."""
+    """The result of an operation with these faults, or its error without the traceback, which would keep tensors alive."""
     bench.faults.set(*faults)
     try:
         return operation(bench), None

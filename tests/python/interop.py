@@ -1,9 +1,9 @@
-"""Every producer into every consumer: values and addresses, as lines of JSON.
+"""Passes the data of every producer to every consumer, and prints values and addresses as lines of JSON.
 
-Run as a program, with the modules that it may import as arguments: some frameworks cannot live in one
-process. A line is ``{"producer": .., "consumer": .., "aligned": .., "outcome": ..}``: whether the data
-began at a multiple of 64 bytes, and ``same`` (right values at the same address), ``copy`` (right values
-elsewhere) or the class of an exception.
+Run as a program. Its arguments are the modules that it may import, because some frameworks cannot share a
+process. A line is ``{"producer": .., "consumer": .., "aligned": .., "outcome": ..}``. ``aligned`` is true if the
+data begins at a multiple of 64 bytes. The outcome is ``same`` (right values at the same address), ``copy``
+(right values at another address) or the class of an exception.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 
-#: What every producer holds: as float32 of this shape, or as bytes.
+#: The data of every producer: float32 of this shape, or bytes.
 SHAPE = (2, 3, 4)
 NUMBERS = np.arange(24, dtype=np.float32).reshape(SHAPE)
 BYTES = bytes(range(24))
@@ -55,7 +55,7 @@ def mapped(path: Path) -> Any:
 
 
 def shared(_: Any) -> Any:
-    """The buffer of shared memory, which is closed when the program ends."""
+    """The buffer of a shared memory segment, which closes when the program ends."""
     memory = shared_memory.SharedMemory(create=True, size=24)
     memory.unlink()
     memory.buf[:24] = BYTES
@@ -64,7 +64,7 @@ def shared(_: Any) -> Any:
 
 
 def from_numpy(function: str) -> Callable[[Any], Any]:
-    """The function of a module that makes its own tensor of a copy of the numbers."""
+    """Returns a function that passes a copy of the numbers to the named function of a module."""
 
     def make(module: Any) -> Any:
         for name in function.split("."):
@@ -75,14 +75,14 @@ def from_numpy(function: str) -> Callable[[Any], Any]:
 
 
 def aligned(dtype: str, size: int) -> Any:
-    """Zeros at an address that no consumer finds fault with."""
+    """Zeros at an address that is aligned to 256 bytes, which every consumer accepts."""
     room = np.zeros(size * np.dtype(dtype).itemsize + 256, np.uint8)
     start = -room.ctypes.data % 256
     return room[start : start + size * np.dtype(dtype).itemsize].view(dtype)
 
 
 def numpy_array(_: Any) -> Any:
-    """The numbers in an array that is aligned."""
+    """The numbers in an aligned array."""
     numbers = aligned("float32", 24).reshape(SHAPE)
     numbers[:] = NUMBERS
     return numbers
@@ -132,24 +132,24 @@ def memmap(np: Any) -> Any:
 
 @dataclass(frozen=True)
 class Consumer:
-    """What is made of a tensor, and how to look at it."""
+    """How to convert a tensor to a library's object, and how to read its values and address."""
 
     name: str
     module: str
     make: Callable[[Any, Any], Any]
     values: Callable[[Any], Any] = np.asarray
     address: Callable[[Any], int] | None = None
-    #: Whether it makes two dimensions of any number of them, and so does this program.
+    #: If true, the consumer flattens the data to two dimensions, and this program reshapes the result.
     flat: bool = False
 
 
 def to(library: str) -> Callable[[Any, Any], Any]:
-    """The way of dlbridge to a library."""
+    """Returns a function that converts a tensor with `Tensor.to`."""
     return lambda _, tensor: tensor.to(library)
 
 
 def numpy_address(array: Any) -> int:
-    """Where an array is."""
+    """The address of an array."""
     return int(np.asarray(array).ctypes.data)
 
 
@@ -159,7 +159,7 @@ def rows(tensor: Any) -> Any:
 
 
 def picture_address(picture: Any) -> int:
-    """Where the pixels of a picture are, if it can say so."""
+    """The address of the pixels of a picture, which it exports by Arrow."""
     return int(dlbridge.asdlpack(picture, protocol="arrow").address)
 
 
@@ -189,7 +189,7 @@ CONSUMERS = [
 
 
 def importable(allowed: set[str], things: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Those things whose module is there, with the module."""
+    """The producers or consumers whose module is allowed and installed, each with its module."""
     for thing in things:
         if thing.module.partition(".")[0] in allowed:
             try:
@@ -199,7 +199,7 @@ def importable(allowed: set[str], things: list[Any]) -> Iterator[tuple[Any, Any]
 
 
 def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) -> tuple[bool, str]:
-    """Whether the data was aligned, and what comes of one exchange."""
+    """Runs one exchange. Returns whether the data was aligned, and the outcome."""
     made = producer.make(source)
     expected = EXPECTED[producer.holds]
     tensor = dlbridge.asdlpack(made)
@@ -222,7 +222,7 @@ def outcome(producer: Producer, source: Any, consumer: Consumer, target: Any) ->
 
 
 def main(modules: list[str]) -> None:
-    """All pairs."""
+    """Prints a line for each pair."""
     always = {"builtins", "array", "mmap", "ctypes", "multiprocessing", "numpy", "dlbridge"}
     allowed = always | set(modules)
     consumers = list(importable(allowed, CONSUMERS))

@@ -1,4 +1,4 @@
-"""Messages between ranks, straight out of and into our tensors. Run by mpiexec."""
+"""Sends messages between ranks directly from and into our tensors. Run by mpiexec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
 
 
 class OnlyDLPack:
-    """A tensor without its buffer protocol, so that MPI goes by DLPack."""
+    """A tensor without the buffer protocol, so that MPI uses DLPack."""
 
     def __init__(self, tensor: dlbridge.Tensor) -> None:
         self.__dlpack__ = tensor.__dlpack__
@@ -28,7 +28,7 @@ def filled(value: float, dtype: str = "float64") -> dlbridge.Tensor:
 
 
 def check(tensor: dlbridge.Tensor, address: int, value: Any) -> None:
-    """That the tensor is where it was, and has the value."""
+    """Asserts that the tensor has the same address and the given value."""
     assert tensor.address == address
     assert (tensor.numpy() == value).all(), tensor.numpy()
 

@@ -1,4 +1,4 @@
-// An extension by nanobind: how C++ code takes tensors, and gives its own.
+// An extension made with nanobind: C++ code that imports tensors, and exports its own.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -8,7 +8,7 @@
 
 namespace nb = nanobind;
 
-// What any tensor is: address, shape, strides in elements, the dtype's code and bits, and its bytes.
+// Describes any tensor: address, shape, strides in elements, code and bits of the dtype, and its bytes.
 static nb::tuple describe(nb::ndarray<nb::ro> tensor) {
     std::vector<int64_t> shape, strides;
     for (size_t axis = 0; axis < tensor.ndim(); ++axis) {
@@ -19,7 +19,7 @@ static nb::tuple describe(nb::ndarray<nb::ro> tensor) {
                           tensor.dtype().bits, tensor.device_type(), tensor.device_id());
 }
 
-// Doubles the numbers of a matrix that may be written.
+// Doubles the numbers of a writable matrix.
 static uintptr_t twice(nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu> matrix) {
     auto numbers = matrix.view();
     for (size_t row = 0; row < numbers.shape(0); ++row)
@@ -30,7 +30,7 @@ static uintptr_t twice(nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device:
 
 static int living = 0;
 
-// Numbers of this module's own.
+// Exports numbers that this module owns.
 static nb::ndarray<nb::array_api, float, nb::ndim<2>> make() {
     auto *numbers = new float[6]{0, 1, 2, 3, 4, 5};
     ++living;

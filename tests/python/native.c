@@ -1,9 +1,9 @@
-/* What a Python test cannot make, or cannot see: managed tensors with every field settable, whose
- * deleter records how it was called; a consumer that calls deleters in every way the specification
+/* Objects that a Python test cannot make itself: managed tensors with every field settable, whose
+ * deleter records its calls; a consumer that calls deleters in every way that the specification
  * allows; a buffer exporter with every field settable.
  *
- * The first call of a deleter poisons and frees shape, strides and data. The struct itself is kept
- * for ever, so that a second call is counted and not a crash. */
+ * The first call of a deleter overwrites and frees shape, strides and data. The struct itself is never
+ * freed, so that a second call is counted and does not crash. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pthread.h>
@@ -68,7 +68,7 @@ static int note(Record *record) {
     return atomic_fetch_add(&record->calls, 1);
 }
 
-/* (calls, thread, gil, initialized, pending); all but the first are those of the last call. */
+/* (calls, thread, gil, initialized, pending); all except the first describe the last call. */
 static PyObject *record_tuple(Record *record) {
     return Py_BuildValue("(ikNNN)", atomic_load(&record->calls), record->thread,
                          PyBool_FromLong(record->gil), PyBool_FromLong(record->initialized),
@@ -85,7 +85,7 @@ typedef struct {
     Owed owned;
 } Crafted;
 
-/* Of tensors that have a deleter; calls after the first are `repeated`. */
+/* Counts for tensors that have a deleter; `repeated` counts deleter calls after the first. */
 static atomic_int created, deleted, repeated;
 
 static void delete_crafted(void *self) {
@@ -104,7 +104,7 @@ static void delete_crafted(void *self) {
     free(crafted->body);
 }
 
-/* Writes a tuple of integers; NULL for None. `end` moves behind them. */
+/* Writes a tuple of integers at `end`, and moves `end` behind them. Returns their address, or NULL for None. */
 static int64_t *write_dims(PyObject *dims, char **end) {
     if (dims == Py_None) return NULL;
     char *start = *end;
@@ -117,8 +117,8 @@ static int64_t *write_dims(PyObject *dims, char **end) {
 
 /* craft(versioned, (major, minor), ctx, has_deleter, flags, (device_type, device_id),
  *       (code, bits, lanes), ndim, shape, strides, byte_offset, payload, origin, address, skew)
- * `data` is `address`, or where None is given, the payload's `origin`-th byte; the payload is
- * aligned to 256 bytes, shape and strides lie `skew` bytes off their alignment. */
+ * `data` is `address`, or byte `origin` of the payload if `address` is None. The payload is aligned
+ * to 256 bytes; shape and strides are `skew` bytes off their alignment. */
 static PyObject *craft(PyObject *module, PyObject *args) {
     int versioned, has_deleter;
     unsigned int major, minor;
@@ -162,7 +162,7 @@ static PyObject *crafted_record(PyObject *module, PyObject *address) {
     return crafted ? record_tuple(&crafted->record) : NULL;
 }
 
-/* own(crafted, managed, versioned): the crafted tensor's deleter deletes another, without the GIL. */
+/* own(crafted, managed, versioned): the crafted tensor's deleter also deletes another tensor, without the GIL. */
 static PyObject *own(PyObject *module, PyObject *args) {
     Crafted *crafted;
     Owed owned;
@@ -180,7 +180,7 @@ static int abi_of(PyObject *capsule, const char *const names[2]) {
     return -1;
 }
 
-/* What a producer owes: an unused capsule calls the deleter, and a pending exception stays. */
+/* The destructor of a capsule: calls the deleter if the capsule is unused, and keeps a pending exception. */
 static void destroy(PyObject *capsule) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -203,7 +203,7 @@ static PyObject *name(PyObject *module, PyObject *capsule) {
     return PyErr_Occurred() ? NULL : Py_BuildValue("z", name);
 }
 
-/* Renames a capsule as consumed. Returns (address, versioned); the caller owes the deleter. */
+/* Marks a capsule as used. Returns (address, versioned); the caller must call the deleter. */
 static PyObject *take(PyObject *module, PyObject *capsule) {
     int versioned = abi_of(capsule, UNUSED);
     if (versioned < 0) return PyErr_Format(PyExc_ValueError, "%R holds no tensor", capsule);
@@ -248,7 +248,7 @@ enum { WITH_GIL, WITHOUT_GIL, NATIVE_THREAD, AT_EXIT, NOT_WAITED_FOR };
 static Owed owed_at_exit[64];
 static int owed_count, report_at_exit;
 
-/* Runs when Python is gone: this module is loaded before. */
+/* Runs after Python has ended. */
 static void finish(void) {
     for (int i = 0; i < owed_count; i++) pay(&owed_at_exit[i]);
     if (report_at_exit)
@@ -285,7 +285,7 @@ static PyObject *delete(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Whether `exception` is what is pending now; nothing is afterwards. */
+/* Returns whether `exception` is pending, and clears it. */
 static PyObject *is_pending(PyObject *exception) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -367,7 +367,7 @@ static int exporter_get(Exporter *self, Py_buffer *view, int flags) {
     return 0;
 }
 
-/* Runs Python code, as a producer may, and loses its exception. */
+/* Runs Python code, as a producer may, and drops its exception. */
 static void exporter_release(Exporter *self, Py_buffer *view) {
     note(&self->released);
     if (self->on_release == Py_None) return;

@@ -35,7 +35,7 @@ LITTLE_ENDIAN = sys.byteorder == "little"
 
 @dataclass(frozen=True)
 class Fields:
-    """Every field of a managed tensor; shape and strides are None where the pointer is NULL."""
+    """Every field of a managed tensor; shape and strides are None if the pointer is NULL."""
 
     version: tuple[int, int] | None
     flags: int
@@ -52,7 +52,7 @@ class Fields:
 
 @dataclass
 class Held:
-    """A managed tensor that was taken out of a capsule: its deleter is to be called once."""
+    """A managed tensor taken out of a capsule. The test must call its deleter once."""
 
     library: ModuleType
     address: int
@@ -68,7 +68,7 @@ class Held:
         self.library.delete(self.address, self.versioned, way)
 
     def delete_keeps(self, exception: BaseException) -> bool:
-        """Calls the deleter while an exception is pending; whether the same one is afterwards."""
+        """Calls the deleter while an exception is pending. Returns whether it is still pending afterwards."""
         kept: bool = self.library.delete_pending(self.address, self.versioned, exception)
         return kept
 
@@ -83,7 +83,7 @@ class Crafted:
     device: tuple[int, int]
 
     def capsule(self, name: str | None = "") -> Any:
-        """A capsule over the tensor, which owns it; by default under the name of its ABI."""
+        """A capsule that owns the tensor; by default with the name of its ABI."""
         if name == "":
             name = VERSIONED if self.versioned else LEGACY
         return self.library.capsule(self.address, name)
@@ -99,7 +99,7 @@ class Crafted:
         return Record(*self.library.record(self.address))
 
     def own(self, held: Held) -> None:
-        """Makes the deleter delete another tensor too, after it has let the GIL go."""
+        """Makes the deleter release the GIL and also delete another tensor."""
         self.library.own(self.address, held.address, held.versioned)
 
 
@@ -124,7 +124,7 @@ class Native:
 
     library: ModuleType
     path: Path
-    #: what was crafted, and has a deleter
+    #: The crafted tensors that have a deleter.
     made: list[Crafted] = field(default_factory=list)
 
     def craft(
@@ -146,11 +146,11 @@ class Native:
         data: int | None = None,
         skew: int = 0,
     ) -> Crafted:
-        """A managed tensor, right or wrong in every field.
+        """Makes a managed tensor, with right or wrong values in every field.
 
-        A shape or strides of None are NULL pointers, ``strides="C"`` are those of C order. The data
-        are ``payload`` from ``origin`` on, or whatever is at the address ``data``. ``skew``
-        misaligns the shape and strides pointers.
+        A shape or strides of None become NULL pointers; ``strides="C"`` means C order. The data is
+        ``payload`` from byte ``origin`` on, or the memory at the address ``data``. ``skew`` misaligns
+        the shape and strides pointers.
         """
         if strides == "C":
             strides = c_strides(shape or ())
@@ -165,7 +165,7 @@ class Native:
         return crafted
 
     def export(self, producer: Any, **keywords: Any) -> Held:
-        """Calls ``__dlpack__`` and takes what it answers."""
+        """Calls ``__dlpack__`` and takes the managed tensor out of the capsule."""
         return self.take(producer.__dlpack__(**keywords))
 
     def take(self, capsule: Any) -> Held:
@@ -178,12 +178,12 @@ class Native:
         return name
 
     def clear_keeps(self, objects: list[Any], exception: BaseException) -> bool:
-        """Empties a list while an exception is pending; whether the same one is afterwards."""
+        """Empties a list while an exception is pending. Returns whether it is still pending afterwards."""
         kept: bool = self.library.clear_pending(objects, exception)
         return kept
 
     def all_deleted(self) -> bool:
-        """Whether every deleter was called, once."""
+        """Returns whether every deleter was called exactly once."""
         return all(crafted.record.calls == 1 for crafted in self.made)
 
     def tensor(self, shape: Ints = (2, 3), **keywords: Any) -> tuple[dlbridge.Tensor, Crafted]:
@@ -206,10 +206,10 @@ class Native:
         origin: int = 0,
         on_release: Callable[[], Any] | None = None,
     ) -> Any:
-        """An object with a buffer, right or wrong in every field.
+        """Makes an object with a buffer, with right or wrong values in every field.
 
-        A negative origin is a NULL ``buf``.
-        Its ``exports`` counts how often the buffer was asked for; see :meth:`released`.
+        A negative origin makes ``buf`` NULL. The attribute ``exports`` counts the requests for the
+        buffer, and :meth:`released` the releases.
         """
         ndim = len(shape or ()) if ndim is None else ndim
         length = math.prod(shape or ()) * itemsize if length is None else length
@@ -225,10 +225,10 @@ class Native:
 
 @dataclass
 class Producer:
-    """An object with ``__dlpack__`` and ``__dlpack_device__`` that notes how it was asked.
+    """An object with ``__dlpack__`` and ``__dlpack_device__`` that records the keywords of each call.
 
-    ``answer`` is a crafted tensor, an exception or its class to raise, or what to return;
-    ``device`` is what ``__dlpack_device__`` says.
+    ``answer`` is a crafted tensor, an exception or its class to raise, or the object to return.
+    ``__dlpack_device__`` returns ``device``.
     """
 
     answer: Any
@@ -243,12 +243,12 @@ class Producer:
         dl_device: Any = None,
         copy: Any = None,
     ) -> Any:
-        """Answers, and notes the keywords that are not None."""
+        """Records the keywords that are not None, and answers."""
         keywords = dict(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         return self.give({key: value for key, value in keywords.items() if value is not None})
 
     def give(self, keywords: dict[str, Any]) -> Any:
-        """Notes the keywords and answers."""
+        """Records the keywords, and answers."""
         self.asked.append(keywords)
         if isinstance(self.answer, BaseException | type):
             raise self.answer
@@ -260,7 +260,7 @@ class Producer:
 
 
 def compiler() -> str | None:
-    """The C compiler, if there is one."""
+    """The path of a C compiler, or None."""
     return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
 
 

@@ -1,4 +1,4 @@
-"""Python code in processes of their own."""
+"""Runs Python code in separate processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-#: Where such code finds the helpers of the tests.
+#: The folder of the tests' helpers, added to the path of such code.
 HELPERS = [str(Path(__file__).parent)]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -18,9 +18,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run() -> Run:
-    """Runs Python code in a process of its own, with the test helpers on its path.
+    """Runs Python code in a separate process, with the test helpers on its path.
 
-    ``options`` are those of the interpreter; by default it checks itself, and warnings are errors.
+    ``options`` are options of the interpreter; by default its development mode is on and warnings are errors.
     """
 
     def run(

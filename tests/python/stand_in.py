@@ -1,7 +1,7 @@
 """The stand-in for the drivers of CUDA and ROCm (cuda_driver.c), and arrays of a library that uses it.
 
-None of what runs on it counts as run on a GPU. A process has one for each driver, loaded before dlbridge asks for the
-real one; the loader finds it by the name that it was given.
+Tests on the stand-in do not replace tests on a GPU. A process loads one stand-in for each driver before dlbridge loads the
+real driver; then the loader finds the stand-in by the driver's name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conftest import missing
 
 SOURCE = Path(__file__).with_name("cuda_driver.c")
 
-#: The functions of HIP that have others' names.
+#: The functions of HIP for those of CUDA.
 HIP = {
     "cuInit": "hipInit",
     "cuEventCreate": "hipEventCreateWithFlags",
@@ -37,15 +37,15 @@ HIP = {
 
 GLOBAL = 0
 
-#: Six numbers that arrays get late.
+#: Six numbers that a stream writes to arrays late.
 NEW = bytes(reversed(n.numbers(6)))
 
 
 def build(folder: Path, *, rocm: bool = False, name: str | None = None) -> Path:
-    """Compiles the library under the name of a driver's, or another one."""
+    """Compiles the library under the name of a driver, or under `name`."""
     compiler = n.compiler()
     if compiler is None or sys.platform != "linux":
-        missing("there is no C compiler, or this is not Linux")
+        missing("the stand-in needs Linux and a C compiler")
     name = name or ("libamdhip64.so" if rocm else "libcuda.so.1")
     options = [f"-D{cuda}={hip}" for cuda, hip in HIP.items()] + ["-DROCM"] if rocm else []
     path = folder / name
@@ -55,7 +55,7 @@ def build(folder: Path, *, rocm: bool = False, name: str | None = None) -> Path:
 
 
 class Driver:
-    """The stand-in, loaded, with what tests do by it."""
+    """The loaded stand-in, and its functions for tests."""
 
     def __init__(self, path: Path) -> None:
         self.library = ctypes.CDLL(str(path))
@@ -74,7 +74,7 @@ class Driver:
 
     @contextmanager
     def on(self, device: int) -> Iterator[None]:
-        """Makes a device the current one; else none is."""
+        """Makes a device current in the block. Outside of the block no device is current."""
         self.check(self.library.cuCtxPushCurrent_v2(self.contexts[device]))
         try:
             yield
@@ -82,7 +82,7 @@ class Driver:
             self.check(self.library.cuCtxPopCurrent_v2(None))
 
     def made(self, function: str, device: int, *arguments: Any) -> int:
-        """The handle or address that a function of the driver makes."""
+        """Calls a function of the driver, and returns the handle or address that it makes."""
         handle = ctypes.c_uint64()
         with self.on(device):
             self.check(self.function(function)(ctypes.byref(handle), *arguments))
@@ -97,7 +97,7 @@ class Driver:
         return self.made("cuStreamCreate", device, int(non_blocking))
 
     def memory(self, size: int, device: int = 0, kind: str = "device") -> int:
-        """New memory: of the device, managed or pinned."""
+        """Allocates memory: of the device, managed or pinned."""
         count = ctypes.c_size_t(size)
         if kind == "device":
             return self.made("cuMemAlloc_v2", device, count)
@@ -105,7 +105,7 @@ class Driver:
         return self.made(function, device, count, 1)
 
     def write(self, stream: int, address: int, content: bytes, device: int = 0) -> None:
-        """Puts on a stream what writes these bytes."""
+        """Queues a write of these bytes on a stream."""
         with self.on(device):
             self.check(
                 self.library.stand_in_write(
@@ -114,13 +114,13 @@ class Driver:
             )
 
     def now(self, address: int, size: int) -> bytes:
-        """The bytes of now, with no wait for anything."""
+        """The current bytes, without a wait."""
         content = ctypes.create_string_buffer(size)
         self.library.stand_in_read(ctypes.c_uint64(address), content, ctypes.c_size_t(size))
         return content.raw
 
     def seen_on(self, stream: int, address: int, size: int, device: int = 0) -> bytes:
-        """What a kernel on a stream would read."""
+        """The bytes that a kernel on a stream would read."""
         pinned = self.memory(size, device, "pinned")
         handle = ctypes.c_uint64(stream)
         with self.on(device):
@@ -140,7 +140,7 @@ class Driver:
             self.check(self.library.cuStreamSynchronize(ctypes.c_uint64(stream)))
 
     def order(self, passed: int, waiting: int, device: int = 0) -> None:
-        """Makes a stream wait for another, as any library does it."""
+        """Makes the stream `waiting` wait for the stream `passed`, with an event."""
         event = self.made("cuEventCreate", device, 2)
         with self.on(device):
             self.check(self.function("cuEventRecord")(ctypes.c_uint64(event), ctypes.c_uint64(passed)))
@@ -149,7 +149,7 @@ class Driver:
 
     @contextmanager
     def capturing(self, stream: int, device: int = 0) -> Iterator[None]:
-        """Captures a stream; an error at the end is what spoils a graph."""
+        """Captures a stream. Raises at the end if the capture was invalidated."""
         graph = ctypes.c_void_p()
         with self.on(device):
             self.check(self.library.cuStreamBeginCapture_v2(ctypes.c_uint64(stream), GLOBAL))
@@ -158,22 +158,22 @@ class Driver:
             self.check(self.library.cuStreamEndCapture(ctypes.c_uint64(stream), ctypes.byref(graph)))
 
     def block(self, stream: int, device: int = 0) -> None:
-        """Puts on a stream what waits for :meth:`release`."""
+        """Queues work on a stream that waits for :meth:`release`."""
         with self.on(device):
             self.check(self.library.stand_in_block(ctypes.c_uint64(stream)))
 
     def release(self) -> None:
-        """Lets what :meth:`block` put go on."""
+        """Ends the wait that :meth:`block` queued."""
         self.library.stand_in_release()
 
     def finish(self) -> None:
-        """Does all that is under way, as a device does it by itself."""
+        """Runs all queued work, which a device would run by itself."""
         for device in range(2):
             with self.on(device):
                 self.check(self.library.cuCtxSynchronize())
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Lets all go on until something is so, or for long enough."""
+        """Runs queued work until a condition holds, or for 20 seconds."""
         deadline = time.monotonic() + 20
         while not is_so() and time.monotonic() < deadline:
             self.finish()
@@ -181,19 +181,19 @@ class Driver:
 
     @property
     def faults(self) -> int:
-        """How often memory was used that was gone."""
+        """How often freed memory was used."""
         count: int = self.library.stand_in_faults()
         return count
 
     @property
     def live_regions(self) -> int:
-        """Memory that was not freed: of the device, managed and pinned."""
+        """The number of regions of memory that were not freed: of the device, managed and pinned."""
         count: int = self.library.stand_in_live_regions()
         return count
 
     @property
     def not_put_back(self) -> int:
-        """Contexts and modes of captures that threads have left changed."""
+        """The number of contexts and capture modes that threads did not restore."""
         count: int = self.library.stand_in_not_put_back()
         return count
 
@@ -211,44 +211,44 @@ class Driver:
 
     @property
     def live_events(self) -> int:
-        """Events that were not destroyed."""
+        """The number of events that were not destroyed."""
         count: int = self.library.stand_in_live_events()
         return count
 
     def lives(self, address: int) -> bool:
-        """Whether memory was not freed."""
+        """Returns true if memory was not freed."""
         value = ctypes.c_int()
         status: int = self.library.cuPointerGetAttribute(ctypes.byref(value), 9, ctypes.c_uint64(address))
         return status == 0
 
 
 class Array:
-    """An array of a library that keeps the standard: its work is on a stream of its own, and a consumer's stream is
-    made to wait for that."""
+    """An array of a library that follows the standard: it works on its own stream, and makes the consumer's stream wait
+    for that."""
 
     def __init__(
         self, driver: Driver, native: n.Native, crafted: n.Crafted, stream: int, device: tuple[int, int]
     ) -> None:
         self.driver, self.native, self.crafted = driver, native, crafted
         self.stream, self.device = stream, device
-        # The struct is gone when the tensor was given back.
+        # Read now, because the struct is freed when the tensor is released.
         self.fields = crafted.fields
         self.asked: list[Any] = []
 
     def again(self) -> Array:
-        """An array over the same memory, of which nothing is under way."""
+        """An array over the same memory, without pending work."""
         assert self.fields.shape is not None
         crafted = self.native.craft(self.fields.shape, device=self.device, data=self.fields.data)
         return Array(self.driver, self.native, crafted, self.stream, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the data is."""
+        """The device of the data."""
         return self.device
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """A capsule, once."""
+        """Returns a capsule; may be called once."""
         if dl_device not in (None, self.device) or copy:
             raise BufferError("this library moves nothing")
         self.asked.append(stream)
@@ -258,7 +258,7 @@ class Array:
 
 
 class InterfaceArray:
-    """An array with nothing but ``__cuda_array_interface__``."""
+    """An array with only ``__cuda_array_interface__``."""
 
     def __init__(self, address: int, shape: tuple[int, ...], stream: int | None, **fields: Any) -> None:
         self.__cuda_array_interface__ = {
@@ -273,25 +273,25 @@ class InterfaceArray:
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """The stand-in for CUDA's driver, in this process."""
+    """The stand-in for the CUDA driver, in this process."""
     return Driver(build(tmp_path_factory.mktemp("driver")))
 
 
 @pytest.fixture
 def driver(stand_in: Driver) -> Iterator[Driver]:
-    """The stand-in, which must find nothing wrong, and no event left over."""
+    """The stand-in. After the test it must have counted no fault, and no event may be left over."""
     faults, events = stand_in.faults, stand_in.live_events
     yield stand_in
     gc.collect()
-    # Memory may still be given back by another thread, and each of two buffers of pinned memory may have an event.
+    # Another thread may still be releasing memory, and each of two buffers of pinned memory may have an event.
     stand_in.until(lambda: stand_in.live_events <= max(events, 2))
-    assert stand_in.faults == faults, "memory was used that was gone"
+    assert stand_in.faults == faults, "freed memory was used"
     assert stand_in.live_events <= max(events, 2), "an event was not destroyed"
 
 
 @pytest.fixture(autouse=True)
 def given_back(driver: Driver, native: n.Native) -> Iterator[None]:
-    """Lets memory go back that waits for a stream, before the test is asked whether all did."""
+    """Runs the streams until all memory that waits for them is released, before the test checks its deleters."""
     yield
     gc.collect()
     driver.until(native.all_deleted)
@@ -299,7 +299,7 @@ def given_back(driver: Driver, native: n.Native) -> Iterator[None]:
 
 @pytest.fixture
 def array(driver: Driver, native: n.Native) -> Callable[..., Array]:
-    """Makes arrays of six numbers, whose last bytes are under way on a stream of their library's."""
+    """Makes arrays of six numbers, which their library's stream has not written yet."""
 
     def array(device: int = 0, stream: int | None = None, kind: str = "device") -> Array:
         address = driver.memory(24, device, kind)

@@ -1,4 +1,4 @@
-"""The struct of NumPy that `__array_struct__` returns, in and out."""
+"""Import and export by `__array_struct__`, NumPy's struct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from array_interface import ORDER, Memory, values
 
 
 class Struct:
-    """A producer that has nothing but the capsule of another."""
+    """A producer with only the struct of a tensor."""
 
     def __init__(self, tensor: dlbridge.Tensor) -> None:
         self.tensor = tensor
@@ -58,7 +58,7 @@ C, F, ALIGNED, NATIVE, WRITABLE = 0x1, 0x2, 0x100, 0x200, 0x400
         ({"shape": (2, 3), "strides": (8, 2)}, ALIGNED | NATIVE | WRITABLE),
     ],
 )
-def test_the_struct_says_the_same(fields: dict[str, Any], flags: int) -> None:
+def test_struct_has_the_fields_of_the_tensor(fields: dict[str, Any], flags: int) -> None:
     tensor = dlbridge.asdlpack(Memory(**fields))
     capsule = tensor.__array_struct__
     struct = fields_of(capsule)
@@ -71,7 +71,7 @@ def test_the_struct_says_the_same(fields: dict[str, Any], flags: int) -> None:
     assert struct.data == tensor.address
 
 
-def test_a_struct_out_again_is_one_in() -> None:
+def test_exported_struct_is_imported_again() -> None:
     memory = Memory(shape=(2, 3), strides=(-3, 1))
     memory.fields["data"] = (memory.address + 3, False)
     tensor = dlbridge.asdlpack(memory)
@@ -90,9 +90,9 @@ def test_a_struct_out_again_is_one_in() -> None:
     ("name", "value", "match"),
     [("two", 3, "begins with 3"), ("nd", -1, "-1 dimensions"), ("nd", 65, "65 dimensions")],
 )
-def test_structs_that_are_none(name: str, value: int, match: str) -> None:
+def test_struct_with_a_wrong_field_is_refused(name: str, value: int, match: str) -> None:
     class Broken:
-        """A producer that spoils a struct."""
+        """A producer whose struct has a wrong field."""
 
         def __init__(self) -> None:
             self.tensor = dlbridge.asdlpack(Memory())
@@ -108,9 +108,9 @@ def test_structs_that_are_none(name: str, value: int, match: str) -> None:
         dlbridge.asdlpack(Broken())
 
 
-def test_what_is_no_capsule_is_refused() -> None:
+def test_struct_that_is_not_a_capsule_is_refused() -> None:
     class Broken:
-        """A producer with a number for a capsule."""
+        """A producer with a number instead of a capsule."""
 
         __array_struct__ = 5
 
@@ -118,7 +118,7 @@ def test_what_is_no_capsule_is_refused() -> None:
         dlbridge.asdlpack(Broken())
 
 
-def test_a_struct_that_changes_while_it_is_read() -> None:
+def test_struct_that_changes_while_it_is_read_is_safe() -> None:
     class Changing(Struct):
         """A producer whose dtype changes the shape behind the capsule."""
 
@@ -138,7 +138,7 @@ def test_a_struct_that_changes_while_it_is_read() -> None:
     assert dlbridge.asdlpack(Changing(dlbridge.asdlpack(Memory()))).shape == (24,)
 
 
-def test_capsules_of_others_are_not_looked_into() -> None:
+def test_capsule_with_a_name_is_refused() -> None:
     class Other:
         """A producer with a capsule that has a name."""
 

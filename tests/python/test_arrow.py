@@ -1,4 +1,4 @@
-"""The Arrow PyCapsule interface, in and out, with pyarrow, polars and nanoarrow."""
+"""Import and export by the Arrow PyCapsule interface, with pyarrow, polars and nanoarrow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = [
 
 
 class Only:
-    """An object that has nothing but methods of another."""
+    """An object that has only the named methods of another object."""
 
     def __init__(self, source: Any, *names: str) -> None:
         for name in names:
@@ -30,14 +30,14 @@ class Only:
 
 
 def arrow(source: Any, **keywords: Any) -> dlbridge.Tensor:
-    """The tensor that comes through Arrow."""
+    """Imports a tensor by Arrow."""
     tensor = dlbridge.asdlpack(source, protocol="arrow", **keywords)
     assert tensor.protocol == "arrow"
     return tensor
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_numbers_in_and_out(dtype: str) -> None:
+def test_numbers_make_a_round_trip(dtype: str) -> None:
     source = pa.array(np.arange(10).astype(dtype))
     tensor = arrow(source)
     assert (tensor.dtype, tensor.shape, tensor.readonly, tensor.copied) == (dtype, (10,), True, False)
@@ -68,18 +68,18 @@ def test_nulls_are_refused_with_the_fix() -> None:
         dlbridge.asdlpack(outer)
 
 
-def test_truth_values_are_unpacked_as_a_reported_copy() -> None:
+def test_booleans_are_unpacked_as_a_reported_copy() -> None:
     values = [True, False, True, True, False, False, True, False, True, True]
     source = pa.array(values)
     tensor = dlbridge.asdlpack(source[1:])
     assert (tensor.dtype, tensor.copied) == ("bool", True)
     assert tensor.copy_reason == "the elements were packed, eight to a byte"
     assert tensor.numpy().tolist() == values[1:]
-    with pytest.raises(BufferError, match="packs truth values eight to a byte"):
+    with pytest.raises(BufferError, match="packs booleans eight to a byte"):
         dlbridge.asdlpack(source, copy=False)
     pairs = pa.FixedSizeListArray.from_arrays(source, 2)
     assert dlbridge.asdlpack(pairs[1:]).numpy().tolist() == [values[i : i + 2] for i in (2, 4, 6, 8)]
-    with pytest.raises(BufferError, match="no type with the memory of bool"):
+    with pytest.raises(BufferError, match="no type with the memory layout of bool"):
         pa.array(tensor)
 
 
@@ -111,17 +111,17 @@ def test_tensors_of_a_fixed_shape() -> None:
 @pytest.mark.parametrize(
     "permutation", [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]], ids=str
 )
-def test_a_permutation_becomes_strides(permutation: list[int]) -> None:
+def test_permutation_becomes_strides(permutation: list[int]) -> None:
     kind = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=permutation)
     storage = pa.FixedSizeListArray.from_arrays(pa.array(range(48), pa.int32()), 24)
     source = pa.ExtensionArray.from_storage(kind, storage)
     tensor = arrow(source)
-    # The format: the logical axis i is the physical axis permutation[i].
+    # In the format, the logical axis i is the physical axis permutation[i].
     expected = np.arange(48).reshape(2, 2, 3, 4).transpose(0, *(axis + 1 for axis in permutation))
     assert np.array_equal(tensor.numpy(), expected)
     assert tensor.address == storage.flatten().buffers()[1].address
     if np.argsort(permutation).tolist() == permutation:
-        # pyarrow 26 gives other elements for a permutation that is not its own inverse.
+        # pyarrow 26 returns other elements for a permutation that is not its own inverse.
         assert np.array_equal(tensor.numpy(), source.to_numpy_ndarray())
 
 
@@ -134,7 +134,7 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
     kind = pa.fixed_shape_tensor(pa.list_(pa.int32(), 2), [3, 2], permutation=[1, 0])
     pairs = pa.FixedSizeListArray.from_arrays(pa.array(range(24), pa.int32()), 2)
     storage = pa.FixedSizeListArray.from_arrays(pairs, 6)
-    with pytest.raises(BufferError, match="whose elements are no numbers.*take the storage"):
+    with pytest.raises(BufferError, match="whose elements are not numbers.*take the storage"):
         arrow(pa.ExtensionArray.from_storage(kind, storage))
     assert arrow(storage).shape == (2, 6, 2)
 
@@ -154,7 +154,7 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
         (lambda: pa.chunked_array([], pa.int8()), r"no chunk.*combine_chunks\(\)"),
     ],
 )
-def test_what_is_no_tensor(make: Callable[[], Any], match: str) -> None:
+def test_unsupported_object_is_refused_with_the_fix(make: Callable[[], Any], match: str) -> None:
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(make())
 
@@ -168,7 +168,7 @@ def test_streams_of_one_chunk() -> None:
     assert dlbridge.asdlpack(pa.chunked_array([empty, empty])).shape == (0,)
 
 
-def test_the_door_for_devices() -> None:
+def test_arrow_device_array() -> None:
     source = pa.array([1, 2, 3])
     tensor = arrow(Only(source, "__arrow_c_device_array__"))
     assert (tensor.address, tensor.device) == (source.buffers()[1].address, "cpu")
@@ -203,20 +203,20 @@ def test_nanoarrow() -> None:
 @pytest.mark.parametrize(
     ("tensor", "match"),
     [
-        (lambda: dlbridge.empty((3, 2), "bfloat16"), "no type with the memory of bfloat16"),
-        (lambda: dlbridge.asdlpack(np.arange(6)[::2]), "not adjacent.*contiguous='C'"),
-        (lambda: dlbridge.asdlpack(np.zeros((2, 3)).T), "not adjacent"),
+        (lambda: dlbridge.empty((3, 2), "bfloat16"), "no type with the memory layout of bfloat16"),
+        (lambda: dlbridge.asdlpack(np.arange(6)[::2]), "not contiguous.*contiguous='C'"),
+        (lambda: dlbridge.asdlpack(np.zeros((2, 3)).T), "not contiguous"),
         (lambda: dlbridge.empty(()), "give the tensor a dimension"),
-        (lambda: dlbridge.asdlpack(np.broadcast_to(np.int8(0), (1, 2**32))), "not adjacent"),
+        (lambda: dlbridge.asdlpack(np.broadcast_to(np.int8(0), (1, 2**32))), "not contiguous"),
     ],
 )
-def test_what_arrow_cannot_express(tensor: Callable[[], dlbridge.Tensor], match: str) -> None:
+def test_export_that_arrow_cannot_express_is_refused(tensor: Callable[[], dlbridge.Tensor], match: str) -> None:
     for ask in (lambda t: t.__arrow_c_array__(), lambda t: t.__arrow_c_schema__()):
         with pytest.raises(BufferError, match=match):
             ask(tensor())
 
 
-def test_what_is_out_lives_on() -> None:
+def test_exported_memory_outlives_the_tensor() -> None:
     source = np.arange(6, dtype="int32")
     gone = weakref.ref(source)
     made = pa.array(dlbridge.asdlpack(source.reshape(2, 3)))
@@ -230,7 +230,7 @@ def test_what_is_out_lives_on() -> None:
     assert gone() is None
 
 
-def test_capsules_that_nobody_takes() -> None:
+def test_unused_capsules_free_the_memory() -> None:
     source = np.arange(6)
     gone = weakref.ref(source)
     tensor = dlbridge.asdlpack(source)
@@ -246,7 +246,7 @@ def test_exports_are_recorded() -> None:
     made = pa.array(dlbridge.empty(3))
     [export] = dlbridge.live_exports()
     dlbridge.record_exports(False)
-    assert (export["door"], export["shape"]) == ("arrow", (3,))
+    assert (export["protocol"], export["shape"]) == ("arrow", (3,))
     del made
     gc.collect()
     assert dlbridge.live_exports() == []

@@ -28,7 +28,7 @@ def test_each_struct_is_released_once() -> None:
     assert crafted.released == {"schema": 1, "array": 0}
     del part
     assert crafted.released == {"schema": 1, "array": 1}
-    assert not crafted.array.release, "what was moved out is left released"
+    assert not crafted.array.release, "a struct that was moved is marked as released"
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_each_struct_is_released_once() -> None:
         ({"offset": -1}, "negative length or offset"),
         ({"offset": 2**62}, "offset that is too large"),
         ({"length": 2**62}, "address space"),
-        ({"n_buffers": 1}, "another number of buffers"),
-        ({"n_buffers": 3}, "another number of buffers"),
-        ({"n_buffers": -2}, "another number of buffers"),
-        ({"buffers": None}, "another number of buffers"),
+        ({"n_buffers": 1}, "a number of buffers other than two"),
+        ({"n_buffers": 3}, "a number of buffers other than two"),
+        ({"n_buffers": -2}, "a number of buffers other than two"),
+        ({"buffers": None}, "a number of buffers other than two"),
         ({"buffers": (ctypes.c_void_p * 2)()}, "no data although it has elements"),
         ({"null_count": 3}, "3 nulls"),
         ({"format": b"z"}, "'z'"),
         ({"format": b""}, "''"),
-        ({"format": b"\xff"}, "no tensor"),
+        ({"format": b"\xff"}, "is not one of integers"),
         ({"format": b"+w:"}, r"'\+w:'"),
         ({"format": b"+w:-1"}, "fixed-size list without its one child"),
         ({"format": b"+w:99999999999999999999"}, r"'\+w:9"),
@@ -57,23 +57,23 @@ def test_each_struct_is_released_once() -> None:
         ({"items": 2, "n_children": 0}, "fixed-size list without its one child"),
         ({"items": 2, "n_children": 2}, "fixed-size list without its one child"),
         ({"items": 2, "children": None}, "a child that is NULL or not aligned"),
-        ({"items": 2, "n_buffers": 0}, "another number of buffers than the one of lists"),
-        ({"items": 2, "n_buffers": -1}, "another number of buffers than the one of lists"),
-        ({"items": 2, "n_buffers": 2}, "another number of buffers than the one of lists"),
+        ({"items": 2, "n_buffers": 0}, "a number of buffers other than one"),
+        ({"items": 2, "n_buffers": -1}, "a number of buffers other than one"),
+        ({"items": 2, "n_buffers": 2}, "a number of buffers other than one"),
         ({"format": b"b", "length": 2**62}, "more elements than the address space has room for"),
     ],
     ids=str,
 )
-def test_structs_that_are_wrong(fields: dict[str, Any], match: str) -> None:
+def test_wrong_struct_is_refused_and_released_once(fields: dict[str, Any], match: str) -> None:
     crafted = Crafted(**fields)
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(crafted)
     assert crafted.released == {"schema": 1, "array": 1}
 
 
-def test_truth_values_without_memory_for_them() -> None:
+def test_booleans_without_memory_to_unpack_raise_memory_error() -> None:
     crafted = Crafted(format=b"b", length=2**56)
-    with pytest.raises(MemoryError, match=f"no memory for the {2**56} truth values, a byte each"):
+    with pytest.raises(MemoryError, match=f"no memory for the {2**56} booleans, a byte each"):
         dlbridge.asdlpack(crafted)
     assert crafted.released == {"schema": 1, "array": 1}
 
@@ -87,7 +87,7 @@ def test_children_that_were_released(which: int) -> None:
     assert crafted.released == {"schema": 1, "array": 1}
 
 
-def test_nulls_that_nobody_counted() -> None:
+def test_nulls_without_a_count_are_counted() -> None:
     validity = (ctypes.c_uint8 * 1)(0b101011)
     for bits, nulls in [(0b101011, 2), (0b111111, 0)]:
         validity[0] = bits
@@ -102,7 +102,7 @@ def test_nulls_that_nobody_counted() -> None:
         assert crafted.released == {"schema": 1, "array": 1}
 
 
-def test_a_release_on_another_thread() -> None:
+def test_arrow_array_is_released_on_another_thread() -> None:
     crafted = Crafted()
     tensors = [dlbridge.asdlpack(crafted)]
     thread = threading.Thread(target=tensors.clear)
@@ -119,16 +119,16 @@ def test_lists_without_items() -> None:
     assert crafted.released == {"schema": 1, "array": 1}
 
 
-def test_a_schema_without_a_format() -> None:
+def test_schema_without_a_format_is_refused() -> None:
     crafted = Crafted()
     crafted.schema.format = None
-    with pytest.raises(BufferError, match="no format"):
+    with pytest.raises(BufferError, match="lacks a format"):
         dlbridge.asdlpack(crafted)
     assert crafted.released == {"schema": 1, "array": 1}
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_capsules_that_are_wrong(which: int) -> None:
+def test_wrong_capsule_is_refused(which: int) -> None:
     crafted = Crafted()
     names = list(crafted.names)
     names[which] = b"other"
@@ -142,9 +142,9 @@ def test_capsules_that_are_wrong(which: int) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, (), (1, 2), (1, 2, 3), "ab"])
-def test_answers_that_are_none(answer: Any) -> None:
+def test_wrong_answer_is_refused(answer: Any) -> None:
     class Broken:
-        """A producer with another answer."""
+        """A producer with a wrong answer."""
 
         def __arrow_c_array__(self) -> Any:
             """That."""
@@ -154,11 +154,11 @@ def test_answers_that_are_none(answer: Any) -> None:
         dlbridge.asdlpack(Broken())
 
 
-def test_the_same_answer_twice() -> None:
+def test_capsules_that_were_consumed_are_refused() -> None:
     capsules = pa.array([1, 2]).__arrow_c_array__()
 
     class Same:
-        """A producer that has one answer."""
+        """A producer that returns the same capsules each time."""
 
         def __arrow_c_array__(self) -> Any:
             """That."""
@@ -169,7 +169,7 @@ def test_the_same_answer_twice() -> None:
         dlbridge.asdlpack(Same())
 
 
-def test_metadata_that_is_right() -> None:
+def test_valid_metadata_sets_shape_and_strides() -> None:
     assert dlbridge.asdlpack(extension(b'{"shape": [1, 2]}')).shape == (3, 1, 2)
     swapped = dlbridge.asdlpack(extension(b'{"shape": [1, 2], "permutation": [1, 0]}'))
     assert (swapped.shape, swapped.strides[0]) == ((3, 2, 1), 2)
@@ -184,7 +184,7 @@ def test_metadata_that_is_right() -> None:
         *(b'{"shape": [2], "permutation": "a"}', b'{"shape": [4611686018427387904, 4]}'),
     ],
 )
-def test_metadata_that_is_wrong(metadata: bytes | None) -> None:
+def test_wrong_metadata_is_refused(metadata: bytes | None) -> None:
     crafted = extension(metadata)
     with pytest.raises(BufferError):
         dlbridge.asdlpack(crafted)
@@ -192,7 +192,7 @@ def test_metadata_that_is_wrong(metadata: bytes | None) -> None:
 
 
 class Pair:
-    """An object that exports two capsules of Arrow."""
+    """An object that exports two Arrow capsules."""
 
     def __init__(self, capsules: Any) -> None:
         self.capsules = capsules
@@ -202,7 +202,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("shift", [None, -2, 2])
-def test_array_of_ours_that_points_elsewhere_is_kept_itself(shift: int | None) -> None:
+def test_own_array_with_a_changed_address_is_kept_itself(shift: int | None) -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     elsewhere = (ctypes.c_int16 * 6)(*range(6))
@@ -210,7 +210,7 @@ def test_array_of_ours_that_points_elsewhere_is_kept_itself(shift: int | None) -
     recorded = dlbridge.record_exports(True)
     try:
         known = dlbridge.asdlpack(Pair(tensor.__arrow_c_array__()), protocol="arrow")
-        assert dlbridge.live_exports() == [], "the memory of our tensor is kept by that tensor"
+        assert dlbridge.live_exports() == [], "the import keeps our tensor, which keeps its memory"
         changed = tensor.__arrow_c_array__()
         array = Array.from_address(pointer(changed[1], b"arrow_array"))
         other = (ctypes.c_int16 * 4)(9, 8, 7, 6)
@@ -218,7 +218,7 @@ def test_array_of_ours_that_points_elsewhere_is_kept_itself(shift: int | None) -
         imported = dlbridge.asdlpack(Pair(changed), protocol="arrow")
         expected = [9, 8, 7, 6] if shift is None else [number + shift // 2 for number in known.tolist()]
         assert imported.tolist() == expected
-        assert len(dlbridge.live_exports()) == 1, "the array is kept, which may keep that memory"
+        assert len(dlbridge.live_exports()) == 1, "the import keeps the array, which may keep that memory"
         del imported
         assert dlbridge.live_exports() == []
     finally:

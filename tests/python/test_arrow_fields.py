@@ -1,6 +1,7 @@
-"""Arrow structs with one wrong field at a time: each field, at each level, with each value that shows a branch of the parser.
+"""Arrow structs with one wrong field at a time: each field, at each level, with each value that reaches a branch of the parser.
 
-A list of all refusals proves that every branch of the parser runs. Random combinations are in ``test_arrow_mutated.py``.
+The test compares the refusals with a list of all of them, which proves that every branch of the parser runs. Random
+combinations are in ``test_arrow_mutated.py``.
 """
 
 from __future__ import annotations
@@ -16,38 +17,38 @@ import pytest
 from crafted_arrow import RELEASE, Array, Crafted, Schema, extension
 from test_arrow_mutated import FORMATS, LARGE
 
-#: the refusals, by the words that tell them apart, the first that fits; "imported" for arrays that are sound or harmless
+#: Words that identify each refusal; the first match counts. "imported" is for valid or harmless arrays.
 OUTCOMES = (
     "imported",
     "a negative length or offset",
-    "a dictionary that its schema does not have",
+    "a dictionary that its schema lacks",
     "children although its type has none",
     "more elements than the address space has room for",
     "an offset that is too large",
-    "truth values, a byte each, of an Arrow array",
+    "booleans, a byte each, of an Arrow array",
     "a fixed-size list without its one child",
-    "another number of buffers than the one of lists",
-    "another number of buffers than the two of numbers",
+    "a number of buffers other than one",
+    "a number of buffers other than two",
     "a child that is NULL or not aligned",
     "a child that was released",
     "lists of tensors of a fixed shape",
-    "tensors of a fixed shape whose elements are no numbers",
+    "tensors of a fixed shape whose elements are not numbers",
     "metadata that is not that of fixed-shape tensors",
     "metadata with a negative length",
-    "more items than can be counted",
+    "too many items to count",
     "fewer items than its lists need",
     "no data although it has elements",
     "N nulls",
-    "the Arrow schema has no format",
+    "the Arrow schema lacks a format",
     "gives its storage a meaning",
     "decode the dictionary",
     "of integers, floats or booleans",
     "was consumed before",
     "is named twice",
-    "there is no axis",
+    "is out of range for",
 )
 
-#: enough for every element that an imported array can have
+#: Bytes of memory, enough for every element that an imported array can have.
 ROOM = 1 << 12
 
 POINTERS = ctypes.POINTER(ctypes.c_void_p)
@@ -111,7 +112,7 @@ def no_buffers(struct: Any) -> Any:
     return ctypes.cast((ctypes.c_void_p * 2)(), POINTERS)
 
 
-#: per struct and field: values, or functions that make one of the struct
+#: For each struct and field: wrong values, or functions that make one from the struct.
 WRONG: dict[Any, dict[str, list[Any]]] = {
     Schema: {
         "format": [None, *FORMATS],
@@ -137,7 +138,7 @@ WRONG: dict[Any, dict[str, list[Any]]] = {
     },
 }
 
-#: Sound arrays. A test makes one field of one of them wrong.
+#: Valid arrays. The test makes one field of one of them wrong.
 SOUND: dict[str, Callable[[], Crafted]] = {
     "numbers": lambda: Crafted(b"s"),
     "bits": lambda: Crafted(b"b"),
@@ -153,7 +154,7 @@ def levels(made: Crafted) -> list[Any]:
 
 
 def with_room(make: Callable[[], Crafted]) -> Crafted:
-    """A sound array without nulls, with room for elements of any type."""
+    """A valid array without nulls, with memory for elements of any type."""
     made = make()
     made.room = (ctypes.c_uint8 * ROOM)(*[1] * ROOM)  # type: ignore[attr-defined]
     made.buffers[1] = ctypes.addressof(made.room)  # type: ignore[attr-defined]

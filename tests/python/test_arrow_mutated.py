@@ -1,7 +1,7 @@
 """Arrow structs with random mistakes: each is imported or refused, and released once.
 
-The seeds are fixed, so a failure repeats. Only mistakes that the C data interface lets a consumer see are made: a length
-that is a little too large, or a text without an end, is not to be seen.
+The seeds are fixed, so a failure repeats. The tests make only mistakes that a consumer can detect. It cannot detect, for
+example, a length that is a little too large, or a text without an end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from test_arrow_streams import CALL, TEXT, OnDevice, Stream
 
 np = require("numpy")
 
-#: Room for every element that an accepted array can have.
+#: Bytes of memory, enough for every element that an accepted array can have.
 ROOM = 1 << 12
 
 FORMATS = [
@@ -36,7 +36,7 @@ METADATA = [b"", b"{", b"[]", b'{"shape": [2]}', b'{"shape": [1, 2], "permutatio
 
 
 class Mutated:
-    """A tree of structs with some wrong fields, and how often each of its two roots was released."""
+    """A tree of structs with some wrong fields. It counts how often each of its two roots was released."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -63,11 +63,11 @@ class Mutated:
         return RELEASE(release)
 
     def pick(self, right: Any, *wrong: Any) -> Any:
-        """Mostly the right value."""
+        """Returns the right value, or with a probability of 7 % a wrong one."""
         return self.rng.choice(wrong) if self.rng.random() < 0.07 else right
 
     def level(self, depth: int, length: int) -> tuple[Schema, Array]:
-        """The structs of one level, and of all below it."""
+        """The structs of one level and of all levels below it."""
         rng, pick = self.rng, self.pick
         items = rng.choice([0, 1, 2])
         number = rng.choice(FORMATS[:12])
@@ -110,7 +110,7 @@ class Mutated:
         return schema, array
 
     def metadata(self) -> Any:
-        """Keys and values, whose lengths may be negative."""
+        """Keys and values; their lengths may be negative."""
         pairs = [(b"ARROW:extension:name", self.rng.choice(NAMES))]
         if self.rng.random() < 0.7:
             pairs.append((b"ARROW:extension:metadata", self.rng.choice(METADATA)))
@@ -127,7 +127,7 @@ class Mutated:
 
 
 class MutatedDevice:
-    """The same as an array on a device."""
+    """A mutated array as an Arrow device array."""
 
     def __init__(self, inner: Mutated, rng: random.Random) -> None:
         self.inner = inner
@@ -140,7 +140,7 @@ class MutatedDevice:
 
 
 class MutatedStream:
-    """The same as a stream, whose functions may fail or be missing."""
+    """Mutated arrays as a stream, whose functions may fail or be missing."""
 
     def __init__(self, chunks: list[Mutated], rng: random.Random) -> None:
         self.chunks, self.rng, self.released, self.given = chunks, rng, 0, 0
@@ -183,7 +183,7 @@ class MutatedStream:
 
 
 def imported(source: Any) -> bool:
-    """Returns true if the source is imported, and false if it is refused; anything else fails."""
+    """Returns true if the source is imported and false if it is refused. Other exceptions are raised."""
     try:
         tensor = dlbridge.asdlpack(source)
     except (BufferError, MemoryError, ValueError):
@@ -203,7 +203,7 @@ def test_mutated_arrays_are_released_once(seed: int) -> None:
         made = Mutated(rng)
         source = made if number % 3 else MutatedDevice(made, rng)
         outcomes[imported(source)] += 1
-        # The capsules do not have a destructor, so a struct that was not taken out of one stays there.
+        # The capsules have no destructor, so a struct that was not taken out of one stays unreleased.
         for name, taken in (("schema", True), ("array", made.live["schema"])):
             expected = int(made.live[name] and taken)
             assert made.released[name] == expected, (seed, number, name, made.live)
@@ -244,7 +244,7 @@ def test_children_that_contain_themselves_are_refused() -> None:
     assert made.released == {"schema": 1, "array": 1}
 
 
-def test_an_event_on_the_cpu_is_refused() -> None:
+def test_event_on_the_cpu_is_refused() -> None:
     for event in (None, 8):
         made = Mutated(random.Random(0))
         made.schema = Schema(format=b"C", release=made.schema_release)

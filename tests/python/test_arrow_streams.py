@@ -1,4 +1,4 @@
-"""Arrow streams and device arrays made by hand; each struct is released once."""
+"""Hand-made Arrow streams and device arrays; each struct is released once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stream(ctypes.Structure):
 
 
 class Chunks:
-    """A stream of crafted arrays, which counts what is asked of it."""
+    """A stream of crafted arrays, which counts its calls."""
 
     def __init__(self, *chunks: Crafted, schema: Crafted | None = None, fails: int = 0) -> None:
         self.chunks = list(chunks)
@@ -68,7 +68,7 @@ class Chunks:
         return new_capsule(self.stream, b"arrow_array_stream")
 
 
-def test_a_stream_of_one_chunk() -> None:
+def test_stream_of_one_chunk_is_shared() -> None:
     chunk = Crafted()
     chunks = Chunks(chunk)
     tensor = dlbridge.asdlpack(chunks)
@@ -78,16 +78,16 @@ def test_a_stream_of_one_chunk() -> None:
     assert chunk.released["array"] == 1
 
 
-def test_a_stream_of_several_chunks() -> None:
+def test_stream_of_several_chunks_is_refused() -> None:
     several = [Crafted(), Crafted(), Crafted()]
     chunks = Chunks(*several)
     with pytest.raises(BufferError, match="several chunks"):
         dlbridge.asdlpack(chunks)
     assert (chunks.released, chunks.kind.released["schema"]) == (1, 1)
-    assert [chunk.released["array"] for chunk in several] == [1, 1, 0], "the last was never taken"
+    assert [chunk.released["array"] for chunk in several] == [1, 1, 0], "the import does not take the last chunk"
 
 
-def test_nothing_is_taken_of_what_is_no_tensor() -> None:
+def test_stream_of_structs_is_refused_before_a_chunk_is_taken() -> None:
     chunks = Chunks(Crafted(), schema=Crafted(format=b"+s"))
     with pytest.raises(BufferError, match="take one column of it first"):
         dlbridge.asdlpack(chunks)
@@ -95,7 +95,7 @@ def test_nothing_is_taken_of_what_is_no_tensor() -> None:
 
 
 @pytest.mark.parametrize("text", ["a text", "no text", "no function"])
-def test_a_stream_that_fails(text: str) -> None:
+def test_error_of_a_stream_is_raised_with_its_text(text: str) -> None:
     chunks = Chunks(fails=5)
     if text == "no text":
         chunks.text = None
@@ -108,7 +108,7 @@ def test_a_stream_that_fails(text: str) -> None:
 
 
 @pytest.mark.parametrize("function", ["get_schema", "get_next"])
-def test_a_stream_without_a_function(function: str) -> None:
+def test_stream_without_a_function_is_refused(function: str) -> None:
     chunks = Chunks(Crafted())
     setattr(chunks.stream, function, CALL())
     with pytest.raises(BufferError, match=f"has no {function}"):
@@ -116,7 +116,7 @@ def test_a_stream_without_a_function(function: str) -> None:
     assert chunks.released == 1
 
 
-def test_a_stream_that_gives_a_released_schema() -> None:
+def test_stream_with_a_released_schema_is_refused() -> None:
     chunks = Chunks(Crafted())
     chunks.kind.schema.release = RELEASE()
     with pytest.raises(BufferError, match="schema that was released"):
@@ -124,7 +124,7 @@ def test_a_stream_that_gives_a_released_schema() -> None:
     assert (chunks.asked, chunks.released) == (0, 1)
 
 
-def test_a_stream_that_was_consumed() -> None:
+def test_consumed_stream_is_refused() -> None:
     chunks = Chunks(Crafted())
     chunks.stream.release = RELEASE()
     with pytest.raises(ValueError, match="was consumed before"):
@@ -139,7 +139,7 @@ from test_arrow_streams import CALL, Chunks
 faulthandler.dump_traceback_later(60, exit=True)
 signal.signal(signal.SIGUSR1, lambda *_: None)
 chunks = Chunks()
-# pause() waits for a signal, and one comes only if this thread can run meanwhile.
+# pause() waits for a signal, which the other thread sends only if it can run meanwhile.
 chunks.stream.get_next = ctypes.cast(ctypes.CDLL(None).pause, CALL)
 done = threading.Event()
 
@@ -161,7 +161,7 @@ waker.join()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pause() is POSIX")
-def test_other_threads_run_while_a_stream_is_waited_for(run: Run) -> None:
+def test_other_threads_run_while_an_import_waits_for_a_stream(run: Run) -> None:
     assert "failed with code -1" in run(WAITS_IN_C).stdout
 
 
@@ -178,12 +178,12 @@ class OnDevice(ctypes.Structure):
 
 
 @pytest.mark.parametrize(("device_type", "name"), [(2, "cuda"), (99, "99")])
-def test_an_array_on_another_device(device_type: int, name: str) -> None:
+def test_arrow_array_on_another_device_is_refused(device_type: int, name: str) -> None:
     crafted = Crafted()
     there = OnDevice(array=crafted.array, device_type=device_type)
 
     class Elsewhere:
-        """A producer that has this array."""
+        """A producer of this array."""
 
         def __arrow_c_device_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
             """Both."""

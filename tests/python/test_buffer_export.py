@@ -1,4 +1,4 @@
-"""The buffer protocol, out of our tensors."""
+"""Export of our tensors by the buffer protocol."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RELEASE.restype = None
 
 
 def asked(tensor: dlbridge.Tensor, flags: int) -> dict[str, Any]:
-    """What a consumer with these flags gets, and gives back."""
+    """The buffer that a consumer with these flags gets. It is released before the return."""
     buffer = Buffer()
     GET(tensor, buffer, flags)
     seen = {
@@ -90,13 +90,13 @@ def test_fortran_order(flags: int) -> None:
 @pytest.mark.parametrize(
     ("contiguous", "flags"), [("F", SIMPLE), ("F", FORMAT), ("F", ND), ("F", C), ("C", F)]
 )
-def test_an_order_that_the_consumer_does_not_take(contiguous: str, flags: int) -> None:
+def test_order_that_the_consumer_cannot_use_is_refused(contiguous: str, flags: int) -> None:
     with pytest.raises(BufferError, match="not contiguous in the order that the consumer needs"):
         asked(tensor(contiguous), flags)
 
 
 @pytest.mark.parametrize("flags", [SIMPLE, ND, C, F, ANY])
-def test_gaps(flags: int) -> None:
+def test_strided_tensor_needs_a_consumer_with_strides(flags: int) -> None:
     part = dlbridge.asdlpack(memoryview(array.array("h", range(6)))[::2])
     assert asked(part, STRIDES)["strides"] == (4,)
     with pytest.raises(BufferError, match="not contiguous"):
@@ -109,7 +109,7 @@ def test_read_only_data() -> None:
     for flags in (WRITABLE, FULL):
         with pytest.raises(BufferError, match="read-only and a writable buffer"):
             asked(read_only, flags)
-    with pytest.raises(BufferError, match="without a place for it"):
+    with pytest.raises(BufferError, match="without a Py_buffer to fill"):
         GET(read_only, None, SIMPLE)
 
 
@@ -122,7 +122,7 @@ def test_read_only_data() -> None:
         *(("complex64", "Zf"), ("complex128", "Zd")),
     ],
 )
-def test_every_dtype(dtype: str, format: str) -> None:
+def test_buffer_has_the_format_of_every_dtype(dtype: str, format: str) -> None:
     view = memoryview(dlbridge.empty(3, dtype))
     assert (view.format, view.shape) == (format, (3,))
     again = dlbridge.asdlpack(view)
@@ -139,7 +139,7 @@ def test_dtypes_without_a_letter(dtype: str) -> None:
         memoryview(dlbridge.empty(4, dtype))
 
 
-def test_nothing_and_no_dimension() -> None:
+def test_tensors_without_elements_or_dimensions_are_exported() -> None:
     nothing = memoryview(dlbridge.empty((0, 3), "int32"))
     assert (nothing.shape, nothing.nbytes, nothing.tolist()) == ((0, 3), 0, [])
     one = memoryview(dlbridge.empty((), "int32"))
@@ -147,7 +147,7 @@ def test_nothing_and_no_dimension() -> None:
     assert bytes(dlbridge.empty(0)) == b""
 
 
-def test_the_tensor_lives_as_long_as_its_buffers() -> None:
+def test_tensor_lives_as_long_as_its_buffers() -> None:
     source = dlbridge.empty(3)
     gone = weakref.ref(source)
     view = memoryview(source)

@@ -20,19 +20,19 @@ np = require("numpy")
 PROGRAM = Path(__file__).with_name("chains_program.py")
 
 TURNS = int(os.environ.get("DLBRIDGE_CHAIN_TURNS", "1000000"))
-"""As many turns as the loops must survive. A debug build of dlbridge takes some 20 times as long for a turn: try fewer there."""
+"""The number of turns of each loop. A debug build of dlbridge takes about 20 times as long for a turn, so use fewer there."""
 
 GROWTH = 8 << 20
-"""Far below what one small block a turn would take."""
+"""The limit of growth in bytes. One small block for each turn would take far more."""
 
 RECORDED = [f"recorded-{name}" for name in FLAT]
 
 JAX_TURNS = TURNS // 20
-"""A turn through JAX takes 3.8 kB and 80 µs, so a million would take 3.8 GB and 80 s. PyTorch, which is next, takes 1.1 kB and 10 µs.
-A drop by recursion overflows the stack with this number too."""
+"""A turn through JAX takes 3.8 kB and 80 µs, so a million turns would take 3.8 GB and 80 s. PyTorch, the next largest, takes
+1.1 kB and 10 µs. This number of turns is still enough for a recursive drop to overflow the stack."""
 
 ALONE_TURNS = TURNS // 5
-"""The most turns of a library alone, which are compared turn by turn."""
+"""The maximum number of turns of a library alone. The test compares the growth for each turn."""
 
 only_on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads memory from /proc")
 
@@ -56,7 +56,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
-    """The processes of the loops whose source is known. They are few, because starting one takes as long as many turns."""
+    """The processes of the loops whose source is known. There are few, because starting one takes as long as many turns."""
     loops = [(name, TURNS) for name in [*FLAT, *RECORDED]]
     count = min(os.cpu_count() or 1, 4)
     groups = [loops[start::count] for start in range(count)]
@@ -76,10 +76,11 @@ def test_loop_whose_source_is_known_keeps_memory_flat(loop: str, programs: dict[
 
 @only_on_linux
 @pytest.mark.parametrize("library", GROWING)
-def test_loop_through_a_librarys_own_chain_is_as_good_as_the_library_alone(library: str) -> None:
-    """The chain drops on a small stack. A turn adds an object of the library and two of dlbridge: less than three of the library's own.
+def test_loop_through_a_library_grows_less_than_three_objects_of_the_library(library: str) -> None:
+    """The chain drops on a small stack. A turn adds one object of the library and two of dlbridge, which must take less memory
+    than three of the library's own.
 
-    The library alone may need a deep stack to drop as many: pyarrow does.
+    The library alone may need a deep stack to drop as many objects: pyarrow does.
     """
     require(library)
     through, alone = f"through-{library}", f"alone-{library}"
@@ -123,7 +124,7 @@ def test_buffer_of_a_tensor_is_released_once_its_source_is_kept() -> None:
     assert bytes(tensor.numpy()) == b"abc"
 
 
-def test_pickle_buffer_of_a_tensor_is_imported_as_the_tensor_is() -> None:
+def test_pickle_buffer_of_a_tensor_is_imported_like_the_tensor() -> None:
     buffer = PickleBuffer(dlbridge.asdlpack(bytearray(b"abc")))
     tensor = dlbridge.asdlpack(buffer)
     buffer.release()
@@ -183,7 +184,7 @@ def test_bytearray_stays_locked_while_a_tensor_through_second_copy_lives() -> No
 @only_on_linux
 @pytest.mark.parametrize("carried", ["__dlbridge_source__", "__dlpack_c_exchange_api__"])
 def test_function_of_another_copy_on_a_foreign_type_changes_nothing(carried: str) -> None:
-    """The function knows none of the type's tensors; a capsule of another name does not hold this function."""
+    """The function does not know the type's tensors, and a capsule with another name does not hold this function."""
     torch = require("torch")
     capsule = getattr(second_copy().Tensor, carried)
     tensor = torch.arange(3.0).as_subclass(type("Carrier", (torch.Tensor,), {"__dlbridge_source__": capsule}))

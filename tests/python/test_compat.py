@@ -1,4 +1,4 @@
-"""The replacement for pydlpack, and the tests that can be run from the package."""
+"""The replacement for pydlpack, and the checks that users can run from the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlbridge.compat.dlpack import DLPackObject, asdlpack
 np = require("numpy")
 
 
-def test_the_module_has_the_documented_names() -> None:
+def test_module_has_the_documented_names() -> None:
     assert {"asdlpack", "__version__"} <= set(dlpack.__all__)
     assert list(inspect.signature(asdlpack).parameters) == ["obj", "impl_cls"]
     failed, tried = doctest.testmod(dlpack)
@@ -36,7 +36,7 @@ def test_the_module_has_the_documented_names() -> None:
     ],
 )
 @pytest.mark.parametrize("impl_cls", [None, object])
-def test_what_the_original_takes(make: Any, dtype: str, impl_cls: Any) -> None:
+def test_objects_that_pydlpack_imports_are_imported(make: Any, dtype: str, impl_cls: Any) -> None:
     source = make()
     result = asdlpack(source, impl_cls=impl_cls)
     assert isinstance(result, DLPackObject)
@@ -47,7 +47,7 @@ def test_what_the_original_takes(make: Any, dtype: str, impl_cls: Any) -> None:
     assert type(result.__dlpack__()).__name__ == "PyCapsule"
 
 
-def test_wrong_values_are_not_passed_on() -> None:
+def test_values_that_pydlpack_gets_wrong_are_right_or_refused() -> None:
     swapped = np.arange(4, dtype=np.dtype("i4").newbyteorder())
     assert np.from_dlpack(asdlpack(swapped)).tolist() == [0, 1, 2, 3]
     field = np.zeros(3, [("a", "u1"), ("b", "f4")])["b"]
@@ -56,25 +56,25 @@ def test_wrong_values_are_not_passed_on() -> None:
         asdlpack(np.ma.array([1, 2], mask=[0, 1]))
 
 
-def test_the_check_of_an_installed_library(run: Run) -> None:
+def test_check_of_an_installed_library_passes(run: Run) -> None:
     result = run("import dlbridge.tests as t, sys; sys.exit(t.run('numpy'))")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout == f"numpy {np.__version__}: passed\n"
 
 
-def test_a_check_that_fails_says_what_came_back(run: Run) -> None:
+def test_check_that_fails_names_the_values(run: Run) -> None:
     code = "import dlbridge.tests as t; t.VALUES = [1.0] * 6; import array; t.array = lambda *_: array.array('f', range(6)); "
     result = run(code + "t.check('numpy')")
     assert result.returncode == dlbridge.tests.DIFFERENT
     assert "came back instead of" in result.stderr
 
 
-def test_a_check_of_an_unknown_library() -> None:
-    with pytest.raises(ValueError, match="no library nonsense; there are numpy, "):
+def test_check_of_an_unknown_library_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown library nonsense; known: numpy, "):
         dlbridge.tests.run("nonsense")
 
 
-def test_the_structs_are_those_of_the_capsules() -> None:
+def test_structs_match_the_capsules() -> None:
     import ctypes
 
     from dlbridge.compat import dlpack

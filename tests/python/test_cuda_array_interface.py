@@ -1,7 +1,7 @@
 """The CUDA array interface, with crafted producers; the driver is a stand-in over host memory.
 
-The stand-in is a library under the driver's name, which child processes find first. No GPU is needed, and
-none of this counts as tested on one.
+The stand-in is a library with the driver's name, which child processes find first. These tests need no GPU, and do not
+replace tests on one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import ctypes, sys
 import dlbridge
 
 class Memory:
-    """A producer that has nothing but the dictionary that it is told to have."""
+    """A producer that has only `__cuda_array_interface__`, with the given fields."""
 
     def __init__(self, **fields):
         self.buffer = (ctypes.c_float * 6)(*range(6))
@@ -69,7 +69,7 @@ def with_driver(driver: Path, code: str) -> None:
     ("number", "managed", "device"),
     [(0, 0, "cuda:0"), (1, 0, "cuda:1"), (1, 1, "cuda_managed:1")],
 )
-def test_the_device_is_what_the_driver_says(
+def test_device_is_read_from_the_driver(
     driver: Path, number: int, managed: int, device: str
 ) -> None:
     code = f"""
@@ -101,14 +101,14 @@ assert gone() is None
     with_driver(driver, code)
 
 
-def test_a_driver_that_is_loaded_later_is_found(driver: Path) -> None:
-    """As when the library that brings it is imported after the first attempt."""
+def test_driver_that_is_loaded_later_is_found(driver: Path) -> None:
+    """For example, if the library that loads the driver is imported after the first attempt."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         pass
     else:
-        pytest.skip("the driver is there from the beginning")
+        pytest.skip("the driver is installed, so it is found from the beginning")
     code = f"""
 import ctypes, dlbridge
 
@@ -133,7 +133,7 @@ assert dlbridge.asdlpack(Memory()).device == "cuda:1"
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_streams_that_cannot_be_waited_for(driver: Path) -> None:
+def test_stream_that_cannot_be_synchronised_is_refused(driver: Path) -> None:
     code = """
 for stream, match in [(0, "never 0"), (-5, "None or an integer"), ("a", "None or an integer")]:
     refused(match, stream=stream)
@@ -142,7 +142,7 @@ know(memory.address, 0, 0)
 try:
     dlbridge.asdlpack(memory)
 except BufferError as error:
-    assert f"in the order of stream {0xDEAD0} and cannot be put in that of stream 1" in str(error), error
+    assert f"is synchronised with stream {0xDEAD0} and cannot be synchronised with stream 1" in str(error), error
     assert "error 400" in str(error), error
 else:
     raise AssertionError
@@ -168,7 +168,7 @@ refused("the CUDA driver does not know the address", )
 refused("mask", mask=(1,))
 refused("data must be an address and a bool", data=None)
 refused("data must be an address and a bool", data=(1, 2, 3))
-for fields, match in [({"typestr": ">f4"}, "byte order"), ({"strides": (13, 4)}, "no multiple")]:
+for fields, match in [({"typestr": ">f4"}, "byte order"), ({"strides": (13, 4)}, "not a multiple")]:
     memory = Memory(**fields)
     know(memory.address, 0, 0)
     try:
@@ -188,7 +188,7 @@ assert (copy.device, copy.address != memory.address) == ("cuda:1", True)
     with_driver(driver, code)
 
 
-def test_without_a_driver(run: Run) -> None:
+def test_cuda_array_interface_without_a_driver_is_refused(run: Run) -> None:
     code = """
 import dlbridge
 class Memory:
@@ -201,11 +201,11 @@ except BufferError as error:
     result = run(code)
     assert (result.returncode, result.stderr) == (0, "")
     if "does not know the address" not in result.stdout:
-        assert "the CUDA driver is needed to tell the device" in result.stdout
+        assert "the CUDA driver is needed to find the device" in result.stdout
 
 
 @pytest.mark.parametrize("device", [n.CUDA, n.ROCM, (13, 0)])
-def test_out_of_a_tensor_that_came_by_dlpack(native: Native, device: tuple[int, int]) -> None:
+def test_tensor_imported_by_dlpack_exports_the_interface(native: Native, device: tuple[int, int]) -> None:
     tensor, crafted = native.tensor((2, 3), device=device, flags=Flags.READ_ONLY)
     out: dict[str, Any] = tensor.__cuda_array_interface__
     assert (out["data"], out["shape"], out["stream"]) == ((tensor.address, True), (2, 3), 1)
@@ -213,7 +213,7 @@ def test_out_of_a_tensor_that_came_by_dlpack(native: Native, device: tuple[int, 
     assert crafted.record.calls == 1
 
 
-def test_not_out_of_other_devices(native: Native) -> None:
+def test_tensor_on_another_device_has_no_interface(native: Native) -> None:
     for device in (n.CPU, n.CUDA_HOST, n.OPENCL):
         tensor, _ = native.tensor((2, 3), device=device)
         with pytest.raises(AttributeError, match="the data is on"):

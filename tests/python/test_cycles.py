@@ -1,4 +1,4 @@
-"""Cycles of references through a Tensor, and Python's garbage collector."""
+"""Reference cycles through a Tensor, and Python's garbage collector."""
 
 import contextlib
 import gc
@@ -22,7 +22,7 @@ class Bytes(bytearray):
 
 
 class Array(np.ndarray):
-    """An array of NumPy with attributes."""
+    """A NumPy array with attributes."""
 
 
 class Interface:
@@ -56,7 +56,7 @@ MAKERS = [some_bytes, some_array, Interface, Struct]
 
 
 def alive_after(make_cycle: Maker) -> int:
-    """The number of objects that are alive after the collector ran."""
+    """The number of objects that are alive after the collector has run."""
     gc.collect()
     references = [weakref.ref(make_cycle()) for _ in range(CYCLES)]
     gc.collect()
@@ -187,7 +187,7 @@ def test_cycle_that_the_documentation_lists_stays_until_its_attribute_is_deleted
     reference = weakref.ref(o)
     del o
     gc.collect()
-    # One that is collected belongs to the list of those above, and not to docs/exchange.md.
+    # A cycle that is collected belongs to the list of the test above, and not to the list in docs/exchange.md.
     revived: Any = reference()
     assert revived is not None
     for name in set(vars(revived)) - before:
@@ -280,7 +280,7 @@ def test_memory_that_a_consumer_holds_outlives_the_cycle(make: Maker, consume: s
             consumers.append(consumer(o.t))
             del o
         gc.collect()
-        # New objects would overwrite freed memory.
+        # If memory was freed, new objects overwrite it.
         others = [make() for _ in range(50)]
         gc.collect()
     step = 2 if consume == "slice" else 1

@@ -1,6 +1,7 @@
-"""Every device of the specification, and ones that it does not have: carried untouched, printed by name, refused to the CPU.
+"""Every device of the specification, and device types outside it: dlbridge exchanges their tensors, prints their names, and
+refuses access by the CPU.
 
-The data is at an address at which there is nothing: whoever reads or writes a byte of it ends the process.
+The data is at an unmapped address: code that reads or writes a byte of it ends the process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from native import Native
 
 np = require("numpy")
 
-#: With the numbers of dlpack.h 1.3; those that the CPU reads are not among them.
+#: Device types with the numbers of dlpack.h 1.3, without those that the CPU can read.
 DEVICES = {
     "cuda": 2,
     "opencl": 4,
@@ -40,7 +41,7 @@ DEVICES = {
     "device_type_-7": -7,
 }
 
-#: Where `data` is an address, to which a byte offset is added.
+#: Device types where `data` is an address, to which an export adds the byte offset.
 WITH_ADDRESSES = ("cuda", "rocm", "cuda_managed", "oneapi")
 
 NOWHERE = 0x4_0000
@@ -54,7 +55,7 @@ def crafted(native: Native, code: int) -> tuple[Any, n.Crafted]:
 
 
 @EVERY
-def test_it_is_carried_untouched(native: Native, name: str, code: int) -> None:
+def test_tensor_on_any_device_makes_a_round_trip(native: Native, name: str, code: int) -> None:
     tensor, made = crafted(native, code)
     assert (tensor.device, tensor.__dlpack_device__()) == (f"{name}:1", (code, 1))
     assert f"{name}:1" in repr(tensor)
@@ -73,7 +74,7 @@ def test_it_is_carried_untouched(native: Native, name: str, code: int) -> None:
 
 
 @EVERY
-def test_the_cpu_is_refused(native: Native, name: str, code: int) -> None:
+def test_access_by_the_cpu_is_refused(native: Native, name: str, code: int) -> None:
     tensor, made = crafted(native, code)
     refused: dict[str, Any] = {
         "memoryview": lambda: memoryview(tensor),
@@ -90,12 +91,12 @@ def test_the_cpu_is_refused(native: Native, name: str, code: int) -> None:
         "the array interface": lambda: tensor.__array_interface__,
     }
     if name == "cuda_managed":
-        # NumPy's own decision, which may be right: the CPU reads such memory while no kernel uses it.
+        # NumPy accepts this memory, which may be right: the CPU can read it while no kernel uses it.
         del refused["from_dlpack"]
-    for door, ask in refused.items():
+    for access, ask in refused.items():
         with pytest.raises((BufferError, AttributeError, RuntimeError, ValueError)) as caught:
             ask()
-        assert caught.type is not RuntimeError or door == "from_dlpack", (door, caught.value)
+        assert caught.type is not RuntimeError or access == "from_dlpack", (access, caught.value)
     del tensor, caught, ask
     refused.clear()
     assert made.record.calls == 1

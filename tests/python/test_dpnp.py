@@ -1,4 +1,4 @@
-"""dpnp: arrays in memory of SYCL, on its device for the CPU, which is no memory that others may read."""
+"""dpnp: arrays in SYCL memory, on SYCL's CPU device. Code on the CPU must not read this memory directly."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ except BufferError as error:
 else:
     raise AssertionError
 
-# A queue is the stream, as an object.
+# In SYCL, a stream is a queue object.
 import dpctl
 
 theirs = array.sycl_queue
-assert tensor.stream == theirs, "the producer's own, if none is named"
+assert tensor.stream == theirs, "the default is the producer's own queue"
 ours, third = dpctl.SyclQueue(theirs.sycl_device), dpctl.SyclQueue(theirs.sycl_device)
 named = dlbridge.asdlpack(array, stream=ours)
 assert (named.stream, named.address) == (ours, tensor.address)
@@ -65,7 +65,7 @@ for wrong in (1, 0, 2**70):
     try:
         tensor.__dlpack__(stream=wrong)
     except ValueError as error:
-        assert "which has no streams with numbers" in str(error)
+        assert "which has no numbered streams" in str(error)
     else:
         raise AssertionError
 try:
@@ -75,14 +75,14 @@ except TypeError as error:
 else:
     raise AssertionError
 
-# Work that is under way on one queue is done before what comes after on another.
+# Pending work on one queue finishes before later work on another queue.
 big = dpnp.ones(4_000_000, dtype="float64", sycl_queue=theirs)
 for _ in range(20):
     big = big + 1
 seen = dpnp.from_dlpack(dlbridge.asdlpack(big, stream=ours))
 assert float(seen.sum()) == 21 * 4_000_000
 
-# What is on the CPU stays there.
+# Data on the CPU stays there.
 assert type(dlbridge.asdlpack(np.ones(3, "f4")).to("dpnp")) is np.ndarray
 """
 

@@ -1,4 +1,4 @@
-"""The dtype of a tensor: the names that are taken, and what it equals."""
+"""The dtype of a tensor: the names that dlbridge accepts, and the objects that it equals."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_dtype_equals_the_dtypes_of_another_library(library: str) -> None:
         dtype = dlbridge.empty(1, name).dtype
         if same := getattr(module, name, None):
             assert dtype == same
-            # MLX compares its dtypes with no string.
+            # MLX's dtypes do not compare with strings.
             assert same == dtype or library == "mlx.core"
             assert dtype not in [getattr(module, other, None)]
             assert getattr(module, other, None) != dtype
@@ -104,7 +104,7 @@ def test_empty_takes_every_scalar_type_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", np.float32])
-def test_asdlpack_with_a_dtype_says_how_to_convert(dtype: Any) -> None:
+def test_asdlpack_with_a_dtype_is_refused_with_the_conversion(dtype: Any) -> None:
     with pytest.raises(TypeError, match="argument dtype: dlbridge never converts numbers"):
         dlbridge.asdlpack(np.ones(3), dtype=dtype)  # type: ignore[call-arg]
 
@@ -119,9 +119,9 @@ def test_asdlpack_with_a_dtype_says_how_to_convert(dtype: Any) -> None:
         *[(name, "DLPack does not have; write 'float64'") for name in ("f16", "g", "float128", "longdouble")],
         *[(name, "DLPack does not have; write 'complex128'") for name in ("c32", "clongdouble", "complex256")],
         (np.longdouble, "DLPack does not have; write 'float64'"),
-        (">f4" if sys.byteorder == "little" else "<f4", "in the other order.*write 'f4'"),
+        (">f4" if sys.byteorder == "little" else "<f4", "byte order is not this machine's.*write 'f4'"),
     ],
 )
-def test_a_dtype_of_numpy_that_dlpack_lacks_is_refused_with_the_one_to_name(dtype: Any, match: str) -> None:
+def test_numpy_dtype_that_dlpack_lacks_is_refused_with_the_dtype_to_use(dtype: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         dlbridge.empty(3, dtype)

@@ -1,4 +1,4 @@
-"""The C exchange API of DLPack: our table, called as C does, and tables of others."""
+"""DLPack's C exchange API: our table, called as C code calls it, and tables of other libraries."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def table() -> Table:
 
 
 def numbers() -> dlbridge.Tensor:
-    """Six numbers that may be written."""
+    """Six writable numbers."""
     return dlbridge.asdlpack(memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)))
 
 
-def test_the_table_is_the_same_for_the_class_and_all_objects(table: Table) -> None:
+def test_table_is_the_same_for_the_class_and_all_objects(table: Table) -> None:
     assert (table.major, table.minor, table.prev_api) == (1, 3, None)
     assert pointer(getattr(numbers(), API)) == ctypes.addressof(table)
 
 
-def test_a_managed_tensor_out(table: Table, native: Native) -> None:
+def test_table_exports_a_managed_tensor(table: Table, native: Native) -> None:
     tensor = numbers()
     out = ctypes.c_void_p()
     assert table.from_object(tensor, out) == 0
@@ -62,7 +62,7 @@ def test_a_managed_tensor_out(table: Table, native: Native) -> None:
     assert (held.fields.data, held.fields.shape, held.fields.flags) == (tensor.address, (2, 3), 0)
     gone = weakref.ref(tensor)
     del tensor
-    assert gone() is None, "what is lent holds the memory, not the object"
+    assert gone() is None, "an export keeps the memory, not the Tensor object"
     assert n.floats(held.fields.data, 6) == [0, 1, 2, 3, 4, 5]
     held.delete(n.Way.NATIVE_THREAD)
 
@@ -73,11 +73,11 @@ def test_read_only_data_is_marked(table: Table, native: Native) -> None:
     held = n.Held(native.library, out.value or 0, True)
     assert held.fields.flags == Flags.READ_ONLY
     held.delete()
-    with pytest.raises(BufferError, match="read-only, which a borrowed DLTensor cannot say"):
+    with pytest.raises(BufferError, match="read-only, which a borrowed DLTensor cannot express"):
         table.borrow(dlbridge.asdlpack(b"abc"), DLTensor())
 
 
-def test_a_borrowed_tensor(table: Table) -> None:
+def test_table_borrows_a_tensor(table: Table) -> None:
     tensor = numbers()
     borrowed = DLTensor()
     assert table.borrow(tensor, borrowed) == 0
@@ -88,13 +88,13 @@ def test_a_borrowed_tensor(table: Table) -> None:
 
 
 @pytest.mark.parametrize("function", ["from_object", "borrow"])
-def test_other_objects_are_refused(table: Table, function: str) -> None:
+def test_table_refuses_other_objects(table: Table, function: str) -> None:
     out: Any = DLTensor() if function == "borrow" else ctypes.c_void_p()
     with pytest.raises(TypeError):
         getattr(table, function)(b"abc", out)
 
 
-def test_a_managed_tensor_in(table: Table, native: Native) -> None:
+def test_table_imports_a_managed_tensor(table: Table, native: Native) -> None:
     crafted = native.craft((2, 3), flags=Flags.READ_ONLY)
     out = ctypes.py_object()
     assert table.to_object(crafted.address, out) == 0
@@ -108,7 +108,7 @@ def test_a_managed_tensor_in(table: Table, native: Native) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"shape": (-1,)}, {"version": (2, 0)}, {"dtype": (2, 0, 1)}], ids=str)
-def test_a_broken_tensor_is_refused_and_deleted(
+def test_broken_tensor_is_refused_and_deleted(
     table: Table, native: Native, fields: dict[str, Any]
 ) -> None:
     crafted = native.craft(**fields)
@@ -118,12 +118,12 @@ def test_a_broken_tensor_is_refused_and_deleted(
 
 
 def prototype(shape: tuple[int, ...], dtype: tuple[int, int, int], device: int = 1) -> DLTensor:
-    """What an allocator is asked for."""
+    """The prototype that a consumer passes to an allocator."""
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     return DLTensor(None, device, 0, len(shape), *dtype, extents, None, 0)
 
 
-def test_the_allocator(table: Table, native: Native) -> None:
+def test_allocator_makes_an_aligned_tensor(table: Table, native: Native) -> None:
     out = ctypes.c_void_p()
     asked = prototype((2, 3), n.FLOAT32)
     assert table.allocate(ctypes.addressof(asked), out, None, SET_ERROR()) == 0
@@ -144,7 +144,7 @@ def test_the_allocator(table: Table, native: Native) -> None:
         (None, "NULL"),
     ],
 )
-def test_what_the_allocator_refuses(table: Table, asked: Any, match: str) -> None:
+def test_allocator_refuses_a_wrong_prototype_with_a_reason(table: Table, asked: Any, match: str) -> None:
     errors = []
 
     @SET_ERROR
@@ -159,7 +159,7 @@ def test_what_the_allocator_refuses(table: Table, asked: Any, match: str) -> Non
     assert table.allocate(address, ctypes.c_void_p(), None, SET_ERROR()) == -1
 
 
-def test_the_stream(table: Table) -> None:
+def test_table_returns_the_default_stream(table: Table) -> None:
     for device in (1, 2, 10):
         out = ctypes.c_void_p(5)
         assert table.stream(device, 0, out) == 0
@@ -168,11 +168,11 @@ def test_the_stream(table: Table) -> None:
 
 @pytest.fixture
 def exported(native: Native) -> Iterator[list[Any]]:
-    """The objects that a foreign table was asked for."""
+    """The objects that a foreign table exported."""
     yield []
 
 
-def test_a_foreign_table_is_asked_first(native: Native, exported: list[Any]) -> None:
+def test_foreign_table_is_used_before_dlpack_method(native: Native, exported: list[Any]) -> None:
     crafted = native.craft((2, 3))
     kind = foreign(table_over(crafted, exported), __dlpack__=lambda self: 1 / 0)
     obj = kind()
@@ -183,7 +183,7 @@ def test_a_foreign_table_is_asked_first(native: Native, exported: list[Any]) -> 
     assert crafted.record.calls == 1
 
 
-def test_a_subclass_with_a_method_of_its_own_is_asked_itself(
+def test_subclass_with_its_own_method_is_imported_by_the_method(
     native: Native, exported: list[Any]
 ) -> None:
     crafted = native.craft((2, 3))
@@ -199,7 +199,7 @@ def test_a_subclass_with_a_method_of_its_own_is_asked_itself(
 
 
 @pytest.mark.parametrize("how", ["major 2", "major 0", "older table", "name", "no capsule", "hole"])
-def test_tables_that_cannot_be_used(native: Native, exported: list[Any], how: str) -> None:
+def test_unusable_table_is_skipped(native: Native, exported: list[Any], how: str) -> None:
     crafted = native.craft((2, 3))
     table = table_over(crafted, exported)
     KEPT.append(table)
@@ -225,7 +225,7 @@ def test_tables_that_cannot_be_used(native: Native, exported: list[Any], how: st
     assert crafted.record.calls == 1
 
 
-def test_a_table_that_fails_without_a_reason() -> None:
+def test_table_that_fails_without_a_reason_raises_buffer_error() -> None:
     silent = FROM_OBJECT(lambda obj, out: -1)
     to_object = TO_OBJECT(lambda managed, out: -1)
     table = Table(1, 3, None, ALLOCATE(), silent, to_object, BORROW(), STREAM())
@@ -233,7 +233,7 @@ def test_a_table_that_fails_without_a_reason() -> None:
         dlbridge.asdlpack(foreign(table)())
 
 
-def test_data_elsewhere_is_asked_for_again_with_a_stream(native: Native, exported: list[Any]) -> None:
+def test_data_on_a_device_is_imported_by_the_method_with_a_stream(native: Native, exported: list[Any]) -> None:
     crafted = native.craft((6,), device=n.CUDA)
     answered = native.craft((6,), device=n.CUDA)
     streams = []
@@ -257,7 +257,7 @@ def test_data_elsewhere_is_asked_for_again_with_a_stream(native: Native, exporte
     assert crafted.record.calls == 1
 
 
-def test_types_are_not_kept_without_end() -> None:
+def test_cache_of_types_is_bounded() -> None:
     def refuse() -> weakref.ref[type]:
         kind = type("Short", (), {})
         with pytest.raises(TypeError):
@@ -269,7 +269,7 @@ def test_types_are_not_kept_without_end() -> None:
     assert sum(kind() is not None for kind in kinds) <= 256
 
 
-def test_a_real_consumer_in_c() -> None:
+def test_tvm_ffi_uses_our_table() -> None:
     tvm_ffi = require("tvm_ffi")
     echo = tvm_ffi.get_global_func("testing.echo")
     tensor = numbers()
@@ -294,7 +294,7 @@ def test_padded_elements_are_not_borrowed(table: Table) -> None:
         table.borrow(padded, DLTensor())
 
 
-def test_data_elsewhere_and_no_other_door(native: Native, exported: list[Any]) -> None:
+def test_asdlpack_device_data_with_exchange_api_alone(native: Native, exported: list[Any]) -> None:
     for protocol in (None, "exchange-api"):
         crafted = native.craft((6,), device=n.CUDA)
         obj = foreign(table_over(crafted, exported))()
@@ -303,7 +303,7 @@ def test_data_elsewhere_and_no_other_door(native: Native, exported: list[Any]) -
         assert crafted.record.calls == 1
 
 
-def test_a_table_that_leads_back_to_itself(native: Native, exported: list[Any]) -> None:
+def test_table_that_points_to_itself_is_skipped(native: Native, exported: list[Any]) -> None:
     crafted = native.craft((2, 3))
     table = table_over(crafted, exported)
     KEPT.append(table)
@@ -313,7 +313,7 @@ def test_a_table_that_leads_back_to_itself(native: Native, exported: list[Any]) 
 
 
 SOURCE_OF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-"""Of a managed tensor, the one that another copy of dlbridge says has the same memory."""
+"""Returns, for a managed tensor, the source that another copy of dlbridge names: a managed tensor with the same memory."""
 
 
 class Functions(ctypes.Structure):
@@ -352,7 +352,8 @@ def deleted_at_once(
     size: int = ctypes.sizeof(Functions),
     name: bytes = b"dlbridge.source.1",
 ) -> bool:
-    """Imports some bytes of a producer that names bytes 16 to 48 as their source: whether that is kept instead of the producer."""
+    """Imports some bytes of a producer that names bytes 16 to 48 as their source. Returns whether the import keeps the source
+    instead of the producer."""
     first = dlbridge.asdlpack(memory).address
     source = native.export(dlbridge.asdlpack(memoryview(memory)[16:48]), max_version=(1, 3))
     functions = Functions(size, SOURCE_OF(lambda _: source.address))

@@ -1,4 +1,4 @@
-"""The end of the process, with live tensors in every framework: code 0, and nothing on stderr."""
+"""The end of a process with live tensors in every framework: exit code 0, and an empty stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import missing
 
-#: What some frameworks say on import, whatever is done with them.
+#: Settings that stop frameworks from printing at import.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONWARNINGS": "ignore"}
 
 LIBRARIES = [
@@ -24,7 +24,7 @@ import dlbridge
 library = sys.argv[1]
 """
 
-#: Both ways, kept by globals, by a cycle, by a module, and by a thread that goes on.
+#: Exchanges in both directions, kept by globals, by a cycle, by a module, and by a running thread.
 EXCHANGE = """
 source = array.array("f", range(6))
 ours = dlbridge.asdlpack(source)
@@ -45,13 +45,13 @@ kept = dlbridge.empty(6).to(library)
 
 
 def look_for(library: str) -> None:
-    """Skips the test if a library is not there; not all can be imported into one process."""
+    """Skips the test if a library is not installed, without an import: one process cannot import all of them."""
     if importlib.util.find_spec(library) is None:
         missing(f"{library} is not installed")
 
 
 def run(code: str, library: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process that is as quiet as it can be."""
+    """Runs code in a process that prints as little as possible."""
     command = [sys.executable, "-c", BEGIN + code, library]
     environment = {**os.environ, **QUIET}
     return subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
@@ -63,12 +63,12 @@ def test_live_tensors_at_exit(library: str) -> None:
     result = run(EXCHANGE, library)
     assert result.returncode == 0, result.stderr[-2000:]
     if result.stderr:
-        # Some frameworks always say something.
+        # Some frameworks always print something.
         assert result.stderr.splitlines() == run(BASELINE, library).stderr.splitlines()
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
-def test_an_exception_ends_the_program(library: str) -> None:
+def test_exception_ends_the_program(library: str) -> None:
     look_for(library)
     result = run(EXCHANGE + "raise ZeroDivisionError('on purpose')\n", library)
     assert result.returncode == 1

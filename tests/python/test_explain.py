@@ -1,4 +1,4 @@
-"""explain and doctor: what they say is what happens."""
+"""explain and doctor: their predictions match what happens."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dlbridge
+import native as n
 import pytest
 from conftest import Run, missing, require
 from dlbridge import doctor
@@ -19,16 +20,16 @@ from native import Flags, Native
 np = require("numpy")
 
 
-def doors(explanation: dlbridge.Explanation) -> dict[str, str | None]:
-    """The doors that are there, and what comes of them."""
-    return {door.protocol: door.refusal or door.answer for door in explanation.doors if door.there}
+def protocols(explanation: dlbridge.Explanation) -> dict[str, str | None]:
+    """The protocols that the object has, and the result of an import by each."""
+    return {report.protocol: report.refusal or report.answer for report in explanation.protocols if report.present}
 
 
-def test_an_array() -> None:
+def test_explain_describes_an_array() -> None:
     source = np.arange(6.0).reshape(2, 3).T
     explanation = dlbridge.explain(source)
     assert explanation.type == "numpy.ndarray"
-    assert doors(explanation) == dict.fromkeys(
+    assert protocols(explanation) == dict.fromkeys(
         ["dlpack", "array-interface", "array-struct", "buffer"], "shares its memory"
     )
     assert explanation.tensor == {
@@ -49,29 +50,29 @@ def test_an_array() -> None:
     assert json.loads(explanation.as_json())["tensor"]["strides"] == [1, 3]
 
 
-def test_the_text_is_for_people() -> None:
+def test_explain_prints_a_readable_text() -> None:
     require("torch")
     text = str(dlbridge.explain(b"abc", to=["numpy", "torch"]))
-    assert text.startswith("bytes\n  speaks\n    buffer                shares its memory, read-only\n")
+    assert text.startswith("bytes\n  protocols\n    buffer                shares its memory, read-only\n")
     assert "    read only             True\n" in text
     assert "  to numpy 2." in text
     assert "\n    without a copy\n" in text
     assert "not without a copy: the tensor is read-only and torch ignores that" in text
-    assert text.endswith("call torch.from_dlpack yourself if nobody writes")
+    assert text.endswith("call torch.from_dlpack(t) if no code writes the result")
 
 
 @pytest.mark.parametrize(
     ("value", "speaks", "refusal"),
     [
-        ("text", {}, "TypeError: 'str' object speaks no exchange protocol"),
-        (5, {}, "TypeError: 'int' object speaks no exchange protocol"),
+        ("text", {}, "TypeError: 'str' object supports no exchange protocol"),
+        (5, {}, "TypeError: 'int' object supports no exchange protocol"),
         (np.array(["a"]), {"dlpack", "array-interface", "array-struct", "buffer"}, "BufferError: "),
     ],
     ids=str,
 )
-def test_what_does_not_come_in(value: Any, speaks: Any, refusal: str) -> None:
+def test_explain_of_a_refused_object_shows_the_refusal(value: Any, speaks: Any, refusal: str) -> None:
     explanation = dlbridge.explain(value, to="numpy")
-    assert set(doors(explanation)) == set(speaks)
+    assert set(protocols(explanation)) == set(speaks)
     assert explanation.tensor is None
     assert explanation.refusal is not None
     assert explanation.refusal.startswith(refusal)
@@ -79,19 +80,19 @@ def test_what_does_not_come_in(value: Any, speaks: Any, refusal: str) -> None:
     assert explanation.verdicts == []
 
 
-def test_repairs_are_told() -> None:
+def test_explain_shows_repairs() -> None:
     explanation = dlbridge.explain(np.arange(3, dtype=np.dtype("i4").newbyteorder()))
     reason = "the elements were not in this machine's byte order"
-    found = doors(explanation)
+    found = protocols(explanation)
     assert found["buffer"] == f"a copy: {reason}"
     assert (found["dlpack"] or "").startswith("BufferError: ")
     assert explanation.tensor is not None
     assert explanation.tensor["copied"] == reason
 
 
-def test_a_legacy_producer(native: Native) -> None:
+def test_explain_shows_a_legacy_producer(native: Native) -> None:
     class Legacy:
-        """A producer that has no versioned answer."""
+        """A producer of legacy capsules only."""
 
         def __dlpack__(self, *, stream: Any = None) -> Any:
             """A new capsule each time."""
@@ -102,7 +103,7 @@ def test_a_legacy_producer(native: Native) -> None:
             return (1, 0)
 
     explanation = dlbridge.explain(Legacy())
-    assert doors(explanation) == {"dlpack": "legacy, shares its memory, read-only"}
+    assert protocols(explanation) == {"dlpack": "legacy, shares its memory, read-only"}
 
 
 def test_explain_type_error_of_a_producer_keeps_its_protocol() -> None:
@@ -117,9 +118,9 @@ def test_explain_type_error_of_a_producer_keeps_its_protocol() -> None:
             """The CPU."""
             return (1, 0)
 
-    found = doors(dlbridge.explain(Wrapper()))
+    found = protocols(dlbridge.explain(Wrapper()))
     assert set(found) == {"dlpack"}
-    assert "'str' object speaks no exchange protocol" in (found["dlpack"] or "")
+    assert "'str' object supports no exchange protocol" in (found["dlpack"] or "")
 
 
 def test_explain_attribute_that_raises_keeps_its_protocol() -> None:
@@ -131,10 +132,10 @@ def test_explain_attribute_that_raises_keeps_its_protocol() -> None:
             """Always raises."""
             raise TypeError("not today")
 
-    assert doors(dlbridge.explain(Broken())) == {"array-interface": "TypeError: not today"}
+    assert protocols(dlbridge.explain(Broken())) == {"array-interface": "TypeError: not today"}
 
 
-def test_a_capsule_is_left_alone(native: Native) -> None:
+def test_explain_does_not_consume_a_capsule(native: Native) -> None:
     capsule = native.craft().capsule()
     explanation = dlbridge.explain(capsule)
     assert explanation.tensor is None
@@ -147,7 +148,7 @@ def test_a_capsule_is_left_alone(native: Native) -> None:
     "case",
     ["plain", "read-only", "backwards", "gaps", "transposed", "empty", "unaligned", "legacy"],
 )
-def test_the_verdict_is_what_happens(consumer: str, case: str, native: Native) -> None:
+def test_verdict_matches_the_export(consumer: str, case: str, native: Native) -> None:
     require(consumer)
     room = dlbridge.empty((4, 16)).numpy()
     source: Any = {
@@ -181,15 +182,46 @@ def test_the_verdict_is_what_happens(consumer: str, case: str, native: Native) -
     assert case == "empty" or addresses[consumer]() == tensor.address
 
 
-def test_libraries_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="'nope' is no library"):
+@pytest.mark.parametrize("device", [n.CPU, n.OPENCL], ids=["cpu", "opencl"])
+def test_verdict_for_read_only_data_follows_the_version_that_jax_requests(device: tuple[int, int], native: Native) -> None:
+    jax = require("jax")
+    requested: list[Any] = []
+
+    class Recorder:
+        """A producer that notes the version, and exports nothing."""
+
+        def __dlpack__(self, *, max_version: Any = None, **others: Any) -> Any:
+            """Always refused."""
+            requested.append(max_version)
+            raise BufferError("noted")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            """The CPU."""
+            return (1, 0)
+
+    with pytest.raises(BufferError, match="noted"):
+        jax.dlpack.from_dlpack(Recorder())
+    room = dlbridge.empty((6,))
+    tensor, _ = native.tensor((6,), flags=Flags.READ_ONLY, device=device, data=room.address)
+    [verdict] = dlbridge.explain(tensor, to="jax").verdicts
+    assert verdict.zero_copy == (requested[-1] is not None)
+    assert verdict.zero_copy or "legacy capsules, which cannot mark that" in (verdict.reason or "")
+
+
+def test_unknown_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="unknown library 'nope'"):
         dlbridge.explain([1], to="nope")
+    with pytest.raises(ValueError, match=r"'cuda' is a device, not a library; call dlbridge.asdlpack\(t, device='cuda:0'\)"):
+        dlbridge.asdlpack(b"abc").to("cuda")
     if importlib.util.find_spec("cupy") is None:
-        [verdict] = dlbridge.explain(np.arange(3), to="cupy").verdicts
-        assert (verdict.version, verdict.remedy) == (None, "install cupy first")
+        explanation = dlbridge.explain(np.arange(3), to="cupy")
+        [verdict] = explanation.verdicts
+        assert (verdict.version, verdict.zero_copy) == (None, False)
+        assert (verdict.reason, verdict.remedy) == ("cupy is not installed", "install cupy first")
+        assert str(explanation).endswith("  to cupy (not installed)\n    not without a copy: cupy is not installed\n    install cupy first")
 
 
-def test_what_was_asked_is_given_back(native: Native) -> None:
+def test_explain_releases_the_tensor(native: Native) -> None:
     tensor, crafted = native.tensor((6,), flags=Flags.READ_ONLY)
     dlbridge.explain(tensor, to="numpy")
     del tensor
@@ -203,10 +235,10 @@ def test_doctor(run: Run) -> None:
     [finding] = json.loads(result.stdout)
     assert finding["library"] == "numpy"
     assert finding["version"] == np.__version__
-    assert finding["doors"] == ["dlpack", "array-interface", "array-struct", "buffer"]
+    assert finding["protocols"] == ["dlpack", "array-interface", "array-struct", "buffer"]
     assert (finding["imported"], finding["exported"]) == ("shared", "shared")
     text = subprocess.run(command[:-1], capture_output=True, text=True).stdout
-    assert f"numpy {np.__version__}\n  speaks      dlpack, array-interface" in text
+    assert f"numpy {np.__version__}\n  protocols   dlpack, array-interface" in text
     assert text.startswith(f"dlbridge {dlbridge.__version__}, Python 3.")
 
 
@@ -227,7 +259,7 @@ def test_doctor_examines_frameworks_side_by_side(
     assert [line.split(":")[0] for line in said] == ["1 of 3", "2 of 3", "3 of 3"]
 
 
-def test_doctor_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_broken_library(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     for code, problem in [
         ("__import__('os').abort()", "ended with signal 6"),
@@ -241,7 +273,7 @@ def test_doctor_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ran(code: str) -> Any:
-    """An examination that runs other code."""
+    """Replaces the program that examines a library by other code."""
     examine = doctor.examine_apart
 
     def instead(library: str) -> doctor.Finding:
@@ -267,10 +299,10 @@ def ran(code: str) -> Any:
         (["conformance"], 2, "python -m dlbridge_conformance, which checks"),
         (["nonsense"], 2, "unknown command: nonsense\nusage: python -m dlbridge COMMAND"),
         (["doctor", "nonsense"], 2, "unknown: nonsense; known are numpy, torch"),
-        (["doctor", "--help"], 0, "Try out which frameworks exchange tensors"),
+        (["doctor", "--help"], 0, "Test which frameworks exchange tensors"),
     ],
 )
-def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
+def test_command_line_reports_usage_and_errors(arguments: list[str], code: int, said: str) -> None:
     command = [sys.executable, "-m", "dlbridge", *arguments]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == code
@@ -284,7 +316,7 @@ def test_the_command_line(arguments: list[str], code: int, said: str) -> None:
         *("onnxruntime", "warp", "array_api_strict", "polars", "pandas"),
     ],
 )
-def test_what_is_said_of_each_dtype_is_what_comes_of_it(library: str) -> None:
+def test_verdict_for_each_dtype_matches_the_export(library: str) -> None:
     for module in (library, "ml_dtypes"):
         if importlib.util.find_spec(module) is None:
             missing(f"{module} is not installed")
@@ -299,13 +331,13 @@ def test_what_is_said_of_each_dtype_is_what_comes_of_it(library: str) -> None:
         assert line["problem"] == (None if line["said"] else "BufferError"), line
 
 
-def test_a_library_may_be_called_by_its_other_names() -> None:
+def test_library_may_be_called_by_its_other_names() -> None:
     verdicts = dlbridge.explain(np.arange(3), to=["np", "pytorch"]).verdicts
     assert [verdict.library for verdict in verdicts] == ["numpy", "torch"]
     assert verdicts[0].version == np.__version__
 
 
-def test_the_version_and_the_flags_of_the_producer(native: Native) -> None:
+def test_explain_shows_version_and_flags_of_the_producer(native: Native) -> None:
     tensor, _ = native.tensor((6,), flags=Flags.READ_ONLY | Flags.IS_COPIED)
     facts = dlbridge.explain(tensor).tensor
     assert facts is not None
@@ -315,8 +347,8 @@ def test_the_version_and_the_flags_of_the_producer(native: Native) -> None:
     assert (facts["dlpack_version"], facts["flags"]) == ("none", "none")
 
 
-def test_the_doors_of_an_array_that_none_of_them_lets_through() -> None:
+def test_explain_masked_array_is_refused_by_every_protocol() -> None:
     explanation = dlbridge.explain(np.ma.array([1, 2], mask=[0, 1]))
-    there = [door.protocol for door in explanation.doors if door.there]
-    assert there == ["dlpack", "array-interface", "array-struct", "buffer"]
-    assert all("masked" in (door.refusal or "") for door in explanation.doors if door.there)
+    present = [report.protocol for report in explanation.protocols if report.present]
+    assert present == ["dlpack", "array-interface", "array-struct", "buffer"]
+    assert all("masked" in (report.refusal or "") for report in explanation.protocols if report.present)

@@ -1,4 +1,4 @@
-"""``Tensor.__dlpack__``: every keyword by the array API standard, and what is in the capsules."""
+"""``Tensor.__dlpack__``: every keyword of the array API standard, and the contents of the capsules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import native as n
 import pytest
 from native import Flags, Native, Producer, Way, floats
 
-#: Keywords that ask for a legacy capsule, and for a versioned one.
+#: Keywords that request a legacy capsule, and a versioned one.
 LEGACY: dict[str, Any] = {}
 VERSIONED: dict[str, Any] = {"max_version": (1, 3)}
 BOTH = pytest.mark.parametrize("abi", [LEGACY, VERSIONED], ids=["legacy", "versioned"])
@@ -28,7 +28,7 @@ WRONG_TYPES: dict[str, list[Any]] = {
 
 
 class Kind(IntEnum):
-    """Device types as frameworks give them."""
+    """A device type as an enum, which frameworks pass."""
 
     CPU = 1
 
@@ -44,7 +44,7 @@ def test_consumers_of_old_versions_get_legacy_capsules(native: Native, max_versi
 
 
 @pytest.mark.parametrize("max_version", [(1, 0), (1, 3), (1, 99), (2, 0), (2**31, 0)])
-def test_others_get_versioned_ones_of_our_version(native: Native, max_version: Any) -> None:
+def test_consumers_of_new_versions_get_versioned_capsules_of_our_version(native: Native, max_version: Any) -> None:
     tensor, crafted = native.tensor()
     capsule = tensor.__dlpack__(max_version=max_version)
     assert native.name(capsule) == "dltensor_versioned"
@@ -65,7 +65,7 @@ def test_wrong_types_are_type_errors_that_name_the_argument(
         tensor.__dlpack__(**{keyword: value})
 
 
-def test_all_arguments_are_keywords(native: Native) -> None:
+def test_positional_arguments_are_refused(native: Native) -> None:
     tensor: Any = native.tensor()[0]
     with pytest.raises(TypeError):
         tensor.__dlpack__(None)
@@ -74,7 +74,7 @@ def test_all_arguments_are_keywords(native: Native) -> None:
 
 
 def has_driver(device: tuple[int, int]) -> bool:
-    """Whether there is a driver for the devices of a type."""
+    """Returns true if the driver for a device is installed."""
     try:
         ctypes.CDLL("libcuda.so.1" if device == n.CUDA else "libamdhip64.so")
     except OSError:
@@ -100,7 +100,7 @@ def test_streams_that_cannot_be_synchronised_with_are_refused(
     native: Native, device: tuple[int, int], stream: Any, error: type[Exception] | None
 ) -> None:
     if error is BufferError and has_driver(device):
-        pytest.skip("the driver would be handed a stream that there is not")
+        pytest.skip("the test would pass an invalid stream to the driver")
     tensor, _ = native.tensor(device=device)
     if error is None:
         native.export(tensor, stream=stream, **VERSIONED).delete()
@@ -111,7 +111,7 @@ def test_streams_that_cannot_be_synchronised_with_are_refused(
 
 @BOTH
 @pytest.mark.parametrize("dl_device", [None, (1, 0), (Kind.CPU, 0)])
-def test_the_device_it_is_on_needs_no_copy(native: Native, abi: Any, dl_device: Any) -> None:
+def test_export_to_the_same_device_is_not_a_copy(native: Native, abi: Any, dl_device: Any) -> None:
     tensor, crafted = native.tensor()
     held = native.export(tensor, dl_device=dl_device, copy=False, **abi)
     assert (held.fields.data, held.fields.device) == (crafted.fields.data, (1, 0))
@@ -127,7 +127,7 @@ def test_the_device_it_is_on_needs_no_copy(native: Native, abi: Any, dl_device: 
         *((n.CUDA, other) for other in ((1, 0), (2, 1), (3, 0))),
     ],
 )
-def test_other_devices_are_buffer_errors(
+def test_export_to_another_device_is_refused(
     native: Native, abi: Any, copy: Any, device: tuple[int, int], dl_device: tuple[int, int]
 ) -> None:
     tensor, _ = native.tensor(device=device)
@@ -136,7 +136,7 @@ def test_other_devices_are_buffer_errors(
 
 
 @BOTH
-def test_pinned_memory_can_be_asked_for_on_the_cpu_as_a_copy(native: Native, abi: Any) -> None:
+def test_pinned_memory_is_exported_to_the_cpu_as_a_copy(native: Native, abi: Any) -> None:
     tensor, crafted = native.tensor(device=n.CUDA_HOST)
     assert tensor.__dlpack_device__() == n.CUDA_HOST
     held = native.export(tensor, **abi)
@@ -155,7 +155,7 @@ def test_pinned_memory_can_be_asked_for_on_the_cpu_as_a_copy(native: Native, abi
 
 @BOTH
 @pytest.mark.parametrize("copy", [None, False])
-def test_without_a_copy_the_memory_is_the_same(native: Native, abi: Any, copy: Any) -> None:
+def test_export_without_a_copy_shares_the_memory(native: Native, abi: Any, copy: Any) -> None:
     tensor, crafted = native.tensor()
     held = native.export(tensor, copy=copy, **abi)
     assert (held.fields.data, held.fields.flags) == (crafted.fields.data, 0)
@@ -175,7 +175,7 @@ def test_without_a_copy_the_memory_is_the_same(native: Native, abi: Any, copy: A
         ((1, 2), (-9, 2), 0, [0, 2]),
     ],
 )
-def test_a_copy_is_compact_aligned_and_marked(
+def test_copy_is_compact_aligned_and_marked(
     native: Native, abi: Any, flags: int, shape: n.Ints, strides: n.Ints, origin: int, expected: Any
 ) -> None:
     tensor, crafted = native.tensor(shape, strides=strides, origin=4 * origin, flags=flags)
@@ -191,7 +191,7 @@ def test_a_copy_is_compact_aligned_and_marked(
 
 
 @pytest.mark.parametrize("device", [n.ROCM, n.OPENCL, (99, 0)])
-def test_what_the_cpu_cannot_read_cannot_be_copied(native: Native, device: tuple[int, int]) -> None:
+def test_data_that_the_cpu_cannot_read_is_not_copied(native: Native, device: tuple[int, int]) -> None:
     tensor, _ = native.tensor(device=device)
     with pytest.raises(BufferError, match="copy it to the CPU first"):
         tensor.__dlpack__(copy=True, **VERSIONED)
@@ -203,7 +203,7 @@ def test_read_only_data_is_marked_or_copied(native: Native) -> None:
         held = native.export(tensor, copy=copy, **VERSIONED)
         assert (held.fields.data, held.fields.flags) == (crafted.fields.data, Flags.READ_ONLY)
         held.delete()
-    # A legacy consumer might write.
+    # A legacy capsule cannot mark data as read-only, and its consumer might write.
     held = native.export(tensor)
     assert held.fields.data != crafted.fields.data
     assert floats(held.fields.data, 6) == floats(crafted.fields.data, 6)
@@ -212,7 +212,7 @@ def test_read_only_data_is_marked_or_copied(native: Native) -> None:
         tensor.__dlpack__(copy=False)
 
 
-def test_lent_memory_is_never_called_a_copy(native: Native) -> None:
+def test_export_that_shares_memory_is_not_marked_as_a_copy(native: Native) -> None:
     copy = dlbridge.asdlpack(bytearray(8), copy=True)
     assert copy.copied
     marked, _ = native.tensor(flags=Flags.IS_COPIED | Flags.READ_ONLY)
@@ -236,7 +236,7 @@ def test_padded_elements_are_marked_or_refused(native: Native) -> None:
 @BOTH
 @pytest.mark.parametrize("copy", [None, True])
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0, 3), (1,) * 20])
-def test_the_struct_has_everything_that_consumers_rely_on(
+def test_struct_has_everything_that_consumers_rely_on(
     native: Native, abi: Any, copy: Any, shape: n.Ints
 ) -> None:
     tensor, crafted = native.tensor(shape, strides=None)
@@ -266,7 +266,7 @@ def test_offsets_are_folded_into_addresses_but_not_into_handles(native: Native, 
 
 
 @BOTH
-def test_an_unused_capsule_frees_and_a_used_one_does_not(native: Native, abi: Any) -> None:
+def test_unused_capsule_frees_and_a_used_one_does_not(native: Native, abi: Any) -> None:
     tensor, crafted = native.tensor()
     capsule = tensor.__dlpack__(**abi)
     del tensor
@@ -285,7 +285,7 @@ def test_an_unused_capsule_frees_and_a_used_one_does_not(native: Native, abi: An
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_the_last_of_many_exports_frees(native: Native, order: tuple[int, ...]) -> None:
+def test_last_of_many_exports_frees(native: Native, order: tuple[int, ...]) -> None:
     tensor, crafted = native.tensor()
     held = [native.export(tensor, **LEGACY), native.export(tensor, **VERSIONED)]
     drops: list[Any] = [held[0].delete, held[1].delete]
@@ -300,7 +300,7 @@ def test_the_last_of_many_exports_frees(native: Native, order: tuple[int, ...]) 
 
 @BOTH
 @pytest.mark.parametrize("way", [Way.WITH_GIL, Way.WITHOUT_GIL, Way.NATIVE_THREAD])
-def test_the_deleter_runs_on_any_thread_with_or_without_the_gil(
+def test_deleter_runs_on_any_thread_with_or_without_the_gil(
     native: Native, abi: Any, way: Way
 ) -> None:
     tensor, crafted = native.tensor()
@@ -312,21 +312,21 @@ def test_the_deleter_runs_on_any_thread_with_or_without_the_gil(
     assert (record.thread == threading.get_ident()) == (way != Way.NATIVE_THREAD)
     exporter = native.exporter()
     native.export(dlbridge.asdlpack(exporter), **abi).delete(way)
-    assert native.released(exporter).gil, "a buffer cannot be released without"
+    assert native.released(exporter).gil, "a buffer is released with the GIL"
     assert native.released(exporter).calls == 1
     native.export(dlbridge.asdlpack(exporter, copy=True), **abi).delete(way)
 
 
 def loses_an_exception() -> None:
-    """What a producer may do while its buffer is released."""
+    """Raises and handles exceptions, as a producer may while its buffer is released."""
     try:
         raise KeyError("lost")
     except KeyError:
-        raise LookupError("reported to nobody") from None
+        raise LookupError("not reported") from None
 
 
 @BOTH
-def test_a_pending_exception_is_kept(native: Native, abi: Any) -> None:
+def test_pending_exception_is_kept(native: Native, abi: Any) -> None:
     def owners() -> list[dlbridge.Tensor]:
         exporter = native.exporter(on_release=loses_an_exception)
         copied = dlbridge.asdlpack(native.exporter(), copy=True)
@@ -343,14 +343,14 @@ def test_a_pending_exception_is_kept(native: Native, abi: Any) -> None:
         assert native.clear_keeps([owners()[which]], ValueError("tensor"))
 
 
-def test_the_device(native: Native) -> None:
+def test_dlpack_device_returns_the_device(native: Native) -> None:
     for device in (n.CPU, n.CUDA, (2, 3), (13, 0), (99, -1)):
         tensor, _ = native.tensor(device=device)
         assert tensor.__dlpack_device__() == device
         assert all(type(number) is int for number in tensor.__dlpack_device__())
 
 
-def test_lent_memory_is_written_through(native: Native) -> None:
+def test_writes_to_exported_memory_reach_the_source(native: Native) -> None:
     tensor = dlbridge.asdlpack(memory := bytearray(b"abc"))
     held = [native.export(tensor, **LEGACY), native.export(tensor, **VERSIONED)]
     (ctypes.c_char * 3).from_address(held[0].fields.data)[0] = b"x"
@@ -360,7 +360,7 @@ def test_lent_memory_is_written_through(native: Native) -> None:
         h.delete()
 
 
-def test_a_producer_is_asked_once_for_any_number_of_exports(native: Native) -> None:
+def test_producer_is_called_once_for_any_number_of_exports(native: Native) -> None:
     producer = Producer(native.craft())
     tensor = dlbridge.asdlpack(producer)
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Tables of C functions that are not what their names say: none is called, and imports go on without them."""
+"""Tables of C functions under false names: dlbridge does not call them, and imports without them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy, numpy._core._multiarray_umath as real
 class New(bytearray):
     pass
 
-# No import yet: the first one looks at NumPy.
+# No import before this line: the first import looks at NumPy.
 tensor = dlbridge.empty(64, "uint8")
 
 class Fake:
@@ -34,7 +34,7 @@ def imports():
         assert memoryview(again).tolist() == array.tolist()
 """
 
-#: Modules that pretend to be NumPy's, and the programs that install them.
+#: Modules that pretend to be NumPy's, and the code that installs them.
 PRETENDERS = {
     "a struct of dlbridge as the table": """
 m = types.ModuleType("numpy._core.multiarray")
@@ -95,7 +95,7 @@ def test_struct_that_begins_with_another_number_is_refused() -> None:
     from numpy._core import _multiarray_umath as real
 
     class Producer:
-        """Has a table of NumPy as its struct."""
+        """A producer with a NumPy table as its struct."""
 
         __array_struct__ = real._ARRAY_API
 
@@ -116,11 +116,11 @@ def torch_class() -> Any:
 def test_exchange_table_on_a_class_of_another_library_is_refused(
     library: Callable[[], Any], error: type[Exception]
 ) -> None:
-    """With the exception that the table's library raises."""
+    """The library of the table raises the exception."""
     table = library().__dlpack_c_exchange_api__
 
     class Thief(bytearray):
-        """Carries the table of another class."""
+        """A class with the table of another class."""
 
         __dlpack_c_exchange_api__ = table
 
@@ -130,7 +130,7 @@ def test_exchange_table_on_a_class_of_another_library_is_refused(
 
 @pytest.mark.parametrize(("version", "size"), [(0, 64), (2, 8)])
 def test_borrows_of_another_layout_are_not_called(run: Run, version: int, size: int) -> None:
-    """Of another extension, which left a table under the name of ours: an import is refused, and calls nothing."""
+    """Another extension left a table under the name of ours: an import raises, and calls no function of the table."""
     code = f"""
 import ctypes
 import dlbridge

@@ -1,4 +1,4 @@
-"""Frameworks whose behaviour is measured at first use: what is measured is what happens."""
+"""Frameworks whose behaviour dlbridge measures at first use: the measurement matches what happens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def profile(name: str) -> Any:
 
 
 def function(name: str) -> Any:
-    """The function with which a framework imports tensors."""
+    """The import function of a framework."""
     found = require(profile(name)["module"])
     for part in profile(name)["function"].split("."):
         found = getattr(found, part)
@@ -52,7 +52,7 @@ def test_read_only_data_is_shared_with_jax_if_it_requests_versioned_capsules() -
     [verdict] = dlbridge.explain(tensor, to="jax").verdicts
     assert verdict.zero_copy == versioned
     if not versioned:
-        with pytest.raises(BufferError, match="jax takes legacy capsules, which cannot say so"):
+        with pytest.raises(BufferError, match="jax imports legacy capsules, which cannot mark that"):
             tensor.jax(copy=False)
 
 
@@ -82,7 +82,7 @@ assert dlbridge.live_exports() == []
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-#: A framework of the test, in place of array-api-strict.
+#: A fake framework, in place of array-api-strict.
 FAKE = """
 import importlib.machinery, json, sys, types
 import dlbridge, numpy as np
@@ -120,7 +120,7 @@ def got(tensor):
     return calls[-1].address
 
 def shared(tensor):
-    "Whether the framework gets the memory itself."
+    "Returns true if the framework gets the memory itself."
     try:
         to(tensor, copy=False)
     except BufferError:
@@ -132,7 +132,7 @@ def shared(tensor):
 
 
 def faked(run: Run, code: str) -> Any:
-    """The JSON that code prints which uses a framework of the test."""
+    """Runs code with the fake framework, and returns the JSON that it prints."""
     result = run(FAKE + code, options=[])
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -151,16 +151,16 @@ def faked(run: Run, code: str) -> Any:
     ],
     ids=["right", "opaque", "none", "failing", "writable", "wrong strides", "wrong shape"],
 )
-def test_strange_framework_gets_copies_of_what_it_may_spoil(
+def test_framework_with_wrong_imports_gets_copies(
     imports: str, shares_marked: bool, shares_strided: bool, run: Run
 ) -> None:
-    # An import that fails for probes alone.
+    # An import that fails only for probes.
     guarded = "int('x') if type(x).__name__ == 'Recorder' else None" if "int" in imports else imports
     found = faked(run, f"imported = lambda x: {guarded}\nprint(json.dumps([shared(marked), shared(strided)]))")
     assert found == [shares_marked, shares_strided]
 
 
-def test_framework_that_copies_everything_is_found_out(run: Run) -> None:
+def test_framework_that_copies_everything_is_detected(run: Run) -> None:
     found = faked(run, "imported = lambda x: np.from_dlpack(x).copy()\nto(plain)\nprint(json.dumps(profile()))")
     assert (found["copies"], found["measured"]) == (True, "array_api_strict 99.1")
 
@@ -177,7 +177,7 @@ except BufferError as error:
     print(json.dumps([str(error), profile()["misreads"]]))
 """
     message, misreads = faked(run, code)
-    assert message.startswith("array_api_strict takes uint16 for int16; convert")
+    assert message.startswith("array_api_strict reads uint16 as int16; convert")
     assert misreads == [["uint16", "int16"]]
 
 
@@ -256,7 +256,7 @@ print(json.dumps(raised))
     first, second = faked(run, code)
     assert first[0] == error.partition("(")[0]
     assert second[0] == "BufferError"
-    assert second[1].startswith("array_api_strict takes uint16 for int16")
+    assert second[1].startswith("array_api_strict reads uint16 as int16")
 
 
 def test_explain_of_a_dtype_that_a_framework_refuses_names_its_exception(run: Run) -> None:
@@ -328,7 +328,7 @@ print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
     assert faked(run, code) == 0
 
 
-def test_explain_of_a_framework_that_fails_to_load_says_so(
+def test_explain_of_a_framework_that_fails_to_load_names_the_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cupy.py").write_text("raise OSError('libcuda is too old')")

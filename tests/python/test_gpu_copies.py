@@ -1,5 +1,5 @@
-"""Copies from, to and between devices of CUDA, on the stand-in for its driver. No GPU is needed, and none of this counts
-as run on one."""
+"""Copies from, to and between CUDA devices, on the stand-in for the driver. These tests need no GPU, and do not replace
+tests on one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["array", "driver", "given_back", "stand_in"]
 
 Made = Callable[..., Array]
 
-#: More than both buffers of pinned memory hold.
+#: More bytes than both buffers of pinned memory hold.
 LARGE = 10 << 20
 
 
 def on_device(driver: Driver, native: Native, content: bytes, shape: n.Ints, **fields: Any) -> dlbridge.Tensor:
-    """A tensor of CUDA over new memory with this content."""
+    """A CUDA tensor over new memory with this content."""
     address = driver.memory(len(content))
     stream = driver.stream()
     driver.write(stream, address, content)
@@ -35,11 +35,11 @@ def on_device(driver: Driver, native: Native, content: bytes, shape: n.Ints, **f
 
 
 def floats(tensor: dlbridge.Tensor) -> list[Any]:
-    """The elements, nested."""
+    """The elements as nested lists."""
     return memoryview(tensor).tolist()
 
 
-def test_to_the_cpu(driver: Driver, native: Native, array: Made) -> None:
+def test_copy_to_the_cpu_has_the_values(driver: Driver, native: Native, array: Made) -> None:
     expected = memoryview(NEW).cast("f", (2, 3)).tolist()
     for ask in (
         lambda x: dlbridge.asdlpack(x, device="cpu"),
@@ -61,7 +61,7 @@ def test_to_the_cpu(driver: Driver, native: Native, array: Made) -> None:
     assert floats(dlbridge.asdlpack(array(kind="managed"), device="cpu")) == expected
 
 
-def test_the_capsule_says_that_it_is_a_copy(native: Native, array: Made) -> None:
+def test_capsule_of_a_copy_is_marked(native: Native, array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
     for keywords in ({"dl_device": (1, 0)}, {"copy": True}, {"dl_device": (2, 1)}):
         held = native.export(tensor, max_version=(1, 3), **keywords)
@@ -72,7 +72,7 @@ def test_the_capsule_says_that_it_is_a_copy(native: Native, array: Made) -> None
     legacy.delete()
 
 
-def test_to_the_cpu_and_the_stream_of_nobody(array: Made) -> None:
+def test_copy_to_the_cpu_with_a_stream_is_refused(array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
     with pytest.raises(ValueError, match="stream must be None for a tensor on the CPU, not 1"):
         tensor.__dlpack__(dl_device=(1, 0), stream=1)
@@ -108,7 +108,7 @@ def test_views_of_the_memory(driver: Driver, native: Native) -> None:
     for expected, fields in cases:
         tensor = on_device(driver, native, content, **fields)
         assert floats(dlbridge.asdlpack(tensor, device="cpu")) == expected
-        # On a device the elements keep their strides.
+        # A copy on a device keeps the strides.
         for keywords in ({"device": "cuda:1"}, {"device": "cuda:1", "copy": True}, {"copy": True}):
             twin = dlbridge.asdlpack(tensor, **keywords)
             assert (twin.device, twin.copied) == (keywords.get("device", "cuda:0"), True)
@@ -117,7 +117,7 @@ def test_views_of_the_memory(driver: Driver, native: Native) -> None:
         del tensor, twin
 
 
-def test_nothing_is_copied_as_nothing(native: Native) -> None:
+def test_tensor_without_elements_is_copied(native: Native) -> None:
     tensor = dlbridge.asdlpack(n.Producer(native.craft((0, 3), device=n.CUDA, data=0), n.CUDA))
     for device in ("cpu", "cuda:1"):
         there = dlbridge.asdlpack(tensor, device=device)
@@ -137,7 +137,7 @@ def test_packed_elements(driver: Driver, native: Native) -> None:
         del tensor
 
 
-def test_to_a_device(driver: Driver, native: Native) -> None:
+def test_copy_to_a_device_is_on_the_named_stream(driver: Driver, native: Native) -> None:
     x = arrays.array("f", range(6))
     stream = driver.stream()
     for named, told in [(None, 1), (2, 2), (stream, stream)]:
@@ -146,7 +146,7 @@ def test_to_a_device(driver: Driver, native: Native) -> None:
         assert (there.device, there.stream, there.shape) == ("cuda:0", told, (6,))
         assert there.copy_reason == "the data was in memory of another device"
         assert (there.readonly, there.address % 64) == (False, 0)
-        assert driver.now(there.address, 24) != n.numbers(6), "it is under way"
+        assert driver.now(there.address, 24) != n.numbers(6), "the copy has not run yet"
         assert driver.host_waits == waits or named != 2
         # A consumer's stream waits.
         held = native.export(there, stream=driver.stream())
@@ -157,24 +157,24 @@ def test_to_a_device(driver: Driver, native: Native) -> None:
         assert driver.lives(address)
         del there
         driver.until(lambda: not driver.lives(address))
-        assert not driver.lives(address), "it is given back"
+        assert not driver.lives(address), "the memory is freed"
 
 
-def test_to_a_device_from_rows_of_other_orders(driver: Driver) -> None:
+def test_copy_to_a_device_is_in_c_order(driver: Driver) -> None:
     x = dlbridge.asdlpack(memoryview(n.numbers(6)).cast("f", (2, 3)), contiguous="F")
     there = dlbridge.asdlpack(x, device="cuda:1")
     assert (there.device, there.strides) == ("cuda:1", (3, 1))
     assert floats(dlbridge.asdlpack(there, device="cpu")) == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_the_source_may_change_when_the_call_returns(driver: Driver) -> None:
+def test_source_may_change_when_the_call_returns(driver: Driver) -> None:
     x = bytearray(n.numbers(6))
     there = dlbridge.asdlpack(x, device="cuda:0")
     x[:] = bytes(24)
     assert driver.seen_on(1, there.address, 24) == n.numbers(6)
 
 
-def test_large_ones_go_in_pieces(driver: Driver) -> None:
+def test_large_copies_have_all_values(driver: Driver) -> None:
     x = bytes(i * 7 % 251 for i in range(251)) * (LARGE // 251)
     there = dlbridge.asdlpack(x, device="cuda:0")
     twin = dlbridge.asdlpack(there, device="cuda:1")
@@ -182,15 +182,15 @@ def test_large_ones_go_in_pieces(driver: Driver) -> None:
     assert bytes(memoryview(back)) == x
 
 
-def test_a_copy_on_the_same_device(driver: Driver, native: Native, array: Made) -> None:
+def test_copy_on_the_same_device_is_ordered_on_the_stream(driver: Driver, native: Native, array: Made) -> None:
     made = array()
     tensor = dlbridge.asdlpack(made, copy=True)
-    assert (tensor.device, tensor.copy_reason) == ("cuda:0", "a copy was asked for")
+    assert (tensor.device, tensor.copy_reason) == ("cuda:0", "a copy was requested")
     assert tensor.address != made.fields.data
     assert driver.seen_on(1, tensor.address, 24) == NEW
     driver.until(lambda: made.crafted.record.calls == 1)
-    assert made.crafted.record.calls == 1, "the source is given back when it was read"
-    assert made.asked == [1], "it is not asked for the copy"
+    assert made.crafted.record.calls == 1, "the source is released after the copy has read it"
+    assert made.asked == [1], "dlbridge makes the copy, not the producer"
     stream = driver.stream()
     held = native.export(tensor, copy=True, stream=stream, max_version=(1, 3))
     assert held.fields.data != tensor.address
@@ -198,7 +198,7 @@ def test_a_copy_on_the_same_device(driver: Driver, native: Native, array: Made) 
     held.delete()
 
 
-def test_the_source_of_a_copy_is_kept_until_it_was_read(driver: Driver, array: Made) -> None:
+def test_source_of_a_copy_is_kept_until_it_was_read(driver: Driver, array: Made) -> None:
     made, stream = array(), driver.stream()
     driver.block(stream)
     tensor = dlbridge.asdlpack(made, copy=True, stream=stream)
@@ -208,7 +208,7 @@ def test_the_source_of_a_copy_is_kept_until_it_was_read(driver: Driver, array: M
     driver.until(lambda: made.crafted.record.calls == 1)
 
 
-def test_between_devices(driver: Driver, native: Native, array: Made) -> None:
+def test_copy_between_devices_is_on_the_consumers_stream(driver: Driver, native: Native, array: Made) -> None:
     tensor = dlbridge.asdlpack(array(device=0))
     theirs = driver.stream(1)
     held = native.export(tensor, dl_device=(2, 1), stream=theirs, max_version=(1, 3))
@@ -219,14 +219,14 @@ def test_between_devices(driver: Driver, native: Native, array: Made) -> None:
         tensor.__dlpack__(dl_device=(2, 7))
 
 
-def test_the_array_interface_and_the_cpu(driver: Driver) -> None:
+def test_cuda_array_interface_is_copied_to_the_cpu(driver: Driver) -> None:
     address, stream = driver.memory(24), driver.stream()
     driver.write(stream, address, NEW)
     there = dlbridge.asdlpack(InterfaceArray(address, (6,), stream), device="cpu")
     assert floats(there) == memoryview(NEW).cast("f").tolist()
 
 
-def test_what_is_no_device_of_cuda(array: Made) -> None:
+def test_copy_to_a_device_other_than_cuda_is_refused(array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
     for device in ("metal:0", "rocm:0", "opencl:0", "cuda_host"):
         with pytest.raises(BufferError, match=r"cuda:0"):
@@ -245,7 +245,7 @@ def test_other_threads_run_while_a_copy_waits(driver: Driver, array: Made) -> No
     assert floats(tensor) == memoryview(NEW).cast("f", (2, 3)).tolist()
 
 
-def test_order_and_alignment_of_what_stays_on_the_device(array: Made) -> None:
+def test_order_of_a_tensor_that_stays_on_the_device_is_not_changed(array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
     with pytest.raises(BufferError, match="cuda:0"):
         dlbridge.asdlpack(tensor, contiguous="F")
@@ -253,7 +253,7 @@ def test_order_and_alignment_of_what_stays_on_the_device(array: Made) -> None:
     assert dlbridge.asdlpack(tensor, device="cpu", contiguous="F").strides == (1, 2)
 
 
-def test_a_stream_of_the_device_that_it_goes_to(driver: Driver, array: Made) -> None:
+def test_stream_of_the_target_device_is_used_for_the_copy(driver: Driver, array: Made) -> None:
     theirs = driver.stream(1)
     for keywords in ({}, {"copy": True}):
         made = array()
@@ -270,7 +270,7 @@ def test_a_stream_of_the_device_that_it_goes_to(driver: Driver, array: Made) -> 
         dlbridge.asdlpack(b"abc", device="cuda:0", stream=theirs)
 
 
-def test_to_the_cpu_by_every_way_that_names_a_stream(driver: Driver, array: Made) -> None:
+def test_copy_to_the_cpu_with_a_stream_is_complete(driver: Driver, array: Made) -> None:
     stream, expected = driver.stream(), memoryview(NEW).cast("f", (2, 3)).tolist()
     for keywords in ({}, {"copy": True}):
         for ask in (dlbridge.asdlpack, dlbridge.from_dlpack):
@@ -293,7 +293,7 @@ def test_copies_on_two_devices_do_not_wait_for_each_other(driver: Driver, array:
     assert floats(results[0]) == expected
 
 
-def test_truth_values_that_are_neither_0_nor_1(driver: Driver) -> None:
+def test_booleans_that_are_neither_0_nor_1_are_repaired(driver: Driver) -> None:
     address, stream = driver.memory(4), driver.stream()
     driver.write(stream, address, bytes([0, 1, 2, 255]))
     there = dlbridge.asdlpack(InterfaceArray(address, (4,), stream, typestr="|b1"), device="cpu")

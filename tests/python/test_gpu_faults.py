@@ -1,5 +1,5 @@
-"""A driver of CUDA that fails: every call of every operation in turn, on the stand-in. No GPU is needed, and none of this
-counts as run on one."""
+"""A CUDA driver that fails: each call of each operation fails in turn, on the stand-in. These tests need no GPU, and do not
+replace tests on one."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ __all__ = ["driver", "given_back"]
 #: Other errors of the driver.
 CONTEXT_IS_DESTROYED, CAPTURE_UNSUPPORTED = 709, 900
 
-#: The calls before memory returns to its producer. If one of them fails, the driver does not report that the memory is unused,
-#: so it is leaked on purpose (docs/exchange.md).
+#: The calls before memory returns to its producer. If one of them fails, dlbridge cannot know whether the memory is still in
+#: use, so it leaks the memory on purpose (docs/exchange.md).
 PASSAGE = {
     "cuCtxPushCurrent_v2", "cuThreadExchangeStreamCaptureMode", "cuStreamGetCaptureInfo", "cuEventCreate",
     "cuEventRecord", "cuEventQuery",
 }  # fmt: skip
 
-#: The calls that another thread repeats.
+#: The calls that another thread repeats to learn whether a stream has passed.
 QUESTION = ["cuCtxPushCurrent_v2", "cuThreadExchangeStreamCaptureMode", "cuEventQuery"]
 
-#: The calls that release something. If one of them fails, the driver does not report if it did so.
+#: The calls that release something. If one of them fails, the driver does not report whether it released it.
 GIVING_BACK = {"cuEventDestroy_v2", "cuMemFree_v2", "cuMemFreeAsync"}
 
-#: The calls that can fail without an error of dlbridge: those that restore or release something, the calls before that, and
-#: queries with an alternative.
+#: The calls that can fail without an exception: those that restore or release something, the calls before them, and queries
+#: with an alternative.
 QUIET = PASSAGE | GIVING_BACK | {"cuCtxPopCurrent_v2", "cuDeviceGetAttribute", "cuPointerGetAttribute"}
 
 
 @pytest.fixture(scope="session")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Driver, Faults]:
-    """The stand-in for CUDA's driver, and the library that lets it fail."""
+    """The stand-in for the CUDA driver, and the library that lets its calls fail."""
     return load(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture(scope="session")
 def stand_in(loaded: tuple[Driver, Faults]) -> Driver:
-    """The stand-in, which `driver` looks after."""
+    """The stand-in, which the fixture `driver` checks."""
     return loaded[0]
 
 
 @pytest.fixture(scope="session")
 def only_bench(loaded: tuple[Driver, Faults]) -> Bench:
-    """The bench of all tests: streams are not many."""
+    """One bench for all tests, because the stand-in has few streams."""
     return Bench(*loaded)
 
 
 @pytest.fixture
 def bench(only_bench: Bench, driver: Driver, native: Native) -> Iterator[Bench]:
-    """The bench of a test, which ends the process with a traceback rather than to hang."""
+    """The bench of a test. If the test hangs, the process ends with a traceback."""
     only_bench.native = native
     only_bench.made.clear()
     faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
@@ -97,7 +97,7 @@ def test_operation_with_any_failing_call_raises_and_leaks_nothing(bench: Bench, 
                 bench.give_back(function, argument)
             kept.check(what, may_leak=error is None and function in PASSAGE)
             if content != LARGE:
-                assert attempt(bench, operation)[1] is None, f"{what}: the next one fails"
+                assert attempt(bench, operation)[1] is None, f"{what}: the next operation fails"
                 kept.check(what, may_leak=False)
     assert raised, "no call failed"
     recorded(bench, operation)
@@ -106,15 +106,15 @@ def test_operation_with_any_failing_call_raises_and_leaks_nothing(bench: Bench, 
 
 
 def pending(bench: Bench) -> dlbridge.Tensor:
-    """A tensor whose memory another thread gives back, as the event at the end of the stream is not passed when it is
-    dropped."""
+    """A tensor whose memory another thread releases, because the event at the end of the stream is still pending when the
+    tensor is dropped."""
     tensor = dlbridge.asdlpack(bench.array(), stream=bench.ours)
     bench.driver.finish()
     return tensor
 
 
 def pending_copy(bench: Bench) -> dlbridge.Tensor:
-    """The same over memory of dlbridge's own."""
+    """A pending tensor as in `pending`, but with memory that dlbridge allocated."""
     tensor = dlbridge.asdlpack(NEW, device="cuda:0")
     bench.driver.finish()
     return tensor
@@ -125,11 +125,11 @@ def test_release_on_another_thread_with_any_failing_call_leaks_only_what_may_be_
     bench: Bench, make: Callable[[Bench], dlbridge.Tensor]
 ) -> None:
     recorded(bench, OPERATIONS["large copy to the CPU"])
-    # One event is that of the buffer.
+    # The buffer has one event.
     kept, number = Kept(bench, new_events=int(make is pending_copy)), 0
     while True:
         tensor = make(bench)
-        # The other thread is told at once that the stream has passed.
+        # The driver reports to the other thread at once that the stream has passed.
         bench.faults.set(Fault("cuEventQuery", status=0, thread=ELSEWHERE), Fault("", number, thread=ELSEWHERE))
         del tensor
         if not bench.until(lambda: bench.faults.hit(1) is not None, 2):
@@ -137,7 +137,7 @@ def test_release_on_another_thread_with_any_failing_call_leaks_only_what_may_be_
         function, argument = bench.faults.calls(ELSEWHERE)[number], bench.faults.hit(1)
         if function in GIVING_BACK and argument is not None:
             bench.give_back(function, argument)
-        # The first calls ask if the stream has passed. A failure after them leaks nothing.
+        # The first calls query whether the stream has passed. A failure after them leaks nothing.
         kept.check(f"call {number}, {function}", may_leak=number < len(QUESTION))
         number += 1
     assert bench.faults.calls(ELSEWHERE)[: len(QUESTION)] == QUESTION
@@ -149,7 +149,7 @@ def test_release_on_another_thread_with_any_failing_call_leaks_only_what_may_be_
     ("status", "given_back"),
     [(BROKEN, "never"), (CONTEXT_IS_DESTROYED, "at once"), (CAPTURE_UNSUPPORTED, "after the stream")],
 )
-def test_memory_whose_stream_cannot_be_asked_is_leaked_unless_all_work_has_ended(
+def test_memory_whose_stream_cannot_be_queried_is_leaked_unless_all_work_has_ended(
     bench: Bench, status: int, given_back: str
 ) -> None:
     array = bench.array()
@@ -166,7 +166,7 @@ def test_memory_whose_stream_cannot_be_asked_is_leaked_unless_all_work_has_ended
         n.Held(array.crafted.library, array.crafted.address, array.crafted.versioned).delete()
 
 
-def test_event_is_destroyed_although_its_device_cannot_be_entered(bench: Bench) -> None:
+def test_event_is_destroyed_although_its_context_cannot_be_pushed(bench: Bench) -> None:
     recorded(bench, OPERATIONS["export"])
     kept, calls = Kept(bench), recorded(bench, OPERATIONS["export"])
     destroyed = calls.index("cuEventDestroy_v2")
@@ -189,7 +189,7 @@ def test_copy_that_reports_an_error_keeps_its_memory_until_the_stream_has_passed
     bench.faults.set(Fault(function, late=True))
     with pytest.raises(BufferError, match="refused to copy.*: error 700"):
         dlbridge.asdlpack(array, **keywords)
-    assert array.crafted.record.calls == 0, "the copy still reads it"
+    assert array.crafted.record.calls == 0, "the copy still reads the source"
     assert bench.driver.live_regions == kept.regions + ("cpu" not in keywords.values()), "the copy still writes to it"
     bench.driver.release()
     kept.check("afterwards", may_leak=False)

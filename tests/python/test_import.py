@@ -1,6 +1,6 @@
-"""Importing by ``__dlpack__``: what becomes of an answer.
+"""Import by ``__dlpack__``: the tensor that a capsule becomes.
 
-How producers are asked is in test_import_asked.py, what is wrong in test_import_refused.py.
+test_import_asked.py has the calls of ``__dlpack__``, test_import_refused.py the refusals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_d
 
 @IMPORTS
 @pytest.mark.parametrize(("versioned", "protocol"), [(True, "dlpack"), (False, "dlpack-legacy")])
-def test_the_abi_is_that_of_the_answer(
+def test_protocol_follows_the_capsule(
     native: Native, imports: Callable[[Any], dlbridge.Tensor], versioned: bool, protocol: str
 ) -> None:
     crafted = native.craft((2, 3), versioned=versioned)
@@ -61,7 +61,7 @@ def test_the_abi_is_that_of_the_answer(
         ((255, 255, 65535), "code255_255x65535", 12533569),
     ],
 )
-def test_dtypes_are_carried_known_or_not(
+def test_known_and_unknown_dtypes_make_a_round_trip(
     native: Native, dtype: tuple[int, int, int], name: str, nbytes: int
 ) -> None:
     for versioned in (True, False):
@@ -82,7 +82,7 @@ def test_dtypes_are_carried_known_or_not(
         (1 << 40, False, False),
     ],
 )
-def test_flags_are_carried(native: Native, flags: int, readonly: bool, copied: bool) -> None:
+def test_flags_are_kept(native: Native, flags: int, readonly: bool, copied: bool) -> None:
     tensor, _ = native.tensor(flags=flags)
     assert (tensor.readonly, tensor.copied) == (readonly, copied)
     assert dlbridge.asdlpack(tensor) is tensor
@@ -138,7 +138,7 @@ def test_offsets_are_added_to_the_address(native: Native, byte_offset: int) -> N
         assert floats(tensor.address, 3) == [first, first + 1, first + 2]
 
 
-def test_handles_keep_their_offset_apart(native: Native) -> None:
+def test_handle_keeps_its_separate_offset(native: Native) -> None:
     tensor, _ = native.tensor((3,), byte_offset=4, device=n.OPENCL, data=77)
     assert tensor.address == 77
 
@@ -153,7 +153,7 @@ def test_data_at_any_address(native: Native) -> None:
 
 @IMPORTS
 @pytest.mark.parametrize("versioned", [True, False])
-def test_a_copy_is_our_own(native: Native, imports: Any, versioned: bool) -> None:
+def test_copy_frees_the_capsule_and_is_compact(native: Native, imports: Any, versioned: bool) -> None:
     crafted = native.craft((2, 3), strides=(1, 2), versioned=versioned)
     producer = Producer(crafted)
     tensor = imports(producer, copy=True)
@@ -164,7 +164,7 @@ def test_a_copy_is_our_own(native: Native, imports: Any, versioned: bool) -> Non
 
 
 @IMPORTS
-def test_a_copy_of_the_producer_is_not_copied_again(native: Native, imports: Any) -> None:
+def test_copy_of_the_producer_is_not_copied_again(native: Native, imports: Any) -> None:
     crafted = native.craft(flags=Flags.IS_COPIED)
     tensor = imports(Producer(crafted), copy=True)
     assert (tensor.copied, tensor.address) == (True, crafted.fields.data)
@@ -172,7 +172,7 @@ def test_a_copy_of_the_producer_is_not_copied_again(native: Native, imports: Any
 
 @IMPORTS
 @pytest.mark.parametrize("versioned", [True, False])
-def test_a_tensor_without_deleter_or_context(native: Native, imports: Any, versioned: bool) -> None:
+def test_tensor_without_deleter_or_context_is_imported(native: Native, imports: Any, versioned: bool) -> None:
     crafted: Crafted = native.craft(deleter=False, versioned=versioned)
     assert imports(Producer(crafted)).shape == (2, 3)
     crafted = native.craft(ctx=0, versioned=versioned)
@@ -187,7 +187,7 @@ def test_later_minor_versions_are_read(native: Native) -> None:
     held.delete()
 
 
-def test_the_capsule_is_renamed(native: Native) -> None:
+def test_capsule_is_renamed(native: Native) -> None:
     for versioned, name in ((True, "used_dltensor_versioned"), (False, "used_dltensor")):
         crafted = native.craft(versioned=versioned)
         capsule = crafted.capsule()
@@ -199,7 +199,7 @@ def test_the_capsule_is_renamed(native: Native) -> None:
         assert crafted.record.calls == 1
 
 
-def test_a_tensor_of_our_own_goes_through_as_itself(native: Native) -> None:
+def test_own_tensor_is_returned_itself(native: Native) -> None:
     tensor, crafted = native.tensor((2, 3), strides=(1, 2), flags=Flags.READ_ONLY)
     assert dlbridge.asdlpack(tensor) is tensor
     assert dlbridge.asdlpack(tensor, copy=False) is tensor

@@ -1,4 +1,4 @@
-"""How producers are asked: the keywords of ``__dlpack__``, and producers that know fewer."""
+"""The keywords that dlbridge passes to ``__dlpack__``, and producers that support fewer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_d
 
 
 class Kind(IntEnum):
-    """Device types as frameworks give them."""
+    """A device type as an enum, which frameworks return."""
 
     CPU = 1
 
@@ -25,15 +25,15 @@ class OnlyStream(Producer):
     """A producer from before versioned capsules."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
-        """Knows one keyword."""
+        """Supports one keyword."""
         return self.give({} if stream is None else {"stream": stream})
 
 
 class NoKeywords(Producer):
-    """A producer of the first days."""
+    """A producer of the first version of the protocol."""
 
     def __dlpack__(self) -> Any:  # type: ignore[override]
-        """Knows no keyword."""
+        """Supports no keyword."""
         return self.give({})
 
 
@@ -42,12 +42,12 @@ class Builtin(Producer):
 
     @property
     def __dlpack__(self) -> Any:
-        """A method that answers once."""
+        """A method that returns once."""
         return [self.give({})].pop
 
 
 class NoDevice:
-    """A producer that does not say where its data are."""
+    """A producer without `__dlpack_device__`."""
 
     def __init__(self, answer: Any) -> None:
         self.asked = (producer := Producer(answer)).asked
@@ -55,17 +55,17 @@ class NoDevice:
 
 
 class Forwarding:
-    """A wrapper that passes all keywords on."""
+    """A wrapper that forwards all keywords."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        """Passes all keywords on."""
+        """Forwards all keywords."""
         return self.inner.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Any:
-        """Passes the question on."""
+        """Forwards the call."""
         return self.inner.__dlpack_device__()
 
 
@@ -73,7 +73,7 @@ class Forwarding:
 @pytest.mark.parametrize("versioned", [True, False])
 @pytest.mark.parametrize("wrap", [None, Forwarding])
 @pytest.mark.parametrize("kind", [OnlyStream, NoKeywords])
-def test_producers_that_know_no_max_version_are_asked_without(
+def test_producer_without_max_version_is_called_without_it(
     native: Native, imports: Any, kind: type[Producer], wrap: Any, versioned: bool
 ) -> None:
     producer = kind(native.craft(versioned=versioned))
@@ -87,7 +87,7 @@ def test_builtin_methods_without_keywords(native: Native) -> None:
     assert tensor.protocol == "dlpack-legacy"
 
 
-def test_methods_that_are_no_functions(native: Native) -> None:
+def test_dlpack_method_that_is_a_callable_object_is_called(native: Native) -> None:
     class Partial(Producer):
         """A producer whose method is an object with ``__call__``."""
 
@@ -101,7 +101,7 @@ def test_methods_that_are_no_functions(native: Native) -> None:
     assert producer.asked == [{}]
 
 
-def test_a_producer_need_not_say_where_its_data_are(native: Native) -> None:
+def test_producer_without_dlpack_device_is_imported(native: Native) -> None:
     producer = NoDevice(native.craft(device=n.CUDA))
     tensor = dlbridge.asdlpack(producer)
     assert tensor.device == "cuda:0"
@@ -109,7 +109,7 @@ def test_a_producer_need_not_say_where_its_data_are(native: Native) -> None:
 
 
 @pytest.mark.parametrize("device", [(1, 0), (Kind.CPU, 0), (1, None), (Kind.CPU, None)])
-def test_ways_to_say_cpu(native: Native, device: Any) -> None:
+def test_device_of_the_cpu_may_be_written_in_several_ways(native: Native, device: Any) -> None:
     assert dlbridge.asdlpack(Producer(native.craft(), device)).device == "cpu"
 
 
@@ -130,7 +130,7 @@ def test_ways_to_say_cpu(native: Native, device: Any) -> None:
         ((-1, 0), "device_type_-1:0", None),
     ],
 )
-def test_devices_are_carried_and_streams_asked_for(
+def test_default_stream_of_each_device_is_requested(
     native: Native, device: tuple[int, int], name: str, stream: int | None
 ) -> None:
     asked = {} if stream is None else {"stream": stream}
@@ -147,7 +147,7 @@ def test_copy_false_is_passed_on(native: Native, imports: Any) -> None:
     tensor = imports(producer, copy=False)
     assert producer.asked == [MAX_VERSION | {"copy": False}]
     assert not tensor.copied
-    # Who is older than the keyword lends, as the standard of that time had it.
+    # A producer without the keyword shares its memory, as the standard of its time says.
     for old in (OnlyStream(native.craft()), NoKeywords(native.craft())):
         assert not imports(old, copy=False).copied
         assert old.asked == [{}]
@@ -162,18 +162,18 @@ def test_copy_must_be_a_bool(imports: Any, copy: Any) -> None:
     assert producer.asked == []
 
 
-def test_a_device_is_passed_on(native: Native) -> None:
+def test_device_is_passed_on(native: Native) -> None:
     producer = Producer(native.craft(), n.CUDA)
     tensor = dlbridge.from_dlpack(producer, device=CPU)
     assert tensor.device == "cpu", "moved by the producer"
-    assert producer.asked == [MAX_VERSION | {"dl_device": CPU}], "there are no streams on the CPU"
+    assert producer.asked == [MAX_VERSION | {"dl_device": CPU}], "the CPU has no streams"
 
     old = OnlyStream(native.craft())
     assert dlbridge.from_dlpack(old, device=CPU).device == "cpu"
-    assert old.asked == [{}], "it is there"
+    assert old.asked == [{}], "the data is already on the device"
 
     old = OnlyStream(native.craft(deleter=False), n.CUDA)
-    with pytest.raises(BufferError, match="older than the keyword dl_device"):
+    with pytest.raises(BufferError, match="older than the keyword dl_device, .*; leave device out, and copy or move"):
         dlbridge.from_dlpack(old, device=CPU)
     assert old.asked == []
 
@@ -181,13 +181,13 @@ def test_a_device_is_passed_on(native: Native) -> None:
 @pytest.mark.parametrize(
     ("device", "asked"), [("cpu", CPU), ("cuda", (2, 0)), ("cuda:1", (2, 1)), ((14, 2), (14, 2))]
 )
-def test_a_device_may_have_a_name(
+def test_device_may_have_a_name(
     native: Native, device: str | tuple[int, int], asked: tuple[int, int]
 ) -> None:
     producer = Producer(native.craft(device=asked), (1, 0) if asked != CPU else (3, 0))
     tensor = dlbridge.from_dlpack(producer, device=device)
     assert producer.asked[0]["dl_device"] == asked == tensor.__dlpack_device__()
-    # Where the data are already, the keyword says nothing, and some producers refuse it.
+    # The keyword is left out if the data is already on the device, because some producers refuse it.
     there = Producer(native.craft(device=asked), asked)
     tensor = dlbridge.from_dlpack(there, device=device)
     assert "dl_device" not in there.asked[0]
@@ -206,19 +206,19 @@ def test_a_device_may_have_a_name(
         ((1, 2**33), TypeError, "device must be"),
     ],
 )
-def test_devices_that_are_none(device: Any, error: type[Exception], match: str) -> None:
+def test_wrong_device_is_refused(device: Any, error: type[Exception], match: str) -> None:
     producer = Producer(None)
     with pytest.raises(error, match=match):
         dlbridge.from_dlpack(producer, device=device)
     assert producer.asked == []
 
 
-def test_whatever_declines_the_protocol_is_asked_by_the_next() -> None:
+def test_object_that_declines_a_protocol_is_imported_by_the_next() -> None:
     class Declines(bytearray):
-        """A buffer that takes back what it might have inherited."""
+        """A buffer that declines `__dlpack__`."""
 
         __dlpack__ = None
 
     assert dlbridge.asdlpack(Declines(3)).protocol == "buffer"
-    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+    with pytest.raises(TypeError, match="supports no exchange protocol"):
         dlbridge.asdlpack(Producer)

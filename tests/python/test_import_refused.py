@@ -1,4 +1,4 @@
-"""Importing by ``__dlpack__``, refused: whose exception, what it says, and that nothing leaks."""
+"""Refused imports by ``__dlpack__``: the class and text of the exception, and that nothing leaks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOTH = pytest.mark.parametrize("versioned", [True, False])
 
 
 class Own(Exception):
-    """An exception class nobody knows."""
+    """An exception class of the test."""
 
 
 class OwnTypeError(TypeError):
@@ -45,7 +45,7 @@ class OwnTypeError(TypeError):
     ],
     ids=repr,
 )
-def test_what_a_producer_raises_comes_through(imports: Any, error: BaseException) -> None:
+def test_exception_of_a_producer_is_raised(imports: Any, error: BaseException) -> None:
     producer = Producer(error)
     with pytest.raises(type(error)) as caught:
         imports(producer)
@@ -56,7 +56,7 @@ def test_what_a_producer_raises_comes_through(imports: Any, error: BaseException
 @pytest.mark.parametrize(("imports", "name"), [(dlbridge.asdlpack, "__fspath__"), (dlbridge.from_dlpack, "__dlpack__")])
 def test_interrupt_while_attributes_are_looked_up_is_raised(imports: Any, name: str) -> None:
     class Interrupting:
-        """An object that is interrupted the first time that an attribute is looked up, and lacks it after that."""
+        """An object that raises KeyboardInterrupt at the first lookup of an attribute, and lacks the attribute after that."""
 
         asked = 0
 
@@ -72,11 +72,11 @@ def test_interrupt_while_attributes_are_looked_up_is_raised(imports: Any, name: 
 
 
 @pytest.mark.parametrize("name", ["copy", "open_stream", "negotiate_max_version", "dl_device"])
-def test_a_keyword_unknown_inside_of_a_producer_is_not_one_of_ours(name: str) -> None:
-    """What a producer calls may have a name like one of our keywords."""
+def test_unknown_keyword_inside_a_producer_is_not_retried(name: str) -> None:
+    """A function that the producer calls may have the name of one of our keywords."""
 
     def inner() -> None:
-        """Knows no keyword."""
+        """Supports no keyword."""
 
     inner.__qualname__ = inner.__name__ = name
     asked = []
@@ -96,9 +96,9 @@ def test_a_keyword_unknown_inside_of_a_producer_is_not_one_of_ours(name: str) ->
 
 @IMPORTS
 @pytest.mark.parametrize("error", [RuntimeError("no"), TypeError("no"), Own()], ids=repr)
-def test_the_device_question_may_fail(imports: Any, error: BaseException) -> None:
+def test_exception_of_dlpack_device_is_raised(imports: Any, error: BaseException) -> None:
     class Lost(Producer):
-        """A producer that cannot say where its data are."""
+        """A producer whose `__dlpack_device__` raises."""
 
         def __dlpack_device__(self) -> Any:
             """Fails."""
@@ -112,7 +112,7 @@ def test_the_device_question_may_fail(imports: Any, error: BaseException) -> Non
 
 
 @pytest.mark.parametrize("device", [None, 1, (1,), (1, 0, 0), ("cpu", 0), (1, "0"), (None, 0)])
-def test_the_device_must_be_two_numbers(device: Any) -> None:
+def test_device_must_be_two_numbers(device: Any) -> None:
     producer = Producer(None, device)
     with pytest.raises((TypeError, ValueError)):
         dlbridge.asdlpack(producer)
@@ -120,7 +120,7 @@ def test_the_device_must_be_two_numbers(device: Any) -> None:
 
 
 @IMPORTS
-def test_a_failing_attribute_is_not_a_missing_one(imports: Any) -> None:
+def test_exception_of_an_attribute_is_raised(imports: Any) -> None:
     class Broken:
         """An object whose attribute fails."""
 
@@ -134,18 +134,18 @@ def test_a_failing_attribute_is_not_a_missing_one(imports: Any) -> None:
 
 
 @pytest.mark.parametrize("found", [None, 1, b"dltensor", "dltensor", object()])
-def test_an_answer_must_be_a_capsule(found: Any) -> None:
+def test_answer_that_is_not_a_capsule_is_refused(found: Any) -> None:
     with pytest.raises(TypeError, match=r"Producer.__dlpack__\(\) returned \w+; .* a capsule"):
         dlbridge.asdlpack(Producer(found))
 
 
 @BOTH
 @pytest.mark.parametrize("name", ["arrow_array", "", "dltensor_", "DLTENSOR", "used", None])
-def test_a_capsule_of_another_name_is_left_alone(
+def test_capsule_of_another_name_is_refused_unchanged(
     native: Native, versioned: bool, name: str | None
 ) -> None:
     crafted = native.craft(versioned=versioned, deleter=False)
-    # An empty name stands for the default in `capsule`.
+    # Not `crafted.capsule`, where an empty name means the default.
     capsule = crafted.library.capsule(crafted.address, name)
     with pytest.raises(ValueError, match="expected one named 'dltensor' or 'dltensor_versioned'"):
         dlbridge.asdlpack(Producer(capsule))
@@ -153,7 +153,7 @@ def test_a_capsule_of_another_name_is_left_alone(
 
 
 @BOTH
-def test_a_used_capsule_is_refused(native: Native, versioned: bool) -> None:
+def test_used_capsule_is_refused(native: Native, versioned: bool) -> None:
     crafted = native.craft(versioned=versioned)
     capsule = crafted.capsule()
     tensor = dlbridge.asdlpack(Producer(capsule))
@@ -166,24 +166,24 @@ def test_a_used_capsule_is_refused(native: Native, versioned: bool) -> None:
 
 
 def refused(native: Native, match: str, *, device: Any = CPU, **fields: Any) -> None:
-    """Checks that a crafted tensor is a BufferError with a text, and is deleted during the call."""
+    """Asserts that the import of a crafted tensor raises a BufferError and deletes the tensor."""
     for imports in (dlbridge.asdlpack, dlbridge.from_dlpack):
         for copy in (None, True, False):
             crafted = native.craft(**{"device": device, **fields})
             capsule = crafted.capsule()
             with pytest.raises(BufferError, match=match):
                 imports(Producer(capsule, device), copy=copy)
-            assert crafted.record.calls == 1, "deleted, once"
+            assert crafted.record.calls == 1, "deleted during the call"
             assert str(native.name(capsule)).startswith("used_")
             del capsule
-            assert crafted.record.calls == 1, "deleted once"
+            assert crafted.record.calls == 1, "not deleted again"
 
 
 @pytest.mark.parametrize("version", [(2, 0), (0, 8), (0, 0), (2**32 - 1, 7)])
 def test_another_major_version(native: Native, version: tuple[int, int]) -> None:
     match = rf"DLPack version {version[0]}\.{version[1]}, whose layout is unknown"
     refused(native, match, version=version)
-    # Nothing behind the deleter may be read.
+    # The import must not read the fields behind the deleter.
     refused(native, match, version=version, shape=None, strides=None, ndim=3, data=0, flags=255)
 
 
@@ -215,8 +215,8 @@ def test_another_major_version(native: Native, version: tuple[int, int]) -> None
         ({"data": 2**64 - 8}, "spans more than the address space"),
         ({"shape": (2,), "strides": (-4,), "data": 8}, "spans more than the address space"),
         ({"byte_offset": 2**64 - 4, "device": n.OPENCL}, "spans more than the address space"),
-        ({"dtype": (2, 0, 1)}, "code 2, 0 bits and 1 lanes cannot exist"),
-        ({"dtype": (2, 32, 0)}, "code 2, 32 bits and 0 lanes cannot exist"),
+        ({"dtype": (2, 0, 1)}, "no dtype has code 2, 0 bits and 1 lane"),
+        ({"dtype": (2, 32, 0)}, "no dtype has code 2, 32 bits and 0 lanes"),
         ({"dtype": (99, 0, 1)}, "code 99, 0 bits"),
         ({"dtype": (10, 16, 1)}, "code 10, 16 bits"),
         ({"dtype": (17, 8, 1)}, "code 17, 8 bits"),
@@ -224,14 +224,14 @@ def test_another_major_version(native: Native, version: tuple[int, int]) -> None
     ],
     ids=str,
 )
-def test_a_struct_that_breaks_the_specification(
+def test_struct_that_breaks_the_specification_is_refused(
     native: Native, versioned: bool, fields: dict[str, Any], match: str
 ) -> None:
     refused(native, match, versioned=versioned, **fields)
 
 
 @BOTH
-def test_an_invalid_struct_without_a_deleter(native: Native, versioned: bool) -> None:
+def test_invalid_struct_without_a_deleter_is_refused(native: Native, versioned: bool) -> None:
     crafted = native.craft(versioned=versioned, data=0, deleter=False)
     with pytest.raises(BufferError, match="NULL"):
         dlbridge.asdlpack(Producer(crafted))
@@ -251,7 +251,7 @@ def test_device_and_tensor_must_agree(
     assert crafted.record.calls == 1
 
 
-def test_a_producer_that_ignores_the_device(native: Native) -> None:
+def test_producer_that_ignores_the_requested_device_is_refused(native: Native) -> None:
     crafted = native.craft(device=n.CUDA)
     with pytest.raises(BufferError, match="must agree"):
         dlbridge.from_dlpack(Producer(crafted, n.CUDA), device=CPU)
@@ -260,7 +260,7 @@ def test_a_producer_that_ignores_the_device(native: Native) -> None:
 
 @BOTH
 @pytest.mark.parametrize("found", [CPU, (3, 0), (11, 0)])
-def test_pinned_memory_may_be_called_main_memory(
+def test_pinned_memory_may_be_reported_as_the_cpu(
     native: Native, versioned: bool, found: tuple[int, int]
 ) -> None:
     for claimed in (CPU, (3, 0)):
@@ -271,7 +271,7 @@ def test_pinned_memory_may_be_called_main_memory(
 
 @BOTH
 @pytest.mark.parametrize("device", [n.CUDA, n.OPENCL, (99, 0)])
-def test_what_the_cpu_cannot_read_is_copied_by_its_producer_or_not_at_all(
+def test_copy_of_data_that_the_cpu_cannot_read_is_left_to_the_producer(
     native: Native, versioned: bool, device: tuple[int, int]
 ) -> None:
     producer = Producer(native.craft(versioned=versioned, device=device), device)
@@ -279,7 +279,7 @@ def test_what_the_cpu_cannot_read_is_copied_by_its_producer_or_not_at_all(
     assert producer.asked[0]["copy"] is True
 
     class NoDevice:
-        """A producer that does not say where its data is."""
+        """A producer without `__dlpack_device__`."""
 
         def __dlpack__(self, **keywords: Any) -> Any:
             return crafted.capsule()
@@ -290,16 +290,16 @@ def test_what_the_cpu_cannot_read_is_copied_by_its_producer_or_not_at_all(
     assert crafted.record.calls == 1
 
 
-def test_a_copy_in_spite_of_copy_false_is_refused(native: Native) -> None:
+def test_copy_in_spite_of_copy_false_is_refused(native: Native) -> None:
     crafted = native.craft(flags=n.Flags.IS_COPIED)
-    with pytest.raises(BufferError, match="made a copy although"):
+    with pytest.raises(BufferError, match="made a copy despite"):
         dlbridge.asdlpack(Producer(crafted), copy=False)
     assert crafted.record.calls == 1
 
 
 @BOTH
-def test_a_copy_for_which_there_is_no_memory(native: Native, versioned: bool) -> None:
-    # One element, repeated: valid, and far too large to be copied.
+def test_copy_without_memory_raises_and_deletes(native: Native, versioned: bool) -> None:
+    # One repeated element: valid, and far too large for a copy.
     crafted = native.craft((2**58,), strides=(0,), versioned=versioned)
     with pytest.raises((MemoryError, BufferError)):
         dlbridge.asdlpack(Producer(crafted), copy=True)
@@ -307,16 +307,16 @@ def test_a_copy_for_which_there_is_no_memory(native: Native, versioned: bool) ->
 
 
 @pytest.mark.parametrize("thing", [None, 1, "text", [1.0], {}, object(), Own(), lambda: None])
-def test_what_speaks_no_protocol(thing: Any) -> None:
-    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack_c_exchange_api__"):
+def test_object_without_a_protocol_is_refused(thing: Any) -> None:
+    with pytest.raises(TypeError, match="supports no exchange protocol: looked for __dlpack_c_exchange_api__"):
         dlbridge.asdlpack(thing)
-    with pytest.raises(TypeError, match="speaks no exchange protocol: looked for __dlpack__;"):
+    with pytest.raises(TypeError, match="supports no exchange protocol: looked for __dlpack__;"):
         dlbridge.asdlpack(thing, protocol="dlpack")
     with pytest.raises(AttributeError, match="has no attribute '__dlpack__'; asdlpack looks for other protocols"):
         dlbridge.from_dlpack(thing)
 
 
-def test_a_capsule_is_taken_once(native: Native) -> None:
+def test_capsule_is_imported_once(native: Native) -> None:
     crafted = native.craft()
     capsule = crafted.capsule()
     tensor = dlbridge.asdlpack(capsule)
@@ -336,12 +336,12 @@ def test_a_capsule_is_taken_once(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_buffers_are_not_for_from_dlpack() -> None:
+def test_from_dlpack_of_a_buffer_is_refused() -> None:
     with pytest.raises(AttributeError, match="'bytes' object"):
         dlbridge.from_dlpack(b"abc")  # type: ignore[arg-type]
 
 
-def test_the_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
+def test_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
     with pytest.raises(TypeError):
         dlbridge.Tensor()
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Every producer into every consumer, in processes of their own: values, addresses, refusals."""
+"""Passes the data of every producer to every consumer, in separate processes: values, addresses, refusals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from conftest import missing
 
-#: What may live in one process. TensorFlow and Paddle may not.
+#: Modules that can share a process. TensorFlow and Paddle cannot.
 TOGETHER = [
     *("torch", "jax", "pyarrow", "polars", "pandas", "tvm_ffi", "onnxruntime", "mlx"),
     *("warp", "array_api_strict", "PIL", "mpi4py"),
 ]
 PROCESSES = {"tensorflow": [*TOGETHER, "tensorflow"], "paddle": ["torch", "pyarrow", "paddle"]}
 
-#: Producers whose data must not be written, and that say so.
+#: Producers that mark their data as read-only.
 READ_ONLY = {"bytes", "pyarrow Array", "polars", "pandas"}
 
-#: Producers with legacy capsules, who cannot say so: their data is taken for read-only.
+#: Producers of legacy capsules, which cannot mark read-only data: dlbridge treats their data as read-only.
 UNTOLD = {"jax", "tensorflow", "onnxruntime", "mlx", "warp"}
 
 #: Producers of bytes; the others have floats.
@@ -31,16 +31,16 @@ BYTES = {"bytes", "bytearray", "mmap", "shared memory", "pillow"}
 #: Consumers that would write read-only data.
 CARELESS = {"torch", "paddle", "tvm_ffi", "onnxruntime", "warp"}
 
-#: Consumers that can only be asked with legacy capsules, which cannot mark read-only data.
+#: Consumers that import only legacy capsules, which cannot mark read-only data.
 LEGACY = {"jax", "jax.from_dlpack", "tensorflow", "onnxruntime", "warp"}
 
-#: Consumers that copy what does not begin at a multiple of 64 bytes.
+#: Consumers that copy data that does not begin at a multiple of 64 bytes.
 ALIGNING = {"jax", "jax.from_dlpack", "tensorflow"}
 
 
 @cache
 def jax_is_versioned() -> bool:
-    """Whether this release of JAX exports and imports versioned capsules, as since 0.12."""
+    """Returns true if this release of JAX exports and imports versioned capsules, as JAX does since 0.12."""
     if importlib.util.find_spec("jax") is None:
         return False
     code = "import jax; print(jax.numpy.ones(1).__dlpack__(max_version=(1, 3)))"
@@ -65,7 +65,7 @@ def expected(producer: str, consumer: str, aligned: bool) -> str:
 
 
 @pytest.mark.parametrize("alone", PROCESSES)
-def test_every_producer_into_every_consumer(alone: str) -> None:
+def test_every_producer_and_consumer_exchange_right_values(alone: str) -> None:
     modules = PROCESSES[alone]
     for module in modules:
         if importlib.util.find_spec(module) is None:

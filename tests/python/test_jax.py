@@ -19,7 +19,7 @@ jax.config.update("jax_enable_x64", True)
 from_dlpack = jax.dlpack.from_dlpack
 
 VERSIONED = '"dltensor_versioned"' in repr(jax.numpy.ones(1).__dlpack__(max_version=(1, 3)))
-"""Whether this release of JAX exports and imports versioned capsules, which tell that data is read-only."""
+"""True if this release of JAX exports and imports versioned capsules, which mark read-only data."""
 
 PROTOCOL = "dlpack" if VERSIONED else "dlpack-legacy"
 
@@ -32,7 +32,7 @@ DTYPES = [
 
 
 def address(array: Any) -> int:
-    """Where the elements of an array are."""
+    """The address of the elements of an array."""
     return int(array.unsafe_buffer_pointer())
 
 
@@ -51,7 +51,7 @@ def aligned(count: int, alignment: int, offset: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_there_and_back(dtype: str) -> None:
+def test_every_dtype_makes_a_round_trip(dtype: str) -> None:
     source = (jax.numpy.arange(12).reshape(3, 4) % 2).astype(dtype)
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (3, 4), (4, 1))
@@ -63,7 +63,7 @@ def test_every_dtype_there_and_back(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3, 4), (0,), (2, 0, 3), (1, 1, 1)])
-def test_every_shape_there_and_back(shape: n.Ints) -> None:
+def test_every_shape_makes_a_round_trip(shape: n.Ints) -> None:
     source = jax.numpy.ones(shape, "float32")
     tensor = dlbridge.asdlpack(source)
     back = from_dlpack(tensor)
@@ -73,7 +73,7 @@ def test_every_shape_there_and_back(shape: n.Ints) -> None:
     assert tensor.address == (0 if 0 in shape else address(source))
 
 
-def test_transposed_memory_is_a_layout_to_jax() -> None:
+def test_transposed_memory_is_shared_with_jax() -> None:
     array = aligned(6, 64).reshape(2, 3)
     back = from_dlpack(dlbridge.asdlpack(array.T))
     assert address(back) == array.ctypes.data
@@ -81,7 +81,7 @@ def test_transposed_memory_is_a_layout_to_jax() -> None:
 
 
 @pytest.mark.parametrize(("offset", "shared"), [(0, True), (64, True), (4, False), (32, False)])
-def test_jax_shares_what_is_aligned_to_64_bytes(offset: int, shared: bool) -> None:
+def test_jax_shares_data_aligned_to_64_bytes(offset: int, shared: bool) -> None:
     array = aligned(6, 128, offset)
     tensor = dlbridge.asdlpack(array)
     back = from_dlpack(tensor)
@@ -89,7 +89,7 @@ def test_jax_shares_what_is_aligned_to_64_bytes(offset: int, shared: bool) -> No
     assert back.tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_copy_of_ours_is_aligned_well_enough() -> None:
+def test_copy_by_dlbridge_is_aligned_for_jax() -> None:
     for source in (aligned(6, 64, 4), aligned(7, 64)[:0:-1], bytearray(b"abc"), b""):
         tensor = dlbridge.asdlpack(source, copy=True)
         back = from_dlpack(tensor)
@@ -100,12 +100,12 @@ def test_a_copy_of_ours_is_aligned_well_enough() -> None:
 
 
 def test_read_only_data_is_copied_only_for_a_legacy_capsule() -> None:
-    """A legacy capsule cannot say that data must not be written."""
+    """A legacy capsule cannot mark data as read-only."""
     array = aligned(6, 64)
     array.flags.writeable = False
     back = from_dlpack(dlbridge.asdlpack(array))
     assert (address(back) == array.ctypes.data) == VERSIONED
-    assert VERSIONED or address(back) % 256 == 0, "our copy, which jax need not copy again"
+    assert VERSIONED or address(back) % 256 == 0, "our copy is aligned, so JAX does not copy it again"
     assert back.tolist() == [0, 1, 2, 3, 4, 5]
 
 
@@ -121,7 +121,7 @@ def test_read_only_data_is_released_when_neither_tensor_nor_array_needs_it(nativ
     assert crafted.record.calls == 1
 
 
-def test_the_keywords_of_jax() -> None:
+def test_keywords_of_jax_are_accepted() -> None:
     tensor = dlbridge.asdlpack(aligned(6, 64))
     assert address(from_dlpack(tensor, copy=False)) == tensor.address
     assert address(jax.numpy.from_dlpack(tensor)) == tensor.address
@@ -133,7 +133,7 @@ def test_the_keywords_of_jax() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_the_last_of_many_holders_frees(native: Native, order: tuple[int, ...]) -> None:
+def test_last_of_many_holders_frees(native: Native, order: tuple[int, ...]) -> None:
     first, crafted = native.tensor((6,), versioned=False)
     middle = from_dlpack(first)
     second = dlbridge.asdlpack(middle)
@@ -149,7 +149,7 @@ def test_the_last_of_many_holders_frees(native: Native, order: tuple[int, ...]) 
     assert crafted.record.calls == 1
 
 
-def test_jax_deletes_what_python_owns(native: Native) -> None:
+def test_jax_releases_a_buffer_with_the_gil(native: Native) -> None:
     exporter = native.exporter(on_release=list)
     back = from_dlpack(dlbridge.asdlpack(exporter))
     assert back.tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -174,7 +174,7 @@ def test_jax_deletes_what_python_owns(native: Native) -> None:
     ],
     ids=str,
 )
-def test_what_jax_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+def test_tensor_that_jax_refuses_is_deleted_once(native: Native, fields: dict[str, Any]) -> None:
     tensor, crafted = native.tensor(**fields)
     with pytest.raises(Exception) as caught:
         from_dlpack(tensor)
@@ -186,23 +186,23 @@ def test_what_jax_refuses_is_given_back(native: Native, fields: dict[str, Any]) 
     assert crafted.record.calls == 1
 
 
-def test_a_deleted_array_is_refused_with_the_reason() -> None:
+def test_deleted_array_is_refused_with_the_reason() -> None:
     deleted = jax.numpy.arange(3)
     deleted.delete()
     for protocol in (None, "dlpack"):
         with pytest.raises(BufferError, match="the array was deleted, or donated.*convert it before") as caught:
             dlbridge.asdlpack(deleted, protocol=protocol)
-        assert isinstance(caught.value.__cause__, (RuntimeError, TypeError)), "what JAX raised"
+        assert isinstance(caught.value.__cause__, (RuntimeError, TypeError)), "the exception of JAX"
 
 
-def test_a_key_speaks_no_protocol() -> None:
+def test_jax_key_is_refused() -> None:
     with pytest.raises(TypeError):
         dlbridge.asdlpack(jax.random.key(0))
 
 
-def test_a_tracer_is_refused_with_the_reason() -> None:
+def test_tracer_is_refused_with_the_reason() -> None:
     def function(x: Any) -> Any:
-        """Imports an array that has no memory."""
+        """Imports a tracer, which has no memory."""
         dlbridge.asdlpack(x)
         return x
 
@@ -235,13 +235,13 @@ def test_jax_functions_that_call_asarray() -> None:
     assert jax.numpy.asarray(tensor).tolist() == [1, 1, 1]
 
 
-def test_what_jax_refuses_is_a_buffer_error() -> None:
+def test_array_that_jax_cannot_export_is_a_buffer_error() -> None:
     with pytest.raises(BufferError, match="the producer cannot export the data: .*S4") as refusal:
         dlbridge.asdlpack(jax.numpy.zeros(3, "int4"))
     assert refusal.value.__cause__ is not None
 
 
-def test_an_array_that_jax_moves_between_devices_of_the_cpu_is_a_copy(run: Run) -> None:
+def test_array_moved_by_jax_between_cpu_devices_is_reported_as_a_copy(run: Run) -> None:
     code = """
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"

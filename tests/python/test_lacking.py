@@ -1,4 +1,4 @@
-"""Attributes that objects of a class lack: which objects are asked for them, and which are not asked again."""
+"""Attributes that a class lacks: when dlbridge looks for them on its objects, and when it skips the lookup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import require
 
 
 def calls_of_getattr(function: Callable[[], object]) -> int:
-    """Returns how often a function calls a ``__getattr__`` that is written in Python."""
+    """Returns how often a function calls a ``__getattr__`` written in Python."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> None:
@@ -30,7 +30,7 @@ def calls_of_getattr(function: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
-def test_polars_series_is_not_asked_for_what_its_class_lacks(dtype: str) -> None:
+def test_attributes_that_polars_series_lacks_are_not_looked_up(dtype: str) -> None:
     np, pl = require("numpy"), require("polars")
     series = pl.Series(np.arange(3).astype(dtype))
     assert calls_of_getattr(lambda: dlbridge.asdlpack(series)) == 0
@@ -38,7 +38,7 @@ def test_polars_series_is_not_asked_for_what_its_class_lacks(dtype: str) -> None
     assert dlbridge.asdlpack(series).tolist() == series.to_list()
 
 
-def test_pandas_series_is_not_asked_for_what_its_class_lacks() -> None:
+def test_attributes_that_pandas_series_lacks_are_not_looked_up() -> None:
     pa, pd = require("pyarrow"), require("pandas")
     for dtype in ["float64", pd.ArrowDtype(pa.float64())]:
         series = pd.Series([1.0, 2.0], dtype=dtype)
@@ -82,11 +82,11 @@ def test_method_of_one_object_is_used_if_its_class_refuses() -> None:
     assert dlbridge.asdlpack(frame, protocol="dlpack").tolist() == [3.0]
 
 
-def test_wrapper_is_asked_each_time() -> None:
+def test_attributes_of_a_wrapper_are_looked_up_each_time() -> None:
     np = require("numpy")
 
     class Wrapper:
-        """Returns the attributes of another object."""
+        """A wrapper that forwards attributes to another object."""
 
         def __init__(self, inner: object) -> None:
             self.inner = inner
@@ -94,12 +94,12 @@ def test_wrapper_is_asked_each_time() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self.inner, name)
 
-    with pytest.raises(TypeError, match="speaks no exchange protocol"):
+    with pytest.raises(TypeError, match="supports no exchange protocol"):
         dlbridge.asdlpack(Wrapper([1.0]))
     assert dlbridge.asdlpack(Wrapper(np.array([2.0]))).tolist() == [2.0]
 
 
-def test_subclass_with_its_own_getattr_is_asked_each_time() -> None:
+def test_attributes_of_a_subclass_with_its_own_getattr_are_looked_up_each_time() -> None:
     np, pl = require("numpy"), require("polars")
     found: dict[str, Any] = {}
 

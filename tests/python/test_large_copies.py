@@ -1,4 +1,4 @@
-"""While a large copy is made other Python threads run, and an interrupt is raised by the call that copies."""
+"""Large copies: other Python threads run meanwhile, and the call that copies raises an interrupt."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from conftest import Run, require
 import dlbridge
 from dlbridge._core import _copy
 
-#: elements of one byte each: four times the size from which a copy lets other threads run
+#: Elements of one byte each: four times the size from which a copy lets other threads run.
 COUNT = 1 << 24
 
-#: calls; the other thread runs during the first one, unless the machine is busy
+#: Maximum number of calls. The other thread runs during the first one, unless the machine is busy.
 CALLS = 50
 
 Copy = Callable[[], object]
 
-#: calls a partial or a bound method
+#: Calls a partial or a bound method.
 call: Callable[[Any], object] = operator.methodcaller("__call__")
 
 
@@ -72,7 +72,7 @@ def byte_swapped() -> Copy:
 
 def swapped_in_place() -> Copy:
     class Producer:
-        """Its bytes are made for each answer."""
+        """A producer that makes new bytes at each access."""
 
         @property
         def __array_interface__(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ COPIES = [
 
 @contextmanager
 def let_in(action: Callable[[], object]) -> Iterator[None]:
-    """Another thread, which does something as soon as this one lets it run: no thread is made to stop meanwhile."""
+    """Runs `action` on another thread as soon as this thread releases the GIL. The interpreter forces no switch meanwhile."""
     interval, gate = sys.getswitchinterval(), threading.Lock()
 
     def wait() -> None:
@@ -140,7 +140,7 @@ def let_in(action: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=wait)
     gate.acquire()
     thread.start()
-    # Long enough that the other one gets its turn by what is called here, or not at all.
+    # Long enough that the other thread runs only if the code in the block releases the GIL.
     sys.setswitchinterval(1000)
     try:
         gate.release()
@@ -184,7 +184,7 @@ def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy], error: ty
     previous = signal.signal(signal.SIGINT, interrupt)
     try:
         with pytest.raises(error, match="^of the handler$"), let_in(lambda: signal.raise_signal(signal.SIGINT)):
-            # Without a line of Python in between, at which an interrupt could be raised too.
+            # No line of Python runs in between, where an interrupt could be raised too.
             deque(map(call, calls), maxlen=0)
     finally:
         signal.signal(signal.SIGINT, previous)
@@ -193,7 +193,7 @@ def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy], error: ty
 
 @pytest.mark.parametrize("error", [RuntimeError, TypeError, ValueError])
 def test_refusal_after_an_interrupted_copy_is_explained(error: type[Exception]) -> None:
-    """An exception of a producer may be in the place of the handler's, which is gone."""
+    """An exception of a producer may have the address of the handler's exception, which was freed."""
 
     def interrupt(*_: object) -> None:
         raise error("of the handler")
@@ -205,7 +205,7 @@ def test_refusal_after_an_interrupted_copy_is_explained(error: type[Exception]) 
         for _ in range(20):
             with pytest.raises(error, match="^of the handler$"), let_in(lambda: signal.raise_signal(signal.SIGINT)):
                 deque(map(call, [copy] * CALLS), maxlen=0)
-            with pytest.raises(BufferError, match="not strided") as refused:
+            with pytest.raises(BufferError, match="sparse or has another layout") as refused:
                 dlbridge.asdlpack(sparse)
             assert isinstance(refused.value.__cause__, RuntimeError)
             del refused
@@ -225,7 +225,7 @@ def test_interrupted_copy_leaves_no_borrow_and_no_export() -> None:
     finally:
         signal.signal(signal.SIGINT, previous)
         dlbridge.record_exports(recorded)
-    # A bytearray that is exported cannot be resized, and what is borrowed cannot be written.
+    # An exported bytearray cannot be resized, and borrowed memory cannot be written.
     source.append(1)
     _copy(source, bytes(len(source)))
 
@@ -237,7 +237,7 @@ def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
     done = threading.Event()
 
     def write() -> None:
-        # Before the elements are read, while there is made room for them, they may be written.
+        # Before dlbridge reads the elements, while it allocates memory, they may be written.
         while not refused and not done.is_set():
             try:
                 _copy(memory, b"\1" * len(memory))
@@ -252,7 +252,7 @@ def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
                 break
         done.set()
     assert len(refused) == 1
-    assert "borrowed to be read" in refused[0]
+    assert "borrowed for reading" in refused[0]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was written of a copy is seen in the memory of the process")
@@ -260,7 +260,7 @@ def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
     "copy", ["dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"]
 )
 def test_interrupt_ends_a_copy_before_it_is_complete(run: Run, copy: str) -> None:
-    """The copy of a GiB of zeros, which take no memory themselves, is interrupted once it has begun."""
+    """Interrupts the copy of a GiB of zeros after it has begun. The zeros themselves take no memory."""
     require("numpy")
     ended = run(
         f"""
@@ -325,7 +325,7 @@ def interrupt(*_):
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         raise Interrupted
 
-# Never written, so that all pages are the one of zeros: each costs a fault, and no memory.
+# Never written, so all pages are the shared zero page: each costs a fault, and no memory.
 memory = mmap.mmap(-1, BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 memory.madvise(mmap.MADV_NOHUGEPAGE)
 PAGES = BYTES // mmap.PAGESIZE
@@ -361,7 +361,7 @@ class Interrupted(Exception):
     pass
 
 def interrupt(*_):
-    # More than the bytes that are copied before, so that the list is being made.
+    # More than the bytes that are copied first, so the list is being made.
     if peak() - before > 2 * COUNT:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Who keeps the memory, and for how long: any order, any thread, until after the interpreter."""
+"""The lifetime of shared memory: released in any order, on any thread, also after the interpreter has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSIONED = {"max_version": (1, 3)}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
-def test_an_array_lives_as_long_as_the_last_of_its_holders(order: tuple[int, ...]) -> None:
+def test_array_lives_as_long_as_the_last_of_its_holders(order: tuple[int, ...]) -> None:
     array = np.arange(6, dtype=np.float32)
     gone: list[bool] = []
     weakref.finalize(array, gone.append, True)
@@ -45,7 +45,7 @@ def test_an_array_lives_as_long_as_the_last_of_its_holders(order: tuple[int, ...
 
 @pytest.mark.parametrize("versioned", [True, False])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_a_native_owner_is_deleted_by_the_last_of_its_holders(
+def test_native_owner_is_deleted_by_the_last_of_its_holders(
     native: Native, versioned: bool, order: tuple[int, ...]
 ) -> None:
     tensor, crafted = native.tensor((6,), versioned=versioned)
@@ -62,7 +62,7 @@ def test_a_native_owner_is_deleted_by_the_last_of_its_holders(
     assert crafted.record.calls == 1
 
 
-def test_a_long_chain_is_one_memory(native: Native) -> None:
+def test_long_chain_shares_one_memory(native: Native) -> None:
     tensor, crafted = native.tensor((6,))
     for _ in range(500):
         tensor = dlbridge.asdlpack(np.from_dlpack(tensor))
@@ -85,7 +85,7 @@ def test_weak_references(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_a_tensor_in_a_cycle_is_collected(native: Native) -> None:
+def test_tensor_in_a_cycle_is_collected(native: Native) -> None:
     tensor, crafted = native.tensor()
     cycle: list[Any] = [tensor, tensor.__dlpack__()]
     cycle.append(cycle)
@@ -94,7 +94,7 @@ def test_a_tensor_in_a_cycle_is_collected(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-#: Objects that are alive when the interpreter goes, made by the code of `exit_with`.
+#: Objects that are alive when the interpreter ends, made by the code of `exit_with`.
 KINDS = {
     "a tensor": "native.tensor()[0]",
     "a legacy tensor": "native.tensor(versioned=False)[0]",
@@ -112,7 +112,7 @@ KINDS = {
     "an array over a bytearray": "np.from_dlpack(dlbridge.asdlpack(bytearray(3)))",
     "a cycle": "(cycle := [native.tensor()[0]], cycle.append(cycle))",
 }
-#: Where they are kept; later in the list is longer alive.
+#: Places that keep them. Later places live longer.
 KEPT = {
     "in a module": "kept = {}",
     "in another module": "sys.modules['kept'] = types.SimpleNamespace(kept={})",
@@ -123,7 +123,7 @@ KEPT = {
 
 
 def exit_with(run: Run, native: Native, code: str) -> str:
-    """Runs code in an interpreter that then goes, without a word on stderr. Returns its stdout."""
+    """Runs code in an interpreter that then ends. Asserts that stderr is empty, and returns stdout."""
     prologue = (
         "import atexit, builtins, gc, sys, threading, types\n"
         "from pathlib import Path\n"
@@ -141,7 +141,7 @@ def exit_with(run: Run, native: Native, code: str) -> str:
 def test_exit_with_live_objects_of_every_kind(run: Run, native: Native, where: str) -> None:
     objects = ", ".join(KINDS.values())
     out = exit_with(run, native, KEPT[where].format(f"[{objects}]"))
-    # What outlives the interpreter may be left alone, and is never deleted twice.
+    # Objects that outlive the interpreter may stay undeleted. No object is deleted twice.
     owed, repeated = map(int, out.split()[1::2])
     assert repeated == 0
     assert owed == 0 or where == "in builtins"
@@ -161,7 +161,7 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_deleter_after_the_interpreter_is_gone(run: Run, native: Native, owner: str) -> None:
+def test_deleter_after_the_end_of_the_interpreter_runs_once(run: Run, native: Native, owner: str) -> None:
     code = (
         f"for keywords in ({{}}, {{'max_version': (1, 0)}}):\n"
         f"    native.export({OWNERS[owner]}, **keywords).delete(Way.AT_EXIT)\n"
@@ -170,7 +170,7 @@ def test_a_deleter_after_the_interpreter_is_gone(run: Run, native: Native, owner
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_deleter_that_waits_for_an_interpreter_which_goes(
+def test_deleter_that_waits_for_the_gil_while_the_interpreter_ends(
     run: Run, native: Native, owner: str
 ) -> None:
     code = (
@@ -182,7 +182,7 @@ def test_a_deleter_that_waits_for_an_interpreter_which_goes(
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_a_producer_that_lets_the_gil_go_while_it_deletes(
+def test_producer_whose_deleter_releases_the_gil(
     run: Run, native: Native, owner: str
 ) -> None:
     code = (
@@ -255,7 +255,7 @@ def test_many_threads_at_once(native: Native) -> None:
 
 
 def all_paths(native: Native) -> Callable[[], None]:
-    """A function that goes through imports, exports and refusals of all kinds once."""
+    """Returns a function that runs imports, exports and refusals of all kinds once."""
     array, memory = np.arange(6, dtype=np.float32), bytearray(24)
     readonly = np.arange(3)
     readonly.flags.writeable = False
@@ -264,7 +264,7 @@ def all_paths(native: Native) -> Callable[[], None]:
     producers = [Producer(ValueError), Producer(TypeError), Producer(None)]
 
     def refuse(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
-        """Calls what fails."""
+        """Calls a function that must fail."""
         try:
             call(*arguments, **keywords)
         except (AttributeError, BufferError, TypeError, ValueError):
@@ -272,7 +272,7 @@ def all_paths(native: Native) -> Callable[[], None]:
         raise AssertionError("not refused")
 
     def go() -> None:
-        """All paths, once."""
+        """Runs all paths once."""
         for owner in (array, readonly, memory, exporter, b"abc"):
             for copy in (None, True, False):
                 one = dlbridge.asdlpack(owner, copy=copy)
@@ -298,22 +298,22 @@ def all_paths(native: Native) -> Callable[[], None]:
 
 
 def resident() -> int:
-    """The memory of this process in bytes; 0 where that is not known."""
+    """The resident memory of this process in bytes, or 0 if it is not known."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * 4096 if statm.exists() else 0
 
 
-def test_no_reference_and_no_memory_is_leaked(native: Native) -> None:
+def test_references_and_memory_are_not_leaked(native: Native) -> None:
     go = all_paths(native)
     watched: list[Any] = [None, True, False, (), dlbridge.Tensor, BufferError, TypeError]
     watched += [type(native.tensor()[0].__dlpack__()), "max_version", (1, 3)]
 
     def counts() -> list[int]:
-        """The reference counts of what many paths touch."""
+        """The reference counts of objects that many paths use."""
         return [sys.getrefcount(thing) for thing in watched]
 
     def loop(times: int) -> None:
-        """All paths, many times; what was crafted is forgotten."""
+        """Runs all paths many times, and forgets the crafted tensors."""
         for _ in range(times):
             go()
             assert native.all_deleted()
@@ -333,11 +333,11 @@ def test_no_reference_and_no_memory_is_leaked(native: Native) -> None:
         tracemalloc.stop()
     assert all(abs(now - then) < 50 for now, then in zip(counts(), before, strict=True))
     assert grown < 20_000
-    # 1000 times more than 30 tensors, of which each takes more than 100 bytes.
+    # A leak would be far larger: 1000 times more than 30 tensors of more than 100 bytes each.
     assert resident() - resident_before < 3_000_000
 
 
-def test_an_import_holds_its_source_once(native: Native) -> None:
+def test_import_holds_its_source_once(native: Native) -> None:
     array, memory, exporter = np.zeros(3), bytearray(3), native.exporter()
     for source in (array, memory, exporter):
         count = sys.getrefcount(source)
@@ -352,7 +352,7 @@ def test_an_import_holds_its_source_once(native: Native) -> None:
         assert sys.getrefcount(source) == count
 
 
-def test_a_tensor_taken_over_and_over_grows_no_chain() -> None:
+def test_repeated_imports_of_a_tensor_grow_no_chain() -> None:
     memory = bytearray(3)
     tensor = dlbridge.asdlpack(memory)
     for _ in range(100_000):
@@ -362,7 +362,7 @@ def test_a_tensor_taken_over_and_over_grows_no_chain() -> None:
     memory.append(1)
 
 
-def test_a_subinterpreter_is_refused(run: Run) -> None:
+def test_subinterpreter_is_refused(run: Run) -> None:
     code = """
         try:
             import _interpreters as interpreters

@@ -1,4 +1,4 @@
-"""What is lent can be seen: live_exports."""
+"""live_exports lists the exports that are alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from native import Native, Way
 
 @pytest.fixture(autouse=True)
 def recording() -> Iterator[None]:
-    """Records exports for the time of a test."""
+    """Records exports during a test."""
     assert dlbridge.record_exports(True) is False
     yield
     assert dlbridge.record_exports(False) is True
@@ -22,14 +22,14 @@ def recording() -> Iterator[None]:
     assert dlbridge.live_exports() == []
 
 
-def test_each_door(native: Native) -> None:
+def test_live_exports_lists_every_protocol(native: Native) -> None:
     tensor = dlbridge.asdlpack(bytearray(b"abcdef"))
     held = native.export(tensor, max_version=(1, 3))
     legacy = native.export(tensor)
     view = memoryview(tensor)
     struct = tensor.__array_struct__
     exports = dlbridge.live_exports()
-    assert [export["door"] for export in exports] == [
+    assert [export["protocol"] for export in exports] == [
         *("dlpack", "dlpack-legacy", "buffer", "array-struct")
     ]
     for export in exports:
@@ -45,7 +45,7 @@ def test_each_door(native: Native) -> None:
     legacy.delete(Way.WITHOUT_GIL)
 
 
-def test_the_same_marks_and_the_same_address(native: Native) -> None:
+def test_recorded_exports_keep_flags_and_address(native: Native) -> None:
     for source, read_only in [(b"abc", True), (bytearray(b"abc"), False)]:
         tensor = dlbridge.asdlpack(source)
         held = native.export(tensor, max_version=(1, 3))
@@ -57,14 +57,14 @@ def test_the_same_marks_and_the_same_address(native: Native) -> None:
     assert (held.fields.shape, held.fields.strides) == ((2, 3), (-3, 1))
     held.delete()
     held = native.export(producer, max_version=(1, 0))
-    assert held.fields.flags == 1, "what a legacy producer lent is marked"
+    assert held.fields.flags == 1, "data of a legacy producer is marked as read-only"
     del producer
     assert crafted.record.calls == 0
     held.delete()
     assert crafted.record.calls == 1
 
 
-def test_a_capsule_that_nobody_takes() -> None:
+def test_unused_capsule_is_an_export_until_it_is_freed() -> None:
     tensor = dlbridge.empty(3)
     capsule = tensor.__dlpack__(max_version=(1, 0))
     assert len(dlbridge.live_exports()) == 1
@@ -72,18 +72,18 @@ def test_a_capsule_that_nobody_takes() -> None:
     assert dlbridge.live_exports() == []
 
 
-def test_what_numpy_holds() -> None:
+def test_array_of_numpy_is_an_export_until_its_last_view() -> None:
     np = require("numpy")
     tensor = dlbridge.empty((2, 3))
     array = np.from_dlpack(tensor)
     part = array[1:]
     del tensor, array
     [export] = dlbridge.live_exports()
-    assert (export["door"], export["shape"], export["dtype"]) == ("dlpack", (2, 3), "float32")
+    assert (export["protocol"], export["shape"], export["dtype"]) == ("dlpack", (2, 3), "float32")
     del part
 
 
-def test_what_is_lent_before_is_not_recorded(native: Native) -> None:
+def test_export_before_the_recording_is_not_listed(native: Native) -> None:
     dlbridge.record_exports(False)
     held = native.export(dlbridge.empty(3), max_version=(1, 0))
     dlbridge.record_exports(True)

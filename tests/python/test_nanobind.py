@@ -25,7 +25,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     include = Path(sysconfig.get_paths()["include"])
     if compiler is None or not (include / "Python.h").exists():
-        missing("there is no C++ compiler, or Python's headers are not installed")
+        missing("no C++ compiler was found, or Python's headers are not installed")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     target = tmp_path_factory.mktemp("nanobind") / f"nanobind_module{suffix}"
     source, folder = Path(nanobind.source_dir()), Path(nanobind.__file__).parent
@@ -48,7 +48,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Any:
         *[("bfloat16", 4, 16), ("complex128", 5, 128), ("float8_e4m3fn", 10, 8), ("int4", 0, 4)],
     ],
 )
-def test_every_dtype_comes_as_it_is(module: Any, dtype: str, code: int, bits: int) -> None:
+def test_every_dtype_reaches_cpp(module: Any, dtype: str, code: int, bits: int) -> None:
     tensor = dlbridge.empty((2, 3), dtype)
     described = module.describe(tensor)
     assert described == (tensor.address, [2, 3], [3, 1], code, bits, 1, 0)
@@ -65,23 +65,23 @@ def test_strides_and_shapes(module: Any, view: Any) -> None:
     assert array.size == 0 or address == array.ctypes.data
 
 
-def test_what_it_writes_is_seen(module: Any) -> None:
+def test_writes_in_cpp_reach_the_source(module: Any) -> None:
     array = np.ones((2, 3), "float32")
     assert module.twice(dlbridge.asdlpack(array)) == array.ctypes.data
     assert array.tolist() == [[2, 2, 2], [2, 2, 2]]
 
 
-def test_what_must_not_be_written_is_refused(module: Any) -> None:
+def test_read_only_tensor_is_refused_for_writing(module: Any) -> None:
     numbers = bytes(np.ones(6, "float32"))
     tensor = dlbridge.asdlpack(memoryview(numbers).cast("f", (2, 3)))
-    # What may not be written goes in by a legacy capsule, which cannot say so, and is copied for it.
+    # nanobind imports by a legacy capsule, which cannot mark read-only data, so dlbridge copies it.
     assert module.describe(tensor)[0] != tensor.address
     with pytest.raises(TypeError, match="incompatible function arguments"):
         module.twice(tensor)
     assert bytes(np.ones(6, "float32")) == numbers
 
 
-def test_its_own_arrays(module: Any) -> None:
+def test_array_of_nanobind_is_imported_and_freed_once(module: Any) -> None:
     before = module.living()
     made = module.make()
     tensor = dlbridge.asdlpack(made)

@@ -1,4 +1,4 @@
-"""NumPy's own arrays are read where they are: what is found there is what `__dlpack__` says."""
+"""Import of NumPy's arrays without a call of `__dlpack__`: the result is the same as with the call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def frozen(array: Any) -> Any:
 
 
 def said(tensor: Any) -> dict[str, Any]:
-    """All that a tensor says of itself."""
+    """All attributes that describe a tensor."""
     names = ("shape", "strides", "dtype", "device", "readonly", "protocol", "copied", "nbytes", "address")
     found = {name: getattr(tensor, name) for name in names}
     return found | {"origin": dlbridge._core._origin(tensor)}
@@ -60,7 +60,7 @@ def said(tensor: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_array_is_what_dlpack_says(dtype: str, layout: str) -> None:
+def test_every_array_is_imported_as_by_dlpack(dtype: str, layout: str) -> None:
     array = LAYOUTS[layout](np.zeros((4, 5, 6), dtype)[:, :, :])
     assert said(dlbridge.asdlpack(array)) == said(dlbridge.asdlpack(array, protocol="dlpack"))
 
@@ -80,7 +80,7 @@ def test_every_array_is_what_dlpack_says(dtype: str, layout: str) -> None:
     ],
     ids=lambda array: f"{type(array).__name__} of {array.dtype}",
 )
-def test_what_is_no_plain_array_goes_the_usual_way(array: Any) -> None:
+def test_other_elements_or_classes_are_imported_or_refused_as_by_a_protocol(array: Any) -> None:
     def answer(**keywords: Any) -> Any:
         try:
             return said(dlbridge.asdlpack(array, **keywords)) | {"address": None}
@@ -95,7 +95,7 @@ OTHER = ">" if sys.byteorder == "little" else "<"
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["h", "I", "q", "e", "f", "d", "F", "D"])
-def test_the_other_byte_order_is_what_the_array_interface_says(dtype: str, layout: str) -> None:
+def test_other_byte_order_is_imported_as_by_the_array_interface(dtype: str, layout: str) -> None:
     numbers = np.arange(120).astype(OTHER + dtype).reshape(4, 5, 6)
     array = LAYOUTS[layout](numbers)
 
@@ -113,19 +113,19 @@ def test_the_other_byte_order_is_what_the_array_interface_says(dtype: str, layou
 
 
 @pytest.mark.parametrize("dtype", ["longdouble", "clongdouble", "M8[s]", "U3"])
-def test_the_other_byte_order_of_what_is_no_number_here(dtype: str) -> None:
+def test_other_byte_order_of_a_dtype_without_dlpack_is_refused(dtype: str) -> None:
     array = np.zeros(3, np.dtype(dtype).newbyteorder(OTHER))
     with pytest.raises(BufferError):
         dlbridge.asdlpack(array)
 
 
-def test_an_equal_dtype_that_is_another_object() -> None:
+def test_equal_dtype_object_is_imported() -> None:
     dtype = np.dtype("f4").newbyteorder("<" if sys.byteorder == "little" else ">")
     array = np.array([1.0, 2.0], dtype)
     assert dlbridge.asdlpack(array).dtype == "float32"
 
 
-def test_the_array_lives_as_long_as_the_tensor() -> None:
+def test_array_lives_as_long_as_the_tensor() -> None:
     array = np.arange(5.0)
     before = sys.getrefcount(array)
     tensor = dlbridge.asdlpack(array)
@@ -139,9 +139,9 @@ def test_the_array_lives_as_long_as_the_tensor() -> None:
     assert sys.getrefcount(array) == before
 
 
-# Since NumPy 2.5.
+# NumPy warns since 2.5.
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
-def test_an_array_that_changes_its_shape_is_not_followed() -> None:
+def test_tensor_keeps_its_shape_when_the_array_changes_its_own() -> None:
     array = np.arange(6.0)
     tensor = dlbridge.asdlpack(array)
     array.shape = (2, 3)
@@ -158,7 +158,7 @@ def test_extents_that_overflow_are_refused() -> None:
             dlbridge.asdlpack(wide, **keywords)
 
 
-def test_what_the_caller_asks_for_holds_here_too() -> None:
+def test_options_are_applied_to_plain_arrays() -> None:
     array = np.arange(6.0).reshape(2, 3)
     assert dlbridge.asdlpack(array, copy=True).address != array.ctypes.data
     assert dlbridge.asdlpack(array.T, contiguous="C").strides == (2, 1)
@@ -166,6 +166,6 @@ def test_what_the_caller_asks_for_holds_here_too() -> None:
     assert dlbridge.asdlpack(array, writable=False).readonly
     with pytest.raises(BufferError, match="copy=False"):
         dlbridge.asdlpack(array.T, contiguous="C", copy=False)
-    # NumPy's own refusal, which was another one before 2.4.
+    # NumPy itself refuses; its exception was another one before 2.4.
     with pytest.raises((BufferError, ValueError)):
         dlbridge.asdlpack(array, device="cuda:0")

@@ -1,4 +1,4 @@
-"""Operators: a tensor computes nothing itself, and other operands compute by their own methods."""
+"""Operators: tensors do not compute, and other operands compute with their own methods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_operand_of_torch_is_refused_on_both_sides(compute: Any) -> None:
 @pytest.mark.parametrize("compute", OPERATORS)
 def test_type_error_of_the_other_operand_is_the_cause(compute: Any) -> None:
     class Other:
-        """A number that computes with nothing."""
+        """A number that refuses to compute."""
 
         def refuse(self, other: Any) -> Any:
             raise TypeError("not with a tensor")
@@ -79,7 +79,7 @@ def test_type_error_of_the_other_operand_is_the_cause(compute: Any) -> None:
 
 
 class Meta(type):
-    """A metaclass whose methods are not those of the objects."""
+    """A metaclass with a method that its classes' objects do not have."""
 
     def __radd__(cls, *arguments: Any) -> str:
         return "metaclass"
@@ -90,13 +90,13 @@ class OfMeta(metaclass=Meta):
 
 
 class Static:
-    """A method that is not bound."""
+    """A class with a static method."""
 
     __radd__ = staticmethod(lambda *arguments: len(arguments))
 
 
 class Computed:
-    """A method that a property returns."""
+    """A class with a property that returns a method."""
 
     @property
     def __radd__(self) -> Any:
@@ -104,12 +104,12 @@ class Computed:
 
 
 class Unsupported:
-    """A class that says that it does not add."""
+    """A class that declines addition."""
 
     __radd__ = None
 
 
-def test_method_of_the_other_operand_is_found_as_python_finds_it() -> None:
+def test_method_of_the_other_operand_is_looked_up_as_by_python() -> None:
     tensor = grid()[1]
     assert (tensor + Static(), tensor + Computed()) == (1, "property")
     for compute in (lambda: tensor + OfMeta(), lambda: tensor | OfMeta(), lambda: tensor + Unsupported()):

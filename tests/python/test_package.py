@@ -1,4 +1,4 @@
-"""The installed package: its version, its names, its types, its words."""
+"""The installed package: its version, its names, its types, its docstrings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dlbridge import _core
 PACKAGE = importlib.resources.files(dlbridge)
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
+def test_version_is_that_of_the_distribution() -> None:
     assert dlbridge.__version__ == importlib.metadata.version("dlbridge")
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", dlbridge.__version__)
 
 
-def test_what_is_exported_exists_and_is_sorted() -> None:
+def test_public_names_exist_and_are_sorted() -> None:
     assert dlbridge.__all__ == sorted(dlbridge.__all__)
     assert len(set(dlbridge.__all__)) == len(dlbridge.__all__)
     for name in dlbridge.__all__:
@@ -39,18 +39,18 @@ def test_dir_shows_the_public_names_only() -> None:
     assert done.stdout.split() == ["True", "True"]
 
 
-def test_nothing_public_is_left_out() -> None:
+def test_public_names_of_the_core_are_all_exported() -> None:
     public = {name for name in vars(_core) if not name.startswith("_")}
     assert public <= set(dlbridge.__all__)
 
 
-def test_the_package_is_typed() -> None:
+def test_package_is_typed() -> None:
     assert PACKAGE.joinpath("py.typed").is_file()
     assert PACKAGE.joinpath("_core.pyi").is_file()
 
 
 def public_things() -> list[tuple[str, Any]]:
-    """Everything public, with its name: functions, classes and their members."""
+    """All public functions, classes and members, with their names."""
     things = [(name, getattr(dlbridge, name)) for name in dlbridge.__all__]
     members = [
         (f"{name}.{member}", value)
@@ -67,11 +67,11 @@ def test_everything_public_has_a_docstring(name: str, thing: Any) -> None:
     text = inspect.getdoc(thing)
     assert text, name
     assert text[0].isupper(), name
-    assert "```" not in text, f"{name}: the words are for users of Rust"
+    assert "```" not in text, f"{name}: the text is Markdown for users of Rust"
     assert text.rstrip().endswith("."), name
 
 
-def test_the_docstring_of_the_package_is_true() -> None:
+def test_docstring_of_the_package_is_true() -> None:
     assert dlbridge.__doc__
     failed, tried = doctest.testmod(dlbridge)
     assert tried > 0
@@ -83,17 +83,17 @@ def stub() -> ast.Module:
     return ast.parse(PACKAGE.joinpath("_core.pyi").read_text(encoding="utf-8"))
 
 
-def test_the_stub_names_what_there_is() -> None:
+def test_stub_has_all_functions_and_members() -> None:
     classes = {node.name: node for node in stub().body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in stub().body if isinstance(node, ast.FunctionDef)}
     assert functions == {name for name, thing in vars(_core).items() if inspect.isbuiltin(thing)}
     described = {node.name for node in classes["Tensor"].body if isinstance(node, ast.FunctionDef)}
     there = {name for name in vars(dlbridge.Tensor) if not name.startswith("__")}
-    doors = {"__dlpack__", "__dlpack_device__", "__buffer__"}
-    doors |= {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
-    doors |= {"__arrow_c_array__", "__arrow_c_schema__", "__array__", "__jax_array__"}
+    protocols = {"__dlpack__", "__dlpack_device__", "__buffer__"}
+    protocols |= {"__array_interface__", "__array_struct__", "__cuda_array_interface__"}
+    protocols |= {"__arrow_c_array__", "__arrow_c_schema__", "__array__", "__jax_array__"}
     methods = {name for name in vars(dlbridge.Tensor) if name.startswith("__") and name in described}
-    assert described - methods == (there | doors) - methods
+    assert described - methods == (there | protocols) - methods
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_signatures_can_be_read(function: Any, signature: str) -> None:
     assert str(inspect.signature(function)) == signature.replace("$", "")
 
 
-def test_the_class_says_where_it_is_from() -> None:
+def test_class_and_functions_name_their_module() -> None:
     assert f"{dlbridge.Tensor.__module__}.{dlbridge.Tensor.__qualname__}" == "dlbridge.Tensor"
     assert dlbridge.asdlpack.__module__.startswith("dlbridge")
 

@@ -1,4 +1,4 @@
-"""Images of Pillow: copied once by the array interface, shared through Arrow."""
+"""Pillow images: copied once by the array interface, shared by Arrow."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from conftest import require
 np = require("numpy")
 image = require("PIL.Image")
 
-#: Bytes of an object of bytes in front of its data.
+#: The size of the header of a bytes object.
 HEADER = sys.getsizeof(b"") - 1
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "I", "F", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I;16B", "I;16L", "I;16N"])
-def test_an_image_is_copied_once(mode: str) -> None:
+def test_image_is_copied_once(mode: str) -> None:
     picture = image.new(mode, (5, 3))
     tensor = dlbridge.asdlpack(picture)
     assert (tensor.copied, tensor.copy_reason) == (True, "the producer made a copy")
-    assert not tensor.readonly, "nothing else has the copy"
+    assert not tensor.readonly, "no other object uses the copy"
     array = tensor.numpy()
     array[...] = 1
     assert (array.ctypes.data, array.flags.writeable) == (tensor.address, True)
-    assert not np.asarray(picture).any(), "the image is as it was"
+    assert not np.asarray(picture).any(), "the image has not changed"
     again = dlbridge.asdlpack(picture, writable=True, copy=None)
     assert again.copy_reason == "the producer made a copy"
 
@@ -45,7 +45,7 @@ def test_torch_takes_the_copy_of_an_image_as_it_is() -> None:
 )
 def test_copy_false_names_arrow_where_it_shares_this_image(mode: str, shared: str) -> None:
     picture = image.new(mode, (5, 3))
-    match = f"copies its data whenever.*leave it out, or share the data as {shared}.* with protocol='arrow'"
+    match = f"copies its data in each export of its array interface.*leave copy=False out, or share the data as {shared}.* with protocol='arrow'"
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(picture, copy=False)
     assert not dlbridge.asdlpack(picture, copy=False, protocol="arrow").copied
@@ -61,7 +61,7 @@ def test_bytes_that_pillow_made_are_kept_and_not_copied(monkeypatch: pytest.Monk
     places: list[int] = []
     original = image.Image.tobytes
     monkeypatch.setattr(image.Image, "tobytes", tobytes)
-    # Its bytes in the other order are another number.
+    # A number whose bytes in the other order are another number.
     picture = image.new(mode, (5, 3), 0x0102 if mode.startswith("I;16") else 1)
     tensor = dlbridge.asdlpack(picture)
     assert [tensor.address] == places
@@ -72,7 +72,7 @@ def test_bytes_that_pillow_made_are_kept_and_not_copied(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B", "I;16N"])
 def test_copy_false_does_not_name_arrow_for_unsigned_pixels_of_16_bits(mode: str) -> None:
     picture = image.new(mode, (5, 3))
-    match = f"leave it out, since protocol='arrow' cannot share it: Pillow exports the unsigned pixels of the mode {mode}"
+    match = f"leave copy=False out, since protocol='arrow' cannot share it: Pillow exports the unsigned pixels of the mode {mode}"
     with pytest.raises(BufferError, match=match) as refused:
         dlbridge.asdlpack(picture, copy=False)
     assert isinstance(refused.value.__cause__, BufferError)
@@ -81,12 +81,12 @@ def test_copy_false_does_not_name_arrow_for_unsigned_pixels_of_16_bits(mode: str
     assert dlbridge.asdlpack(picture).copied
 
 
-def test_an_image_in_several_blocks_is_copied_and_never_shared() -> None:
+def test_image_in_several_blocks_is_copied_and_never_shared() -> None:
     picture = image.new("L", (5_000, 5_000))
     with pytest.raises(BufferError, match="Pillow cannot share the pixels.*leave out protocol='arrow', and they are copied") as refused:
         dlbridge.asdlpack(picture, protocol="arrow")
     assert isinstance(refused.value.__cause__, ValueError)
-    with pytest.raises(BufferError, match="leave it out, since protocol='arrow' cannot share it: Pillow cannot share"):
+    with pytest.raises(BufferError, match="leave copy=False out, since protocol='arrow' cannot share it: Pillow cannot share"):
         dlbridge.asdlpack(picture, copy=False)
     assert dlbridge.asdlpack(picture).shape == (5_000, 5_000)
 

@@ -1,4 +1,4 @@
-"""Across processes: pickles, pools, shared memory."""
+"""Tensors in several processes: pickles, pools, shared memory."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ SHM = Path("/dev/shm")
 
 
 def numbers(dtype: str = "float32") -> Any:
-    """Numbers that may be written, of shape (2, 3)."""
+    """Writable numbers of shape (2, 3)."""
     return np.arange(6).reshape(2, 3).astype(dtype)
 
 
 def double(tensor: dlbridge.Tensor) -> dlbridge.Tensor:
-    """What a worker does: a new tensor with each number doubled."""
+    """A worker function: returns a new tensor with each number doubled."""
     return dlbridge.asdlpack(tensor.numpy() * 2)
 
 
 def double_in_place(shared: dlbridge.SharedTensor) -> int:
-    """What a worker does with shared memory."""
+    """A worker function: doubles numbers in shared memory."""
     with shared:
         array = shared.tensor.numpy()
         array *= 2
@@ -70,7 +70,7 @@ def test_pickles(protocol: int, make: Any) -> None:
     assert again.readonly == (tensor.readonly and protocol >= 5)
 
 
-def test_pickles_out_of_band_are_no_copies() -> None:
+def test_pickles_out_of_band_share_the_memory() -> None:
     source = numbers()
     tensor = dlbridge.asdlpack(source)
     buffers: list[pickle.PickleBuffer] = []
@@ -118,12 +118,12 @@ def test_copies() -> None:
         (("abcd", "float32", (1,), False), TypeError),
     ],
 )
-def test_pickles_that_are_wrong(arguments: Any, error: Any) -> None:
+def test_wrong_pickle_is_refused(arguments: Any, error: Any) -> None:
     from dlbridge._core import _rebuild
 
     with pytest.raises(error):
         _rebuild(*arguments)
-    with pytest.raises(ValueError, match="no tensor of float32 with the shape"):
+    with pytest.raises(ValueError, match="not a tensor of float32 with the shape"):
         _rebuild(memoryview(bytes(8))[::2], "float32", (1,), False)
 
 
@@ -149,7 +149,7 @@ def test_joblib() -> None:
 
 
 def segments() -> set[str]:
-    """The segments of ours that have a name now."""
+    """The names of dlbridge's segments that exist now."""
     return {path.name for path in SHM.glob("dlbridge_*")} if SHM.is_dir() else set()
 
 
@@ -162,10 +162,10 @@ def test_shared_memory_is_one_memory(method: str) -> None:
         with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
             process = pool.submit(double_in_place, shared).result()
             assert process != os.getpid()
-            assert np.array_equal(array, numbers() * 2), "what the worker wrote is here"
+            assert np.array_equal(array, numbers() * 2), "this process sees the worker's write"
             array[0, 0] = 50
             pool.submit(double_in_place, shared).result()
-        assert array[0, 0] == 100, "what was written here was there"
+        assert array[0, 0] == 100, "the worker saw the write of this process"
     assert array[0, 0] == 100, "tensors outlive the name"
     assert segments() == before
 
@@ -193,7 +193,7 @@ def test_everything_can_be_shared(make: Any) -> None:
             assert np.array_equal(other.tensor.numpy(), source.numpy())
 
 
-def test_closed_and_removed() -> None:
+def test_closed_tensor_is_refused_and_removed_name_is_gone() -> None:
     shared = dlbridge.share_memory(numbers(), name=f"dlbridge_test_{os.getpid()}")
     assert shared.name in repr(shared)
     kept = shared.tensor
@@ -202,7 +202,7 @@ def test_closed_and_removed() -> None:
         _ = shared.tensor
     with dlbridge.attach(shared.name) as again:
         assert memoryview(again.tensor).tolist() == memoryview(kept).tolist()
-    assert shared.name in segments(), "who attaches does not remove the name"
+    assert shared.name in segments(), "a process that attaches does not remove the name"
     shared.unlink()
     shared.unlink()
     with pytest.raises(FileNotFoundError):
@@ -210,7 +210,7 @@ def test_closed_and_removed() -> None:
     assert memoryview(kept)[1, 2] == 5
 
 
-def test_garbage_removes_its_name() -> None:
+def test_garbage_collection_removes_the_name() -> None:
     before = segments()
     tensor = dlbridge.share_memory(numbers()).tensor
     gc.collect()
@@ -230,11 +230,11 @@ def test_garbage_removes_its_name() -> None:
         ((MAGIC + b"{}").ljust(DATA, b"\0"), "is not a tensor"),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":9}').ljust(DATA, b"\0"),
-            "9 bytes of data are needed, and 0 are there",
+            "9 bytes of data are needed, and 0 are available",
         ),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[9],"padded":false,"bytes":0}').ljust(DATA, b"\0"),
-            "no tensor of uint8 with the shape",
+            "not a tensor of uint8 with the shape",
         ),
         (
             (MAGIC + b'{"dtype":"uint8","shape":[-1],"padded":false,"bytes":-1}').ljust(DATA, b"\0"),
@@ -242,9 +242,9 @@ def test_garbage_removes_its_name() -> None:
         ),
     ],
 )
-def test_memory_of_others_is_refused(content: bytes, match: str) -> None:
+def test_segment_of_another_program_is_refused(content: bytes, match: str) -> None:
     if not SHM.is_dir():
-        pytest.skip("shared memory is no file here")
+        pytest.skip("shared memory is not a file on this system")
     path = SHM / f"dlbridge_wrong_{os.getpid()}"
     path.write_bytes(content)
     try:
@@ -254,7 +254,7 @@ def test_memory_of_others_is_refused(content: bytes, match: str) -> None:
         path.unlink()
 
 
-def test_the_end_of_processes(run: Run) -> None:
+def test_end_of_a_process_removes_its_segments(run: Run) -> None:
     before = segments()
     maker = """
 import dlbridge, subprocess, sys
@@ -272,14 +272,14 @@ print(shared.name)
 
 
 def make_and_keep(names: Any) -> None:
-    """What a worker does that does not close what it made."""
+    """A worker function: makes a segment and does not close it."""
     global kept_by_worker
     kept_by_worker = dlbridge.share_memory(bytes(100))
     names.put(kept_by_worker.name)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_a_worker_removes_what_it_made(run: Run, method: str) -> None:
+def test_worker_removes_its_segments_at_exit(run: Run, method: str) -> None:
     maker = """
 import multiprocessing, sys
 from test_processes import make_and_keep
@@ -291,19 +291,19 @@ if __name__ == "__main__":
     print(names.get())
     worker.join()
 """
-    # With warnings as errors the tracker says nothing of what it had to remove.
+    # With warnings as errors, the tracker would not report the segments that it had to remove.
     result = run(maker, method, options=["-X", "dev"])
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.strip() not in segments()
 
 
 def attach_later(name: str) -> None:
-    """What a worker does that its parent waits for at exit."""
+    """A worker function: attaches late, while the parent waits at exit."""
     time.sleep(0.5)
     print(bytes(dlbridge.attach(name).tensor), flush=True)
 
 
-def test_the_name_is_there_while_children_run(run: Run) -> None:
+def test_name_exists_while_children_run(run: Run) -> None:
     maker = """
 import dlbridge, multiprocessing
 from test_processes import attach_later
@@ -315,8 +315,8 @@ multiprocessing.get_context("spawn").Process(target=attach_later, args=(shared.n
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="memory cannot be reserved here")
-def test_no_room_is_an_error_and_not_a_crash(run: Run) -> None:
-    # A limit on the size of files holds for shared memory too.
+def test_limit_of_memory_raises_os_error(run: Run) -> None:
+    # A limit on the size of files applies to shared memory too.
     maker = """
 import dlbridge, resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -328,7 +328,7 @@ except OSError as error:
 """
     before = segments()
     result = run(maker)
-    assert "2101248 bytes of shared memory cannot be had: " in result.stdout
+    assert "2101248 bytes of shared memory cannot be allocated: " in result.stdout
     assert (result.returncode, result.stderr) == (0, "")
     assert segments() == before
 
@@ -350,7 +350,7 @@ except OSError as error:
     assert (result.stdout, result.stderr) == (f"{errno.ENOSPC} []\n", "")
 
 
-def test_a_process_that_is_killed_is_cleaned_up_after() -> None:
+def test_segment_of_a_killed_process_is_removed() -> None:
     before = segments()
     code = """
 import dlbridge, os, signal

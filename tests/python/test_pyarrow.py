@@ -1,4 +1,4 @@
-"""PyArrow: the strictest consumer; arrays that are always read-only."""
+"""PyArrow, the strictest consumer. Its arrays are always read-only."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DTYPES = [
 
 
 def address(array: Any) -> int:
-    """Where the elements of an array or tensor are."""
+    """The address of the elements of an array or tensor."""
     if isinstance(array, pa.Tensor):
         return int(np.asarray(array).ctypes.data)
     return int(array.buffers()[1].address + array.offset * array.type.bit_width // 8)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_arrays_of_every_dtype_there_and_back(dtype: str) -> None:
+def test_arrays_of_every_dtype_make_a_round_trip(dtype: str) -> None:
     source = pa.array(np.arange(5, dtype=dtype))
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (5,), (1,))
@@ -41,7 +41,7 @@ def test_arrays_of_every_dtype_there_and_back(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_tensors_of_every_dtype_there_and_back(dtype: str) -> None:
+def test_tensors_of_every_dtype_make_a_round_trip(dtype: str) -> None:
     source = pa.Tensor.from_numpy(np.arange(6, dtype=dtype).reshape(2, 3))
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.shape, tensor.strides) == (dtype, (2, 3), (3, 1))
@@ -74,7 +74,7 @@ def test_tensors_of_any_layout(layout: Any) -> None:
     assert (again.address, again.strides) == (tensor.address, tensor.strides)
 
 
-def test_slices_and_no_dimension_and_nothing() -> None:
+def test_slices_and_tensors_without_dimensions_or_elements() -> None:
     source = pa.array(np.arange(10.0))[3:7]
     tensor = dlbridge.asdlpack(source)
     assert (tensor.address, tensor.shape) == (address(source), (4,))
@@ -85,7 +85,7 @@ def test_slices_and_no_dimension_and_nothing() -> None:
     assert dlbridge.asdlpack(scalar).shape == ()
 
 
-def test_read_only_is_kept_on_the_way_in(native: Native) -> None:
+def test_pyarrow_keeps_the_read_only_mark(native: Native) -> None:
     for flags, mutable in ((Flags.READ_ONLY, False), (0, True)):
         tensor, crafted = native.tensor((2, 3), flags=flags)
         back = pa.Tensor.from_dlpack(tensor)
@@ -95,7 +95,7 @@ def test_read_only_is_kept_on_the_way_in(native: Native) -> None:
 
 
 @pytest.mark.parametrize("copy", [None, True, False])
-def test_the_keywords_of_pyarrow(copy: bool | None) -> None:
+def test_keywords_of_pyarrow_are_accepted(copy: bool | None) -> None:
     tensor = dlbridge.asdlpack(np.arange(6.0))
     back = pa.Tensor.from_dlpack(tensor, copy=copy)
     assert (address(back) != tensor.address) == bool(copy)
@@ -110,7 +110,7 @@ def test_the_keywords_of_pyarrow(copy: bool | None) -> None:
 
 @pytest.mark.parametrize("kind", ["Array", "Tensor"])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_the_last_of_many_holders_frees(native: Native, kind: str, order: tuple[int, ...]) -> None:
+def test_last_of_many_holders_frees(native: Native, kind: str, order: tuple[int, ...]) -> None:
     first, crafted = native.tensor((6,))
     middle = getattr(pa, kind).from_dlpack(first)
     last = dlbridge.asdlpack(middle)
@@ -123,7 +123,7 @@ def test_the_last_of_many_holders_frees(native: Native, kind: str, order: tuple[
     assert crafted.record.calls == 1
 
 
-def test_pyarrow_deletes_what_python_owns(native: Native) -> None:
+def test_pyarrow_releases_a_buffer_once(native: Native) -> None:
     exporter = native.exporter(on_release=list)
     back = pa.Tensor.from_dlpack(dlbridge.asdlpack(exporter))
     assert back.to_numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -145,7 +145,7 @@ def test_pyarrow_deletes_what_python_owns(native: Native) -> None:
     ],
     ids=str,
 )
-def test_what_pyarrow_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+def test_tensor_that_pyarrow_refuses_is_deleted_once(native: Native, fields: dict[str, Any]) -> None:
     tensor, crafted = native.tensor(**fields)
     with pytest.raises((pa.ArrowException, NotImplementedError, TypeError)):
         pa.Tensor.from_dlpack(tensor)
@@ -155,9 +155,9 @@ def test_what_pyarrow_refuses_is_given_back(native: Native, fields: dict[str, An
     assert crafted.record.calls == 1
 
 
-def test_a_refusal_keeps_its_exception_while_python_is_called(native: Native) -> None:
+def test_refusal_keeps_its_exception_while_python_is_called(native: Native) -> None:
     def fails() -> None:
-        """What a producer may do while its buffer is released."""
+        """Raises, as a producer may while its buffer is released."""
         raise KeyError("lost")
 
     exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
@@ -178,8 +178,8 @@ def test_a_refusal_keeps_its_exception_while_python_is_called(native: Native) ->
         lambda: pa.array(["a"]).dictionary_encode(),
     ],
 )
-def test_what_pyarrow_does_not_export_is_refused_with_its_error_as_the_cause(source: Any) -> None:
-    """A TypeError of pyarrow's, which is no unknown keyword."""
+def test_array_that_pyarrow_cannot_export_is_refused_with_the_cause(source: Any) -> None:
+    """pyarrow raises a TypeError that is not about an unknown keyword."""
     with pytest.raises(BufferError, match="the producer cannot export the data: .*convert it to a plain") as caught:
         dlbridge.asdlpack(source(), protocol="dlpack")
     assert isinstance(caught.value.__cause__, pa.ArrowTypeError)

@@ -1,4 +1,4 @@
-"""Every block of Python in the README and of pages in docs/ runs, each in a process of its own."""
+"""Runs every Python block of the README and of pages in docs/, each in a separate process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conftest import Run, missing
 
 FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py")
 
-#: The pages of docs/ that are for users of Python.
+#: The pages of docs/ for users of Python.
 PAGES = (
     "exchange.md",
     "processes.md",
@@ -24,10 +24,10 @@ PAGES = (
     "guides/gpu-streams.md",
 )
 
-#: The pages of docs/ with programs in Rust that readers paste.
+#: The pages of docs/ with Rust programs that readers paste.
 RUST_PAGES = ("libraries.md", "getting-started/rust.md", "guides/load-model-file.md", "guides/write-adapter.md")
 
-#: Runs a file of examples with prompts, as doctest does.
+#: Runs a file of examples with prompts, using doctest.
 DOCTEST = """
 import doctest, sys
 options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -37,7 +37,7 @@ sys.exit(failed != 0 or tried == 0)
 
 
 def readme() -> Path | None:
-    """The README of the repository; None where only the package is installed."""
+    """The README of the repository; None if only the package is installed."""
     for directory in Path(__file__).resolve().parents:
         if (directory / "pyproject.toml").is_file() and (directory / "README.md").is_file():
             return directory / "README.md"
@@ -45,7 +45,7 @@ def readme() -> Path | None:
 
 
 def blocks(text: str) -> list[tuple[int, str]]:
-    """The blocks of Python in a Markdown text, each with the number of its first line."""
+    """The Python blocks of a Markdown text, each with the number of its first line."""
     found = []
     for match in re.finditer(r"^```(?:python|py)(?:[ ,][^\n]*)?\n(.*?)^```\s*$", text, re.M | re.S):
         found.append((text.count("\n", 0, match.start(1)) + 1, match[1]))
@@ -71,14 +71,14 @@ def params() -> list[Any]:
     ]
 
 
-def test_there_is_something_to_run() -> None:
+def test_readme_has_python_blocks() -> None:
     if readme() is None:
         pytest.skip("an installed package does not include the README")
     assert params(), "the README shows no Python"
 
 
 @pytest.mark.parametrize(("line", "code"), params())
-def test_the_block(run: Run, tmp_path: Path, line: int, code: str) -> None:
+def test_block_of_a_page_runs(run: Run, tmp_path: Path, line: int, code: str) -> None:
     for framework in frameworks(code):
         if importlib.util.find_spec(framework) is None:
             missing(f"{framework} is not installed")
@@ -87,7 +87,7 @@ def test_the_block(run: Run, tmp_path: Path, line: int, code: str) -> None:
         file.write_text(code, encoding="utf-8")
         done = run(DOCTEST, str(file), options=[])
     else:
-        # Tracebacks then name the lines of the page.
+        # The empty lines let tracebacks name the lines of the page.
         done = run("\n" * (line - 1) + code, options=[])
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -121,13 +121,15 @@ def test_failures_are_seen(run: Run, tmp_path: Path) -> None:
     assert run("assert False", options=[]).returncode == 1
 
 
-def test_the_block_for_authors_of_extensions_is_one_that_is_compiled() -> None:
+def test_rust_blocks_of_the_readme_are_compiled_ones() -> None:
     path = readme()
     if path is None:
         pytest.skip("an installed package does not include the README")
-    [block] = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
+    extension, operator = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
     crate = path.parent / "crates/dlbridge-pyo3/README.md"
-    assert f"```rust,no_run\n{block}```" in crate.read_text(encoding="utf-8")
+    assert f"```rust,no_run\n{extension}```" in crate.read_text(encoding="utf-8")
+    crate = path.parent / "crates/dlbridge-ops/README.md"
+    assert operator in crate.read_text(encoding="utf-8"), "an excerpt"
 
 
 def test_options_page_names_every_option() -> None:
@@ -139,9 +141,10 @@ def test_options_page_names_every_option() -> None:
     functions = (dlbridge.asdlpack, dlbridge.from_dlpack, dlbridge.empty, dlbridge.like)
     parameters = {name for function in functions for name in inspect.signature(function).parameters}
     public = {name for name in (*dir(dlbridge.Tensor), *dlbridge.__all__) if not name.startswith("_")}
-    constraints = path.parent / "crates/dlbridge-pyo3/src/argument/constraint.rs"
-    types = set(re.findall(r"^impl.* Constraint\s+for (\w+)", constraints.read_text(encoding="utf-8"), re.M))
-    assert "AllowCopy" in types
+    sources = (path.parent / "crates/dlbridge-pyo3/src/argument/constraint").glob("*.rs")
+    constraints = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    types = set(re.findall(r"^impl.* Constraint\s+for (\w+)", constraints, re.M))
+    assert {"AllowCopy", "COrder", "Dims"} <= types
     positional = {"x"}
     assert not (parameters | public | types) - positional - named
 
@@ -162,7 +165,7 @@ def test_readme_rust_has_no_hidden_lines() -> None:
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:rust|rs)[^\n]*\n(.*?)^```$", text, re.M | re.S):
             assert not re.search(r"^\s*# ", block, re.M), page.name
-            assert "fn main()" in block or "pymodule" in block, page.name
+            assert "fn main()" in block or "pymodule" in block or block.startswith("#[op("), page.name
 
 
 def links(page: Path) -> set[Path]:

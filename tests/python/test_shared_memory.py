@@ -1,4 +1,4 @@
-"""Shared memory: names, one map per segment and process, segments that another process wrote."""
+"""Shared memory: names, one map for each segment and process, segments that another process wrote."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dlbridge.shared import DATA, LONGEST, MAGIC
 
 SHM = Path("/dev/shm")
 
-#: Names that are not names, and what is said of them.
+#: Invalid names, and text of their refusals.
 WRONG_NAMES = {
     "": "reserved",
     ".": "reserved",
@@ -53,7 +53,7 @@ def test_name_that_is_not_a_string_is_refused(name: Any) -> None:
         dlbridge.attach(name)
 
 
-def test_longest_name_and_every_other_character_work_without_a_word_of_the_tracker() -> None:
+def test_longest_name_and_every_allowed_character_work_without_a_warning() -> None:
     characters = "".join(map(chr, range(0x20, 0x7F))).replace("/", "").replace(":", "")
     name = f"dlbridge_{os.getpid()}_"
     code = f"""
@@ -74,7 +74,7 @@ def test_name_that_is_taken_or_gone_is_refused() -> None:
 
 
 def address(shared: dlbridge.SharedTensor) -> int:
-    """Where the elements are in this process."""
+    """The address of the elements in this process."""
     return shared.tensor.address
 
 
@@ -120,9 +120,9 @@ def test_segment_made_again_under_its_name_is_another_memory() -> None:
             assert (bytes(kept), bytes(second.tensor)) == (b"abc", b"xyz")
 
 
-def test_map_goes_with_its_last_tensor() -> None:
+def test_map_is_removed_with_its_last_tensor() -> None:
     if not Path("/proc/self/maps").exists():
-        pytest.skip("the maps of this process cannot be seen here")
+        pytest.skip("this system has no /proc/self/maps")
 
     def mapped() -> bool:
         return name in Path("/proc/self/maps").read_text()
@@ -238,8 +238,8 @@ def described(**fields: Any) -> bytes:
         (described(bytes=-1), "'bytes' in its description is -1"),
         (described(bytes=float("inf")), "'bytes' in its description is inf"),
         (described(dtype="banana", shape=[4], bytes=8), "not the name of a dtype"),
-        (described(dtype="handle64", shape=[1], bytes=8), "handles, which mean nothing"),
-        (described(), "12 bytes of data are needed, and 8 are there"),
+        (described(dtype="handle64", shape=[1], bytes=8), "handles, which are not valid"),
+        (described(), "12 bytes of data are needed, and 8 are available"),
         (described(shape=[2, 2]), "12 bytes of data are needed"),
         (described(shape=[3], bytes=8), "of int16 with the shape"),
         (described(shape=[2**62, 4], bytes=8), "of int16 with the shape"),
@@ -256,18 +256,18 @@ def test_segment_with_a_wrong_description_is_refused(
 def test_segment_cut_off_after_attach_is_refused(segment: Segment) -> None:
     first = segment.attach(described() + bytes(12))
     os.truncate(segment.path, DATA)
-    with pytest.raises(ValueError, match=f"it was cut off: {DATA} of {DATA + 12} bytes are left"):
+    with pytest.raises(ValueError, match=f"it is truncated: {DATA} of {DATA + 12} bytes are left"):
         dlbridge.attach(segment.path.name)
     first.close()
-    with pytest.raises(ValueError, match="12 bytes of data are needed, and 0 are there"):
+    with pytest.raises(ValueError, match="12 bytes of data are needed, and 0 are available"):
         dlbridge.attach(segment.path.name)
 
 
-def test_segment_described_anew_is_checked_anew(segment: Segment) -> None:
+def test_segment_with_a_new_description_is_checked_again(segment: Segment) -> None:
     first = segment.attach(described() + bytes(12))
     with segment.path.open("r+b") as file:
         file.write(described(shape=[1000], bytes=2000))
-    with pytest.raises(ValueError, match="2000 bytes of data are needed, and 12 are there"):
+    with pytest.raises(ValueError, match="2000 bytes of data are needed, and 12 are available"):
         dlbridge.attach(segment.path.name)
     with segment.path.open("r+b") as file:
         file.write(described(shape=[3], bytes=6))
@@ -355,7 +355,7 @@ def test_segment_written_while_it_is_attached_is_refused_or_within_bounds(segmen
 
 
 def test_segments_without_inodes_are_identified_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As on macOS, whose shared memory reports neither a device nor an inode.
+    # Shared memory on macOS reports neither a device nor an inode.
     fstat = os.fstat
 
     def without_inode(descriptor: int) -> os.stat_result:
@@ -390,14 +390,14 @@ def test_interrupt_while_memory_is_made_leaves_no_segment(
             dlbridge.share_memory(b"abc", name=name)
     with pytest.raises(FileNotFoundError):
         dlbridge.attach(name)
-    # The name is free, and the tracker does not know it any more.
+    # The name is free, and the tracker has forgotten it.
     with dlbridge.share_memory(b"abc", name=name) as shared:
         assert bytes(dlbridge.attach(name).tensor) == b"abc"
         shared.unlink()
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the call that fails is not there")
-def test_name_that_is_taken_is_not_removed_by_who_wants_it_too() -> None:
+def test_name_that_is_taken_is_not_removed_by_a_second_maker() -> None:
     name = f"dlbridge_taken_{os.getpid()}"
     with dlbridge.share_memory(b"abc", name=name) as shared:
         with pytest.raises(FileExistsError):

@@ -1,4 +1,4 @@
-"""An import keeps the source alive that is known to have the memory, or else the imported object."""
+"""An import keeps the source of the memory alive if dlbridge knows it, and otherwise the imported object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conftest import require
 np = require("numpy")
 
 ARRAY_NEW, SET_BASE_OBJECT = 93, 282
-"""The places of `PyArray_New` and `PyArray_SetBaseObject` in NumPy's table of C functions, in all versions since 1.7."""
+"""The positions of `PyArray_New` and `PyArray_SetBaseObject` in NumPy's table of C functions, in all versions since 1.7."""
 
 
 def c_function(place: int, *types: Any) -> Any:
@@ -29,7 +29,7 @@ def c_function(place: int, *types: Any) -> Any:
 
 
 def array_over(address: int, extent: int, base: object) -> Any:
-    """An array of bytes with any object as its base, as `pybind11::array(extent, address, base)` makes one in C++."""
+    """An array of bytes with any object as its base, like `pybind11::array(extent, address, base)` in C++."""
     integer, pointer, instance = ctypes.c_int, ctypes.c_void_p, ctypes.py_object
     types = (instance, instance, integer, pointer, integer, pointer, pointer, integer, integer, pointer)
     uint8, carray = 2, 0x0001 | 0x0100 | 0x0400
@@ -49,7 +49,7 @@ BASES: dict[str, Callable[[Any], Any]] = {
     "memoryview": lambda inner: memoryview(dlbridge.asdlpack(inner)),
     "capsule": lambda inner: dlbridge.like(inner, inner).base,
 }
-"""Exports of ours, whose source has the memory of an array."""
+"""Our exports, each with an array as its source."""
 
 PROTOCOLS = (None, "buffer", "array-interface", "array-struct")
 
@@ -59,7 +59,7 @@ OUTSIDE = (range(0, 16), range(15, 20), range(44, 49), range(48, 64), range(0, 6
 
 
 def kept(kind: str, protocol: str | None, where: range) -> int:
-    """How many references to an export remain when only a tensor of an array with that base is left."""
+    """Imports an array whose base is an export, drops the array, and returns how many references to the export remain."""
     outer = np.arange(64, dtype=np.uint8)
     base = BASES[kind](outer[SOURCE.start : SOURCE.stop])
     before = sys.getrefcount(base)
@@ -78,7 +78,7 @@ def kept(kind: str, protocol: str | None, where: range) -> int:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", BASES)
 def test_array_with_memory_outside_of_the_source_keeps_its_base(kind: str, protocol: str | None, where: range) -> None:
-    """The base may keep other memory than the source's alive, so the tensor must keep the base."""
+    """The base may keep memory alive that does not belong to the source, so the tensor must keep the base."""
     assert kept(kind, protocol, where) == 1
 
 

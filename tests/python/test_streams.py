@@ -1,6 +1,6 @@
-"""Streams by the array API standard, on a stand-in for the driver that does what is on a stream only when somebody
-waits for it: bytes are right where every wait that is needed was asked for. No GPU is needed, and none of this counts
-as run on one."""
+"""Streams of the array API standard, on a stand-in for the driver. The stand-in runs work on a stream only when the caller
+waits for it, so the bytes are right only if dlbridge requested every necessary wait. These tests need no GPU, and do
+not replace tests on one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Made = Callable[..., Array]
 
 @EVERY_STREAM
 @pytest.mark.parametrize("named", [None, 1, 2, "another"], ids=str)
-def test_a_consumer_reads_what_was_under_way(
+def test_consumer_reads_the_pending_write(
     driver: Driver, native: Native, array: Made, named: Any, consumers: Any
 ) -> None:
     made = array()
@@ -38,13 +38,13 @@ def test_a_consumer_reads_what_was_under_way(
     tensor = dlbridge.asdlpack(made, stream=named) if named else dlbridge.asdlpack(made)
     assert (made.asked, tensor.stream) == ([named or 1], named or 1)
     held = native.export(tensor, stream=consumers, max_version=(1, 3))
-    assert driver.now(held.fields.data, 24) != NEW, "it is still under way"
-    assert driver.host_waits == waits, "the host waits for nobody"
+    assert driver.now(held.fields.data, 24) != NEW, "the write is still pending"
+    assert driver.host_waits == waits, "the host does not wait"
     assert driver.seen_on(consumers or 1, held.fields.data, 24) == NEW
     held.delete()
 
 
-def test_who_works_on_the_same_stream_waits_for_nobody(driver: Driver, native: Native, array: Made) -> None:
+def test_consumer_on_the_same_stream_does_not_wait(driver: Driver, native: Native, array: Made) -> None:
     ours = driver.stream()
     for number in (1, 2, ours):
         tensor = dlbridge.asdlpack(array(stream=number), stream=number)
@@ -56,7 +56,7 @@ def test_who_works_on_the_same_stream_waits_for_nobody(driver: Driver, native: N
         assert driver.stream_waits == waits
 
 
-def test_a_program_that_sees_to_the_order_itself(driver: Driver, native: Native, array: Made) -> None:
+def test_stream_minus_one_requests_no_wait(driver: Driver, native: Native, array: Made) -> None:
     made, waits = array(), driver.stream_waits
     tensor = dlbridge.asdlpack(made, stream=-1)
     assert (made.asked, tensor.stream) == ([-1], -1)
@@ -67,18 +67,18 @@ def test_a_program_that_sees_to_the_order_itself(driver: Driver, native: Native,
     assert (again.stream, again.address, driver.stream_waits) == (1, tensor.address, waits)
 
 
-def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made) -> None:
+def test_invalid_stream_is_refused(driver: Driver, native: Native, array: Made) -> None:
     tensor = dlbridge.asdlpack(array())
     for stream, error, text in [
         (0, ValueError, "ambiguous on CUDA: 1 is the legacy"),
-        (-2, ValueError, "the number of no stream"),
-        (2**64, ValueError, "the number of no stream"),
+        (-2, ValueError, "not the number of a stream"),
+        (2**64, ValueError, "not the number of a stream"),
         (True, TypeError, "stream must be None or an integer"),
         ("1", TypeError, "stream must be None or an integer"),
         (1.0, TypeError, "stream must be None or an integer"),
         (np.True_, TypeError, "stream must be None or an integer"),
         (np.array([1, 2]), TypeError, "stream must be None or an integer"),
-        (np.int64(-2), ValueError, "the number of no stream"),
+        (np.int64(-2), ValueError, "not the number of a stream"),
     ]:
         with pytest.raises(error, match=text):
             tensor.__dlpack__(stream=stream)  # type: ignore[arg-type]
@@ -88,19 +88,19 @@ def test_streams_that_there_are_not(driver: Driver, native: Native, array: Made)
         assert made.asked == []
         native.take(made.crafted.capsule()).delete()
     for stream in (1, 0, 5):
-        with pytest.raises(ValueError, match="which has no streams"):
+        with pytest.raises(ValueError, match="which has no numbered streams"):
             dlbridge.asdlpack(b"abc", stream=stream)
     assert dlbridge.asdlpack(b"abc", stream=-1).stream is None
     assert dlbridge.asdlpack(b"abc", stream=np.int64(-1)).stream is None
-    with pytest.raises(ValueError, match="which has no streams"):
+    with pytest.raises(ValueError, match="which has no numbered streams"):
         dlbridge.asdlpack(b"abc", stream=np.int64(1))
     assert dlbridge.asdlpack(b"abc").stream is None
-    # The driver's own refusal.
-    with pytest.raises(BufferError, match="CUDA's driver refused to say of which device a stream is: error 400"):
+    # The driver refuses.
+    with pytest.raises(BufferError, match="CUDA's driver refused to find the device of a stream: error 400"):
         tensor.__dlpack__(stream=0xDEAD0)
 
 
-def test_a_tensor_in_order_with_another_stream(driver: Driver, array: Made) -> None:
+def test_import_on_another_stream_synchronises_with_it(driver: Driver, array: Made) -> None:
     first, second = driver.stream(), driver.stream()
     tensor = dlbridge.asdlpack(array(), stream=first)
     again = dlbridge.asdlpack(tensor, stream=second)
@@ -118,7 +118,7 @@ def test_from_dlpack_has_a_stream_too(driver: Driver, array: Made) -> None:
 
 
 @EVERY_STREAM
-def test_the_cuda_array_interface_in(driver: Driver, consumers: Any) -> None:
+def test_cuda_array_interface_is_imported_on_the_consumers_stream(driver: Driver, consumers: Any) -> None:
     address, producers = driver.memory(24), driver.stream()
     consumers = driver.stream() if consumers == "another" else consumers
     driver.write(producers, address, NEW)
@@ -129,7 +129,7 @@ def test_the_cuda_array_interface_in(driver: Driver, consumers: Any) -> None:
     assert driver.seen_on(consumers or 1, address, 24) == NEW
 
 
-def test_the_cuda_array_interface_out(driver: Driver, array: Made) -> None:
+def test_cuda_array_interface_is_exported_with_the_stream(driver: Driver, array: Made) -> None:
     stream = driver.stream()
     for named, told in [(None, 1), (1, 1), (2, 2), (stream, stream)]:
         tensor = dlbridge.asdlpack(array(), stream=named)
@@ -138,7 +138,7 @@ def test_the_cuda_array_interface_out(driver: Driver, array: Made) -> None:
         assert driver.seen_on(told, tensor.address, 24) == NEW
 
 
-def test_the_cuda_array_interface_says_what_the_memory_is(driver: Driver) -> None:
+def test_cuda_array_interface_finds_the_kind_of_memory(driver: Driver) -> None:
     for device, kind, name in [
         (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (1, "pinned", "cuda_host"),
     ]:  # fmt: skip
@@ -151,7 +151,7 @@ def test_the_cuda_array_interface_says_what_the_memory_is(driver: Driver) -> Non
             assert bytes(memoryview(tensor).cast("B")) == NEW, "the CPU has waited"
 
 
-def test_our_table_lends_in_the_order_of_the_default_stream(driver: Driver, array: Made) -> None:
+def test_our_table_exports_synchronised_with_the_default_stream(driver: Driver, array: Made) -> None:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
@@ -161,14 +161,14 @@ def test_our_table_lends_in_the_order_of_the_default_stream(driver: Driver, arra
     assert table.stream(2, 0, stream) == 0
     assert stream.value is None
     assert driver.seen_on(1, tensor.address, 24) == NEW
-    # Back into a tensor, which is given back.
+    # Imports the tensor again, which releases it.
     again = ctypes.py_object()
     assert table.to_object(out, again) == 0
     assert again.value.stream == 1
     ctypes.pythonapi.Py_DecRef(again)
 
 
-def test_a_captured_stream_is_not_spoilt(driver: Driver, native: Native, array: Made) -> None:
+def test_captured_stream_is_not_invalidated(driver: Driver, native: Native, array: Made) -> None:
     captured, other = driver.stream(), driver.stream()
     on_other = dlbridge.asdlpack(array(), stream=other)
     on_captured = dlbridge.asdlpack(array(), stream=captured)
@@ -183,7 +183,7 @@ def test_a_captured_stream_is_not_spoilt(driver: Driver, native: Native, array: 
             dlbridge.asdlpack(InterfaceArray(address, (2, 3), other), stream=captured)
         with pytest.raises(BufferError, match=r"captured in a graph"):
             dlbridge.asdlpack(on_captured, device="cpu")
-        # What others do meanwhile spoils nothing.
+        # Work on other streams does not invalidate the capture.
         native.export(on_other, stream=driver.stream()).delete()
     blocking = driver.stream(non_blocking=False)
     with driver.capturing(blocking), pytest.raises(BufferError, match="the default stream cannot be used while a graph"):
@@ -200,7 +200,7 @@ def test_two_streams_of_one_capture(driver: Driver, native: Native, array: Made)
         assert driver.stream_waits == waits + 2
 
 
-def test_memory_goes_back_when_the_named_stream_has_passed(driver: Driver, array: Made) -> None:
+def test_memory_is_released_when_the_named_stream_has_passed(driver: Driver, array: Made) -> None:
     made, stream = array(), driver.stream()
     tensor = dlbridge.asdlpack(made, stream=stream)
     driver.block(stream)
@@ -212,33 +212,33 @@ def test_memory_goes_back_when_the_named_stream_has_passed(driver: Driver, array
     assert made.crafted.record.calls == 1
 
 
-def test_memory_goes_back_at_once_where_nothing_is_under_way(driver: Driver, array: Made) -> None:
+def test_memory_is_released_at_once_on_an_idle_stream(driver: Driver, array: Made) -> None:
     made, stream = array(), driver.stream()
     tensor = dlbridge.asdlpack(made, stream=stream)
     driver.wait(stream)
-    # The stream is idle but for what is recorded now.
+    # The stream is idle, except for the event that the deallocation records.
     del tensor
     driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
 
 
-def test_other_devices_have_no_numbers(native: Native) -> None:
+def test_stream_number_on_another_device_is_refused(native: Native) -> None:
     for device in ((4, 0), (8, 0), (7, 1)):
         tensor, _ = native.tensor(device=device)
         assert tensor.stream is None
         native.export(tensor, stream=-1).delete()
-        with pytest.raises(ValueError, match="which has no streams"):
+        with pytest.raises(ValueError, match="which has no numbered streams"):
             tensor.__dlpack__(stream=1)
 
 
 class Queue:
-    """A queue of SYCL as dpctl has them, which notes its barriers."""
+    """A SYCL queue like dpctl's, which records its barriers."""
 
     def __init__(self, name: str, barriers: list[tuple[str, Any]]) -> None:
         self.name, self.barriers = name, barriers
 
     def submit_barrier(self, depends_on: Any = ()) -> str:
-        """A barrier, which is an event."""
+        """Records a barrier, and returns its event."""
         self.barriers.append((self.name, list(depends_on)))
         return f"event of {self.name}"
 
@@ -249,7 +249,7 @@ class Queue:
 
 
 class SyclArray(n.Producer):
-    """An array of SYCL, which has a queue."""
+    """A SYCL array, which has a queue."""
 
     sycl_queue: Any = None
 
@@ -264,7 +264,7 @@ def test_queues_of_sycl(native: Native) -> None:
     native.export(tensor, stream=Queue("theirs", barriers)).delete()
     native.export(tensor).delete()
     native.export(tensor, stream=-1).delete()
-    assert barriers == [], "nobody waits who works on the same queue, or asks for none"
+    assert barriers == [], "a consumer on the same queue, or one that requests no wait, does not wait"
     native.export(tensor, stream=ours).delete()
     assert barriers == [("theirs", []), ("ours", ["event of theirs"])]
     producer = SyclArray(native.craft(device=(14, 1)), (14, 1))
@@ -275,14 +275,14 @@ def test_queues_of_sycl(native: Native) -> None:
     assert (again.stream, barriers[-1]) == (theirs, ("theirs", ["event of ours"]))
 
 
-def test_a_queue_that_is_not_known(native: Native) -> None:
+def test_unknown_queue_is_refused(native: Native) -> None:
     tensor, _ = native.tensor(device=(14, 0))
     assert tensor.stream is None
     with pytest.raises(BufferError, match=r"name it when the tensor is imported, asdlpack\(x, stream=queue\)"):
         tensor.__dlpack__(stream=Queue("ours", []))  # type: ignore[arg-type]
 
 
-def test_a_queue_that_fails(native: Native) -> None:
+def test_exception_of_a_queue_is_raised(native: Native) -> None:
     class Broken(Queue):
         def submit_barrier(self, depends_on: Any = ()) -> str:
             raise RuntimeError("out of events")
@@ -292,7 +292,7 @@ def test_a_queue_that_fails(native: Native) -> None:
         tensor.__dlpack__(stream=Queue("b", []))  # type: ignore[arg-type]
 
 
-def test_the_default_stream_of_another_thread(driver: Driver, native: Native, array: Made) -> None:
+def test_per_thread_stream_of_another_thread_becomes_the_legacy_stream(driver: Driver, native: Native, array: Made) -> None:
     there: list[Any] = []
 
     def import_there() -> None:
@@ -304,14 +304,14 @@ def test_the_default_stream_of_another_thread(driver: Driver, native: Native, ar
     thread.start()
     thread.join()
     tensor = there.pop()
-    assert tensor.stream == 1, "this thread's stream 2 is another one; the legacy stream waits for both"
+    assert tensor.stream == 1, "stream 2 of this thread is another stream; the legacy stream waits for both"
     for stream in (2, driver.stream(), 1):
         held = native.export(tensor, stream=stream)
         assert driver.seen_on(stream, held.fields.data, 24) == NEW
         held.delete()
 
 
-def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, array: Made) -> None:
+def test_memory_dropped_while_its_stream_is_captured_is_released_later(driver: Driver, array: Made) -> None:
     made, stream = array(), driver.stream()
     tensor = dlbridge.asdlpack(made, stream=stream)
     driver.block(stream)
@@ -319,14 +319,14 @@ def test_memory_that_is_let_go_while_its_stream_is_captured(driver: Driver, arra
         del tensor
         time.sleep(0.05)
     time.sleep(0.05)
-    assert made.crafted.record.calls == 0, "what was on the stream before has not passed"
+    assert made.crafted.record.calls == 0, "earlier work on the stream has not passed"
     driver.release()
     driver.until(lambda: made.crafted.record.calls == 1)
     assert made.crafted.record.calls == 1
 
 
 @EVERY_STREAM
-def test_a_table_tells_the_stream_of_its_library(driver: Driver, native: Native, consumers: Any) -> None:
+def test_table_returns_the_stream_of_its_library(driver: Driver, native: Native, consumers: Any) -> None:
     address, theirs = driver.memory(24), driver.stream()
     driver.write(theirs, address, NEW)
     crafted = native.craft((2, 3), device=n.CUDA, data=address)
@@ -344,7 +344,7 @@ def test_a_table_tells_the_stream_of_its_library(driver: Driver, native: Native,
     assert driver.seen_on(consumers or 1, address, 24) == NEW
 
 
-def test_a_table_whose_stream_is_captured(driver: Driver, native: Native) -> None:
+def test_table_whose_stream_is_captured_is_refused_unless_named(driver: Driver, native: Native) -> None:
     theirs = driver.stream()
 
     @STREAM
@@ -363,8 +363,8 @@ def test_a_table_whose_stream_is_captured(driver: Driver, native: Native) -> Non
                 assert dlbridge.asdlpack(kind(), stream=named).stream == named
 
 
-def test_a_stream_of_another_device_that_reaches_the_memory(driver: Driver, native: Native) -> None:
-    # As with managed memory, which is numbered 0, and with devices that reach each other's.
+def test_stream_of_another_device_delays_the_release(driver: Driver, native: Native) -> None:
+    # As with managed memory, whose device number is 0, and with devices that access each other's memory.
     for device in (n.CUDA, (13, 0)):
         theirs = driver.stream(1)
         crafted = native.craft((2, 3), device=device, data=driver.memory(24, kind="managed"))
@@ -377,7 +377,7 @@ def test_a_stream_of_another_device_that_reaches_the_memory(driver: Driver, nati
         driver.until(lambda crafted=crafted: crafted.record.calls == 1)  # type: ignore[misc]
 
 
-def test_none_waits_for_another(driver: Driver, array: Made) -> None:
+def test_releases_on_different_streams_do_not_wait_for_each_other(driver: Driver, array: Made) -> None:
     busy, captured, idle = array(), array(), array()
     streams = [driver.stream(), driver.stream(), driver.stream()]
     driver.block(streams[0])
@@ -393,7 +393,7 @@ def test_none_waits_for_another(driver: Driver, array: Made) -> None:
     driver.release()
 
 
-def test_a_tensor_in_the_order_of_one_stream_after_another(driver: Driver, array: Made) -> None:
+def test_import_on_many_streams_in_turn_deletes_once(driver: Driver, array: Made) -> None:
     made, streams = array(), [driver.stream(), driver.stream()]
     tensor = dlbridge.asdlpack(made, stream=streams[0])
     assert dlbridge.asdlpack(tensor, stream=streams[0]) is tensor
@@ -406,8 +406,8 @@ def test_a_tensor_in_the_order_of_one_stream_after_another(driver: Driver, array
     assert made.crafted.record.calls == 1
 
 
-def test_a_capsule_cannot_be_asked(driver: Driver, native: Native) -> None:
-    with pytest.raises(BufferError, match="a capsule cannot be asked to synchronise"):
+def test_capsule_on_a_device_is_refused_as_it_cannot_synchronise(driver: Driver, native: Native) -> None:
+    with pytest.raises(BufferError, match="a capsule cannot synchronise"):
         dlbridge.asdlpack(native.craft(device=n.CUDA).capsule(), stream=driver.stream())
     assert dlbridge.asdlpack(native.craft(device=n.CUDA).capsule(), stream=-1).stream == -1
     assert dlbridge.asdlpack(native.craft(device=n.CUDA).capsule()).stream == 1

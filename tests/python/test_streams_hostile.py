@@ -1,5 +1,5 @@
-"""Values of ``stream`` that no program means, on the stand-in for CUDA's driver. No GPU is needed, and none of this
-counts as run on one."""
+"""Nonsensical values of ``stream``, on the stand-in for the CUDA driver. These tests need no GPU, and do not replace tests
+on one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Made = Callable[..., Array]
 
 
 class Index:
-    """Something that counts as an integer for ``operator.index``."""
+    """An object that ``operator.index`` accepts as an integer."""
 
     def __init__(self, answer: Callable[[], object]) -> None:
         self.answer = answer
@@ -34,7 +34,7 @@ def raises() -> object:
 
 
 class Loud(int):
-    """An integer whose text cannot be made."""
+    """An integer whose ``__str__`` raises."""
 
     def __str__(self) -> str:
         raise ZeroDivisionError
@@ -52,7 +52,7 @@ HOSTILE: list[tuple[object, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("stream", "error"), HOSTILE, ids=lambda value: type(value).__name__)
-def test_hostile_stream_is_refused_before_the_producer_is_asked(
+def test_hostile_stream_is_refused_before_the_producer_is_called(
     driver: Driver,
     native: Native,
     array: Made,
@@ -71,7 +71,7 @@ def test_hostile_stream_is_refused_before_the_producer_is_asked(
     ):
         with pytest.raises(error):
             call()
-    assert not unraisable, "Python printed what the text of the stream raised"
+    assert not unraisable, "Python printed an exception of the stream's __str__"
     assert made.asked == []
     native.take(made.crafted.capsule()).delete()
 

@@ -1,4 +1,4 @@
-"""Streams of ROCm, on the stand-in under the names of HIP. No GPU is needed, and none of this counts as run on one."""
+"""ROCm streams, on the stand-in with HIP's names. These tests need no GPU, and do not replace tests on one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stand_in import NEW, Array, Driver, build
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """The stand-in for ROCm's driver, in this process."""
+    """The stand-in for the ROCm driver, in this process."""
     return Driver(build(tmp_path_factory.mktemp("driver"), rocm=True))
 
 
 @pytest.fixture
 def array(stand_in: Driver, native: Native) -> Iterator[Callable[[], Array]]:
-    """Makes arrays of six numbers on the second device, whose last bytes are under way."""
+    """Makes arrays of six numbers on the second device, which a stream has not written yet."""
 
     def array() -> Array:
         address, stream = stand_in.memory(24, 1), stand_in.stream(1)
@@ -37,7 +37,7 @@ def array(stand_in: Driver, native: Native) -> Iterator[Callable[[], Array]]:
 
 @pytest.mark.parametrize("consumers", [None, 0, "another"], ids=str)
 @pytest.mark.parametrize("named", [None, 0, "another"], ids=str)
-def test_a_consumer_reads_what_was_under_way(
+def test_consumer_reads_the_pending_write(
     stand_in: Driver, native: Native, array: Callable[[], Array], named: object, consumers: object
 ) -> None:
     made = array()
@@ -46,22 +46,22 @@ def test_a_consumer_reads_what_was_under_way(
     tensor = dlbridge.asdlpack(made, stream=None if named is None else ours)
     assert (tensor.device, made.asked, tensor.stream) == ("rocm:1", [ours], ours)
     held = native.export(tensor, stream=None if consumers is None else theirs, max_version=(1, 3))
-    assert stand_in.now(held.fields.data, 24) != NEW, "it is still under way"
+    assert stand_in.now(held.fields.data, 24) != NEW, "the write is still pending"
     assert stand_in.seen_on(theirs, held.fields.data, 24, 1) == NEW
     held.delete()
 
 
-def test_streams_that_there_are_not(array: Callable[[], Array]) -> None:
+def test_invalid_stream_is_refused(array: Callable[[], Array]) -> None:
     tensor = dlbridge.asdlpack(array())
     for stream in (1, 2):
         with pytest.raises(ValueError, match="which ROCm does not have: 0 is its default stream"):
             tensor.__dlpack__(stream=stream)
-    with pytest.raises(ValueError, match="the number of no stream"):
+    with pytest.raises(ValueError, match="not the number of a stream"):
         tensor.__dlpack__(stream=-2)
     assert tensor.__cuda_array_interface__["stream"] == 1
 
 
-def test_copies_are_cudas(array: Callable[[], Array]) -> None:
+def test_copy_from_rocm_is_refused(array: Callable[[], Array]) -> None:
     tensor = dlbridge.asdlpack(array())
     for ask in (lambda: dlbridge.asdlpack(tensor, device="cpu"), lambda: tensor.__dlpack__(dl_device=n.CPU)):
         with pytest.raises(BufferError, match="rocm:1"):

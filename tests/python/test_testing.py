@@ -1,4 +1,4 @@
-"""The fixture and the context manager that find tensors which are not given back."""
+"""The fixture and the context manager that find exports which are not released."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import dlbridge
 import pytest
-from dlbridge.testing import LeakedExports, exports_given_back
+from dlbridge.testing import LeakedExports, exports_released
 
 
-def test_what_is_given_back_is_no_leak() -> None:
-    with exports_given_back():
+def test_released_exports_are_not_leaks() -> None:
+    with exports_released():
         tensor = dlbridge.empty(3)
         view = memoryview(tensor)
         view.release()
@@ -22,48 +22,48 @@ def test_what_is_given_back_is_no_leak() -> None:
     assert dlbridge.live_exports() == []
 
 
-def test_leaks_are_told() -> None:
+def test_leaks_are_listed() -> None:
     kept = []
-    with pytest.raises(LeakedExports) as caught, exports_given_back():
+    with pytest.raises(LeakedExports) as caught, exports_released():
         kept.append(memoryview(dlbridge.empty((2, 3), "int16")))
         kept.append(dlbridge.empty(5).__dlpack__(max_version=(1, 0)))
-    assert [export["door"] for export in caught.value.exports] == ["buffer", "dlpack"]
+    assert [export["protocol"] for export in caught.value.exports] == ["buffer", "dlpack"]
     text = str(caught.value)
-    assert text.startswith("2 tensors were lent and not given back:\n  int16 of shape (2, 3) on cpu, ")
-    assert "float32 of shape (5,) on cpu, lent through dlpack 0." in text
-    with exports_given_back():
+    assert text.startswith("2 exported tensors were not released:\n  int16 of shape (2, 3) on cpu, ")
+    assert "float32 of shape (5,) on cpu, exported through dlpack 0." in text
+    with exports_released():
         pass
     assert dlbridge.record_exports(False) is False
     kept.clear()
 
 
-def test_an_exception_is_not_hidden() -> None:
+def test_exception_is_not_hidden() -> None:
     kept = []
-    with pytest.raises(ZeroDivisionError), exports_given_back():
+    with pytest.raises(ZeroDivisionError), exports_released():
         kept.append(memoryview(dlbridge.empty(3)))
         raise ZeroDivisionError
     assert dlbridge.record_exports(False) is False
 
 
-def test_a_tensor_that_arrived_is_no_export() -> None:
-    with exports_given_back():
+def test_pickled_or_shared_tensor_is_not_a_leak() -> None:
+    with exports_released():
         again = pickle.loads(pickle.dumps(dlbridge.empty(3), 5))
         shared = dlbridge.share_memory(b"abc")
     assert (again.shape, shared.tensor.shape) == ((3,), (3,))
     buffers: list[pickle.PickleBuffer] = []
-    with pytest.raises(LeakedExports, match="lent through pickle"), exports_given_back():
+    with pytest.raises(LeakedExports, match="exported through pickle"), exports_released():
         pickled = pickle.dumps(dlbridge.empty(3), 5, buffer_callback=buffers.append)
     assert pickle.loads(pickled, buffers=buffers).shape == (3,)
 
 
 def test_garbage_is_collected_first() -> None:
-    with exports_given_back():
+    with exports_released():
         cycle: list[object] = [memoryview(dlbridge.empty(3))]
         cycle.append(cycle)
         del cycle
 
 
-def test_the_fixture(tmp_path: Path) -> None:
+def test_fixture_fails_tests_that_leak_exports(tmp_path: Path) -> None:
     file = tmp_path / "test_example.py"
     file.write_text(
         "import dlbridge, pytest\n"
@@ -93,4 +93,4 @@ def test_the_fixture(tmp_path: Path) -> None:
     assert "1 failed, 6 passed, 2 errors" in result.stdout
     assert "ERROR test_example.py::test_fixture_and_bad" in result.stdout
     assert "FAILED test_example.py::test_failed" in result.stdout
-    assert "ERROR test_example.py::test_bad - dlbridge.testing.LeakedExports: 1 tensors" in result.stdout
+    assert "ERROR test_example.py::test_bad - dlbridge.testing.LeakedExports: 1 exported" in result.stdout

@@ -1,4 +1,4 @@
-"""PyTorch: out and back, at the same address; the chain with NumPy; what it refuses."""
+"""PyTorch: round trips at the same address, the chain with NumPy, and refusals."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def filled(dtype: str) -> Any:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two tensors hold the same bytes."""
+    """Returns whether two tensors hold the same bytes."""
     one, other = one.contiguous(), other.contiguous()
     return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_there_and_back(dtype: str) -> None:
+def test_every_dtype_makes_a_round_trip(dtype: str) -> None:
     source = filled(dtype)
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.shape) == (dtype, (2, 4, 5))
@@ -60,7 +60,7 @@ def test_every_dtype_there_and_back(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_there_and_back(layout: str) -> None:
+def test_every_layout_makes_a_round_trip(layout: str) -> None:
     source = LAYOUTS[layout](torch.arange(40.0).reshape(2, 4, 5))
     tensor = dlbridge.asdlpack(source)
     back = torch.from_dlpack(tensor)
@@ -84,7 +84,7 @@ def test_writes_are_seen_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_the_keywords_of_torch(copy: bool | None) -> None:
+def test_keywords_of_torch_are_accepted(copy: bool | None) -> None:
     tensor = dlbridge.asdlpack(torch.arange(3))
     assert torch.from_dlpack(tensor, copy=copy).data_ptr() == tensor.address
     assert torch.from_dlpack(tensor, device="cpu", copy=copy).data_ptr() == tensor.address
@@ -103,7 +103,7 @@ def test_raw_capsules_of_both_kinds(native: Native) -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
-def test_the_chain_from_numpy_and_back_is_one_memory(order: tuple[int, ...]) -> None:
+def test_chain_from_numpy_and_back_is_one_memory(order: tuple[int, ...]) -> None:
     array = np.arange(6.0)
     gone: list[bool] = []
     weakref.finalize(array, gone.append, True)
@@ -120,7 +120,7 @@ def test_the_chain_from_numpy_and_back_is_one_memory(order: tuple[int, ...]) -> 
     for which in order:
         assert not gone
         holders[which].clear()
-    assert gone == [True], "freed once, by the last"
+    assert gone == [True], "freed once, by the last holder"
 
 
 WITHOUT_THE_GIL = """
@@ -141,18 +141,18 @@ for order in itertools.permutations(range(3)):
         holders[which].clear()
     released = native.released(exporter)
     assert released.calls == exporter.exports == 1
-    assert released.gil, "what Python owns is given back with it"
+    assert released.gil, "a buffer is released with the GIL"
 """
 
 
 def test_torch_deletes_without_the_gil(run: Run, native: Native) -> None:
-    """In any order: the last holder may be ours, whose deallocation calls torch, which lets the
-    GIL go and calls us."""
+    """The holders are dropped in every order. The last one may be our tensor, whose deallocation calls torch, which
+    releases the GIL and calls our deleter."""
     done = run(WITHOUT_THE_GIL, str(native.path), options=["-X", "faulthandler"])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_native_owner_is_deleted_once_from_another_thread(native: Native) -> None:
+def test_native_owner_is_deleted_once_from_another_thread(native: Native) -> None:
     tensor, crafted = native.tensor((6,))
     holder = [torch.from_dlpack(tensor)]
     del tensor
@@ -165,7 +165,7 @@ def test_a_native_owner_is_deleted_once_from_another_thread(native: Native) -> N
 
 
 def refused_by_torch(tensor: Any) -> BaseException:
-    """The exception with which torch refuses a tensor."""
+    """The exception that torch raises for a tensor."""
     with pytest.raises((RuntimeError, BufferError, ValueError)) as caught:
         torch.from_dlpack(tensor)
     return caught.value
@@ -182,7 +182,7 @@ def refused_by_torch(tensor: Any) -> BaseException:
     ],
     ids=str,
 )
-def test_what_torch_refuses_is_given_back(native: Native, fields: dict[str, Any]) -> None:
+def test_tensor_that_torch_import_refuses_is_deleted_once(native: Native, fields: dict[str, Any]) -> None:
     tensor, crafted = native.tensor(**fields)
     refused_by_torch(tensor)
     gc.collect()
@@ -191,13 +191,13 @@ def test_what_torch_refuses_is_given_back(native: Native, fields: dict[str, Any]
     assert crafted.record.calls == 1
 
 
-def test_what_torch_refuses_keeps_its_exception(native: Native) -> None:
+def test_exception_of_torch_is_kept_while_a_buffer_is_released(native: Native) -> None:
     def fails() -> None:
-        """What a producer may do while its buffer is released."""
+        """Raises, as a producer may while its buffer is released."""
         raise KeyError("lost")
 
     exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
-    # Nobody but the capsule holds the tensor, so it goes while torch's exception is pending.
+    # Only the capsule holds the tensor, so the tensor is freed while torch's exception is pending.
     error = refused_by_torch(dlbridge.asdlpack(exporter).__dlpack__())
     assert not isinstance(error, SystemError)
     del error
@@ -205,7 +205,7 @@ def test_what_torch_refuses_keeps_its_exception(native: Native) -> None:
     assert native.released(exporter).calls == exporter.exports == 1
 
 
-def test_a_tensor_without_memory_is_refused_with_the_reason() -> None:
+def test_tensor_without_memory_is_refused_with_the_reason() -> None:
     resized = torch.ones(3)
     resized.untyped_storage().resize_(0)
     for source in (torch._efficientzerotensor(2), resized):
@@ -214,7 +214,7 @@ def test_a_tensor_without_memory_is_refused_with_the_reason() -> None:
         assert caught.value.__cause__ is not None
 
 
-def test_what_torch_does_not_export_is_its_own_error() -> None:
+def test_tensor_that_torch_cannot_export_is_refused() -> None:
     leaf = torch.zeros(3, requires_grad=True)
     for source in (leaf, leaf * 2, torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")):
         with pytest.raises((BufferError, RuntimeError, ValueError)):
@@ -224,7 +224,7 @@ def test_what_torch_does_not_export_is_its_own_error() -> None:
     assert dlbridge.asdlpack(leaf.detach()).address == leaf.data_ptr()
 
 
-def test_a_parameter_and_a_subclass() -> None:
+def test_parameter_and_subclass_share_their_memory() -> None:
     class Sub(torch.Tensor):  # type: ignore[misc, name-defined]
         """A subclass of a tensor."""
 
@@ -238,7 +238,7 @@ def test_read_only_data(native: Native) -> None:
     tensor, crafted = native.tensor((6,), flags=n.Flags.READ_ONLY)
     result = torch.from_dlpack(tensor)
     assert result.data_ptr() == crafted.fields.data, "torch drops the mark, not the memory"
-    # Legacy data cannot be marked, so that torch gets memory it may write.
+    # A legacy capsule cannot mark data as read-only, so torch gets a copy, which it may write.
     result = torch.from_dlpack(tensor.__dlpack__())
     assert result.data_ptr() != crafted.fields.data
     assert result.tolist() == [0, 1, 2, 3, 4, 5]
@@ -247,8 +247,8 @@ def test_read_only_data(native: Native) -> None:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda torch: torch.eye(3).to_sparse(), r"not strided, .*to_dense\(\)"),
-        (lambda torch: torch.eye(3).to_sparse_csr(), r"not strided, .*to_dense\(\)"),
+        (lambda torch: torch.eye(3).to_sparse(), r"sparse or has another layout than torch.strided; .*to_dense\(\)"),
+        (lambda torch: torch.eye(3).to_sparse_csr(), r"sparse or has another layout than torch.strided; .*to_dense\(\)"),
         (
             lambda torch: torch.quantize_per_tensor(torch.eye(3), 0.1, 0, torch.qint8),
             r"quantised.*dequantize\(\) or int_repr\(\)",
@@ -268,7 +268,7 @@ def test_tensors_without_strided_memory_are_refused(make: Any, match: str, proto
     assert refusal.value.__cause__ is not None
 
 
-def test_other_errors_of_the_producer_stay_its_own() -> None:
+def test_other_error_of_a_subclass_is_raised() -> None:
     class Failing(torch.Tensor):  # type: ignore[name-defined,misc]
         def __dlpack__(self, **_: Any) -> Any:
             raise RuntimeError("not today")
@@ -277,7 +277,7 @@ def test_other_errors_of_the_producer_stay_its_own() -> None:
         dlbridge.asdlpack(torch.zeros(3).as_subclass(Failing))
 
 
-def test_what_a_transformation_holds_is_refused() -> None:
+def test_tensor_inside_vmap_is_refused() -> None:
     def look(row: Any) -> Any:
         with pytest.raises(BufferError, match="the producer cannot export the data"):
             dlbridge.asdlpack(row)

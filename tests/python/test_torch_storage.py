@@ -1,4 +1,4 @@
-"""A tensor keeps the memory that PyTorch's tensor had when it was imported, also if that one is given other memory."""
+"""A tensor keeps the memory that PyTorch's tensor had at the import, even if PyTorch's tensor gets other memory later."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ numpy = require("numpy")
 
 
 class Memory(numpy.ndarray):  # type: ignore[misc]
-    """An array that a weak reference tells the end of."""
+    """An array that supports weak references."""
 
 
 def with_owner() -> tuple[Any, weakref.ref[Any]]:
-    """A tensor over an array, and a reference that tells whether PyTorch still has the array."""
+    """A PyTorch tensor over an array, and a weak reference to the array."""
     array = numpy.arange(4, dtype="f4").view(Memory)
     return torch.from_numpy(array), weakref.ref(array)
 

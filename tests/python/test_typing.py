@@ -1,4 +1,4 @@
-"""Type checkers accept what is right, and refuse what is wrong, line by line."""
+"""Type checkers accept right code and refuse wrong code, line by line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import pytest
 from conftest import missing
 from dlbridge import typing as dlbridge_typing
 
-#: What is checked, as a program of somebody who has the package installed: among the packages
-#: themselves mypy would take all that is installed for its own sources.
+#: The checked program. The tests copy it to a folder outside of the installed packages, because mypy would treat
+#: everything in their folder as its sources.
 CASES = "typing_cases.py"
 
 
 def marked(folder: Path) -> set[int]:
-    """The lines that say that they are wrong, of a copy in a folder."""
+    """Copies the program to a folder, and returns the numbers of its lines that are marked as wrong."""
     text = Path(__file__).with_name(CASES).read_text(encoding="utf-8")
     (folder / CASES).write_text(text, encoding="utf-8")
     return {n for n, line in enumerate(text.splitlines(), 1) if "  # error: " in line}
@@ -53,19 +53,28 @@ def pyright(folder: Path, python: str = sys.executable, mode: str = "strict") ->
 
 
 def require(*modules: str) -> None:
-    """Skips the test where a module is not installed."""
+    """Skips the test if a module is not installed."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             missing(f"{module} is not installed")
 
 
-@pytest.mark.parametrize("checker", [mypy, pyright])
-def test_the_marked_lines_are_refused_and_no_others(checker: object, tmp_path: Path) -> None:
-    assert callable(checker)
-    require(checker.__name__)
+@pytest.fixture(scope="module")
+def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mypy's cache. All programs share it, and it is kept for the next run, because reading PyTorch's types takes long."""
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    return cache.mkdir("mypy") if cache else tmp_path_factory.mktemp("mypy_cache")
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_marked_lines_are_refused_and_no_others(
+    checker: str, tmp_path: Path, mypy_cache: Path
+) -> None:
+    require(checker)
     expected = marked(tmp_path)
     assert expected
-    assert checker(tmp_path) == expected
+    refused = mypy(tmp_path, cache=mypy_cache) if checker == "mypy" else pyright(tmp_path)
+    assert refused == expected
 
 
 #: For each library: the modules that it needs, and a program that uses it. The libraries of the last entry
@@ -100,13 +109,6 @@ LIBRARIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Mypy's cache, shared by all libraries and kept for the next run because reading PyTorch's types takes long."""
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    return cache.mkdir("mypy") if cache else tmp_path_factory.mktemp("mypy_cache")
-
-
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_tensor_of_an_installed_library_is_typed(
@@ -124,7 +126,7 @@ def test_tensor_of_an_installed_library_is_typed(
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_tensor_without_the_libraries_has_no_errors(checker: Any, tmp_path: Path) -> None:
-    """In an environment that has nothing but dlbridge."""
+    """The environment has only dlbridge."""
     require(checker.__name__)
     venv.create(tmp_path / "venv", with_pip=False)
     base = {"base": str(tmp_path / "venv"), "platbase": str(tmp_path / "venv")}
@@ -140,17 +142,17 @@ def test_tensor_without_the_libraries_has_no_errors(checker: Any, tmp_path: Path
     assert checker(tmp_path, str(python), **options) == {8}
 
 
-def test_the_protocols_can_be_asked() -> None:
+def test_protocols_support_isinstance() -> None:
     tensor = dlbridge.empty(3)
     for name in dlbridge_typing.__all__:
         if name.startswith("Supports"):
             protocol = getattr(dlbridge_typing, name)
-            # From 3.12 on Python looks for the property and does not run it.
+            # Since 3.12, Python looks for the property and does not run it.
             refused = () if sys.version_info >= (3, 12) else ("CudaArrayInterface",)
             lacking = (*refused, "ArrowStream", "ArrowDeviceArray")
             there = name.removeprefix("Supports") not in lacking
             if name == "SupportsBuffer":
-                # Python itself knows the method from 3.12 on.
+                # Python has the method since 3.12.
                 there = sys.version_info >= (3, 12)
             else:
                 assert not isinstance(b"abc", protocol)

@@ -1,4 +1,4 @@
-"""A tensor has the values that its producer has, or the import is refused with a sentence that helps."""
+"""A tensor has the values of its producer, or the import is refused with a fix."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pl = require("polars")
 
 
 def numbers(*values: Any, dtype: str) -> Any:
-    """An array of NumPy."""
+    """A NumPy array."""
     return np.array(values, dtype)
 
 
 PLAIN = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 
-#: Columns of pandas that have a tensor.
+#: Columns of pandas that can be imported.
 PANDAS: dict[str, Callable[[], Any]] = {
     **{dtype: lambda dtype=dtype: pd.Series([1, 2, 3], dtype=dtype) for dtype in [*PLAIN, "float16"]},
     "bool": lambda: pd.Series([True, False]),
@@ -47,7 +47,7 @@ PANDAS: dict[str, Callable[[], Any]] = {
     "bool[pyarrow]": lambda: pd.Series([True, False], dtype="bool[pyarrow]"),
 }
 
-#: Columns of pandas that have none, and what the refusal says.
+#: Columns of pandas that are refused, and text of the refusal.
 PANDAS_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "period": (lambda: pd.Series(pd.period_range("2020", periods=3, freq="M")), r"dtype is period\[M\].*astype"),
     "interval": (lambda: pd.Series(pd.interval_range(0, 3)), r"dtype is interval.*s\.array\.left\.to_numpy"),
@@ -155,7 +155,7 @@ POLARS: dict[str, Callable[[], Any]] = {
 
 POLARS_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "null": (lambda: pl.Series([1, None]), r"has 1 null, .*fill_null"),
-    "Null": (lambda: pl.Series([None]), "nothing but nulls"),
+    "Null": (lambda: pl.Series([None]), "only nulls"),
     "Date": (lambda: pl.Series([datetime.date(2020, 1, 1)]), "cast it to integers"),
     "Datetime": (lambda: pl.Series([datetime.datetime(2020, 1, 1)]), "cast it to integers"),
     "Duration": (lambda: pl.Series([datetime.timedelta(1)]), "cast it to integers"),
@@ -175,7 +175,7 @@ POLARS_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def to_numpy(source: Any) -> Any:
-    """The values that the library itself shows."""
+    """The values according to the library itself."""
     return source.to_numpy(zero_copy_only=False) if isinstance(source, pa.Array) else source.to_numpy()
 
 
@@ -187,7 +187,7 @@ def to_numpy(source: Any) -> Any:
         for name, make in makes.items()
     ],
 )
-def test_a_tensor_has_the_values_of_its_producer(make: Callable[[], Any]) -> None:
+def test_tensor_has_the_values_of_its_producer(make: Callable[[], Any]) -> None:
     source = make()
     tensor = dlbridge.asdlpack(source)
     expected = to_numpy(source)
@@ -214,7 +214,7 @@ def test_values_that_a_tensor_cannot_express_are_refused(make: Callable[[], Any]
         with pytest.raises(BufferError, match=match):
             dlbridge.asdlpack(source, copy=copy)
     if str(getattr(source, "dtype", "")) != "object":
-        # pandas makes an Arrow array of integers out of objects that are integers, if it is asked for one.
+        # For objects that are integers, pandas exports an Arrow array of integers.
         with pytest.raises(BufferError):
             dlbridge.asdlpack(source, protocol="arrow")
     if isinstance(source, pa.Array):
@@ -222,8 +222,8 @@ def test_values_that_a_tensor_cannot_express_are_refused(make: Callable[[], Any]
             dlbridge.asdlpack(pa.chunked_array([source]))
 
 
-#: Values of indexes and extension arrays of pandas: the columns, the remedies in the refusal as code for the index or
-#: array `a`, and the values that these give.
+#: Indexes and extension arrays of pandas: functions that make them, and the fixes in the refusal as code for the index or
+#: array `a`, with the values that the code returns.
 PANDAS_ARRAYS: dict[str, tuple[Any, dict[str, list[Any]]]] = {
     "period": (lambda: pd.period_range("2020", periods=2, freq="M"), {"a.asi8": [600, 601]}),
     "interval": (lambda: pd.interval_range(0, 2), {"a.left.to_numpy()": [0, 1], "a.right.to_numpy()": [1, 2]}),
@@ -231,6 +231,7 @@ PANDAS_ARRAYS: dict[str, tuple[Any, dict[str, list[Any]]]] = {
     "sparse": (lambda: pd.arrays.SparseArray([0, 1]), {"numpy.asarray(a)": [0, 1]}),
     "datetime": (lambda: pd.to_datetime([3], unit="ns"), {"a.asi8": [3]}),
     "datetime with a zone": (lambda: pd.to_datetime([3], unit="ns", utc=True), {"a.asi8": [3]}),
+    "timestamp[us][pyarrow]": (lambda: pd.Series([3]).astype("timestamp[us][pyarrow]"), {"a.to_numpy().view('int64')": [3]}),
     "timedelta": (lambda: pd.to_timedelta([3], unit="ns"), {"a.asi8": [3]}),
     "text": (lambda: pd.array(["7"], dtype="string"), {"numpy.asarray(pandas.to_numeric(a))": [7]}),
     "Int64": (lambda: pd.array([1, 2], dtype="Int64"), {"a.to_numpy()": [1, 2]}),
@@ -246,7 +247,7 @@ def test_remedy_for_an_index_or_array_of_pandas_works(name: str) -> None:
     make, remedies = PANDAS_ARRAYS[name]
     for source in (pd.Index(make()), pd.Series(make()).array):
         for protocol in (None, "arrow"):
-            with pytest.raises(TypeError, match="speaks no exchange protocol") as refused:
+            with pytest.raises(TypeError, match="supports no exchange protocol") as refused:
                 dlbridge.asdlpack(source, protocol=protocol)
             for code, values in remedies.items():
                 assert code in str(refused.value)
@@ -278,12 +279,12 @@ def test_refusal_of_several_levels_names_one_level() -> None:
         dlbridge.asdlpack(pd.MultiIndex.from_tuples([(1, 2)]))
 
 
-def test_a_class_with_the_name_of_a_dtype_of_pandas_gets_no_advice_for_pandas() -> None:
+def test_dtype_named_like_one_of_pandas_gets_no_advice_for_pandas() -> None:
     class PeriodDtype:
         """A dtype of another library."""
 
     class Column(pd.Series):  # type: ignore[misc]
-        """A column of it, which Arrow does not have."""
+        """A column of this dtype, which cannot be exported by Arrow."""
 
         dtype = PeriodDtype()
 
@@ -295,9 +296,9 @@ def test_a_class_with_the_name_of_a_dtype_of_pandas_gets_no_advice_for_pandas() 
     assert isinstance(refused.value.__cause__, ValueError)
 
 
-def test_to_numpy_that_fails_is_a_refusal_of_ours() -> None:
+def test_to_numpy_that_fails_raises_buffer_error() -> None:
     class Column(pd.Series):  # type: ignore[misc]
-        """A column whose to_numpy() returns or raises what a test chose."""
+        """A column whose to_numpy() returns or raises the test's answer."""
 
         answer: Any = None
 
@@ -321,7 +322,7 @@ def test_to_numpy_that_fails_is_a_refusal_of_ours() -> None:
 @pytest.mark.parametrize(
     "make", [PANDAS[name] for name in ("float with NaN", "bool", "strided", "complex128", "reversed")]
 )
-def test_a_column_of_numpy_is_shared(make: Callable[[], Any]) -> None:
+def test_column_of_numpy_is_shared(make: Callable[[], Any]) -> None:
     series = make()
     tensor = dlbridge.asdlpack(series, copy=False)
     expected = series.to_numpy()
@@ -331,12 +332,12 @@ def test_a_column_of_numpy_is_shared(make: Callable[[], Any]) -> None:
     assert tensor.readonly != expected.flags.writeable
 
 
-def test_nan_by_arrow_is_refused_with_the_way_out() -> None:
+def test_nan_by_arrow_is_refused_with_the_fix() -> None:
     with pytest.raises(BufferError, match=r"pandas made of NaN.*leave out protocol='arrow'"):
         dlbridge.asdlpack(pd.Series([1.0, np.nan]), protocol="arrow")
 
 
-def test_a_column_that_pandas_copies_is_a_reported_copy() -> None:
+def test_column_that_pandas_copies_is_a_reported_copy() -> None:
     class Copying(pd.Series):  # type: ignore[misc]
         """A column whose to_numpy() copies."""
 
@@ -350,7 +351,7 @@ def test_a_column_that_pandas_copies_is_a_reported_copy() -> None:
         dlbridge.asdlpack(series, copy=False)
 
 
-def test_bool8_is_shared_where_its_bytes_are_0_and_1() -> None:
+def test_bool8_is_shared_if_its_bytes_are_0_and_1() -> None:
     storage = pa.array([1, 0, 1], "int8")
     tensor = dlbridge.asdlpack(extension(pa.bool8(), storage), copy=False)
     assert (tensor.dtype, tensor.address) == ("bool", storage.buffers()[1].address)
@@ -360,7 +361,7 @@ def test_bool8_is_shared_where_its_bytes_are_0_and_1() -> None:
     assert dlbridge.asdlpack(pairs).numpy().tolist() == [[True, False]]
 
 
-def test_the_storage_of_an_extension_type_is_shared() -> None:
+def test_storage_of_an_extension_type_is_shared() -> None:
     source = extension(Mine(), pa.array([1, 2]))
     assert dlbridge.asdlpack(source.storage).address == source.storage.buffers()[1].address
 
@@ -385,6 +386,6 @@ def test_the_storage_of_an_extension_type_is_shared() -> None:
     ],
     ids=lambda value: None if isinstance(value, str) else str(getattr(value, "dtype", value)),
 )
-def test_arrays_of_no_numbers_are_refused_with_the_way_out(source: Any, match: str) -> None:
+def test_array_that_is_not_of_numbers_is_refused_with_the_fix(source: Any, match: str) -> None:
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(source)

@@ -1,4 +1,4 @@
-"""Code that type checkers must accept; and, behind "error:" comments, code that they must refuse."""
+"""Code that type checkers must accept, and lines with "error:" comments that they must refuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, assert_type
 
 import dlbridge
 from dlbridge.compat.dlpack import asdlpack
-from dlbridge.testing import exports_given_back
+from dlbridge.testing import exports_released
 from dlbridge.typing import (
     Consumer,
     Export,
@@ -42,7 +42,7 @@ assert_type(dlbridge.explain(tensor).verdicts[0].zero_copy, bool)
 with dlbridge.share_memory(tensor) as shared:
     assert_type(shared.tensor, dlbridge.Tensor)
     assert_type(dlbridge.attach(shared.name), dlbridge.SharedTensor)
-with exports_given_back():
+with exports_released():
     memoryview(tensor).tolist()
 
 dlpack: SupportsDLPack = tensor

@@ -14,16 +14,18 @@ use crate::{Error, Result, batch, memory};
 /// Implemented for [`ArrayRef`], [`PrimitiveArray`], [`FixedSizeListArray`], [`BooleanArray`] and
 /// [`RecordBatch`].
 pub trait ArrayExt: Sealed + Sized {
-    /// The values as a tensor, without a copy: one dimension, and one more for each list of a fixed size around
-    /// them, in C order; of a batch, rows and columns, in Fortran order or with a stride.
+    /// The values as a tensor, without a copy.
     ///
-    /// If nobody else has the values the tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive), and goes
-    /// back as what can be changed in place again. If somebody may have, or if the array is a later part of
-    /// them, or a batch, it is [`Access::Immutable`](dlbridge::Access::Immutable).
+    /// An array gives one dimension, and one more for each list of a fixed size around the values, in C order. A
+    /// batch gives rows and columns, in Fortran order or with a stride between the columns.
+    ///
+    /// The tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive) if no other handle has the values; Arrow can
+    /// change them in place again when they come back. It is [`Access::Immutable`](dlbridge::Access::Immutable) if
+    /// another handle may have them, if the array does not begin where its buffer begins, and for a batch.
     ///
     /// # Errors
-    /// [`Error::Nulls`]; [`Error::Bits`] for booleans; [`Error::Meaning`] for dates, times, durations and
-    /// decimals; [`Error::Unsupported`] for other types. For a batch whose columns no stride leads through,
+    /// [`Error::Nulls`]; [`Error::Bits`] for booleans; [`Error::Meaning`] for dates, times, durations and decimals;
+    /// [`Error::Unsupported`] for other types. For a batch without one stride through all columns,
     /// [`Error::OtherAllocation`], [`Error::UnevenColumns`], [`Error::ColumnTypes`] or [`Error::NoColumns`].
     ///
     /// ```
@@ -40,10 +42,10 @@ pub trait ArrayExt: Sealed + Sized {
     fn into_tensor(self) -> Result<Tensor>;
 
     /// As [`into_tensor`](Self::into_tensor), with dates, times, timestamps, durations, intervals of months and
-    /// decimals as the integers that they are stored as. What the integers mean is the caller's to know.
+    /// decimals as the integers that Arrow stores. The caller must know what the integers mean.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for [`Error::Meaning`].
+    /// As [`into_tensor`](Self::into_tensor), except [`Error::Meaning`].
     ///
     /// ```
     /// use arrow_array::Date32Array;
@@ -55,14 +57,14 @@ pub trait ArrayExt: Sealed + Sized {
     /// ```
     fn into_storage_tensor(self) -> Result<Tensor>;
 
-    /// A copy of the values: booleans too, each in a byte of its own, and the columns of any batch, one behind
-    /// the other. It is exclusive.
+    /// Copies the values into an exclusive tensor. Booleans take one byte each; the columns of any batch follow one
+    /// another.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for booleans, and for columns that no stride leads through. What is
-    /// refused with [`Error::Meaning`] is cast to integers first: see the example.
-    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if there is no room for the numbers of an array. Without room for
-    /// booleans or for the columns of a batch the process aborts, as with any [`Vec`].
+    /// As [`into_tensor`](Self::into_tensor), except for booleans and for columns without one stride. Values refused
+    /// with [`Error::Meaning`] must be cast to integers first: see the example.
+    /// [`OutOfMemory`](dlbridge::Error::OutOfMemory) if the allocation for the numbers of an array fails. If the
+    /// allocation for booleans or for the columns of a batch fails, the process aborts, as with any [`Vec`].
     ///
     /// ```
     /// use arrow_array::BooleanArray;
@@ -84,10 +86,10 @@ pub trait ArrayExt: Sealed + Sized {
 
 /// Buffers as tensors.
 ///
-/// Implemented for [`ScalarBuffer`] of numbers that a tensor has a dtype for, which excludes `i256` and the
-/// intervals of several units, and for [`Buffer`], whose bytes are `uint8`.
+/// Implemented for [`ScalarBuffer`] of numbers that have a dtype (not `i256` and the intervals of several units), and
+/// for [`Buffer`], whose bytes are `uint8`.
 pub trait BufferExt: Sealed {
-    /// The elements as a tensor of one dimension, without a copy. [`Access`](dlbridge::Access) is as of
+    /// The elements as a tensor of one dimension, without a copy. The [`Access`](dlbridge::Access) is that of
     /// [`ArrayExt::into_tensor`].
     ///
     /// ```
@@ -95,7 +97,7 @@ pub trait BufferExt: Sealed {
     /// use dlbridge_arrow::{BufferExt, TensorExt};
     ///
     /// let mut tensor = ScalarBuffer::from(vec![1.0_f64, 2.0]).into_tensor();
-    /// tensor.view_mut::<f64>()?[[0]] = 10.0;       // nobody else has the buffer
+    /// tensor.view_mut::<f64>()?[[0]] = 10.0;       // no other handle has the buffer
     /// let buffer: ScalarBuffer<f64> = tensor.into_scalar_buffer()?;
     /// assert_eq!(buffer[..], [10.0, 2.0]);
     /// # Ok::<(), dlbridge_arrow::Error>(())
@@ -106,7 +108,7 @@ pub trait BufferExt: Sealed {
 fn into_tensor(array: impl Array, take: Take) -> Result<Tensor> {
     let Values { shape, elements } = values(&array, take)?;
     let Elements::Numbers(buffer, dtype) = elements else { return Err(Error::Bits) };
-    // The buffer may be the only handle now.
+    // Drops the array's handle, so that the buffer may be the only one.
     drop(array);
     memory::to_tensor(buffer, dtype, &shape)
 }

@@ -1,4 +1,4 @@
-//! Batches of equal columns as tensors of rows and columns, and back.
+//! Batches with columns of one type as tensors of rows and columns, and back.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::dtype::{Elements, Take, Values, values, with_array_type};
 use crate::memory::{self, Source};
 use crate::{Error, Result};
 
-/// What owns the memory of a tensor that was made of a batch.
+/// The owner of a tensor that was made of a batch.
 struct Columns {
     batch: RecordBatch,
-    /// What the batch holds, whatever kinds of arrays it is made of.
+    /// The buffers of the batch, which keep the memory whatever types its arrays have.
     _buffers: Vec<Buffer>,
-    /// What the tensor was at first.
+    /// The tensor as it was first made.
     tensor: Description,
 }
 
-/// What makes a tensor another one over the same memory.
+/// The fields that distinguish two tensors over the same memory.
 #[derive(PartialEq)]
 struct Description {
     data: usize,
@@ -49,7 +49,7 @@ fn columns(batch: &RecordBatch, take: Take) -> Result<(Vec<Buffer>, DataType)> {
             return Err(Error::ColumnTypes { column, first, found });
         }
         let Values { shape, elements } = values(array, take)?;
-        // Lists are no columns, whatever is in them.
+        // A list is not a column, whatever its values.
         if shape.len() != 1 {
             return Err(Error::Unsupported { data_type: first.clone() });
         }
@@ -59,7 +59,7 @@ fn columns(batch: &RecordBatch, take: Take) -> Result<(Vec<Buffer>, DataType)> {
     Ok((buffers, dtype))
 }
 
-/// How many bytes one of two or more columns is from the next, in one allocation.
+/// The distance in bytes between neighbouring columns, two or more, which must be in one allocation.
 fn distance(buffers: &[Buffer], itemsize: usize) -> Result<isize> {
     let between =
         |a: &Buffer, b: &Buffer| b.as_ptr().addr().wrapping_sub(a.as_ptr().addr()) as isize;
@@ -80,13 +80,13 @@ pub(crate) fn into_tensor(batch: RecordBatch, take: Take) -> Result<Tensor> {
     let (buffers, dtype) = columns(&batch, take)?;
     let (rows, count) = (batch.num_rows(), buffers.len());
     let itemsize = dtype.itemsize();
-    // Without rows nothing lies anywhere.
+    // Without rows there are no elements, so the stride is arbitrary.
     let distance = match (rows, count) {
         (0, _) => 0,
         (_, 1) => (rows * itemsize) as isize,
         _ => distance(&buffers, itemsize)?,
     };
-    // The handle on the allocation that reaches furthest: its pointer reaches all columns.
+    // The handle that reaches furthest into the allocation: its pointer covers all columns.
     let furthest = if distance < 0 { &buffers[0] } else { &buffers[count - 1] };
     let base = furthest.data_ptr().as_ptr();
     let data = base.wrapping_add(buffers[0].as_ptr().addr() - buffers[0].data_ptr().addr().get());
@@ -96,9 +96,8 @@ pub(crate) fn into_tensor(batch: RecordBatch, take: Take) -> Result<Tensor> {
         Description { data: if rows == 0 { 0 } else { data.addr() }, shape, strides, dtype };
     let parts = RawParts { access: Access::Immutable, ..RawParts::new(data.cast(), dtype) };
     let owner = Columns { batch, _buffers: buffers, tensor };
-    // SAFETY: each column is a buffer of `rows` elements, at the address that the strides give, and all are in
-    // one allocation, which the buffers keep alive and in place; nothing writes the memory of a buffer
-    // (Immutable).
+    // SAFETY: each column is a buffer of `rows` elements at the address that the strides give. All columns are in one
+    // allocation, which the buffers keep alive and in place. Nothing writes the memory of a buffer (Immutable).
     Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
 }
 
@@ -134,7 +133,7 @@ fn booleans(batch: &RecordBatch) -> Result<Tensor> {
     Ok(Tensor::from_parts(copy, [batch.num_columns(), batch.num_rows()])?.transpose())
 }
 
-/// The batch that a tensor was made of, if the tensor is all of it.
+/// Returns the batch that a tensor was made of, if the tensor has all its elements in its layout.
 pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Tensor> {
     let now = Description::of(&tensor);
     let (data, shape, strides) =
@@ -145,9 +144,10 @@ pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<RecordBatch, Ten
         return Ok(owner.batch);
     }
     let parts = RawParts { access: Access::Immutable, ..RawParts::new(data, dtype) };
-    // SAFETY: as the tensor was described, over the same owner, whose buffers nothing writes (Immutable).
-    let part = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
-    Err(part.expect("it was a tensor before"))
+    // SAFETY: the parts and the layout are those of the tensor, over the same owner, whose buffers nothing writes
+    // (Immutable).
+    let again = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
+    Err(again.expect("it was a tensor before"))
 }
 
 /// The columns of a tensor, without a copy.
@@ -190,7 +190,7 @@ where
     let array = |buffer: Buffer| {
         Arc::new(PrimitiveArray::<P>::new(ScalarBuffer::new(buffer, 0, rows), None)) as ArrayRef
     };
-    // Dtype, device and alignment.
+    // Checks dtype, device and alignment.
     tensor.view::<P::Native>()?;
     if tensor.is_empty() {
         return Ok((0..count).map(|_| array(memory::empty())).collect());
@@ -203,25 +203,25 @@ where
     let (bytes, step) = (rows * itemsize, columns_apart as isize * itemsize as isize);
     let all = TensorRef::from(&tensor).byte_bounds();
     let memory = Source::of(tensor)?;
-    // Columns that touch are parts of one buffer, so that they can be one tensor again. Between others
-    // there may be what nobody has initialised.
+    // Columns that touch become slices of one buffer, so that they can become one tensor again. Bytes between other
+    // columns may be uninitialised.
     let touch = count == 1 || columns_apart.unsigned_abs() <= rows as u64;
-    // SAFETY: the columns leave nothing between them out, so all bytes in the bounds are theirs. `view` saw to
-    // the device.
+    // SAFETY: the columns leave no gap, so all bytes within the bounds are elements of the tensor. `view` checked
+    // that the CPU can read them.
     let whole = touch.then(|| unsafe { memory.buffer(all.start, (all.end - all.start) as usize) });
     let column = |nth: usize| {
         let start = nth as isize * step;
         array(match &whole {
             Some(whole) => whole.slice_with_length((start - all.start) as usize, bytes),
-            // SAFETY: the adjacent elements of one column.
+            // SAFETY: the bytes are the elements of one column, which are contiguous.
             None => unsafe { memory.buffer(start, bytes) },
         })
     };
     Ok((0..count).map(column).collect())
 }
 
-/// Each column takes memory of its own, and a tensor without elements may have any number of them: the names are
-/// counted before a column is made.
+/// Checks the number of names before any column is made: each column allocates, and a tensor without elements may
+/// have any number of columns.
 fn check_names(names: &[String], columns: usize) -> Result<()> {
     match names.len() == columns {
         true => Ok(()),
@@ -229,7 +229,7 @@ fn check_names(names: &[String], columns: usize) -> Result<()> {
     }
 }
 
-/// Columns without nulls under their names, which are as many.
+/// Makes a batch of columns without nulls and as many names.
 fn batch(columns: Vec<ArrayRef>, names: Vec<String>, rows: usize) -> Result<RecordBatch> {
     let field =
         |(name, column): (String, &ArrayRef)| Field::new(name, column.data_type().clone(), false);

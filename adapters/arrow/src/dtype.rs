@@ -1,4 +1,4 @@
-//! The values of an array and their dtype, and which array takes the elements of a dtype.
+//! The values of an array and their dtype, and the array type for a dtype.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -7,14 +7,14 @@ use arrow_schema::{DataType, IntervalUnit};
 
 use crate::{Error, Result};
 
-/// Whether numbers that mean something else may be taken as numbers.
+/// Selects whether dates, times, decimals and other numbers with a meaning may become plain numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
     Numbers,
     Storage,
 }
 
-/// The dtype of the values of an array that is neither nested nor of booleans.
+/// Returns the dtype of the values of an array that is neither nested nor boolean.
 pub(crate) fn dtype(data_type: &DataType, take: Take) -> Result<dlbridge::DataType> {
     use dlbridge::DataType as Dtype;
     let storage = match data_type {
@@ -47,7 +47,7 @@ pub(crate) fn dtype(data_type: &DataType, take: Take) -> Result<dlbridge::DataTy
     }
 }
 
-/// What an array without nulls holds, and in which shape.
+/// The values of an array without nulls, and their shape.
 pub(crate) struct Values {
     pub(crate) shape: Vec<usize>,
     pub(crate) elements: Elements,
@@ -59,7 +59,7 @@ pub(crate) enum Elements {
     Bits(BooleanBuffer),
 }
 
-/// Looks through lists of fixed sizes for the values within.
+/// Finds the values inside lists of fixed sizes.
 pub(crate) fn values(mut array: &dyn Array, take: Take) -> Result<Values> {
     let mut shape = vec![array.len()];
     loop {
@@ -81,8 +81,8 @@ pub(crate) fn values(mut array: &dyn Array, take: Take) -> Result<Values> {
     Ok(Values { shape, elements: Elements::Numbers(buffer, dtype) })
 }
 
-/// Evaluates an expression with `$numbers` as the array type of Arrow for a dtype; returns an error
-/// for a dtype that has none. Booleans are the caller's to look at first.
+/// Evaluates an expression with `$numbers` as Arrow's array type for a dtype; returns an error if Arrow has none. The
+/// caller must handle booleans first.
 macro_rules! with_array_type {
     ($dtype:expr, $numbers:ident => $value:expr) => {{
         use arrow_array::types::*;

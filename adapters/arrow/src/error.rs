@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of the conversions.
 
 use arrow_schema::{ArrowError, DataType};
 
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an array is no tensor, or a tensor no array.
+/// The reason why an array cannot become a tensor, or a tensor an array.
 ///
 /// ```
 /// use arrow_array::Int32Array;
@@ -13,91 +13,93 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// let error = Int32Array::from(vec![Some(1), None]).into_tensor().unwrap_err();
 /// assert!(matches!(error, Error::Nulls { count: 1 }));
-/// assert_eq!(error.to_string(), "1 of the values is null, which a tensor cannot say; fill the nulls in first");
+/// assert_eq!(error.to_string(), "1 of the values is null, which a tensor cannot represent; fill the nulls in first");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// The error of the tensor itself.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// What Arrow refuses.
+    /// The error of Arrow.
     #[error("{0}")]
     Arrow(#[from] ArrowError),
-    /// There are nulls.
+    /// The array has nulls, which a tensor cannot represent.
     #[error(
-        "{count} of the values {} null, which a tensor cannot say; fill the nulls in first",
+        "{count} of the values {} null, which a tensor cannot represent; fill the nulls in first",
         if *count == 1 { "is" } else { "are" }
     )]
     Nulls {
-        /// How many.
+        /// The number of nulls.
         count: usize,
     },
-    /// The booleans of Arrow are bits; those of a tensor are bytes.
+    /// Arrow stores booleans as bits, a tensor as bytes.
     #[error(
         "the booleans of Arrow are bits, and those of a tensor bytes; copy them, with to_tensor or to_array"
     )]
     Bits,
-    /// A tensor has no dtype for what the array holds.
-    #[error("a tensor has no dtype for {data_type}; cast the array first")]
+    /// DLPack lacks a dtype for the values of the array.
+    #[error("the values are {data_type}, which DLPack lacks; cast the array to numbers first")]
     Unsupported {
         /// The type of the array.
         data_type: DataType,
     },
-    /// The values are numbers that mean something else, which a tensor cannot say.
+    /// The numbers have a meaning that a tensor cannot record.
     #[error(
-        "a tensor cannot say that numbers mean {data_type}; cast them to integers first (of an array, reinterpret_cast \
-         copies nothing), or take them as such with into_storage_tensor"
+        "a tensor cannot record that numbers mean {data_type}; cast them to integers first (of an array, \
+         reinterpret_cast copies nothing), or take them as such with into_storage_tensor"
     )]
     Meaning {
         /// The type of the array.
         data_type: DataType,
     },
-    /// The values are other ones than the times of the elements.
+    /// The array has another type, unit or time zone than the requested elements.
     #[error(
         "expected {expected}, got {found}; name the elements of that unit, or cast the array first"
     )]
     OtherTimes {
-        /// The type of Arrow for the elements.
+        /// Arrow's type for the requested elements.
         expected: DataType,
         /// The type of the array.
         found: DataType,
     },
-    /// Arrow has no numbers of the tensor's dtype.
-    #[error("Arrow has no numbers of dtype {dtype}; convert the tensor first")]
+    /// Arrow lacks a numeric type for the tensor's dtype.
+    #[error(
+        "the elements are {dtype}, which Arrow lacks; convert them to a dtype that it has, such as float32"
+    )]
     NoArrowType {
         /// The dtype of the tensor.
         dtype: dlbridge::DataType,
     },
-    /// The metadata of a fixed-shape tensor is not what the format asks for, or does not fit the array.
+    /// The metadata of a fixed-shape tensor breaks the format, or does not fit the array.
     #[error("the metadata of arrow.fixed_shape_tensor is wrong: {reason}; fix the field")]
     Metadata {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// One value of a fixed-shape tensor has more numbers than a list of Arrow can.
+    /// One value of a fixed-shape tensor has more elements than a list of Arrow can hold.
     #[error(
         "each index of the first dimension has {len} elements, and a list of Arrow at most {}; take a slice",
         i32::MAX
     )]
     ListSize {
-        /// How many, in all dimensions but the first.
+        /// The number of elements in all dimensions except the first.
         len: usize,
     },
-    /// A batch has no columns, so it has no dtype.
-    #[error("the batch has no columns, and so no dtype; add one")]
+    /// The batch has no columns, so it does not have a dtype.
+    #[error("the batch has no columns, and so no dtype; add a column")]
     NoColumns,
-    /// The columns of a batch are of different types.
+    /// The columns of the batch have different types.
     #[error("column {column} holds {found} and column 0 holds {first}; cast them to one type")]
     ColumnTypes {
-        /// The first column of another type than column 0.
+        /// The first column whose type differs from that of column 0.
         column: usize,
         /// The type of column 0.
         first: DataType,
-        /// Its own.
+        /// The type of that column.
         found: DataType,
     },
-    /// The columns of a batch are in different allocations.
+    /// The columns of the batch are in different allocations.
     #[error(
         "column {column} is in another allocation than column 0, so no strides lead to both; copy the batch, with \
          to_tensor, for which dates and the like are cast to integers first"
@@ -106,30 +108,30 @@ pub enum Error {
         /// The first column in another allocation than column 0.
         column: usize,
     },
-    /// The columns of a batch are in one allocation, but not at equal distances of whole elements.
+    /// The columns are in one allocation, but not at equal distances of whole elements.
     #[error(
         "column {column} begins {found} bytes after the one before it, and column 1 {expected} after column 0, so no \
          stride leads through all; copy the batch, with to_tensor, for which dates and the like are cast to integers \
          first"
     )]
     UnevenColumns {
-        /// The first column at another distance from the one before it.
+        /// The first column whose distance from the column before it differs.
         column: usize,
         /// The distance from column 0 to column 1, in bytes.
         expected: isize,
         /// The distance from the column before it, in bytes.
         found: isize,
     },
-    /// The elements of a column are not adjacent.
+    /// The elements of a column are not contiguous.
     #[error(
-        "one row is {stride} elements from the next, and the elements of a column of Arrow are adjacent; copy the \
+        "one row is {stride} elements from the next, but the elements of an Arrow column must be contiguous; copy the \
          tensor, with to_record_batch"
     )]
     RowStride {
-        /// How many elements one row is from the next.
+        /// The stride from one row to the next, in elements.
         stride: i64,
     },
-    /// There are more or fewer names than columns.
+    /// The number of names is not the number of columns.
     #[error("{names} names are given for {columns} columns; give one for each")]
     NameCount {
         /// The number of names.

@@ -15,18 +15,19 @@ use crate::{Error, Result};
 /// The name of the extension type.
 const NAME: &str = "arrow.fixed_shape_tensor";
 
-/// Arrays of tensors of one shape as one tensor.
+/// Arrays of equally shaped tensors as one tensor.
 ///
 /// Implemented for [`FixedSizeListArray`] and [`ArrayRef`].
 pub trait FixedShapeExt: Sealed {
-    /// The array as one tensor, without a copy: its length, then the shape that the field's metadata gives, in the
-    /// order that its `permutation` gives. [`Access`](dlbridge::Access) is as of [`ArrayExt::into_tensor`].
+    /// The array as one tensor, without a copy. Its shape is the array's length, then the shape in the field's
+    /// metadata, permuted by the metadata's `permutation`. The [`Access`](dlbridge::Access) is that of
+    /// [`ArrayExt::into_tensor`].
     ///
-    /// The key is `permutation`, as the format has it, or `permutations`, which arrow-schema 60 writes.
+    /// Reads the key `permutation` of the format, and `permutations`, which arrow-schema 60 writes.
     ///
     /// # Errors
-    /// Those of [`ArrayExt::into_tensor`]; [`Error::Metadata`] for a field that is no `arrow.fixed_shape_tensor`, or whose
-    /// metadata is not what the format asks for, or does not fit the array.
+    /// Those of [`ArrayExt::into_tensor`]; [`Error::Metadata`] if the field is not an `arrow.fixed_shape_tensor`, or
+    /// if its metadata breaks the format or does not fit the array.
     ///
     /// ```
     /// use arrow_array::{FixedSizeListArray, types::Int32Type};
@@ -67,13 +68,13 @@ fn read(array: impl Array + ArrayExt, field: &Field) -> Result<Tensor> {
     }
     let DataType::FixedSizeList(_, size) = *array.data_type() else {
         return Err(wrong(format!(
-            "the array is {}, and no list of a fixed size",
+            "the array is {}, not a list of a fixed size",
             array.data_type()
         )));
     };
-    let text = metadata.get(EXTENSION_TYPE_METADATA_KEY).ok_or_else(|| wrong("there is none"))?;
+    let text = metadata.get(EXTENSION_TYPE_METADATA_KEY).ok_or_else(|| wrong("it is missing"))?;
     let json: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let json = json.as_object().ok_or_else(|| wrong("it is no object of JSON"))?;
+    let json = json.as_object().ok_or_else(|| wrong("it is not a JSON object"))?;
     let shape = numbers(json, "shape")?.ok_or_else(|| wrong("it has no shape"))?;
     let order = match (numbers(json, "permutation")?, numbers(json, "permutations")?) {
         (Some(order), Some(other)) if order != other => {
@@ -84,14 +85,14 @@ fn read(array: impl Array + ArrayExt, field: &Field) -> Result<Tensor> {
     check_permutation(&order, shape.len())?;
     let elements = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
     if elements != Some(size as usize) {
-        return Err(wrong(format!("the shape is {shape:?}, and a list has {size} values")));
+        return Err(wrong(format!("the shape is {shape:?}, but a list has {size} values")));
     }
     let whole: Vec<usize> = [array.len()].into_iter().chain(shape).collect();
     let axes: Vec<usize> = [0].into_iter().chain(order.iter().map(|axis| axis + 1)).collect();
     Ok(array.into_tensor()?.reshape(whole)?.permute(axes)?)
 }
 
-/// The array of numbers under a key; `null` is as good as no key.
+/// Returns the array of numbers under a key; `null` counts as a missing key.
 fn numbers(json: &Map<String, Value>, key: &str) -> Result<Option<Vec<usize>>> {
     let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
     match json.get(key) {
@@ -100,20 +101,20 @@ fn numbers(json: &Map<String, Value>, key: &str) -> Result<Option<Vec<usize>>> {
             let numbers = value.as_array().and_then(|values| values.iter().map(number).collect());
             numbers
                 .map(Some)
-                .ok_or_else(|| wrong(format!("{key} is {value}, and no array of numbers")))
+                .ok_or_else(|| wrong(format!("{key} is {value}, not an array of numbers")))
         }
     }
 }
 
-/// Refuses what does not name each axis once.
+/// Refuses an order that does not name each dimension once.
 fn check_permutation(order: &[usize], ndim: usize) -> Result<()> {
     let mut sorted = order.to_vec();
     sorted.sort_unstable();
     match sorted.into_iter().eq(0..ndim) {
         true => Ok(()),
-        false => {
-            Err(wrong(format!("permutation {order:?} does not name each of {ndim} axes once")))
-        }
+        false => Err(wrong(format!(
+            "permutation {order:?} does not name each of {ndim} dimensions once"
+        ))),
     }
 }
 
@@ -121,21 +122,21 @@ fn wrong(reason: impl Into<String>) -> Error {
     Error::Metadata { reason: reason.into() }
 }
 
-/// The tensors along the first axis as rows in C order, the extents of an array of them, and the metadata that tells
-/// their shape.
+/// The tensors along the first dimension as rows in C order, the extents of an array of them, and the metadata that
+/// describes their shape.
 pub(crate) fn rows(tensor: Tensor) -> Result<(Tensor, [usize; 2], HashMap<String, String>)> {
     if tensor.ndim() < 2 {
         return Err(TensorError::Ndim { expected: 2, found: tensor.ndim() }.into());
     }
-    // The axes of a value as they lie in memory; `order[n]` is the axis of the tensor at place n.
+    // The dimensions of a value as they lie in memory; `order[n]` is the dimension of the tensor at place n.
     let order = physical_order(&tensor);
     let physical = tensor.permute(&order)?;
     let extents: Vec<usize> = physical.shape().iter().map(|&extent| extent as usize).collect();
     let shape = &extents[1..];
-    // The core keeps such products within isize.
+    // The core keeps such products within `isize`.
     let len: usize = shape.iter().product();
     i32::try_from(len).map_err(|_| Error::ListSize { len })?;
-    // Lists of numbers look in JSON as they do here.
+    // Rust and JSON print a list of numbers alike.
     let metadata = if order.is_sorted() {
         format!(r#"{{"shape":{shape:?}}}"#)
     } else {
@@ -152,8 +153,8 @@ pub(crate) fn rows(tensor: Tensor) -> Result<(Tensor, [usize; 2], HashMap<String
     Ok((physical, [extents[0], len], HashMap::from(metadata)))
 }
 
-/// The axes with the first one first, and the others from the largest stride to the smallest. Those along which
-/// nothing moves stay where they are.
+/// The dimensions, the first one first, and the others from the largest stride to the smallest. Dimensions of extent
+/// 1 keep their places.
 fn physical_order(tensor: &Tensor) -> Vec<usize> {
     let (shape, strides) = (tensor.shape(), tensor.strides());
     let mut order: Vec<usize> = (0..shape.len()).collect();

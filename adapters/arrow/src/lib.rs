@@ -13,14 +13,14 @@
 //! assert_eq!(rows.data_type().to_string(), "FixedSizeList(2 x non-null Float32)");
 //!
 //! let columns = Tensor::from([[1_i64, 2, 3], [4, 5, 6]]).transpose();
-//! let batch = columns.into_record_batch(["x", "y"])?;  // two columns where the rows were
+//! let batch = columns.into_record_batch(["x", "y"])?;  // the rows are now columns
 //! assert_eq!(batch.into_tensor()?.shape(), [3, 2]);
 //! # Ok::<(), dlbridge_arrow::Error>(())
 //! ```
 //!
-//! | | values | out: [`ArrayExt`], [`BufferExt`], [`FixedShapeExt`] | in: [`TensorExt`] |
+//! | | values | to tensors: [`ArrayExt`], [`BufferExt`], [`FixedShapeExt`] | from tensors: [`TensorExt`] |
 //! | --- | --- | --- | --- |
-//! | [`Buffer`] | bytes, of any dtype on the way in | zero-copy | zero-copy |
+//! | [`Buffer`] | bytes; from tensors of any dtype | zero-copy | zero-copy |
 //! | [`ScalarBuffer`] | integers of 8 to 128 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
 //! | [`PrimitiveArray`], [`ArrayRef`] | integers of 8 to 64 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
 //! | the same | dates, times, timestamps, durations, months, decimals up to 128 bits | zero-copy, [as integers](ArrayExt::into_storage_tensor) | zero-copy, [by type](TensorExt::into_primitive_array) |
@@ -28,45 +28,50 @@
 //! | [`BooleanArray`] | bits | [copy](ArrayExt::to_tensor) to bytes | [copy](TensorExt::to_array) to bits |
 //! | [`FixedSizeListArray`], nested | any of the above | as above, with one more dimension each | as above |
 //! | the same, as `arrow.fixed_shape_tensor` | any of the above | zero-copy, permuted | zero-copy, permuted |
-//! | [`RecordBatch`] of columns at equal distances in one allocation | numbers of one type | zero-copy, read-only | zero-copy, if the elements of each column are adjacent |
+//! | [`RecordBatch`] of columns at equal distances in one allocation | numbers of one type | zero-copy, read-only | zero-copy, if the elements of each column are contiguous |
 //! | other [`RecordBatch`]es | numbers or booleans of one type | [copy](ArrayExt::to_tensor) | [copy](TensorExt::to_record_batch) |
 //!
-//! Everything else is refused by name: strings, lists of any length, structs, dictionaries, `Decimal256`, and
-//! intervals of several units. So are nulls. An empty array is an empty tensor.
+//! Other types are refused by name: strings, lists of any length, structs, dictionaries, `Decimal256`, and intervals
+//! of several units. Nulls are refused. An empty array becomes an empty tensor.
 //!
-//! # Who may write
+//! # Write access
 //!
-//! Arrow keeps slices of the memory. So `into_…` accepts a tensor that nobody else can write, and refuses others with
-//! [`Unstable`](dlbridge::Error::Unstable):
+//! Arrow keeps slices of the memory. So `into_…` accepts only a tensor that no other code can write, and refuses
+//! others with [`Unstable`](dlbridge::Error::Unstable):
 //!
 //! | access of the tensor | |
 //! | --- | --- |
 //! | [`Exclusive`](dlbridge::Access::Exclusive), [`Immutable`](dlbridge::Access::Immutable) | no copy |
-//! | [`Shared`](dlbridge::Access::Shared), as most producers lend it | refused: the producer may write |
+//! | [`Shared`](dlbridge::Access::Shared), as most producers export | refused: the producer may write |
 //! | [`ReadOnly`](dlbridge::Access::ReadOnly), also after [`into_read_only`](dlbridge::Tensor::into_read_only) | refused: the producer may write, though consumers must not |
 //!
-//! Copy a refused tensor with `to_…`; [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
-//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
-//! [`assume_immutable`](dlbridge::Tensor::assume_immutable). In the other direction, an array is an exclusive tensor if nobody else has its buffer, from its beginning, and an immutable one if not.
+//! Copy a refused tensor with `to_…`. Make an exclusive tensor immutable with
+//! [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) before you [share](dlbridge::Tensor::share) it. If
+//! you know that no code writes the memory, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!
-//! # Which columns lie in one allocation
+//! An array becomes an exclusive tensor if it begins where its buffer begins and no other handle has the buffer, and
+//! an immutable one otherwise.
 //!
-//! Those that are parts of one [`Buffer`]: columns made of one tensor whose columns touch, columns of one message that
-//! arrow-ipc has read, columns that somebody sliced out of one buffer. Adjacent addresses alone prove nothing.
+//! # Columns in one allocation
 //!
-//! # What the library cannot do
+//! Columns are in one allocation if they are slices of one [`Buffer`]: columns made of one tensor without gaps
+//! between its columns, columns of one message that arrow-ipc read, or slices that the program made of one buffer.
+//! Neighbouring addresses alone prove nothing.
 //!
-//! - Elements with a distance between them: a tensor in another order than C order is copied, unless it can be
-//!   [columns](TensorExt::into_record_batch) or have a [`permutation`](TensorExt::into_fixed_shape_tensor).
-//! - bfloat16, complex numbers, floats of eight bits or less, 128-bit integers that are no decimals, tensors without
-//!   dimensions, and memory that the CPU cannot read.
-//! - A buffer over memory that is not its own is never changed in place by Arrow (`into_mutable` refuses); one that was
-//!   a buffer before it was a tensor is, again.
-//! - It does not give back what keeps a buffer alive. So a tensor that becomes a record batch, and that one a tensor, again and
-//!   again keeps one more owner with every turn. Their memory stays until the last one is dropped; copy the tensor now and then.
-//!   The drop itself needs no deep stack.
-//! - The type for `arrow.fixed_shape_tensor` in arrow-schema 60 knows the key `permutations` alone, and refuses the format's
-//!   `permutation`. This crate reads both, and writes the format's.
+//! # Limits of Arrow
+//!
+//! - No strides: a tensor that is not in C order must be copied, unless it fits
+//!   [columns](TensorExt::into_record_batch) or a [`permutation`](TensorExt::into_fixed_shape_tensor).
+//! - No bfloat16, complex numbers, floats of eight bits or less, 128-bit integers that are not decimals, 0-d tensors,
+//!   or memory that the CPU cannot read.
+//! - Arrow never changes a buffer over foreign memory in place (`into_mutable` refuses). A buffer that became a
+//!   tensor and a buffer again can be changed in place.
+//! - Arrow does not return the owner of a buffer. So each round trip from a tensor to a record batch and back adds an
+//!   owner, and the memory of all of them stays until the last one is dropped. Copy the tensor now and then. The drop
+//!   itself needs no deep stack.
+//! - The type for `arrow.fixed_shape_tensor` in arrow-schema 60 knows only the key `permutations`, and refuses the
+//!   format's `permutation`. This crate reads both, and writes `permutation`.
 //!
 //! [`Buffer`]: arrow_buffer::Buffer
 //! [`ScalarBuffer`]: arrow_buffer::ScalarBuffer
@@ -91,7 +96,7 @@ pub use fixed_shape::FixedShapeExt;
 pub use tensor::TensorExt;
 pub use time::{TimeArrayExt, TimeElement, TimeTensorExt};
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

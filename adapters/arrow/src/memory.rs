@@ -1,4 +1,4 @@
-//! Buffers into tensors, and tensors into buffers: where the memory changes hands.
+//! Buffers into tensors and tensors into buffers: the only place where ownership of memory changes.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use dlbridge::{Access, DataType, Error as TensorError, RawParts, Tensor, TensorR
 
 use crate::Result;
 
-/// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
-/// knows that all elements are within it.
+/// The owner of a tensor that was made of a buffer. It is private, so code that finds one in a tensor knows that the
+/// buffer has all elements of the tensor.
 enum Memory {
-    /// The one handle on its memory.
+    /// The only handle on its memory.
     Unique(MutableBuffer),
-    /// Others may read it.
+    /// Other handles may read the memory.
     Shared(Buffer),
 }
 
-/// A tensor in C order of the first elements of a buffer: exclusive if nobody else has the buffer.
+/// A tensor in C order over the first elements of a buffer; exclusive if no other handle has the buffer.
 pub(crate) fn to_tensor(buffer: Buffer, dtype: DataType, shape: &[usize]) -> Result<Tensor> {
     let elements =
         shape.iter().try_fold(1_u128, |product, &extent| product.checked_mul(extent as u128));
@@ -40,27 +40,27 @@ pub(crate) fn to_tensor(buffer: Buffer, dtype: DataType, shape: &[usize]) -> Res
         }
     };
     let parts = RawParts { access, ..RawParts::new(data.cast(), dtype) };
-    // SAFETY: the elements are within the buffer, whose bytes are all initialised, and which stays where it is
-    // when its handle moves. Nobody writes a shared buffer while a handle on it lives (Immutable); a unique one is reached through this handle
-    // alone, and any bytes are values of it.
+    // SAFETY: the elements are within the buffer, whose bytes are all initialised, and which stays where it is when
+    // its handle moves. No code writes a shared buffer while a handle on it lives (Immutable). A unique buffer is
+    // reached through this handle alone, and any bytes are valid elements (Exclusive).
     Ok(unsafe { Tensor::from_raw_parts(memory, parts, shape, None::<&[i64]>) }?)
 }
 
-/// A tensor that an array of Arrow keeps alive.
+/// A tensor that an Arrow buffer keeps alive.
 pub(crate) struct Kept {
     _tensor: Tensor,
 }
 
 /// Buffers over memory that one tensor owns.
 pub(crate) enum Source {
-    /// What the tensor was made of, and the address of the tensor's first element.
+    /// The buffer that the tensor was made of, and the address of the tensor's first element.
     Whole(Buffer, usize),
-    /// The tensor, and where its first element is.
+    /// The tensor, and the address of its first element.
     Kept(Arc<Kept>, NonNull<u8>),
 }
 
 impl Source {
-    /// The memory of a tensor with elements that the CPU can read.
+    /// Takes the memory of a tensor whose elements the CPU can read.
     pub(crate) fn of(tensor: Tensor) -> Result<Self> {
         let first = tensor.data().cast::<u8>();
         let tensor = match tensor.try_into_owner::<Memory>() {
@@ -73,10 +73,10 @@ impl Source {
         Ok(Self::Kept(Arc::new(Kept { _tensor: tensor }), first))
     }
 
-    /// The bytes from `offset` bytes after the first element on.
+    /// Returns `len` bytes, from `offset` bytes after the first element.
     ///
     /// # Safety
-    /// They are bytes of elements of the tensor, which is on a device whose memory the CPU can read.
+    /// The bytes belong to elements of the tensor, and the CPU can read them.
     pub(crate) unsafe fn buffer(&self, offset: isize, len: usize) -> Buffer {
         match self {
             Self::Whole(whole, first) => {
@@ -84,28 +84,27 @@ impl Source {
                 whole.slice_with_length(start, len)
             }
             Self::Kept(kept, first) => {
-                // SAFETY: the caller guarantees that the bytes are of the tensor's elements, in the allocation that `first` is
-                // in. Bytes of the tensor's elements are initialised and valid until the tensor is dropped,
-                // which the buffer does with its last handle. Nothing writes them until then: `check_stable` found the
-                // tensor exclusive, so that `Kept` is the only holder and does not write (Exclusive), or immutable
-                // (Immutable).
+                // SAFETY: the caller guarantees that the bytes belong to the tensor's elements, in the allocation of
+                // `first`. These bytes are initialised and valid until the tensor is dropped, which the buffer does
+                // with its last handle. Nothing writes them until then: `check_stable` found the tensor exclusive, so
+                // that `Kept` is the only holder and does not write (Exclusive), or immutable (Immutable).
                 unsafe { Buffer::from_custom_allocation(first.offset(offset), len, kept.clone()) }
             }
         }
     }
 }
 
-/// The bytes of a tensor's elements, which are adjacent in C order.
+/// The bytes of a tensor's elements, which must be contiguous in C order.
 pub(crate) fn to_buffer(tensor: Tensor) -> Result<Buffer> {
     let len = TensorRef::from(&tensor).as_bytes()?.len();
     if len == 0 {
         return Ok(empty());
     }
-    // SAFETY: `as_bytes` told that these are the bytes of the elements, and that the CPU can read them.
+    // SAFETY: `as_bytes` checked that these are the bytes of the elements, and that the CPU can read them.
     Ok(unsafe { Source::of(tensor)?.buffer(0, len) })
 }
 
-/// No bytes, aligned for every type of Arrow.
+/// An empty buffer, aligned for every type of Arrow.
 pub(crate) fn empty() -> Buffer {
     Buffer::from_vec(Vec::<u128>::new())
 }

@@ -14,11 +14,11 @@ use crate::{Result, batch, fixed_shape, memory};
 
 /// Tensors as buffers, arrays and batches of Arrow.
 ///
-/// What `into_` makes keeps the tensor alive, and reads its elements where they are; the buffer that a tensor
-/// was made of comes back as the same one. A tensor that others may write is refused: [`Unstable`](TensorError::Unstable). The
-/// tensor is dropped on an error.
+/// The result of an `into_` method keeps the tensor alive and reads its elements in place; a tensor made of a buffer
+/// gives the same buffer back. A tensor that other code may write is refused as [`Unstable`](TensorError::Unstable).
+/// An error drops the tensor.
 pub trait TensorExt: Sealed {
-    /// The bytes of the elements, of any dtype, adjacent in C order.
+    /// The bytes of the elements, of any dtype, contiguous in C order.
     ///
     /// # Errors
     /// [`Unstable`](TensorError::Unstable); [`NotContiguous`](TensorError::NotContiguous);
@@ -34,7 +34,7 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_buffer(self) -> Result<Buffer>;
 
-    /// The elements, of any number of dimensions, adjacent in C order.
+    /// The elements, with any number of dimensions, contiguous in C order.
     ///
     /// # Errors
     /// Those of [`into_buffer`](Self::into_buffer); [`DataType`](TensorError::DataType) unless the dtype is that of `T`;
@@ -53,8 +53,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_scalar_buffer<T: ArrowNativeType + Element>(self) -> Result<ScalarBuffer<T>>;
 
-    /// One dimension as an array without nulls. The type of the array is the caller's to choose, if it stores elements
-    /// of the tensor's dtype: what the elements mean only he knows.
+    /// One dimension as an array without nulls. The caller chooses the array type, and so what the elements mean; it
+    /// must store elements of the tensor's dtype.
     ///
     /// # Errors
     /// Those of [`into_scalar_buffer`](Self::into_scalar_buffer); [`Ndim`](TensorError::Ndim) unless there is one
@@ -74,14 +74,14 @@ pub trait TensorExt: Sealed {
         self,
     ) -> Result<PrimitiveArray<P>>;
 
-    /// The elements, in C order, as an array of the type that the dtype names; in lists of a fixed size where there are
-    /// more dimensions than one.
+    /// The elements, in C order, as an array of the type for the dtype, in nested lists of a fixed size for two or
+    /// more dimensions.
     ///
     /// # Errors
     /// Those of [`into_scalar_buffer`](Self::into_scalar_buffer); [`Error::Bits`](crate::Error::Bits) for booleans;
-    /// [`Error::NoArrowType`](crate::Error::NoArrowType) for dtypes that Arrow does not have;
-    /// [`ExtentLimit`](TensorError::ExtentLimit) for lists of more than 2³¹ − 1 values; [`Ndim`](TensorError::Ndim) without
-    /// dimensions.
+    /// [`Error::NoArrowType`](crate::Error::NoArrowType) for dtypes that Arrow lacks;
+    /// [`ExtentLimit`](TensorError::ExtentLimit) for lists of more than 2³¹ − 1 values; [`Ndim`](TensorError::Ndim)
+    /// for a 0-d tensor.
     ///
     /// ```
     /// use arrow_array::cast::AsArray;
@@ -109,13 +109,14 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_fixed_size_list(self) -> Result<FixedSizeListArray>;
 
-    /// The tensors along the first axis as the values of a column of the canonical extension type
-    /// `arrow.fixed_shape_tensor`, with the field that describes it. The elements of each are adjacent, in any order of
-    /// its axes, which the field's `permutation` tells.
+    /// The tensors along the first dimension as a column of the canonical extension type `arrow.fixed_shape_tensor`,
+    /// with the field that describes it. The elements of each must be contiguous, with the dimensions in any order,
+    /// which the field's `permutation` records.
     ///
     /// # Errors
-    /// Those of [`into_fixed_size_list`](Self::into_fixed_size_list), but [`Error::ListSize`](crate::Error::ListSize) where one
-    /// value of the column would have more numbers than a list of Arrow can.
+    /// Those of [`into_fixed_size_list`](Self::into_fixed_size_list), with
+    /// [`Error::ListSize`](crate::Error::ListSize) if one value of the column has more elements than a list of Arrow
+    /// can hold.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -132,11 +133,11 @@ pub trait TensorExt: Sealed {
         name: impl Into<String>,
     ) -> Result<(Field, FixedSizeListArray)>;
 
-    /// Rows and columns as a batch with these columns. The elements of each column must be adjacent; how far one column
-    /// is from the next does not matter.
+    /// Rows and columns as a batch with these columns. The elements of each column must be contiguous; the stride
+    /// between columns does not matter.
     ///
     /// # Errors
-    /// [`Error::RowStride`](crate::Error::RowStride) if they are not adjacent, as in C order;
+    /// [`Error::RowStride`](crate::Error::RowStride) if a column is not contiguous, as in C order;
     /// [`Error::NameCount`](crate::Error::NameCount) unless each column has a name; [`Ndim`](TensorError::Ndim) unless there
     /// are two dimensions; those of [`into_array`](Self::into_array) for the dtype.
     ///
@@ -154,7 +155,7 @@ pub trait TensorExt: Sealed {
     fn into_record_batch(self, names: impl IntoIterator<Item: Into<String>>)
     -> Result<RecordBatch>;
 
-    /// The very batch that the tensor was made of, if the tensor is all of it; gives the tensor back if not.
+    /// Returns the batch that the tensor was made of if the tensor is all of it, else the tensor.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -167,8 +168,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn try_into_record_batch(self) -> std::result::Result<RecordBatch, Tensor>;
 
-    /// A copy of the elements as [`into_array`](Self::into_array) makes it: with any strides and access, and also of
-    /// booleans.
+    /// Copies the elements into an array as [`into_array`](Self::into_array) makes it, from any strides and access,
+    /// booleans included.
     ///
     /// # Errors
     /// Those of [`into_array`](Self::into_array) for dtype and dimensions, and of [`Tensor::to_copy`].
@@ -183,8 +184,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_array(&self) -> Result<ArrayRef>;
 
-    /// A copy of the elements as [`into_record_batch`](Self::into_record_batch) makes it: with any strides and access, and
-    /// also of booleans.
+    /// Copies the elements into a batch as [`into_record_batch`](Self::into_record_batch) makes it, from any strides
+    /// and access, booleans included.
     ///
     /// # Errors
     /// Those of [`into_record_batch`](Self::into_record_batch) for dtype, dimensions and names, and of
@@ -210,7 +211,7 @@ impl TensorExt for Tensor {
 
     fn into_scalar_buffer<T: ArrowNativeType + Element>(self) -> Result<ScalarBuffer<T>> {
         let len = self.view::<T>()?.len();
-        // Aligned, which a scalar buffer would panic about.
+        // Checks the alignment; a scalar buffer panics for misaligned elements.
         Ok(ScalarBuffer::new(memory::to_buffer(self)?, 0, len))
     }
 
@@ -259,7 +260,7 @@ impl TensorExt for Tensor {
 
     fn to_array(&self) -> Result<ArrayRef> {
         let shape = extents(self)?;
-        // The copy says so if there is no room, also for the bits, which are fewer.
+        // The copy returns an error if its allocation fails. Bits need less memory, so this covers them too.
         let copy = self.to_copy()?;
         if copy.dtype() != DataType::BOOL {
             return copy.into_array();
@@ -278,7 +279,7 @@ impl TensorExt for Tensor {
     }
 }
 
-/// The extents, of which there is one at least.
+/// The extents; an error for a 0-d tensor.
 fn extents(tensor: &Tensor) -> Result<Vec<usize>> {
     match tensor.shape() {
         [] => Err(TensorError::Ndim { expected: 1, found: 0 }.into()),
@@ -293,7 +294,7 @@ fn values(tensor: Tensor) -> Result<ArrayRef> {
     })
 }
 
-/// The elements in C order, in lists of a shape that has as many.
+/// The elements in C order, in lists of a shape with as many elements.
 pub(crate) fn nested(tensor: Tensor, shape: &[usize]) -> Result<FixedSizeListArray> {
     if shape.len() < 2 {
         return Err(TensorError::Ndim { expected: 2, found: shape.len() }.into());
@@ -304,7 +305,7 @@ pub(crate) fn nested(tensor: Tensor, shape: &[usize]) -> Result<FixedSizeListArr
     lists(values(tensor)?, shape)
 }
 
-/// The number of values of a list, which Arrow keeps as an `i32`.
+/// Checks the number of values of a list, which Arrow stores as an `i32`.
 fn list_size(axis: usize, extent: usize) -> Result<i32> {
     let too_many = TensorError::ExtentLimit { axis, limit: i32::MAX as usize, found: extent };
     Ok(i32::try_from(extent).map_err(|_| too_many)?)
@@ -314,7 +315,7 @@ fn list_size(axis: usize, extent: usize) -> Result<i32> {
 fn lists(values: ArrayRef, shape: &[usize]) -> Result<FixedSizeListArray> {
     let list = |values: ArrayRef, axis: usize| {
         let field = Arc::new(Field::new_list_field(values.data_type().clone(), false));
-        // Without values the length says how many lists there are. The core keeps such products within isize.
+        // Without values the number of lists must be given. The core keeps such products within `isize`.
         let (len, size) = (shape[..axis].iter().product(), list_size(axis, shape[axis])?);
         Ok(FixedSizeListArray::try_new_with_length(field, size, values, None, len)?)
     };

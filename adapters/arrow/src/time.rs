@@ -1,4 +1,4 @@
-//! Points and spans of time, with their unit.
+//! Timestamps and durations, with their unit.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -14,7 +14,7 @@ use crate::dtype::{Elements, Take, Values, values};
 use crate::sealed::Sealed;
 use crate::{Error, Result, memory};
 
-/// A type of times that Arrow has too: [`Datetime64`] and [`Timedelta64`] of seconds to nanoseconds.
+/// A time type that Arrow has too: [`Datetime64`] or [`Timedelta64`] in seconds to nanoseconds.
 ///
 /// The trait cannot be implemented outside of this crate.
 ///
@@ -27,7 +27,7 @@ use crate::{Error, Result, memory};
 /// assert_eq!(Datetime64::<Seconds>::new(5).into_count(), Some(5));
 /// ```
 pub trait TimeElement: Element + Sealed {
-    /// The type of Arrow: a timestamp without a time zone, or a duration.
+    /// Arrow's type: a timestamp without a time zone, or a duration.
     type Arrow: ArrowPrimitiveType<Native = i64>;
 
     /// The element for a count of units, or for null.
@@ -66,11 +66,12 @@ times! {
     Timedelta64<Nanoseconds> = DurationNanosecondType;
 }
 
-/// Arrays of timestamps and durations as tensors that are viewed as times.
+/// Arrays of timestamps and durations as tensors of times.
 ///
 /// Implemented for [`ArrayRef`], [`PrimitiveArray`] and [`FixedSizeListArray`].
 pub trait TimeArrayExt: Sealed + Sized {
-    /// The times as a tensor, without a copy. Its dtype is `handle64`, which other libraries refuse: DLPack lacks times.
+    /// The times as a tensor, without a copy. Its dtype is `handle64`, because DLPack lacks times; other libraries
+    /// refuse it.
     ///
     /// # Errors
     /// [`Error::OtherTimes`] for values of another type, unit or time zone; [`Error::Nulls`].
@@ -88,10 +89,10 @@ pub trait TimeArrayExt: Sealed + Sized {
     /// ```
     fn into_time_tensor<T: TimeElement>(self) -> Result<Tensor>;
 
-    /// A copy of the times, with NaT for each null of an array that is not nested. It is exclusive.
+    /// Copies the times into an exclusive tensor, with NaT for each null of an array that is not nested.
     ///
     /// # Errors
-    /// As [`into_time_tensor`](Self::into_time_tensor), but [`Error::Nulls`] for lists only.
+    /// As [`into_time_tensor`](Self::into_time_tensor), except that only lists give [`Error::Nulls`].
     ///
     /// ```
     /// use arrow_array::TimestampMicrosecondArray;
@@ -108,7 +109,7 @@ pub trait TimeArrayExt: Sealed + Sized {
 
 /// Tensors of times as arrays of Arrow.
 pub trait TimeTensorExt: Sealed {
-    /// One dimension as an array, which reads the elements where they are, with null for each NaT.
+    /// One dimension as an array that reads the elements in place, with null for each NaT.
     ///
     /// # Errors
     /// Those of [`into_primitive_array`](crate::TensorExt::into_primitive_array).
@@ -125,7 +126,7 @@ pub trait TimeTensorExt: Sealed {
     /// ```
     fn into_time_array<T: TimeElement>(self) -> Result<PrimitiveArray<T::Arrow>>;
 
-    /// The same as a copy, of a tensor with any strides and access.
+    /// Copies a tensor with any strides and access into an array, with null for each NaT.
     ///
     /// # Errors
     /// Those of [`into_time_array`](Self::into_time_array) for dtype and dimensions, and of [`Tensor::to_copy`].
@@ -142,7 +143,7 @@ pub trait TimeTensorExt: Sealed {
     fn to_time_array<T: TimeElement>(&self) -> Result<PrimitiveArray<T::Arrow>>;
 }
 
-/// Returns an error if the values of an array, which may be nested, are other ones than such times.
+/// Returns an error unless the values of an array, which may be nested, are of the type `T::Arrow`.
 fn check<T: TimeElement>(array: &dyn Array) -> Result<()> {
     let mut data_type = array.data_type();
     while let DataType::FixedSizeList(field, _) = data_type {
@@ -161,7 +162,7 @@ fn into_tensor<T: TimeElement>(array: impl Array) -> Result<Tensor> {
     check::<T>(&array)?;
     let Values { shape, elements } = values(&array, Take::Storage)?;
     let Elements::Numbers(buffer, _) = elements else { return Err(Error::Bits) };
-    // The buffer may be the only handle now.
+    // Drops the array's handle, so that the buffer may be the only one.
     drop(array);
     memory::to_tensor(buffer, T::DTYPE, &shape)
 }
@@ -201,7 +202,7 @@ impl TimeTensorExt for Tensor {
         if self.ndim() != 1 {
             return Err(TensorError::Ndim { expected: 1, found: self.ndim() }.into());
         }
-        // Dtype, device and alignment.
+        // Checks dtype, device and alignment.
         let view = self.view::<T>()?;
         let len = view.len();
         let is_time = |time: &T| time.into_count().is_some();

@@ -1,4 +1,4 @@
-//! Arrays and buffers out: every type of Arrow, its address and its values, or its refusal.
+//! Arrays and buffers to tensors: address and values for every type of Arrow, or its refusal.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use dlbridge::{Access, Element, Tensor};
 use dlbridge_arrow::{ArrayExt, BufferExt, Error, TensorExt};
 use half::f16;
 
-/// Sees that an array of numbers goes out where it is, whole and in part, and comes back.
+/// Asserts that an array of numbers is exported in place, whole and sliced, and comes back.
 #[track_caller]
 fn out<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 3]) {
     let array = PrimitiveArray::<P>::new(values.to_vec().into(), None);
@@ -37,7 +37,7 @@ fn out<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 3]) {
 }
 
 #[test]
-fn numbers_go_out_where_they_are() {
+fn numbers_are_exported_in_place() {
     out::<Int8Type>([1, -2, 3]);
     out::<Int16Type>([1, -2, 3]);
     out::<Int32Type>([1, -2, 3]);
@@ -51,7 +51,7 @@ fn numbers_go_out_where_they_are() {
     out::<Float64Type>([1.0, 2.0, -3.0]);
 }
 
-/// Sees that numbers with a meaning are refused by name, and go out as integers when asked.
+/// Asserts that numbers with a meaning are refused by name, and exported as integers on request.
 #[track_caller]
 fn meaning<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 2]) {
     let array = PrimitiveArray::<P>::new(values.to_vec().into(), None);
@@ -68,7 +68,7 @@ fn meaning<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 2
 }
 
 #[test]
-fn numbers_with_a_meaning_go_out_when_asked() {
+fn numbers_with_a_meaning_are_exported_on_request() {
     meaning::<Date32Type>([1, 2]);
     meaning::<Date64Type>([1, 2]);
     meaning::<Time32SecondType>([1, 2]);
@@ -140,10 +140,10 @@ fn nulls_are_refused_with_their_count() {
     assert!(matches!(array.to_tensor(), Err(Error::Nulls { count: 2 })));
     assert!(matches!(array.slice(2, 2).into_tensor(), Err(Error::Nulls { count: 1 })));
     let tensor = array.slice(3, 1).into_tensor().unwrap();
-    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [4], "the part has none");
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [4], "the slice is without nulls");
     let no_nulls = NullBuffer::new_valid(2);
     let array = Int32Array::new(vec![1, 2].into(), Some(no_nulls));
-    assert_eq!(array.into_tensor().unwrap().shape(), [2], "a bitmap is no null");
+    assert_eq!(array.into_tensor().unwrap().shape(), [2], "a null bitmap without nulls");
     let booleans = BooleanArray::from(vec![Some(true), None]);
     assert!(matches!(booleans.to_tensor(), Err(Error::Nulls { count: 1 })));
 }
@@ -173,7 +173,7 @@ fn booleans_are_copied_or_refused() {
 }
 
 #[test]
-fn lists_of_a_fixed_size_are_dimensions() {
+fn fixed_size_lists_become_dimensions() {
     let values = Int32Array::from_iter_values(0..24);
     let address = values.values().as_ptr().addr();
     let list = |values: ArrayRef, size| -> ArrayRef {
@@ -188,7 +188,7 @@ fn lists_of_a_fixed_size_are_dimensions() {
     drop(tensor);
     let tensor = nested.into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.data().addr()), (&[4, 2, 3][..], address));
-    assert_eq!(tensor.access(), Access::Exclusive, "nobody else has the values");
+    assert_eq!(tensor.access(), Access::Exclusive, "no other handle has the values");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn nulls_at_any_depth_are_refused() {
 }
 
 #[test]
-fn an_empty_array_is_an_empty_tensor() {
+fn empty_array_becomes_empty_tensor() {
     let tensor = Float64Array::from(Vec::<f64>::new()).into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[0][..], true));
     assert_eq!(tensor.into_array().unwrap().len(), 0);
@@ -224,7 +224,7 @@ fn an_empty_array_is_an_empty_tensor() {
 }
 
 #[test]
-fn a_copy_is_somewhere_else() {
+fn to_tensor_copies_to_another_address() {
     let array = Int32Array::from(vec![1, 2, 3]);
     let tensor = array.to_tensor().unwrap();
     assert_ne!(tensor.data().addr(), array.values().as_ptr().addr());
@@ -233,15 +233,15 @@ fn a_copy_is_somewhere_else() {
 }
 
 #[test]
-fn buffers_go_out_and_come_back_as_the_same_ones() {
+fn buffers_round_trip_as_the_same_buffer() {
     let buffer = Buffer::from_vec(vec![1_u16, 2, 3, 4]);
     let tensor = buffer.clone().into_tensor();
     assert_eq!((tensor.shape(), tensor.dtype()), (&[8][..], dlbridge::DataType::UINT8));
     assert_eq!(tensor.access(), Access::Immutable);
     let part = tensor.slice(0, 2..6).unwrap().into_buffer().unwrap();
-    assert!(part.ptr_eq(&buffer.slice_with_length(2, 4)), "a part of the same buffer");
+    assert!(part.ptr_eq(&buffer.slice_with_length(2, 4)), "a slice of the same buffer");
     drop(buffer);
-    assert_eq!(part.into_tensor().access(), Access::Immutable, "it begins within its allocation");
+    assert_eq!(part.into_tensor().access(), Access::Immutable, "it begins inside its allocation");
 
     let numbers = ScalarBuffer::from(vec![1_i128, 2, 3]);
     let address = numbers.as_ptr().addr();
@@ -254,12 +254,12 @@ fn buffers_go_out_and_come_back_as_the_same_ones() {
 }
 
 #[test]
-fn what_others_may_read_is_read_only() {
-    let foreign = Buffer::from(&b"somebody else's"[..]);
+fn shared_buffers_become_immutable_tensors() {
+    let foreign = Buffer::from(&b"of another owner"[..]);
     let other = foreign.clone();
     assert_eq!(foreign.into_tensor().access(), Access::Immutable);
     assert_eq!(other.into_tensor().access(), Access::Exclusive);
     let (tensor, _) = dlbridge_testing::foreign_vec(vec![1_u8, 2]);
     let kept = tensor.into_buffer().unwrap();
-    assert_eq!(kept.into_tensor().access(), Access::Immutable, "memory that is not Arrow's");
+    assert_eq!(kept.into_tensor().access(), Access::Immutable, "foreign memory");
 }

@@ -1,4 +1,4 @@
-//! Batches out and in: columns in one allocation, and columns that are not.
+//! Batches to tensors and back: columns in one allocation, and in several.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn batch(columns: impl IntoIterator<Item = ArrayRef>) -> RecordBatch {
     RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap()
 }
 
-/// Three columns of two rows that begin at these elements of one buffer.
+/// Three columns of two rows that begin at the given elements of one buffer.
 fn parts(starts: [usize; 3]) -> (RecordBatch, usize) {
     let buffer = ScalarBuffer::from((0..10).collect::<Vec<i32>>());
     let column = |start| Arc::new(Int32Array::new(buffer.slice(start, 2), None)) as ArrayRef;
@@ -28,7 +28,7 @@ fn addresses(batch: &RecordBatch) -> Vec<usize> {
 }
 
 #[test]
-fn columns_at_equal_distances_are_a_tensor() {
+fn columns_at_equal_distances_become_a_tensor() {
     for (starts, stride, expected) in [
         ([0, 2, 4], 2, [0, 2, 4, 1, 3, 5]),
         ([1, 4, 7], 3, [1, 4, 7, 2, 5, 8]),
@@ -49,7 +49,7 @@ fn columns_at_equal_distances_are_a_tensor() {
 }
 
 #[test]
-fn columns_elsewhere_are_refused_and_copied() {
+fn columns_in_other_allocations_are_refused_and_copied() {
     let (uneven, _) = parts([0, 2, 5]);
     let error = uneven.clone().into_tensor().unwrap_err();
     let expected =
@@ -71,7 +71,7 @@ fn columns_elsewhere_are_refused_and_copied() {
 }
 
 #[test]
-fn dates_elsewhere_are_copied_as_integers() {
+fn dates_in_other_allocations_are_copied_as_integers() {
     let days = |values: [i32; 2]| Date32Array::from(values.to_vec());
     let columns = [days([1, 2]), days([3, 4])];
     let apart = batch(columns.clone().map(|column| Arc::new(column) as ArrayRef));
@@ -144,7 +144,7 @@ fn columns_of_different_kinds_are_refused() {
 }
 
 #[test]
-fn lists_of_booleans_are_no_columns() {
+fn lists_of_booleans_as_columns_are_refused() {
     let bools = || Arc::new(BooleanArray::from(vec![true, false])) as ArrayRef;
     let lists = || Tensor::from([[true], [false]]).to_array().unwrap();
     let mixed = batch([bools(), lists()]);
@@ -166,7 +166,7 @@ fn lists_of_booleans_are_no_columns() {
 }
 
 #[test]
-fn columns_of_a_tensor_are_read_where_they_are() {
+fn columns_of_a_tensor_are_read_in_place() {
     let layouts: [(&[i64], &[i64], usize, bool); 6] = [
         (&[3, 2], &[1, 3], 0, true),
         (&[2, 3], &[1, 3], 1, false),
@@ -209,7 +209,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
 }
 
 #[test]
-fn rows_are_refused_and_copied() {
+fn rows_in_c_order_are_refused_and_copied() {
     let (tensor, dropped) =
         foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
     assert!(matches!(tensor.into_record_batch(["a", "b"]), Err(Error::RowStride { stride: 2 })));
@@ -253,7 +253,7 @@ fn names_are_counted_before_columns_are_made() {
 }
 
 #[test]
-fn no_rows_and_no_columns() {
+fn batches_without_rows_or_columns() {
     for shape in [[0, 2], [2, 0], [0, 0]] {
         let tensor = Tensor::from_parts(Vec::<i32>::new(), shape).unwrap();
         let names = &["a", "b"][..shape[1]];
@@ -269,7 +269,7 @@ fn no_rows_and_no_columns() {
 }
 
 #[test]
-fn a_batch_comes_back_whole() {
+fn batch_round_trip_returns_the_same_batch() {
     let (batch, _) = parts([0, 2, 4]);
     let schema = Schema::new_with_metadata(
         ["x", "y", "z"].map(|name| Field::new(name, DataType::Int32, true)).to_vec(),
@@ -282,7 +282,7 @@ fn a_batch_comes_back_whole() {
     assert_eq!(back, batch, "with its schema");
     let part = batch.clone().into_tensor().unwrap().slice(1, 1..).unwrap();
     let part = part.try_into_record_batch().unwrap_err();
-    assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a part is a tensor still");
+    assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a slice stays a tensor");
     assert_eq!(part.access(), Access::Immutable);
     let again = part.into_record_batch(["b", "c"]).unwrap();
     assert_eq!(again.columns(), &batch.columns()[1..]);
@@ -294,7 +294,7 @@ fn a_batch_comes_back_whole() {
 }
 
 #[test]
-fn batches_go_round_through_c() {
+fn batches_round_trip_through_c() {
     let (tensor, dropped) =
         foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), Access::Exclusive);
     let batch = tensor.into_record_batch(["a", "b"]).unwrap();

@@ -27,7 +27,7 @@ fn read(metadata: &str) -> Result<Tensor, Error> {
 }
 
 #[test]
-fn the_shape_is_that_of_the_metadata() {
+fn shape_comes_from_the_metadata() {
     let list = array();
     let address = list.values().as_primitive::<Int32Type>().values().as_ptr().addr();
     let list: ArrayRef = Arc::new(list);
@@ -40,9 +40,9 @@ fn the_shape_is_that_of_the_metadata() {
 }
 
 #[test]
-fn a_permutation_gives_strides() {
+fn permutation_becomes_strides() {
     for key in ["permutation", "permutations"] {
-        // The example of the format, made small: physical [1, 2, 3], logical [3, 1, 2].
+        // The example of the format, smaller: physical [1, 2, 3], logical [3, 1, 2].
         let tensor = read(&format!(r#"{{"shape":[1,2,3],"{key}":[2,0,1]}}"#)).unwrap();
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3, 1, 2][..], &[6, 1, 6, 3][..]));
         assert_eq!(tensor.view::<i32>().unwrap().to_vec()[..6], [0, 3, 1, 4, 2, 5]);
@@ -52,18 +52,18 @@ fn a_permutation_gives_strides() {
 }
 
 #[test]
-fn metadata_that_is_wrong_is_refused() {
+fn wrong_metadata_is_refused() {
     for (metadata, reason) in [
         ("", "EOF"),
-        ("[]", "it is no object of JSON"),
+        ("[]", "it is not a JSON object"),
         ("{}", "it has no shape"),
-        (r#"{"shape":6}"#, "shape is 6, and no array of numbers"),
-        (r#"{"shape":[-6]}"#, "shape is [-6], and no array of numbers"),
-        (r#"{"shape":[2,2]}"#, "the shape is [2, 2], and a list has 6 values"),
+        (r#"{"shape":6}"#, "shape is 6, not an array of numbers"),
+        (r#"{"shape":[-6]}"#, "shape is [-6], not an array of numbers"),
+        (r#"{"shape":[2,2]}"#, "the shape is [2, 2], but a list has 6 values"),
         (r#"{"shape":[18446744073709551615,18446744073709551615]}"#, "the shape is"),
         (
             r#"{"shape":[2,3],"permutation":[0]}"#,
-            "permutation [0] does not name each of 2 axes once",
+            "permutation [0] does not name each of 2 dimensions once",
         ),
         (r#"{"shape":[2,3],"permutation":[1,1]}"#, "permutation [1, 1] does not"),
         (r#"{"shape":[2,3],"permutation":[1,2]}"#, "permutation [1, 2] does not"),
@@ -91,7 +91,7 @@ fn metadata_that_is_wrong_is_refused() {
 }
 
 #[test]
-fn tensors_become_values_and_come_back_as_they_were() {
+fn tensors_round_trip_as_values() {
     let layouts: [(&[i64], &[i64], &str); 6] = [
         (&[2, 2, 3], &[6, 3, 1], r#"{"shape":[2, 3]}"#),
         (&[2, 3, 2], &[6, 1, 3], r#"{"shape":[2, 3],"permutation":[1, 0]}"#),
@@ -117,7 +117,7 @@ fn tensors_become_values_and_come_back_as_they_were() {
 }
 
 #[test]
-fn what_is_not_adjacent_is_refused_and_dropped() {
+fn noncontiguous_tensor_is_refused_and_dropped() {
     let layouts: [(&[i64], &[i64]); 4] =
         [(&[2, 2], &[1, 2]), (&[2, 2], &[4, 2]), (&[2, 2, 2], &[4, 0, 1]), (&[2, 2], &[2, -1])];
     for (shape, strides) in layouts {

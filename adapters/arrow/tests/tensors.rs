@@ -1,4 +1,4 @@
-//! Tensors in: every dtype, any strides, who may write, and when the owner is dropped.
+//! Tensors to arrays: every dtype, any strides, write access, and the drop of the owner.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
     }
 }
 
-/// Sees that the elements are read where they are, and that the owner goes with the last array.
+/// Asserts that the elements are read in place, and that the owner is dropped with the last array.
 #[track_caller]
 fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) {
     let (tensor, dropped) = foreign_vec(values.to_vec());
@@ -58,7 +58,7 @@ fn into<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 6]) 
 }
 
 #[test]
-fn every_number_comes_in_where_it_is() {
+fn every_number_is_imported_in_place() {
     into::<Int8Type>([1, -2, 3, 4, 5, 6]);
     into::<Int16Type>([1, -2, 3, 4, 5, 6]);
     into::<Int32Type>([1, -2, 3, 4, 5, 6]);
@@ -73,7 +73,7 @@ fn every_number_comes_in_where_it_is() {
 }
 
 #[test]
-fn dtypes_that_arrow_does_not_have_are_refused_by_name() {
+fn dtypes_that_arrow_lacks_are_refused_by_name() {
     let others = [
         DataType::BFLOAT16,
         DataType::COMPLEX64,
@@ -100,7 +100,7 @@ fn dtypes_that_arrow_does_not_have_are_refused_by_name() {
     assert!(matches!(Tensor::from(vec![true]).into_array(), Err(Error::Bits)));
     assert!(matches!(Tensor::from([[true]]).into_record_batch(["a"]), Err(Error::Bits)));
     let decimals = Tensor::from(vec![1_i128, 2]).into_primitive_array::<Decimal128Type>().unwrap();
-    assert_eq!(decimals.values()[..], [1, 2], "by the type that somebody names");
+    assert_eq!(decimals.values()[..], [1, 2], "of the type that the caller names");
     let bytes = Tensor::from(vec![bf16::from_f32(1.0)]).into_buffer().unwrap();
     assert_eq!(bytes.as_slice(), bf16::from_f32(1.0).to_ne_bytes());
 }
@@ -113,15 +113,15 @@ fn booleans_are_checked_and_packed() {
     let (mut bytes, _) = foreign_vec(vec![1_u8, 2]);
     bytes.view_mut::<u8>().unwrap()[[0]] = 0;
     let parts = dlbridge::RawParts::new(bytes.data(), DataType::BOOL);
-    // SAFETY: two bytes, which the other tensor keeps alive.
+    // SAFETY: two bytes, which the other tensor keeps alive and nothing writes.
     let bools = unsafe { Tensor::from_raw_parts(bytes, parts, &[2], None::<&[i64]>) }.unwrap();
     let invalid = TensorError::InvalidElement { dtype: DataType::BOOL };
     assert_eq!(refused(bools.to_array()), invalid);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn repeated_elements_without_room_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn repeated_elements_beyond_memory_are_refused() {
     const BYTES: usize = 1 << 45;
     let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
     assert_eq!(
@@ -139,7 +139,7 @@ fn repeated_elements_without_room_are_refused() {
 }
 
 #[test]
-fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
+fn other_order_than_c_is_refused_and_dropped_or_copied() {
     let values = || (0..12).collect::<Vec<i32>>();
     let layouts: [(dlbridge_testing::Layout<'_>, &[i32]); 5] = [
         ((&[3, 2], &[1, 3], 0), &[0, 3, 1, 4, 2, 5]),
@@ -164,7 +164,11 @@ fn what_is_not_in_c_order_is_refused_and_dropped_or_copied() {
         assert_eq!(copy.view::<i32>().unwrap().to_vec(), expected);
     }
     let (tensor, _) = foreign_strided(values(), (&[1, 3, 1], &[99, 1, -7], 2), Access::Immutable);
-    assert_eq!(tensor.into_array().unwrap().len(), 1, "axes of one do not matter");
+    assert_eq!(
+        tensor.into_array().unwrap().len(),
+        1,
+        "strides of dimensions of extent 1 do not matter"
+    );
 }
 
 #[test]
@@ -187,13 +191,13 @@ fn memory_that_others_may_write_is_refused() {
         }
     }
     let (tensor, _) = make(Access::Shared);
-    assert_eq!(tensor.to_array().unwrap().len(), 2, "a copy is nobody else's");
+    assert_eq!(tensor.to_array().unwrap().len(), 2, "no other code has the copy");
     let (tensor, _) = make(Access::Shared);
     assert_eq!(tensor.to_record_batch(["a"]).unwrap().num_rows(), 2);
 }
 
 #[test]
-fn a_lent_tensor_is_not_taken_from_the_others() {
+fn shared_tensor_is_not_taken_from_other_holders() {
     let array = Int32Array::from(vec![1, 2, 3]);
     let address = array.values().as_ptr().addr();
     let tensor = Arc::new(array.into_tensor().unwrap().try_into_immutable().unwrap());
@@ -203,7 +207,7 @@ fn a_lent_tensor_is_not_taken_from_the_others() {
     drop((tensor, shared));
     let array = last.into_primitive_array::<Int32Type>().unwrap();
     assert_eq!(array.values().as_ptr().addr(), address);
-    assert!(array.into_builder().is_ok(), "the last one has the buffer itself");
+    assert!(array.into_builder().is_ok(), "the last holder gets the buffer itself");
 }
 
 #[test]
@@ -243,15 +247,11 @@ fn shape_dtype_device_and_alignment_are_checked() {
     assert_eq!(misaligned().0.to_array().unwrap().len(), 2, "a copy is aligned");
     let (tensor, _) = misaligned();
     let address = tensor.data().addr();
-    assert_eq!(
-        tensor.into_buffer().unwrap().as_ptr().addr(),
-        address,
-        "bytes are aligned anywhere"
-    );
+    assert_eq!(tensor.into_buffer().unwrap().as_ptr().addr(), address, "bytes need no alignment");
 }
 
 #[test]
-fn a_list_has_no_more_values_than_arrow_can_count() {
+fn lists_longer_than_arrows_limit_are_refused() {
     let too_many = i32::MAX as usize + 1;
     let (tensor, _) = foreign_vec(vec![1_u8]);
     let wide = tensor.slice(0, ..0).unwrap().reshape([0, too_many]).unwrap();
@@ -265,25 +265,25 @@ fn a_list_has_no_more_values_than_arrow_can_count() {
 }
 
 #[test]
-fn arrays_go_round_through_c() {
+fn arrays_round_trip_through_c() {
     let array: ArrayRef = std::sync::Arc::new(Int32Array::from(vec![1, 2, 3]));
     let address = array.as_primitive::<Int32Type>().values().as_ptr().addr();
     let tensor = through_c(array.into_tensor().unwrap());
     let array = tensor.into_primitive_array::<Int32Type>().unwrap();
     assert_eq!((array.values().as_ptr().addr(), &array.values()[..]), (address, &[1, 2, 3][..]));
-    assert!(array.into_builder().is_ok(), "it is the very buffer");
+    assert!(array.into_builder().is_ok(), "it is the same buffer");
 
     let (tensor, dropped) = foreign_vec(vec![1.0_f64, 2.0]);
     let buffer: ScalarBuffer<f64> = tensor.into_scalar_buffer().unwrap();
     let managed = dlbridge_arrow::BufferExt::into_tensor(buffer).into_raw();
     assert_eq!(dropped.count(), 0);
-    // SAFETY: as above.
+    // SAFETY: `into_raw` just exported it, and nothing else imports it.
     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
     assert_eq!(dropped.count(), 1);
 }
 
 #[test]
-fn nothing_to_read_needs_no_owner() {
+fn empty_tensor_drops_its_owner() {
     let (tensor, dropped) = foreign_strided(vec![1_i64, 2], (&[0], &[1], 1), Access::Shared);
     let array = tensor.into_array().unwrap();
     assert_eq!((array.len(), dropped.count()), (0, 1));

@@ -10,7 +10,7 @@ use dlbridge::{
 };
 use dlbridge_arrow::{ArrayExt, Error, TensorExt, TimeArrayExt, TimeElement, TimeTensorExt};
 
-/// Sees that an array goes out where it is, whole and in part, and comes back; and null as NaT.
+/// Asserts that an array is exported in place, whole and sliced, and comes back, with NaT for null.
 #[track_caller]
 fn round_trip<T: TimeElement + PartialEq + std::fmt::Debug>() {
     let array = PrimitiveArray::<T::Arrow>::new(vec![5, -3, 7].into(), None);
@@ -79,11 +79,11 @@ fn other_units_zones_and_types_are_refused() {
     assert!(Tensor::from(vec![1_i64]).into_time_array::<Time>().is_err());
     assert!(Tensor::from([[Time::new(1)]]).into_time_array::<Time>().is_err());
     let shared = Arc::new(times());
-    assert!(shared.share().into_time_array::<Time>().is_err(), "others may write it");
+    assert!(shared.share().into_time_array::<Time>().is_err(), "other holders may write it");
 }
 
 #[test]
-fn lists_of_times_have_a_dimension_more() {
+fn lists_of_times_become_dimensions() {
     let field = Arc::new(Field::new_list_field(TimestampSecondType::DATA_TYPE, false));
     let values = Arc::new(TimestampSecondArray::from(vec![1, 2, 3, 4]));
     let lists = FixedSizeListArray::new(field, 2, values, None);

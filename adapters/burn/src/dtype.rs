@@ -1,4 +1,4 @@
-//! What burn and DLPack call the elements.
+//! Element types of burn, and their dtypes.
 
 use burn_std::{BoolStore, DType};
 use dlbridge::DataType;
@@ -45,7 +45,7 @@ pub(crate) fn to_burn(dtype: DataType) -> Result<DType> {
     })
 }
 
-/// Does something for the Rust type of a dtype that burn has.
+/// Runs code for the Rust type of a dtype that burn has.
 macro_rules! for_type {
     ($dtype:expr, $T:ident => $body:expr) => {
         $crate::dtype::for_type! {

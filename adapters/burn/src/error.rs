@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the conversions.
 
 use burn_std::DType;
 use dlbridge::DataType;
@@ -6,7 +6,7 @@ use dlbridge::DataType;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tensor of burn is no tensor, or a tensor none of burn.
+/// The reason why a tensor of burn cannot become a tensor, or a tensor one of burn.
 ///
 /// ```
 /// use dlbridge::{DataType, Tensor};
@@ -15,23 +15,27 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// let tensor = Tensor::zeroed(DataType::COMPLEX64, [2])?;
 /// let error = tensor.into_flex().unwrap_err();
 /// assert_eq!(error, Error::DataType { dtype: DataType::COMPLEX64 });
-/// assert_eq!(error.to_string(), "burn has no dtype for elements of complex64; convert them to one that it has");
+/// assert_eq!(error.to_string(), "the elements are complex64, which burn lacks; convert them to a dtype that it has, such as float32");
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// The error of the tensor itself.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// Burn has no such elements.
-    #[error("burn has no dtype for elements of {dtype}; convert them to one that it has")]
+    /// Burn lacks such elements.
+    #[error(
+        "the elements are {dtype}, which burn lacks; convert them to a dtype that it has, such as float32"
+    )]
     DataType {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// DLPack has no such elements.
-    #[error("DLPack has no dtype for elements of {dtype:?}; cast the tensor of burn")]
+    /// DLPack lacks such elements.
+    #[error(
+        "the elements are {dtype:?}, which DLPack lacks; cast the tensor of burn to another dtype first, such as F32"
+    )]
     DType {
         /// The dtype of burn's tensor.
         dtype: DType,
@@ -39,20 +43,20 @@ pub enum Error {
     /// The tensor of burn is of another kind.
     #[error("{dtype} is not a {kind} tensor; request the matching kind")]
     Kind {
-        /// The kind asked for.
+        /// The requested kind.
         kind: &'static str,
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// There are bytes between the elements, which other code may own.
+    /// The elements have gaps between them, and other code may own the bytes in the gaps.
     #[error(
-        "there are gaps between the elements, which burn would take for the tensor's; copy it with to_flex"
+        "the elements have gaps between them, which burn would treat as the tensor's own memory; copy it with to_flex"
     )]
     Gaps,
-    /// Burn cannot read the bytes of its tensor, such as those of a file that is not there; in burn's words.
+    /// Burn cannot read the bytes of its tensor, such as those of a missing file; in burn's words.
     #[error("burn cannot read the bytes of its tensor ({message}); check where they come from")]
     Unreadable {
-        /// What burn says.
+        /// The message of burn.
         message: String,
     },
     /// The tensor of burn is on another backend, or tracked for gradients; in burn's words.
@@ -61,7 +65,7 @@ pub enum Error {
          autodiff with inner()"
     )]
     NotFlex {
-        /// What burn says.
+        /// The message of burn.
         message: String,
     },
 }

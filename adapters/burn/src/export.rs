@@ -1,4 +1,4 @@
-//! Tensors of burn into tensors.
+//! Tensors of burn to tensors.
 
 use burn_flex::{Flex, FlexTensor};
 use burn_std::sync::Arc;
@@ -10,16 +10,17 @@ use crate::{Error, FlexKind, Result, dtype};
 
 /// Tensors of burn, on the Flex backend, as tensors.
 pub trait BurnExt: Sealed + Sized {
-    /// The tensor's elements where they are, with its shape and its strides.
+    /// Makes a tensor of the elements in place, with its shape and strides.
     ///
-    /// It is exclusive if nothing else of burn has the bytes; else [immutable](Access::Immutable), and who writes them in burn copies them
-    /// first. Elements of `bool` are immutable. The owner is the [`FlexTensor`], which
-    /// [`TensorExt::into_flex`](crate::TensorExt::into_flex) and [`Tensor::try_into_owner`] give back.
+    /// The tensor is exclusive if no other tensor of burn shares the bytes, else [immutable](Access::Immutable): burn
+    /// copies shared bytes before it writes them. Elements of `bool` are always immutable. The owner is the
+    /// [`FlexTensor`], which [`TensorExt::into_flex`](crate::TensorExt::into_flex) and [`Tensor::try_into_owner`]
+    /// return.
     ///
     /// # Errors
-    /// [`Error::DType`] for elements that DLPack does not have; [`Error::NotFlex`] for a tensor on another backend;
-    /// [`Error::Unreadable`] for bytes that burn cannot read, such as those of a file that is not there;
-    /// [`Error::Tensor`] for a layout that leads outside of the bytes. The tensor of burn is dropped.
+    /// [`Error::DType`] for elements that DLPack lacks; [`Error::NotFlex`] for a tensor on another backend;
+    /// [`Error::Unreadable`] for bytes that burn cannot read, such as those of a missing file; [`Error::Tensor`] for
+    /// a layout that leads outside of the bytes. The tensor of burn is dropped.
     ///
     /// ```
     /// use burn_tensor::{Device, Int, Tensor};
@@ -53,7 +54,7 @@ impl BurnExt for FlexTensor {
         let mut bytes = self.data_arc();
         drop(self);
         let alone = match of_burn {
-            // Any byte may be written to what is exclusive.
+            // A consumer may write any byte to an exclusive tensor, and not every byte is a `bool`.
             DType::Bool(_) => None,
             _ => Arc::get_mut(&mut bytes)
                 .and_then(|bytes| bytes.write(Writer::new().no_copy()).ok())
@@ -74,14 +75,14 @@ impl BurnExt for FlexTensor {
         let data = first.wrapping_add(offset).cast();
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
         let owner = FlexTensor::from_arc(bytes, layout, of_burn);
-        // SAFETY: the owner keeps the bytes, which stay where they are, and every index is within them. If they are exclusive
-        // nobody else has them, and any bytes are elements; if not, burn copies them before it writes them, as long as the owner shares them
-        // (Immutable).
+        // SAFETY: the owner keeps the bytes, which stay where they are, and every index is within them. If the tensor
+        // is exclusive, no other code has the bytes, and any bytes are valid elements (Exclusive). If not, burn
+        // copies the bytes before it writes them, as long as the owner shares them (Immutable).
         Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
     }
 }
 
-/// Whether all indices lead to elements of the bytes: `FlexTensor::new` takes any layout.
+/// Checks that all indices lead to elements of the bytes: `FlexTensor::new` takes any layout.
 fn check_bounds(
     shape: &[usize],
     strides: &[isize],
@@ -89,7 +90,7 @@ fn check_bounds(
     owner: usize,
 ) -> dlbridge::Result<()> {
     if shape.contains(&0) || shape.len() != strides.len() {
-        return Ok(()); // no element, or refused where the tensor is made
+        return Ok(()); // without elements, or refused by `from_raw_parts`
     }
     let offset = i64::try_from(offset).map_err(|_| dlbridge::Error::TooLarge)?;
     let (mut lowest, mut highest) = (Some(offset), Some(offset));

@@ -1,4 +1,4 @@
-//! Tensors as memory that burn has.
+//! Tensors as memory that burn owns.
 
 use std::mem::MaybeUninit;
 use std::slice;
@@ -6,10 +6,10 @@ use std::slice;
 use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes};
 use dlbridge::{Access, Tensor, TensorRef};
 
-/// A tensor on the CPU that consists of all bytes from its lowest to its highest.
+/// A tensor on the CPU whose elements cover all bytes from its lowest to its highest.
 ///
-/// - **Held.** These bytes are elements of the tensor, all of them, and nobody else writes them: the tensor is exclusive and this is
-///   its only holder, or it is immutable.
+/// - **Held.** All these bytes belong to elements of the tensor, and no other code writes them: the tensor is
+///   exclusive and this is its only holder, or it is immutable.
 struct Held {
     tensor: Tensor,
     lowest: isize,
@@ -20,18 +20,17 @@ struct Held {
 /// The bytes of a tensor for burn, from the lowest to the highest.
 ///
 /// # Safety
-/// The tensor is on the CPU and has elements, there are no gaps between them, and [`Tensor::check_stable`] accepts
-/// it.
+/// The tensor is on the CPU and has elements without gaps, and [`Tensor::check_stable`] accepts it.
 pub(crate) unsafe fn bytes(tensor: Tensor) -> Bytes {
     let bounds = TensorRef::from(&tensor).byte_bounds();
     let (lowest, len) = (bounds.start, bounds.len());
     let held = Held { lowest, len, align: tensor.dtype().itemsize(), tensor };
     const { assert_threads::<Held>() };
-    // SAFETY: elements are initialised, and all bytes are elements (Held).
+    // SAFETY: elements are initialised, and all bytes belong to elements (Held).
     unsafe { Bytes::from_controller(Box::new(held), len) }
 }
 
-/// What burn takes for granted of memory.
+/// The assumptions that burn makes about memory.
 const fn assert_threads<T: Send + Sync + 'static>() {}
 
 impl Held {
@@ -54,7 +53,7 @@ impl AllocationController for Held {
     }
 
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
-        // SAFETY: Held; the holder writes them only while the tensor is borrowed mutably.
+        // SAFETY: Held; this holder writes the bytes only while the tensor is borrowed mutably.
         Ok(unsafe { slice::from_raw_parts(self.first(), self.len) })
     }
 
@@ -66,7 +65,7 @@ impl AllocationController for Held {
             if !policy.copy_allowed() {
                 return Err(AccessError::WouldCopy);
             }
-            // SAFETY: Held; as in `memory`.
+            // SAFETY: Held; this holder writes the bytes only while the tensor is borrowed mutably.
             let bytes = unsafe { slice::from_raw_parts(self.first().cast::<u8>(), self.len) };
             let tensor = TensorRef::from(bytes).to_copy();
             let tensor = tensor.map_err(|error| AccessError::Read(error.to_string()))?;

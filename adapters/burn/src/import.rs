@@ -1,27 +1,27 @@
-//! Tensors into tensors of burn.
+//! Tensors to tensors of burn.
 
 use burn_flex::{Flex, FlexTensor, Layout};
 use burn_std::{Bytes, Shape};
 use dlbridge::{Element, Tensor, TensorRef};
 
+use crate::description::{Description, extents};
 use crate::dtype::{for_type, to_burn};
-use crate::part::{Part, extents};
 use crate::sealed::Sealed;
 use crate::{Error, FlexKind, Result, held};
 
 /// Tensors as tensors of burn, on the Flex backend.
 pub trait TensorExt: Sealed {
-    /// The tensor's elements where they are, with its strides, as a tensor of the Flex backend.
+    /// Turns the tensor into a tensor of the Flex backend, without a copy and with its strides.
     ///
-    /// Burn writes in place what is [exclusive](dlbridge::Access::Exclusive), and copies what is [immutable](dlbridge::Access::Immutable) when it wants to
-    /// write.
-    /// What came from burn, and vectors and boxed slices, are taken over; other owners live as long as the tensor of burn.
+    /// Burn writes an [exclusive](dlbridge::Access::Exclusive) tensor in place, and copies an
+    /// [immutable](dlbridge::Access::Immutable) one before it writes. Burn takes over its own tensors, vectors and
+    /// boxed slices; other owners live as long as the tensor of burn.
     ///
     /// # Errors
-    /// [`Error::DataType`] for elements that burn does not have; [`Unstable`](dlbridge::Error::Unstable) for memory
-    /// of another owner that others may write; [`Error::Gaps`] for memory of another
-    /// owner with gaps between the elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is not aligned, or
-    /// of `bool` with other bytes than 0 and 1. The tensor is dropped.
+    /// [`Error::DataType`] for elements that burn lacks; [`Unstable`](dlbridge::Error::Unstable) for memory of
+    /// another owner that other code may write; [`Error::Gaps`] for memory of another owner with gaps between the
+    /// elements; [`Error::Tensor`] for a tensor that the CPU cannot read, that is misaligned, or that is `bool` with
+    /// other bytes than 0 and 1. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -35,11 +35,11 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_flex(self) -> Result<FlexTensor>;
 
-    /// A copy of the elements in C order as a tensor of the Flex backend, wherever they lie.
+    /// Copies the elements in C order into a tensor of the Flex backend, from any strides and alignment.
     ///
     /// # Errors
-    /// As [`into_flex`](Self::into_flex), but for gaps, alignment and data that others may write;
-    /// [`dlbridge::Error::OutOfMemory`] if there is no room for the copy.
+    /// As [`into_flex`](Self::into_flex), except for gaps, alignment and memory that other code may write;
+    /// [`dlbridge::Error::OutOfMemory`] if the allocation for the copy fails.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -51,11 +51,11 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_flex(&self) -> Result<FlexTensor>;
 
-    /// As [`into_flex`](Self::into_flex), as burn's own tensor, on the device of the Flex backend.
+    /// As [`into_flex`](Self::into_flex), as burn's own tensor on the device of the Flex backend.
     ///
     /// # Errors
     /// As [`into_flex`](Self::into_flex); [`dlbridge::Error::Ndim`] for another number of dimensions, and
-    /// [`Error::Kind`] for elements that are not of that kind.
+    /// [`Error::Kind`] for elements of another kind.
     ///
     /// ```
     /// use burn_tensor::{Int, Tensor};
@@ -73,37 +73,44 @@ impl Sealed for Tensor {}
 impl TensorExt for Tensor {
     fn into_flex(self) -> Result<FlexTensor> {
         let dtype = self.dtype();
-        let part = Part::of(&self, to_burn(dtype)?);
-        // Device, alignment and bits.
+        let description = Description::of(&self, to_burn(dtype)?);
+        // Checks device, alignment and the bytes of `bool`.
         for_type!(dtype, T => { self.view::<T>()?; Ok(()) })?;
         if self.is_empty() {
-            return Ok(FlexTensor::empty(Shape::from(part.shape), part.dtype));
+            return Ok(FlexTensor::empty(Shape::from(description.shape), description.dtype));
         }
         let tensor = match self.try_into_owner::<FlexTensor>() {
-            Ok(whole) => match part.layout_of(&whole) {
+            Ok(whole) => match description.layout_of(&whole) {
                 Some(layout) => return Ok(whole.with_layout(layout)),
-                // SAFETY: it was the owner; burn copies shared bytes before it writes them.
-                None => unsafe { part.again(whole) }?,
+                None => {
+                    let within = description.is_within_tensor(&whole);
+                    // SAFETY: the tensor of burn was the owner, which keeps the elements; burn copies shared bytes
+                    // before it writes them.
+                    unsafe { description.again(whole, within) }?
+                }
             },
             Err(tensor) => tensor,
         };
         let tensor = match for_type!(dtype, T => Ok(vec(tensor).map(Bytes::from_elems::<T>)))? {
-            Ok(bytes) => match part.layout_in(&bytes) {
-                Some(layout) => return Ok(FlexTensor::new(bytes, layout, part.dtype)),
-                // SAFETY: the vector, which was the owner, is within, and nobody else has it.
-                None => unsafe { part.again(bytes) }?,
+            Ok(bytes) => match description.layout_in(&bytes) {
+                Some(layout) => return Ok(FlexTensor::new(bytes, layout, description.dtype)),
+                None => {
+                    let within = description.is_within(&bytes);
+                    // SAFETY: the vector was the owner, is inside the new owner, and no other code has it.
+                    unsafe { description.again(bytes, within) }?
+                }
             },
             Err(tensor) => tensor,
         };
-        // Burn hands the elements out as slices, at any time.
+        // Burn may return the elements as slices at any time.
         tensor.check_stable()?;
-        if !part.is_dense() {
+        if !description.is_dense() {
             return Err(Error::Gaps);
         }
-        // SAFETY: the CPU can read it, there are elements, no gaps, and it is stable.
+        // SAFETY: the CPU can read the tensor, it has elements without gaps, and it is stable.
         let bytes = unsafe { held::bytes(tensor) };
-        let layout = part.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
-        Ok(FlexTensor::new(bytes, layout, part.dtype))
+        let layout = description.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
+        Ok(FlexTensor::new(bytes, layout, description.dtype))
     }
 
     fn to_flex(&self) -> Result<FlexTensor> {
@@ -125,7 +132,7 @@ impl TensorExt for Tensor {
     }
 }
 
-/// The vector or the boxed slice that the tensor was made of.
+/// Returns the vector or the boxed slice that the tensor was made of.
 fn vec<T: Element>(tensor: Tensor) -> std::result::Result<Vec<T>, Tensor> {
     match tensor.try_into_owner::<Vec<T>>() {
         Ok(vec) => Ok(vec),

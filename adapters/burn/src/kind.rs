@@ -6,7 +6,7 @@ use burn_tensor::{BackendPrimitive, Bool, Float, Int};
 
 use crate::sealed::Sealed;
 
-/// What a tensor of burn holds: [`Float`], [`Int`] or [`Bool`].
+/// The kind of a tensor of burn: [`Float`], [`Int`] or [`Bool`].
 ///
 /// ```
 /// use burn_tensor::{Device, Int, Tensor};
@@ -27,7 +27,7 @@ pub trait FlexKind:
     /// ```
     const NAME: &'static str;
 
-    /// Whether elements of a dtype are of this kind.
+    /// Returns whether elements of a dtype are of this kind.
     ///
     /// ```
     /// use dlbridge_burn::FlexKind;

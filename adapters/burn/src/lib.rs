@@ -1,4 +1,4 @@
-//! [burn](burn_tensor) 0.22, Flex backend: tensors out and in without a copy, strides included.
+//! [burn](burn_tensor) 0.22, Flex backend: tensors of burn to tensors and back, without a copy, with strides.
 //!
 //! ```
 //! use burn_tensor::{Device, Tensor as Burn};
@@ -16,19 +16,19 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`BurnExt`] | tensors of burn into tensors |
-//! | [`TensorExt`] | tensors into tensors of burn, or copied |
+//! | [`BurnExt`] | tensors of burn to tensors |
+//! | [`TensorExt`] | tensors to tensors of burn, or copied |
 //!
 //! # Directions
 //!
 //! | from | to | |
 //! | --- | --- | --- |
-//! | [`FlexTensor`], burn's `Tensor` | [`Tensor`](dlbridge::Tensor) | zero-copy, any strides; exclusive if nobody shares its bytes, else read-only |
-//! | a tensor that came from burn, or a part of it | burn | zero-copy, any strides |
-//! | a `Vec<T>` or `Box<[T]>` of the core, or a part of it | burn | zero-copy, any strides: the vector moves |
+//! | [`FlexTensor`], burn's `Tensor` | [`Tensor`](dlbridge::Tensor) | zero-copy, any strides; exclusive if its bytes are not shared, else read-only |
+//! | a tensor that came from burn, or a slice of it | burn | zero-copy, any strides |
+//! | a `Vec<T>` or `Box<[T]>` of dlbridge, or a slice of it | burn | zero-copy, any strides: the vector moves |
 //! | exclusive memory of any other owner, without gaps | burn | zero-copy, any strides; burn writes in place |
-//! | [immutable](dlbridge::Access::Immutable) memory, without gaps | burn | zero-copy, any strides; burn copies when it wants to write |
-//! | memory that others may write ([`Shared`](dlbridge::Access::Shared), [`ReadOnly`](dlbridge::Access::ReadOnly)) | burn | [refused](dlbridge::Error::Unstable) |
+//! | [immutable](dlbridge::Access::Immutable) memory, without gaps | burn | zero-copy, any strides; burn copies before it writes |
+//! | memory that other code may write ([`Shared`](dlbridge::Access::Shared), [`ReadOnly`](dlbridge::Access::ReadOnly)) | burn | [refused](dlbridge::Error::Unstable) |
 //! | anything, by [`to_flex`](TensorExt::to_flex) | burn | one copy |
 //!
 //! | burn | DLPack |
@@ -39,43 +39,45 @@
 //! | `Bool` in a byte | `bool`, read-only |
 //! | `Bool` in 32 bits, `Flex32`, quantised floats | refused by name |
 //!
-//! Every other dtype is refused by name.
+//! Other dtypes are refused by name.
 //!
-//! # Who may write
+//! # Write access
 //!
-//! Burn keeps slices of the memory. So [`into_flex`](TensorExt::into_flex) accepts memory that nobody else can write
-//! ([`Exclusive`](dlbridge::Access::Exclusive) or [`Immutable`](dlbridge::Access::Immutable)), and refuses others with
-//! [`Unstable`](dlbridge::Error::Unstable): a [`Shared`](dlbridge::Access::Shared) tensor, as most producers lend it, and a
-//! [`ReadOnly`](dlbridge::Access::ReadOnly) one, also after [`into_read_only`](dlbridge::Tensor::into_read_only), whose producer may write.
+//! Burn keeps slices of the memory. So [`into_flex`](TensorExt::into_flex) accepts memory that no other code can
+//! write ([`Exclusive`](dlbridge::Access::Exclusive) or [`Immutable`](dlbridge::Access::Immutable)), and refuses
+//! others with [`Unstable`](dlbridge::Error::Unstable): a [`Shared`](dlbridge::Access::Shared) tensor, as most
+//! producers export, and a [`ReadOnly`](dlbridge::Access::ReadOnly) one, also after
+//! [`into_read_only`](dlbridge::Tensor::into_read_only), because its producer may write.
 //!
-//! Copy a refused tensor with [`to_flex`](TensorExt::to_flex); [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
-//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
+//! Copy a refused tensor with [`to_flex`](TensorExt::to_flex). Make an exclusive tensor immutable with
+//! [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) before you [share](dlbridge::Tensor::share) it. If
+//! you know that no code writes the memory, promise it with the unsafe
 //! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!
-//! # What the library cannot do
+//! # Limits of burn
 //!
-//! - Burn hands the bytes of a storage out as one slice, from the lowest to the highest. So memory of a foreign owner must
-//!   not have gaps between its elements, which may be somebody else's; and elements must be aligned. What has gaps, or lies
-//!   at odd addresses, is refused, and copied by [`to_flex`](TensorExt::to_flex).
-//! - Have complex elements, or floats of eight bits.
-//! - Give foreign memory to other backends than Flex: bring tensors to it first.
+//! - Burn returns the bytes of a storage as one slice, from the lowest to the highest. So foreign memory must not
+//!   have gaps between its elements, whose bytes other code may own, and elements must be aligned. Tensors with gaps
+//!   or misaligned elements are refused; [`to_flex`](TensorExt::to_flex) copies them.
+//! - Burn lacks complex elements, and floats of eight bits.
+//! - Only the Flex backend adopts foreign memory: move tensors of other backends to it first.
 //!
 //! [`FlexTensor`]: burn_flex::FlexTensor
 
+mod description;
 mod dtype;
 mod error;
 mod export;
 mod held;
 mod import;
 mod kind;
-mod part;
 
 pub use error::{Error, Result};
 pub use export::BurnExt;
 pub use import::TensorExt;
 pub use kind::FlexKind;
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

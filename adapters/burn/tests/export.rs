@@ -22,7 +22,7 @@ fn rows() -> FlexTensor {
 }
 
 #[test]
-fn every_dtype_stays_where_it_is() {
+fn every_dtype_is_exported_in_place() {
     fn one<T: Element + PartialEq + std::fmt::Debug>(
         bytes: Bytes,
         values: [T; 4],
@@ -65,7 +65,7 @@ fn every_dtype_stays_where_it_is() {
 }
 
 #[test]
-fn dtypes_that_dlpack_does_not_have_are_refused_by_name() {
+fn dtypes_that_dlpack_lacks_are_refused_by_name() {
     let quantised = DType::QFloat(Default::default());
     for dtype in [DType::Flex32, DType::Bool(BoolStore::U32), quantised] {
         let error = flex(Bytes::from_elems(vec![0_u32; 4]), &[4], dtype).into_tensor().unwrap_err();
@@ -75,7 +75,7 @@ fn dtypes_that_dlpack_does_not_have_are_refused_by_name() {
 }
 
 #[test]
-fn any_strides_of_burn() {
+fn any_strides_of_burn_are_kept() {
     let out = |strides: &[isize], offset, shape: &[usize], expected: &[i32]| {
         let layout = Layout::new(Shape::from(shape.to_vec()), strides.to_vec(), offset);
         let burn = rows().with_layout(layout.clone());
@@ -97,26 +97,26 @@ fn any_strides_of_burn() {
 }
 
 #[test]
-fn what_burn_shares_is_read_only() {
+fn shared_burn_tensor_becomes_read_only() {
     let burn = rows();
     let mut other = burn.clone();
     let tensor = burn.into_tensor().unwrap();
     assert_eq!(tensor.access(), Access::Immutable);
     other.storage_mut::<i32>()[0] = 100;
     assert_eq!(tensor.view::<i32>().unwrap()[[0, 0]], 0, "burn copied before it wrote");
-    // The other has bytes of its own now.
+    // The other tensor now has bytes of its own.
     assert_eq!(
         tensor.try_into_owner::<FlexTensor>().unwrap().into_tensor().unwrap().access(),
         Access::Exclusive
     );
     let weak = rows();
     let pointer = std::sync::Arc::downgrade(&weak.data_arc());
-    assert!(weak.into_tensor().unwrap().is_read_only(), "somebody could still get at it");
+    assert!(weak.into_tensor().unwrap().is_read_only(), "the weak handle still reaches the bytes");
     drop(pointer);
 }
 
 #[test]
-fn what_is_exclusive_is_written_in_place() {
+fn exclusive_tensor_is_written_in_place() {
     let mut tensor = rows().into_tensor().unwrap();
     let first = tensor.data().addr();
     tensor.view_mut::<i32>().unwrap()[[1, 2]] = 50;
@@ -138,7 +138,7 @@ fn layouts_that_lead_outside_are_refused() {
 }
 
 #[test]
-fn without_elements() {
+fn tensors_without_elements() {
     for shape in [&[0][..], &[3, 0], &[0, 2]] {
         let tensor = FlexTensor::empty(Shape::from(shape.to_vec()), DType::F32).into_tensor();
         let tensor = tensor.unwrap();
@@ -148,7 +148,7 @@ fn without_elements() {
 }
 
 #[test]
-fn what_burn_computed_and_moved() {
+fn computed_and_moved_burn_tensors_are_exported() {
     let burn = Burn::<2>::from_floats([[1.0, 2.0], [3.0, 4.0]], &Device::flex());
     let product = burn.clone().matmul(burn.transpose()).flip([0]);
     let tensor = std::thread::spawn(move || product.into_tensor().unwrap()).join().unwrap();
@@ -171,7 +171,7 @@ fn bytes_that_burn_cannot_read_are_refused() {
 }
 
 #[test]
-fn what_is_tracked_for_gradients_is_refused_until_it_is_taken_out() {
+fn tensor_tracked_for_gradients_is_refused_until_inner() {
     let tracked = Burn::<1>::from_floats([1.0, 2.0], &Device::flex().autodiff());
     let error = tracked.clone().into_tensor().unwrap_err();
     assert!(matches!(&error, Error::NotFlex { message } if !message.is_empty()), "{error}");

@@ -14,11 +14,11 @@ fn address(flex: &FlexTensor) -> usize {
     flex.bytes().as_ptr().addr() + flex.layout().start_offset() * flex.dtype().size()
 }
 
-/// Twenty-four numbers of another library, `byte_offset` into its memory.
+/// Twenty-four numbers of another library, `byte_offset` bytes into its memory.
 fn foreign(access: Access, byte_offset: u64, shape: &[i64]) -> (Tensor, Drops) {
     let drops = Drops::default();
     let mut memory = vec![0_u64; 32];
-    // SAFETY: bytes of numbers, any of which is valid, and room for them.
+    // SAFETY: bytes within the vector, and any bytes are valid numbers.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), size_of_val(&*memory))
     };
@@ -89,7 +89,7 @@ fn exclusive_memory_of_others_is_written_in_place() {
 }
 
 #[test]
-fn what_others_have_too_is_copied_before_it_is_written() {
+fn immutable_shared_tensor_is_copied_before_a_write() {
     let (tensor, drops) = foreign(Access::Immutable, 4, &[4, 6]);
     let tensor = Arc::new(tensor);
     let mut flex = tensor.share().into_flex().unwrap();
@@ -99,7 +99,7 @@ fn what_others_have_too_is_copied_before_it_is_written() {
     assert_eq!((flex.storage::<f32>()[0], flex.storage::<f32>()[23]), (100.0, 23.0));
     assert_eq!(tensor.view::<f32>().unwrap()[[0, 0]], 0.0);
     drop(tensor);
-    assert_eq!(drops.count(), 1, "burn has let it go");
+    assert_eq!(drops.count(), 1, "burn has dropped it");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn memory_that_others_may_write_is_refused() {
 
     let mut mask = vec![1_u8, 0];
     let parts = RawParts::new(mask.as_mut_ptr().cast(), DataType::BOOL);
-    // SAFETY: the vector owns two bytes, which nobody writes, and which stay where they are when it moves.
+    // SAFETY: the vector owns two bytes, which nothing writes, and which stay where they are when it moves.
     let tensor = unsafe { Tensor::from_raw_parts(mask, parts, &[2], None::<&[i64]>) }.unwrap();
     assert_eq!(tensor.into_flex().unwrap_err(), unstable(Access::Shared));
 }
@@ -170,11 +170,11 @@ fn gaps_in_memory_of_others_are_refused() {
     let rows = tensor.slice(0, 1..3).unwrap();
     let first = rows.data().addr();
     let flex = rows.into_flex().unwrap();
-    assert_eq!((address(&flex), flex.bytes().len()), (first, 48), "whole rows have none");
+    assert_eq!((address(&flex), flex.bytes().len()), (first, 48), "whole rows are without gaps");
 }
 
 #[test]
-fn odd_addresses_are_refused_and_copied() {
+fn misaligned_tensor_is_refused_and_copied() {
     let (tensor, drops) = foreign(Access::Exclusive, 3, &[4, 6]);
     let copy = tensor.to_flex().unwrap();
     assert_eq!(copy.storage::<f32>(), (0..24).map(|n| n as f32).collect::<Vec<_>>());
@@ -184,7 +184,7 @@ fn odd_addresses_are_refused_and_copied() {
 }
 
 #[test]
-fn without_dimensions_and_without_elements() {
+fn tensors_without_dimensions_or_elements() {
     let (tensor, drops) = foreign(Access::Exclusive, 0, &[]);
     let first = tensor.data().addr();
     let flex = tensor.into_flex().unwrap();
@@ -199,7 +199,7 @@ fn without_dimensions_and_without_elements() {
 }
 
 #[test]
-fn what_burn_does_not_have_is_refused_by_name() {
+fn dtypes_that_burn_lacks_are_refused_by_name() {
     use DataType as D;
     for (dtype, name) in [
         (D::COMPLEX64, "complex64"),
@@ -211,7 +211,7 @@ fn what_burn_does_not_have_is_refused_by_name() {
         let tensor = Tensor::zeroed(dtype, [4]).unwrap();
         assert_eq!(tensor.to_flex().unwrap_err(), Error::DataType { dtype });
         let error = tensor.into_flex().unwrap_err();
-        assert!(error.to_string().contains(&format!("of {name};")), "{error}");
+        assert!(error.to_string().contains(&format!("are {name},")), "{error}");
     }
 }
 
@@ -229,7 +229,7 @@ fn other_kinds_and_other_dimensions_are_refused() {
 }
 
 #[test]
-fn bytes_that_are_no_bool_are_refused() {
+fn invalid_bool_bytes_are_refused() {
     let tensor = || Tensor::from_bytes(vec![1_u8, 2], DataType::BOOL, [2], 0).unwrap();
     let expected = Error::Tensor(dlbridge::Error::InvalidElement { dtype: DataType::BOOL });
     assert_eq!(tensor().into_flex().unwrap_err(), expected);
@@ -237,13 +237,13 @@ fn bytes_that_are_no_bool_are_refused() {
 }
 
 #[test]
-fn memory_that_the_cpu_cannot_read() {
+fn memory_out_of_reach_of_the_cpu_is_refused() {
     let tensor = out_of_reach((), DataType::FLOAT32);
     let error = tensor.into_flex().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }
 
-/// A vector, wrapped, so that it is nobody's but the owner's.
+/// A vector in a wrapper type, so that import cannot take the vector out.
 struct Wrapped(Vec<f32>);
 
 // SAFETY: forwards to the vector.
@@ -267,8 +267,8 @@ fn repeated_elements_have_no_gaps() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn more_elements_than_memory_holds_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn copy_larger_than_memory_is_refused() {
     let expected = |bytes| Error::Tensor(dlbridge::Error::OutOfMemory { bytes, for_copy: true });
     let huge = Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
     assert_eq!(huge.to_flex().unwrap_err(), expected(1 << 46));
@@ -284,8 +284,13 @@ fn more_elements_than_memory_holds_are_refused() {
     assert_eq!(odd.to_flex().unwrap_err(), expected(1 << 61));
 }
 
+enum Owners {
+    Flex(FlexTensor),
+    Vec(Vec<f32>),
+}
+
 #[test]
-fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
+fn elements_outside_of_the_owner_are_not_taken_from_it() {
     static OTHERS: [f32; 4] = [7.0, 8.0, 9.0, 10.0];
     let shape = |extents: &[usize]| Layout::contiguous(Shape::from(extents.to_vec()));
     let integers = || {
@@ -308,7 +313,7 @@ fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
     let data = (&raw const OTHERS).cast();
     for strides in [[2_i64, 1], [1, 2]] {
         let owner = FlexTensor::new(Bytes::from_elems(vec![0.0_f32; 2]), shape(&[2]), DType::F32);
-        // SAFETY: nobody writes what is static, and any owner keeps it.
+        // SAFETY: nothing writes the static, which any owner keeps.
         let others =
             unsafe { Tensor::from_raw_parts(owner, read_only(data), &[2, 2], Some(&strides)) };
         let flex = others.unwrap().into_flex().unwrap();
@@ -318,12 +323,32 @@ fn elements_that_are_not_those_of_the_owner_are_not_taken_for_them() {
         );
         assert_eq!(flex.storage::<f32>(), OTHERS);
     }
-    // SAFETY: as above.
+    // SAFETY: nothing writes the static, which any owner keeps.
     let of_vec =
         unsafe { Tensor::from_raw_parts(vec![0.0_f32; 9], read_only(data), &[4], None::<&[i64]>) };
     let flex = of_vec.unwrap().into_flex().unwrap();
     assert_eq!((address(&flex), flex.storage::<f32>()), (data.addr(), &OTHERS[..]));
-    // SAFETY: as above.
+    for access in [Access::Shared, Access::ReadOnly] {
+        let over = |owner: Owners| {
+            let parts = RawParts { access, ..read_only(data) };
+            // SAFETY: nothing writes the static, which any owner keeps.
+            let tensor = unsafe {
+                match owner {
+                    Owners::Flex(owner) => {
+                        Tensor::from_raw_parts(owner, parts, &[3], None::<&[i64]>)
+                    }
+                    Owners::Vec(owner) => {
+                        Tensor::from_raw_parts(owner, parts, &[3], None::<&[i64]>)
+                    }
+                }
+            };
+            tensor.unwrap().into_flex().unwrap_err()
+        };
+        let refused = Error::Tensor(dlbridge::Error::Unstable { access });
+        assert_eq!(over(Owners::Flex(integers())), refused);
+        assert_eq!(over(Owners::Vec(vec![0.0; 9])), refused);
+    }
+    // SAFETY: nothing writes the static, which any owner keeps.
     let gaps = unsafe { Tensor::from_raw_parts(integers(), read_only(data), &[2], Some(&[2_i64])) };
     assert_eq!(gaps.unwrap().into_flex().unwrap_err(), Error::Gaps);
 }

@@ -1,4 +1,4 @@
-//! The elements of candle's storages, and what DLPack calls them.
+//! The elements of candle's storages, and their dtypes.
 
 use core::ffi::c_void;
 
@@ -7,27 +7,27 @@ use dlbridge::{DataType, Element};
 
 use crate::{Error, Result};
 
-/// A float of eight bits in candle: e4m3fn, without infinities. Candle's own type is no [`Element`].
+/// Candle's 8-bit float: e4m3fn, without infinities. Candle's own type does not implement [`Element`].
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct E4m3fn(pub(crate) u8);
 
-// SAFETY: a byte, any of which is such a float.
+// SAFETY: one byte, and every byte is a valid e4m3fn.
 unsafe impl Element for E4m3fn {
     const DTYPE: DataType = DataType::FLOAT8_E4M3FN;
 }
 
-/// A power of two in eight bits, which candle keeps as a byte.
+/// An 8-bit power of two, which candle stores as a byte.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct E8m0fnu(pub(crate) u8);
 
-// SAFETY: a byte, any of which is such a number.
+// SAFETY: one byte, and every byte is a valid e8m0fnu.
 unsafe impl Element for E8m0fnu {
     const DTYPE: DataType = DataType::FLOAT8_E8M0FNU;
 }
 
-/// The elements of a storage: where, how many, and what.
+/// The elements of a storage: address, number and dtype.
 pub(crate) struct Elements {
     pub(crate) first: *mut c_void,
     pub(crate) len: usize,
@@ -35,8 +35,8 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// The address is the vector's own, and none that was borrowed from it: it holds when the elements are written
-    /// through the vector.
+    /// Takes the address from the vector itself, not from a borrowed slice, so that it stays valid when code writes
+    /// the elements through the vector.
     pub(crate) fn of(storage: &CpuStorage) -> Result<Self> {
         macro_rules! of_storage {
             ($($variant:ident = $dtype:expr;)*) => {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the conversions.
 
 use candle_core::{DType, DeviceLocation};
 use dlbridge::DataType;
@@ -6,7 +6,7 @@ use dlbridge::DataType;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tensor of candle is no tensor, or a tensor none of candle.
+/// The reason why a tensor of candle cannot become a tensor, or a tensor one of candle.
 ///
 /// ```
 /// use dlbridge::{DataType, Tensor};
@@ -16,27 +16,27 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// assert!(matches!(error, Error::DataType { dtype: DataType::BOOL }));
 /// assert_eq!(
 ///     error.to_string(),
-///     "candle has no dtype for elements of bool; convert them to one that it has, such as uint8 or float32"
+///     "the elements are bool, which candle lacks; convert them to a dtype that it has, such as uint8 or float32"
 /// );
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// The error of the tensor itself.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// What candle refuses.
+    /// The error of candle.
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
-    /// Candle has no such elements.
+    /// Candle lacks such elements.
     #[error(
-        "candle has no dtype for elements of {dtype}; convert them to one that it has, such as uint8 or float32"
+        "the elements are {dtype}, which candle lacks; convert them to a dtype that it has, such as uint8 or float32"
     )]
     DataType {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// Candle keeps such elements as bytes, and does not say how.
+    /// Candle stores such elements as bytes without a documented layout.
     #[error(
         "candle keeps {} as bytes and does not say how elements lie in them; convert them to a dtype that it \
          computes with",
@@ -46,12 +46,12 @@ pub enum Error {
         /// The dtype of candle's tensor.
         dtype: DType,
     },
-    /// The tensor of candle is not in main memory.
+    /// The tensor of candle is on another device than the CPU.
     #[error(
         "the tensor of candle is on {location:?}, and not in main memory; move it there with to_device(&Device::Cpu)"
     )]
     NotOnCpu {
-        /// Where it is.
+        /// The device.
         location: DeviceLocation,
     },
 }

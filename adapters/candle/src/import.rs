@@ -1,4 +1,4 @@
-//! Tensors into tensors of candle.
+//! Tensors to tensors of candle.
 
 use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, Device, Storage, WithDType};
@@ -13,14 +13,15 @@ use crate::{Error, Result};
 
 /// Tensors as tensors of [candle](candle_core::Tensor), on the CPU.
 pub trait TensorExt: Sealed {
-    /// The tensor's elements as a tensor of candle.
+    /// Turns the tensor into a tensor of candle, without a copy where candle can.
     ///
-    /// A tensor that came from candle is the same tensor of candle again. The elements of a `Vec` or a boxed slice, adjacent
-    /// in C order, stay where they are; of a part of them, the whole lives as long. All else is copied, once.
+    /// A tensor that came from candle becomes the same tensor of candle again. A `Vec` or a boxed slice moves if the
+    /// elements are contiguous in C order; a slice of it keeps the whole vector alive. Everything else is copied
+    /// once.
     ///
     /// # Errors
-    /// [`Error::DataType`] for elements that candle does not have; [`Error::Tensor`] for a tensor that the CPU
-    /// cannot read, and with [`dlbridge::Error::OutOfMemory`] if there is no room for a copy. The tensor is dropped.
+    /// [`Error::DataType`] for elements that candle lacks; [`Error::Tensor`] for a tensor that the CPU cannot read,
+    /// and with [`dlbridge::Error::OutOfMemory`] if the allocation for a copy fails. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -33,7 +34,7 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_candle(self) -> Result<candle_core::Tensor>;
 
-    /// A copy of the elements as a tensor of candle.
+    /// Copies the elements into a tensor of candle.
     ///
     /// # Errors
     /// As [`into_candle`](Self::into_candle).
@@ -51,7 +52,7 @@ pub trait TensorExt: Sealed {
 
 /// Borrowed tensors as tensors of [candle](candle_core::Tensor), on the CPU.
 pub trait TensorRefExt: Sealed {
-    /// A copy of the elements as a tensor of candle.
+    /// Copies the elements into a tensor of candle.
     ///
     /// # Errors
     /// As [`TensorExt::into_candle`].
@@ -72,25 +73,25 @@ impl Sealed for TensorRef<'_> {}
 
 impl TensorExt for Tensor {
     fn into_candle(self) -> Result<candle_core::Tensor> {
-        let part = Part::of(&self);
+        let description = Description::of(&self);
         let tensor = match self.try_into_owner::<Locked>() {
-            Ok(locked) => return part.of_candle(locked),
+            Ok(locked) => return description.of_candle(locked),
             Err(tensor) => tensor,
         };
         let tensor = match tensor.try_into_owner::<candle_core::Tensor>() {
-            Ok(unlocked) => return part.of_candle(Locked::new(unlocked)),
+            Ok(unlocked) => return description.of_candle(Locked::new(unlocked)),
             Err(tensor) => tensor,
         };
-        let moved = match part.parts.dtype {
-            DataType::UINT8 => part.of_vec::<u8>(tensor),
-            DataType::UINT32 => part.of_vec::<u32>(tensor),
-            DataType::INT16 => part.of_vec::<i16>(tensor),
-            DataType::INT32 => part.of_vec::<i32>(tensor),
-            DataType::INT64 => part.of_vec::<i64>(tensor),
-            DataType::FLOAT16 => part.of_vec::<f16>(tensor),
-            DataType::BFLOAT16 => part.of_vec::<bf16>(tensor),
-            DataType::FLOAT32 => part.of_vec::<f32>(tensor),
-            DataType::FLOAT64 => part.of_vec::<f64>(tensor),
+        let moved = match description.parts.dtype {
+            DataType::UINT8 => description.of_vec::<u8>(tensor),
+            DataType::UINT32 => description.of_vec::<u32>(tensor),
+            DataType::INT16 => description.of_vec::<i16>(tensor),
+            DataType::INT32 => description.of_vec::<i32>(tensor),
+            DataType::INT64 => description.of_vec::<i64>(tensor),
+            DataType::FLOAT16 => description.of_vec::<f16>(tensor),
+            DataType::BFLOAT16 => description.of_vec::<bf16>(tensor),
+            DataType::FLOAT32 => description.of_vec::<f32>(tensor),
+            DataType::FLOAT64 => description.of_vec::<f64>(tensor),
             _ => Err(tensor),
         };
         moved.unwrap_or_else(|tensor| tensor.to_candle())
@@ -113,7 +114,7 @@ impl TensorRefExt for TensorRef<'_> {
             DataType::BFLOAT16 => CpuStorage::BF16(self.to_vec()?),
             DataType::FLOAT32 => CpuStorage::F32(self.to_vec()?),
             DataType::FLOAT64 => CpuStorage::F64(self.to_vec()?),
-            // The vectors below become others in place: the elements are bytes of the same meaning.
+            // The vectors below change their type in place: it has the same bytes with the same meaning.
             DataType::FLOAT8_E4M3FN => {
                 let floats = self.to_vec::<E4m3fn>()?.into_iter();
                 CpuStorage::F8E4M3(floats.map(|float| F8E4M3::from_bits(float.0)).collect())
@@ -133,15 +134,15 @@ fn extents(shape: &[i64]) -> Vec<usize> {
     shape.iter().map(|&extent| extent as usize).collect()
 }
 
-/// Which elements a tensor is, kept while its owner is taken out.
-struct Part {
+/// The dtype, layout and address of a tensor whose owner is taken out.
+struct Description {
     parts: RawParts,
     shape: Vec<usize>,
     strides: Vec<i64>,
     is_c_contiguous: bool,
 }
 
-impl Part {
+impl Description {
     fn of(tensor: &Tensor) -> Self {
         Self {
             parts: RawParts {
@@ -156,12 +157,12 @@ impl Part {
         }
     }
 
-    /// The tensor of candle itself if this is all of it, and a copy if not.
+    /// Returns the tensor of candle itself if this layout is all of it, else a copy.
     fn of_candle(&self, locked: Locked) -> Result<candle_core::Tensor> {
         if self.is_all_of(&locked)? {
             return Ok(locked.into_tensor());
         }
-        // SAFETY: a part of a tensor that was made of this storage, which is locked while it is read.
+        // SAFETY: the layout of a tensor that was made of this storage, whose lock is held while it is read.
         unsafe { self.copied() }
     }
 
@@ -169,8 +170,8 @@ impl Part {
     /// The owner that was taken out is alive, and nothing writes the elements.
     unsafe fn copied(&self) -> Result<candle_core::Tensor> {
         let strides = Some(&*self.strides);
-        // SAFETY: the parts and the layout are those of a tensor, whose elements stay where they are while the owner is alive.
-        // The caller guarantees that it is, and that nothing writes the elements until they are copied.
+        // SAFETY: the parts and the layout are those of a tensor, whose elements stay where they are while the owner
+        // is alive. The caller guarantees that it is, and that nothing writes the elements until they are copied.
         unsafe { TensorRef::from_raw_parts(&self.parts, &self.shape, strides) }?.to_candle()
     }
 
@@ -180,15 +181,15 @@ impl Part {
         let same_strides = || {
             let strides = self.strides.iter().zip(tensor.stride());
             let mut axes = self.shape.iter().zip(strides);
-            axes.all(|(&extent, (&part, &whole))| extent <= 1 || part == whole as i64)
+            axes.all(|(&extent, (&own, &whole))| extent <= 1 || own == whole as i64)
         };
         Ok(self.parts.dtype == whole.dtype
             && self.shape == tensor.dims()
             && (is_empty || self.parts.data == whole.data && same_strides()))
     }
 
-    /// The part of the vector that the tensor was made of, which moves. The tensor if it was made of
-    /// something else, is in another order, or cannot be viewed as such elements.
+    /// Moves the vector that the tensor was made of, and slices it. Returns the tensor if it has
+    /// another owner or another order, or cannot be viewed as such elements.
     fn of_vec<T: Element + WithDType>(
         &self,
         tensor: Tensor,
@@ -209,14 +210,14 @@ impl Part {
             return Ok(candle_core::Tensor::from_vec(Vec::<T>::new(), &*self.shape, &Device::Cpu)?);
         }
         let Some(start) = self.start_in(&vec, count) else {
-            // SAFETY: the vector was the owner, and is not touched.
+            // SAFETY: the vector was the owner, is alive, and is not touched.
             return unsafe { self.copied() };
         };
         let all = candle_core::Tensor::from_vec(vec, len, &Device::Cpu)?;
         Ok(all.narrow(0, start, count)?.reshape(&*self.shape)?)
     }
 
-    /// Which element of its owner the first one is, if all are elements of it.
+    /// The index of the first element in its owner, if the owner has all elements.
     fn start_in<T>(&self, owner: &[T], count: usize) -> Option<usize> {
         let distance = self.parts.data.addr().checked_sub(owner.as_ptr().addr())?;
         let start = distance / size_of::<T>();

@@ -1,4 +1,4 @@
-//! Tensors of candle whose storage nobody can write.
+//! Tensors of candle whose storage stays unwritten.
 
 use core::mem;
 
@@ -8,9 +8,9 @@ use dlbridge::{Access, RawParts};
 use crate::dtype::Elements;
 use crate::{Error, Result};
 
-/// A tensor of candle with the lock of its storage, held for reading.
+/// A tensor of candle with a read lock on its storage.
 pub(crate) struct Locked {
-    /// Declared before the tensor, and so released before it.
+    /// Declared before the tensor, so that it is released first.
     guard: StorageRef<'static>,
     tensor: Tensor,
 }
@@ -18,13 +18,13 @@ pub(crate) struct Locked {
 impl Locked {
     pub(crate) fn new(tensor: Tensor) -> Self {
         let (guard, _) = tensor.storage_and_layout();
-        // SAFETY: the lock is on the heap, where the tensor keeps it alive, and the guard is dropped before the
-        // tensor; nobody gets the guard out, or learns of this lifetime.
+        // SAFETY: the lock is on the heap, where the tensor keeps it alive. The guard is dropped before the tensor,
+        // and no function returns the guard or its lifetime.
         let guard = unsafe { mem::transmute::<StorageRef<'_>, StorageRef<'static>>(guard) };
         Self { guard, tensor }
     }
 
-    /// Where the elements are, all of which are within the storage.
+    /// Describes the elements, after checking that all are within the storage.
     pub(crate) fn parts(&self) -> Result<RawParts> {
         let elements = match &*self.guard {
             Storage::Cpu(storage) => Elements::of(storage)?,
@@ -47,7 +47,7 @@ impl Locked {
     }
 }
 
-/// Whether all indices lead to elements of a storage: `Tensor::from_storage` takes any shape.
+/// Checks that all indices lead to elements of a storage: `Tensor::from_storage` takes any shape.
 fn check_bounds(layout: &Layout, owner: usize) -> dlbridge::Result<()> {
     let axes = || layout.dims().iter().zip(layout.stride());
     if layout.dims().contains(&0) {

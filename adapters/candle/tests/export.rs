@@ -1,4 +1,4 @@
-//! Tensors of candle become tensors: the same memory, the same values, and locked.
+//! Tensors of candle become tensors: the same memory, the same values, and a lock.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn counted() -> Tensor {
     Tensor::arange(0_f32, 24.0, &Device::Cpu).unwrap().reshape((2, 3, 4)).unwrap()
 }
 
-/// The tensor out and back; its values, as they are read in place.
+/// Exports and imports the tensor; returns its values, read in place.
 fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
     let tensor = candle.clone().into_tensor().unwrap();
     assert_eq!(tensor.shape(), candle.dims().iter().map(|&n| n as i64).collect::<Vec<_>>());
@@ -33,7 +33,7 @@ fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
 }
 
 #[test]
-fn every_dtype_with_a_rust_type_stays_where_it_is() {
+fn every_dtype_with_a_rust_type_is_exported_in_place() {
     fn one<T: Element + candle_core::WithDType + std::fmt::Debug>(values: [T; 4], dtype: DataType) {
         let candle = Tensor::from_slice(&values, (2, 2), &Device::Cpu).unwrap();
         assert_eq!(<T as Element>::DTYPE, dtype);
@@ -51,7 +51,7 @@ fn every_dtype_with_a_rust_type_stays_where_it_is() {
 }
 
 #[test]
-fn floats_of_eight_bits_stay_where_they_are() {
+fn floats_of_eight_bits_are_exported_in_place() {
     let bytes = [0x00, 0x38, 0x7e, 0xff];
     for (dtype, name) in
         [(DType::F8E4M3, DataType::FLOAT8_E4M3FN), (DType::F8E8M0, DataType::FLOAT8_E8M0FNU)]
@@ -71,7 +71,7 @@ fn bytes_that_candle_does_not_describe_are_refused_by_name() {
         let error = candle.clone().into_tensor().unwrap_err();
         assert!(matches!(error, Error::DType { dtype: refused } if refused == dtype));
         assert!(error.to_string().contains(dtype.as_str()), "{error}");
-        // SAFETY: refused, so there is nothing to write to.
+        // SAFETY: the tensor is refused, so no code can write it.
         let error = unsafe { candle.into_tensor_unlocked() }.unwrap_err();
         assert!(matches!(error, Error::DType { .. }));
     }
@@ -97,7 +97,7 @@ fn any_strides_of_candle() {
 }
 
 #[test]
-fn without_dimensions_and_without_elements() {
+fn tensors_without_dimensions_or_elements() {
     let scalar = Tensor::new(7_i64, &Device::Cpu).unwrap();
     assert_eq!(out_and_back::<i64>(&scalar), [7]);
     for shape in [&[0][..], &[0, 3], &[3, 0], &[2, 0, 4]] {
@@ -109,7 +109,7 @@ fn without_dimensions_and_without_elements() {
 }
 
 #[test]
-fn a_shape_that_the_storage_is_too_small_for() {
+fn shape_larger_than_the_storage_is_refused() {
     let storage = Storage::Cpu(CpuStorage::F32(vec![0.0; 5]));
     let wrong = Tensor::from_storage(storage, (2, 3), BackpropOp::none(), false);
     let expected = dlbridge::Error::OutOfBounds { lowest: 0, highest: 5, owner: 5 };
@@ -120,14 +120,14 @@ fn a_shape_that_the_storage_is_too_small_for() {
 }
 
 #[test]
-fn more_dimensions_than_there_are() {
+fn too_many_dimensions_are_refused() {
     let candle = Tensor::ones(vec![1; dlbridge::MAX_NDIM + 1], DType::U8, &Device::Cpu).unwrap();
     let error = candle.clone().into_tensor().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::InvalidNdim { .. })));
     candle.zero_set().unwrap();
 }
 
-/// Puts another vector where the storage was, which candle's API lets anybody do.
+/// Replaces the storage, which candle's safe API allows.
 struct Replace(Vec<f32>);
 
 impl InplaceOp1 for Replace {
@@ -155,18 +155,18 @@ fn writers_wait_and_readers_do_not() {
         done.send(()).unwrap();
     });
     start.recv().unwrap();
-    assert!(is_done.recv_timeout(Duration::from_millis(200)).is_err(), "the tensor is locked");
+    assert!(is_done.recv_timeout(Duration::from_millis(200)).is_err(), "the tensor holds the lock");
     assert_eq!(part.view::<f32>().unwrap()[[0, 0]], 12.0);
     assert_eq!(candle.sum_all().unwrap().to_scalar::<f32>().unwrap(), 276.0);
-    // Wherever it is dropped.
+    // The lock can be released on any thread.
     thread::spawn(move || drop(part)).join().unwrap();
-    is_done.recv_timeout(Duration::from_secs(60)).expect("the tensor is not locked any more");
+    is_done.recv_timeout(Duration::from_secs(60)).expect("the lock is released");
     writer.join().unwrap();
     assert_eq!(candle.sum_all().unwrap().to_scalar::<f32>().unwrap(), -24.0);
 }
 
 #[test]
-fn what_takes_the_lock_anew_waits_behind_a_writer() {
+fn new_lock_waits_behind_a_writer() {
     const SOON: Duration = Duration::from_millis(200);
     const LATE: Duration = Duration::from_secs(60);
     let candle = counted();
@@ -178,7 +178,7 @@ fn what_takes_the_lock_anew_waits_behind_a_writer() {
     };
     let out: fn(Tensor) -> Tensor = |candle| candle.into_tensor().unwrap().into_candle().unwrap();
     let unlocked: fn(Tensor) -> Tensor = |candle| {
-        // SAFETY: dropped in the same breath, and nothing replaces the storage.
+        // SAFETY: dropped at once, and nothing replaces the storage.
         let tensor = unsafe { candle.clone().into_tensor_unlocked() }.unwrap();
         drop(tensor);
         candle
@@ -196,17 +196,17 @@ fn what_takes_the_lock_anew_waits_behind_a_writer() {
         candle.zero_set().unwrap();
         candle
     });
-    assert!(is_done.recv_timeout(SOON).is_err(), "the tensor is locked");
+    assert!(is_done.recv_timeout(SOON).is_err(), "the tensor holds the lock");
     start(|candle| candle.sum_all().unwrap());
-    let sum = is_done.recv_timeout(LATE).expect("operations go on");
+    let sum = is_done.recv_timeout(LATE).expect("operations continue");
     assert_eq!(sum.to_scalar::<f32>().unwrap(), 276.0);
     for what in [out, unlocked, set] {
         start(what);
-        assert!(is_done.recv_timeout(SOON).is_err(), "it waits behind the writer");
+        assert!(is_done.recv_timeout(SOON).is_err(), "the call waits behind the writer");
     }
     drop(tensor);
     for _ in 0..4 {
-        let candle = is_done.recv_timeout(LATE).expect("all that waited goes on");
+        let candle = is_done.recv_timeout(LATE).expect("all waiting calls continue");
         assert_eq!(candle.sum_all().unwrap().to_scalar::<f32>().unwrap(), 0.0);
     }
 }
@@ -223,8 +223,8 @@ fn a_consumer_releases_the_lock() {
 fn refusals_release_the_lock() {
     let candle = Tensor::from_raw_buffer(&[0; 4], DType::F4, &[4], &Device::Cpu).unwrap();
     candle.clone().into_tensor().unwrap_err();
-    struct Nothing;
-    impl InplaceOp1 for Nothing {
+    struct DoNothing;
+    impl InplaceOp1 for DoNothing {
         fn name(&self) -> &'static str {
             "nothing"
         }
@@ -232,7 +232,7 @@ fn refusals_release_the_lock() {
             Ok(())
         }
     }
-    candle.inplace_op1(&Nothing).unwrap();
+    candle.inplace_op1(&DoNothing).unwrap();
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn unlocked_tensors_see_what_candle_writes() {
     candle.zero_set().unwrap();
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [0.0; 24]);
     assert_eq!(tensor.into_candle().unwrap().id(), candle.id());
-    // SAFETY: as above.
+    // SAFETY: nothing is written while a view is alive, and nothing replaced.
     let tensor = unsafe { candle.clone().into_tensor_unlocked() }.unwrap();
     assert_eq!(tensor.try_into_owner::<Tensor>().unwrap().id(), candle.id());
 }

@@ -1,6 +1,6 @@
-//! Candle's floats of eight bits are e4m3fn, value by value, and its powers of two e8m0fnu.
+//! Candle's 8-bit floats are e4m3fn, value by value, and its powers of two are e8m0fnu.
 //!
-//! PyTorch is asked if `DLBRIDGE_PYTHON` names a Python that has it; otherwise that is not tried, which is a failure where
+//! `DLBRIDGE_PYTHON` names a Python with PyTorch to compare with. Without it that comparison is skipped, or fails if
 //! `DLBRIDGE_REQUIRE` is set.
 
 use std::env;
@@ -11,12 +11,12 @@ use dlbridge::{DataType, Tensor, TensorRef};
 use dlbridge_candle::{CandleExt, TensorExt};
 use dlbridge_testing::required;
 
-/// A power of two that `f32` has with all its bits.
+/// A power of two, exact as `f32`.
 fn power(exponent: i32) -> f32 {
     f32::from_bits(((127 + exponent) as u32) << 23)
 }
 
-/// A byte as e4m3fn: a sign, four bits of exponent with a bias of 7, three of mantissa. There are no infinities, and
+/// A byte as e4m3fn: a sign, four bits of exponent with a bias of 7, three of mantissa. It lacks infinities, and
 /// the only NaN has all bits of both.
 fn e4m3fn(byte: u8) -> f32 {
     let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f32::from(byte & 7));
@@ -28,7 +28,7 @@ fn e4m3fn(byte: u8) -> f32 {
     if byte >> 7 == 1 { -magnitude } else { magnitude }
 }
 
-/// Whether they are the same number, zeros of either sign told apart, or both none.
+/// Compares numbers, with the sign of zero; two NaNs are the same.
 fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -37,7 +37,7 @@ fn all_bytes() -> Vec<u8> {
     (0..=255).collect()
 }
 
-/// What candle makes of every byte, when it is told that these are `float8_e4m3fn`.
+/// Candle's values of every byte as `float8_e4m3fn`.
 fn values_of_candle() -> Vec<f32> {
     let tensor = Tensor::from_bytes(all_bytes(), DataType::FLOAT8_E4M3FN, [256], 0).unwrap();
     let candle = tensor.into_candle().unwrap();
@@ -56,7 +56,7 @@ fn every_byte_has_the_value_of_e4m3fn() {
 }
 
 #[test]
-fn every_value_goes_out_as_the_byte_of_e4m3fn() {
+fn every_value_is_exported_as_the_byte_of_e4m3fn() {
     let values: Vec<f32> = (0..=255).map(e4m3fn).collect();
     let candle = candle_core::Tensor::new(&*values, &Device::Cpu).unwrap();
     let tensor = candle.to_dtype(DType::F8E4M3).unwrap().into_tensor().unwrap();
@@ -69,7 +69,7 @@ fn every_value_goes_out_as_the_byte_of_e4m3fn() {
     }
 }
 
-/// A byte as e8m0fnu: eight bits of exponent with a bias of 127, as those of `f32`, and nothing else.
+/// A byte as e8m0fnu: eight bits of exponent with a bias of 127, as those of `f32`, without sign and mantissa.
 fn e8m0fnu(byte: u8) -> f32 {
     match byte {
         0 => power(-126) / 2.0,
@@ -78,7 +78,7 @@ fn e8m0fnu(byte: u8) -> f32 {
     }
 }
 
-/// Every byte through candle and out again, as `float8_e8m0fnu`, with which candle does not compute.
+/// Imports every byte into candle as `float8_e8m0fnu` and exports it; candle does not compute with it.
 fn powers_of_candle() -> Vec<f32> {
     let tensor = Tensor::from_bytes(all_bytes(), DataType::FLOAT8_E8M0FNU, [256], 0).unwrap();
     let candle = tensor.into_candle().unwrap();
@@ -89,8 +89,8 @@ fn powers_of_candle() -> Vec<f32> {
     bytes.iter().map(|&byte| e8m0fnu(byte)).collect()
 }
 
-/// What PyTorch makes of every byte, by the Python that `DLBRIDGE_PYTHON` names, or nothing, with the reason printed,
-/// or that its torch has no such dtype. Where `DLBRIDGE_REQUIRE` is set both are failures.
+/// PyTorch's values of every byte, from the Python that `DLBRIDGE_PYTHON` names. Returns `None` and prints the reason
+/// if that Python is missing or its torch lacks the dtype; panics then if `DLBRIDGE_REQUIRE` is set.
 fn values_of_torch(dtype: &str) -> Option<Vec<f32>> {
     let python =
         env::var_os("DLBRIDGE_PYTHON").ok_or("DLBRIDGE_PYTHON does not name a Python with torch");

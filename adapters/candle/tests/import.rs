@@ -1,4 +1,4 @@
-//! Tensors become tensors of candle: the same memory where candle can, one copy elsewhere.
+//! Tensors become tensors of candle: the same memory where candle can, else one copy.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn floats_of_eight_bits_are_copied() {
 }
 
 #[test]
-fn a_part_of_a_vector_moves_with_the_whole() {
+fn slice_of_a_vector_moves_with_the_vector() {
     let vec: Vec<i32> = (0..12).collect();
     let first = vec.as_ptr();
     let rows = Tensor::from_parts(vec, [4, 3]).unwrap().slice(0, 1..3).unwrap();
@@ -73,7 +73,7 @@ fn a_part_of_a_vector_moves_with_the_whole() {
 }
 
 #[test]
-fn any_strides_by_a_copy() {
+fn any_strides_are_copied() {
     let rows = || Tensor::from_parts((0..6_u32).collect::<Vec<_>>(), [2, 3]).unwrap();
     let copied = |tensor: Tensor, expected: &[u32]| {
         let (bounds, first) =
@@ -92,7 +92,7 @@ fn any_strides_by_a_copy() {
 }
 
 #[test]
-fn without_dimensions_and_without_elements() {
+fn tensors_without_dimensions_or_elements() {
     let scalar = Tensor::from_parts(vec![2.5_f64], []).unwrap().into_candle().unwrap();
     assert_eq!(scalar.to_scalar::<f64>().unwrap(), 2.5);
     for shape in [&[0][..], &[3, 0], &[0, 2, 4]] {
@@ -105,7 +105,7 @@ fn without_dimensions_and_without_elements() {
 }
 
 #[test]
-fn what_is_shared_or_of_somebody_else_is_copied() {
+fn shared_or_foreign_memory_is_copied() {
     let shared = Arc::new(Tensor::from(vec![1_u8, 2, 3]));
     let first = shared.data().addr();
     let copy = shared.share().into_candle().unwrap();
@@ -113,17 +113,17 @@ fn what_is_shared_or_of_somebody_else_is_copied() {
     drop(copy);
     assert_eq!(shared.view::<u8>().unwrap().to_vec(), [1, 2, 3]);
 
-    static LENT: [u8; 3] = [1, 2, 3];
-    let copy = Tensor::from(&LENT).into_candle().unwrap();
+    static STATIC: [u8; 3] = [1, 2, 3];
+    let copy = Tensor::from(&STATIC).into_candle().unwrap();
     copy.zero_set().unwrap();
-    assert_eq!(LENT, [1, 2, 3], "nothing but a copy was written");
+    assert_eq!(STATIC, [1, 2, 3], "only a copy was written");
     // A vector of bytes that mean something wider is not one of candle's.
     let bytes = Tensor::from_bytes(vec![0; 8], DataType::FLOAT32, [2], 0).unwrap();
     assert_eq!(bytes.into_candle().unwrap().to_vec1::<f32>().unwrap(), [0.0; 2]);
 }
 
 #[test]
-fn elements_at_odd_addresses() {
+fn misaligned_elements_are_copied() {
     let values = [1.0_f32, -2.0, 3.5, 4.25];
     let mut bytes = vec![0; 20];
     let offset = 1 + (4 - bytes.as_ptr().addr() % 4) % 4;
@@ -138,7 +138,7 @@ fn elements_at_odd_addresses() {
 }
 
 #[test]
-fn a_part_of_what_came_from_candle_is_copied() {
+fn slice_of_a_candle_tensor_is_copied() {
     let candle = candle_core::Tensor::arange(0_i64, 6, &Device::Cpu).unwrap();
     let candle = candle.reshape((2, 3)).unwrap();
     let values = |tensor: Tensor| {
@@ -160,15 +160,15 @@ fn a_part_of_what_came_from_candle_is_copied() {
 }
 
 #[test]
-fn what_came_from_candle_and_is_shared() {
+fn shared_candle_tensor_is_copied_until_the_last_holder() {
     let candle = candle_core::Tensor::arange(0_i64, 6, &Device::Cpu).unwrap();
     let first = Arc::new(candle.clone().into_tensor().unwrap());
     let second = first.share();
     let copy = first.share().into_candle().unwrap();
-    assert_ne!(address(&copy), address(&candle), "others have the tensor too");
+    assert_ne!(address(&copy), address(&candle), "other holders have the tensor too");
     copy.zero_set().unwrap();
     drop(first);
-    assert_eq!(second.into_candle().unwrap().id(), candle.id(), "the last one");
+    assert_eq!(second.into_candle().unwrap().id(), candle.id(), "the last holder");
     candle.inplace_op1(&Touch).unwrap();
     assert_eq!(candle.to_vec1::<i64>().unwrap(), [0, 1, 2, 3, 4, 5]);
 }
@@ -191,7 +191,7 @@ impl candle_core::InplaceOp1 for Touch {
 }
 
 #[test]
-fn dtypes_that_candle_does_not_have_are_refused_by_name() {
+fn dtypes_that_candle_lacks_are_refused_by_name() {
     use DataType as D;
     let refused = [
         (D::BOOL, "bool"),
@@ -210,7 +210,7 @@ fn dtypes_that_candle_does_not_have_are_refused_by_name() {
     for (dtype, name) in refused {
         let tensor = Tensor::zeroed(dtype, [4]).unwrap();
         let error = tensor.to_candle().unwrap_err();
-        assert!(error.to_string().contains(&format!("of {name};")), "{error}");
+        assert!(error.to_string().contains(&format!("are {name},")), "{error}");
         let error = tensor.into_candle().unwrap_err();
         assert!(matches!(error, Error::DataType { dtype: found } if found == dtype));
     }
@@ -240,14 +240,14 @@ fn the_owner_is_dropped_once_on_every_path() {
 }
 
 #[test]
-fn memory_that_the_cpu_cannot_read() {
+fn memory_out_of_reach_of_the_cpu_is_refused() {
     let error = out_of_reach((), DataType::FLOAT32).into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn more_elements_than_memory_holds_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn copy_larger_than_memory_is_refused() {
     let expected = dlbridge::Error::OutOfMemory { bytes: 1 << 46, for_copy: true };
     let huge = || Tensor::from_parts_strided(vec![0_u8], [1 << 46], [0], 0).unwrap();
     let error = huge().to_candle().unwrap_err();
@@ -264,7 +264,7 @@ fn more_elements_than_memory_holds_are_refused() {
 }
 
 #[test]
-fn elements_that_are_not_the_vectors_are_copied() {
+fn elements_outside_of_the_owner_are_copied() {
     static OTHERS: [i32; 4] = [7, 8, 9, 10];
     let read_only =
         |data| RawParts { access: Access::ReadOnly, ..RawParts::new(data, DataType::INT32) };
@@ -281,7 +281,7 @@ fn elements_that_are_not_the_vectors_are_copied() {
 
     let data = (&raw const OTHERS).cast_mut().cast();
     for owner in [vec![1_i32, 2], Vec::new()] {
-        // SAFETY: nobody writes what is static, and any owner keeps it.
+        // SAFETY: nothing writes the static, which any owner keeps.
         let others =
             unsafe { Tensor::from_raw_parts(owner, read_only(data), &[2, 2], None::<&[i64]>) };
         let candle = others.unwrap().into_candle().unwrap();
@@ -291,7 +291,7 @@ fn elements_that_are_not_the_vectors_are_copied() {
 }
 
 #[test]
-fn a_vector_on_a_device_that_the_cpu_cannot_read() {
+fn vector_out_of_reach_of_the_cpu_is_refused() {
     let error = out_of_reach(vec![1.0_f32; 2], DataType::FLOAT32).into_candle().unwrap_err();
     assert!(matches!(error, Error::Tensor(dlbridge::Error::NotHostAccessible { .. })));
 }

@@ -1,5 +1,5 @@
-//! What is allocated, and that all of it is freed once on every path. An allocator counts
-//! what this thread does. Miri looks for both itself.
+//! Counts allocations, and checks that every path frees all of them once. An allocator counts what the test's thread
+//! does. Miri detects leaks and double frees itself.
 
 #![cfg(not(miri))]
 
@@ -8,25 +8,25 @@ use dlbridge::DataType;
 use dlbridge_candle::{CandleExt, TensorExt};
 use dlbridge_testing::{Counting, consume, large_allocations};
 
-/// Large enough that nothing but elements takes so much.
+/// Large enough that only elements need such an allocation.
 const ELEMENTS: usize = 4096;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `f` allocates memory for elements. No allocation is left when it is done.
+/// Returns how often `f` allocates memory for elements. Asserts that `f` frees everything.
 fn copies(f: impl FnOnce()) -> usize {
     large_allocations(ELEMENTS, f)
 }
 
-/// Two rows of elements, each byte of which is 1.
+/// Two rows of elements whose bytes are all 1.
 fn rows(dtype: DataType) -> dlbridge::Tensor {
     let bytes = vec![1; 2 * ELEMENTS * dtype.itemsize()];
     dlbridge::Tensor::from_bytes(bytes, dtype, [2, ELEMENTS], 0).unwrap()
 }
 
 #[test]
-fn what_moves_is_not_copied() {
+fn moved_vectors_are_not_copied() {
     let vector = || dlbridge::Tensor::from(vec![1_i64; ELEMENTS]);
     assert_eq!(copies(|| drop(vector())), 1);
     assert_eq!(copies(|| drop(vector().into_candle().unwrap())), 1);
@@ -39,7 +39,7 @@ fn what_moves_is_not_copied() {
 }
 
 #[test]
-fn what_is_copied_is_copied_once() {
+fn copied_tensors_are_copied_once() {
     for dtype in [DataType::FLOAT32, DataType::FLOAT8_E4M3FN, DataType::FLOAT8_E8M0FNU] {
         assert_eq!(copies(|| drop(rows(dtype))), 1);
         assert_eq!(copies(|| drop(rows(dtype).into_candle().unwrap())), 2, "{dtype}");

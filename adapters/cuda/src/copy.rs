@@ -10,11 +10,12 @@ use crate::owner::Exported;
 use crate::staging::Staging;
 use crate::{Result, cuda_tensor, driver, order};
 
-/// A tensor of the host, copied in C order into new memory of the stream's device, through pinned memory and on the
-/// stream; the copy is done when this returns.
+/// Copies a host tensor in C order into new memory of the stream's device, on the stream, through pinned memory.
+/// Returns after the copy.
 ///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; [`Error::NotPrimary`](crate::Error::NotPrimary); what the driver says.
+/// An error for a tensor that the CPU cannot read; [`Error::NotPrimary`](crate::Error::NotPrimary); errors of the
+/// driver.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -38,7 +39,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>)
     };
     let bytes = source.as_bytes()?;
     let new = New::of(stream, bytes.len(), |address| {
-        // SAFETY: new memory of so many bytes.
+        // SAFETY: `New::of` passes the address of new memory of `bytes.len()` bytes.
         unsafe { Staging::new(stream, bytes.len())?.upload(bytes, address) }
     })?;
     let parts =
@@ -46,7 +47,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>)
     new.into_tensor(parts, source.shape(), source.strides())
 }
 
-/// A copy of a tensor that is on CUDA.
+/// Copies a CUDA tensor to the host.
 pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
     cuda_tensor::check_device(source, stream)?;
     let order = Order::new(stream.context(), &stream.context().default_stream())?;
@@ -57,8 +58,8 @@ pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
         stream.context().bind_to_thread()?;
         order::follow(stream, &order)?;
         let mut target = bytes.view_mut::<u8>()?;
-        let target = target.as_mut_slice().expect("new memory is adjacent");
-        // SAFETY: so many bytes of the tensor, which lives until they are copied.
+        let target = target.as_mut_slice().expect("new memory is contiguous");
+        // SAFETY: `cuda_tensor::bytes` returned the `len` bytes of the tensor, which lives until they are copied.
         unsafe { Staging::new(stream, len)?.download(address, target) }?;
     }
     let parts = RawParts {
@@ -66,7 +67,7 @@ pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
         subbyte_padded: source.is_subbyte_padded(),
         ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), source.dtype())
     };
-    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    // SAFETY: `bytes` has all bytes from the lowest to the highest element, is the only owner, and accepts any values.
     let host =
         unsafe { Tensor::from_raw_parts(bytes, parts, source.shape(), Some(source.strides())) }?;
     match host.is_c_contiguous() {
@@ -75,7 +76,7 @@ pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
     }
 }
 
-/// A copy of a tensor that is on CUDA, on a stream of a device.
+/// Copies a CUDA tensor to the device of a stream.
 pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
     cuda_tensor::check_cuda(source)?;
     let from = driver::context(source.device().id() as usize)?;
@@ -85,7 +86,7 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
     let new = New::of(stream, len, |target| {
         order::follow(stream, &order)?;
         to.bind_to_thread()?;
-        // SAFETY: so many bytes there and here, which no other context has; both are there until the copy is made: a
+        // SAFETY: source and target have `len` bytes, in the contexts given here. Both live until the copy is made: a
         // stream waits for it before either is freed.
         let copied = unsafe {
             match from == *to {
@@ -96,7 +97,8 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
                 }
             }
         };
-        // The source must not be freed during the copy, which the driver may have begun although it reports an earlier error.
+        // The source must not be freed during the copy: the driver may have begun it although it reports an earlier
+        // error.
         let ordered = order::follow(&order, stream).or_else(|_| order::wait(to));
         copied?;
         Ok(ordered?)
@@ -110,7 +112,7 @@ pub(crate) fn copy_to(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tenso
     new.into_tensor(parts, source.shape(), source.strides())
 }
 
-/// New memory of a device, filled; none for no bytes.
+/// Device memory with all bytes written; `owner` is `None` and `first` is null for zero bytes.
 struct New {
     owner: Option<Exported<CudaSlice<u8>>>,
     first: *mut u8,
@@ -118,7 +120,7 @@ struct New {
 }
 
 impl New {
-    /// Memory that `fill` puts the bytes into, on the stream, whose address it is given.
+    /// Allocates memory on the stream, and calls `fill` with its address, which writes the bytes on the stream.
     fn of(
         stream: &Arc<CudaStream>,
         len: usize,
@@ -129,7 +131,7 @@ impl New {
         context.bind_to_thread()?;
         let mut new = Self { owner: None, first: std::ptr::null_mut(), ordinal: context.ordinal() };
         if len != 0 {
-            // SAFETY: all bytes are written before anybody reads them.
+            // SAFETY: `fill` writes all bytes before anything reads them.
             let memory = unsafe { stream.alloc::<u8>(len) }?;
             let owner = new.owner.insert(Exported::new(memory, order));
             let (address, note) = owner.memory().device_ptr_mut(stream);
@@ -148,9 +150,10 @@ impl New {
         }
     }
 
-    /// The memory, which has all bytes of the layout, as a tensor.
+    /// Returns the memory, which has all bytes of the layout, as a tensor.
     fn into_tensor(self, parts: RawParts, shape: &[i64], strides: &[i64]) -> Result<Tensor> {
-        // SAFETY: the owner has all bytes from the lowest to the highest, alone, until it is dropped.
+        // SAFETY: the owner has all bytes from the lowest to the highest, is the only one to refer to them, and keeps
+        // them until it is dropped.
         Ok(unsafe { Tensor::from_raw_parts(self.owner, parts, shape, Some(strides)) }?)
     }
 }

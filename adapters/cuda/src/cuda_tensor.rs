@@ -1,7 +1,7 @@
 //! A tensor in use as memory of cudarc.
 //!
-//! - **Lent.** The memory is the producer's. A `CudaSlice` over it would free it, so nobody gets one, nor a mutable
-//!   reference to one, which could be swapped with one's own.
+//! - **Borrowed.** The memory belongs to the producer. A `CudaSlice` over it would free it, so callers never receive
+//!   one, nor a mutable reference to one, which they could swap with their own.
 
 use std::fmt;
 use std::mem::{self, ManuallyDrop};
@@ -13,11 +13,11 @@ use dlbridge::{Access, DeviceType, Element, Tensor, TensorRef};
 use crate::order::{self, Order};
 use crate::{Error, Result};
 
-/// A tensor's memory for work with cudarc, by [`TensorExt::into_cuda`](crate::TensorExt::into_cuda).
+/// A tensor's memory for use with cudarc, made by [`TensorExt::into_cuda`](crate::TensorExt::into_cuda).
 ///
-/// When it is dropped, the stream in whose order the tensor is, the device's legacy default stream unless another was
-/// named, is made to wait for what was done with the memory; only then the producer's deleter runs. The host
-/// waits for nothing. cudarc knows of what was done on streams of the tensor's own context alone.
+/// Dropping it makes the tensor's order stream wait for the work on the memory; the producer's deleter runs only after
+/// that. The order stream is the device's legacy default stream unless the caller named another. The host does not
+/// wait. cudarc records only work on streams of the tensor's own context.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::{Error, Result};
 /// }
 /// ```
 ///
-/// No view outlives it:
+/// A view cannot outlive it:
 ///
 /// ```compile_fail,E0505
 /// fn late(memory: dlbridge_cuda::CudaTensor<f32>) -> usize {
@@ -43,14 +43,14 @@ use crate::{Error, Result};
 /// ```
 pub struct CudaTensor<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
-    /// `None` once it waits for what was done.
+    /// `None` once the stream waits for the work.
     order: Option<Order>,
-    /// `None` once it was taken out.
+    /// `None` once taken out.
     tensor: Option<Tensor>,
 }
 
 impl<T: Element> CudaTensor<T> {
-    /// The bytes of a tensor as elements; the caller has compared the dtypes.
+    /// Wraps the bytes of a tensor as elements; the caller has compared the dtypes.
     pub(crate) fn new(
         tensor: Tensor,
         stream: &Arc<CudaStream>,
@@ -70,27 +70,27 @@ impl<T: Element> CudaTensor<T> {
         }
         context.bind_to_thread()?;
         order::follow(stream, &order)?;
-        // cudarc panics where it gets no events for the slice; there are two now.
+        // cudarc panics if it cannot create the events of the slice; this checks that it can create two now.
         let events = context.is_event_tracking();
         let events =
             events.then(|| Ok::<_, Error>((context.new_event(None)?, context.new_event(None)?)));
         drop(events.transpose()?);
-        // SAFETY: Lent: the producer promises so many bytes there until the tensor is dropped, of which any are
-        // elements, and nothing is freed.
+        // SAFETY: Borrowed: the producer guarantees that the memory has `bytes` bytes until the tensor is dropped, all
+        // bytes are valid elements, and `ManuallyDrop` with `leak` frees nothing.
         let slice = unsafe { stream.upgrade_device_ptr(address, bytes / size_of::<T>()) };
         let slice = ManuallyDrop::new(slice);
         let mut memory = Self { slice, order: Some(order), tensor: Some(tensor) };
-        // Other streams wait for what cudarc has noted: that this one waits for the order stream.
+        // Makes cudarc record that `stream` waits for the order stream, so that other streams wait for it.
         drop(memory.slice.device_ptr_mut(stream).1);
         context.check_err()?;
         Ok(memory)
     }
 
     fn tensor(&self) -> &Tensor {
-        self.tensor.as_ref().expect("taken out by `into_tensor` alone, which drops the rest")
+        self.tensor.as_ref().expect("only `into_tensor` takes it out, and consumes `self`")
     }
 
-    /// The elements, for reading.
+    /// Returns the elements for reading.
     ///
     /// ```no_run
     /// fn len(memory: &dlbridge_cuda::CudaTensor<f32>) -> usize {
@@ -101,11 +101,11 @@ impl<T: Element> CudaTensor<T> {
         self.slice.as_view()
     }
 
-    /// The elements, for reading and writing.
+    /// Returns the elements for reading and writing.
     ///
-    /// Memory of a device that others hold too may be written: no reference of Rust leads there, and the order of
-    /// streams keeps uses apart. Managed memory must be [exclusive](dlbridge::Access::Exclusive), since a library
-    /// may have lent it to code of the CPU.
+    /// Shared device memory may be written: no Rust reference points to it, and stream order separates the uses.
+    /// Managed memory must be [exclusive](dlbridge::Access::Exclusive), because a library may have exported it to code
+    /// on the CPU.
     ///
     /// # Errors
     /// [`dlbridge::Error::ReadOnly`]; [`dlbridge::Error::Shared`].
@@ -127,7 +127,7 @@ impl<T: Element> CudaTensor<T> {
         }
     }
 
-    /// The extents of the tensor, in elements.
+    /// Returns the extents of the tensor, in elements.
     ///
     /// ```no_run
     /// fn rows(memory: &dlbridge_cuda::CudaTensor<f32>) -> i64 {
@@ -138,7 +138,7 @@ impl<T: Element> CudaTensor<T> {
         self.tensor().shape()
     }
 
-    /// The stream that waited for the producer's work.
+    /// Returns the stream that waited for the producer's work.
     ///
     /// ```no_run
     /// fn ordinal(memory: &dlbridge_cuda::CudaTensor<f32>) -> usize {
@@ -149,9 +149,8 @@ impl<T: Element> CudaTensor<T> {
         self.slice.stream()
     }
 
-    /// The tensor again, in the order it was in: after what was done with the memory. Where neither the stream nor
-    /// the host can be made to wait for that, the tensor is
-    /// [read-only](dlbridge::Access::ReadOnly), and its memory never freed.
+    /// Returns the tensor, whose order stream waits for the work on the memory. If neither that stream nor the host can
+    /// be made to wait, the tensor is [read-only](dlbridge::Access::ReadOnly) and its memory is never freed.
     ///
     /// ```no_run
     /// fn pass_on(memory: dlbridge_cuda::CudaTensor<f32>) -> dlbridge::Tensor {
@@ -160,7 +159,7 @@ impl<T: Element> CudaTensor<T> {
     /// ```
     pub fn into_tensor(mut self) -> Tensor {
         let ordered = self.finish();
-        let tensor = self.tensor.take().expect("it is taken out here and while dropped alone");
+        let tensor = self.tensor.take().expect("only `into_tensor` and `drop` take it out");
         match ordered {
             Ok(()) => tensor,
             Err(_) => {
@@ -172,18 +171,18 @@ impl<T: Element> CudaTensor<T> {
         }
     }
 
-    /// Makes the order stream wait for what was done with the memory, or the host. Once.
+    /// Makes the order stream, or else the host, wait for the work on the memory. Only the first call has an effect.
     ///
     /// # Errors
-    /// Neither waits. The error waits in the context, too.
+    /// Neither could be made to wait. The context also stores the error.
     fn finish(&mut self) -> std::result::Result<(), DriverError> {
         let Some(order) = self.order.take() else { return Ok(()) };
         order::in_drop(Arc::clone(self.slice.context()), |context| {
             let ordered = order::hand_over(&mut self.slice, &order);
-            // SAFETY: it is not used again: there is no order any more, and so no way here, and it is in a value that
-            // is dropped, or in `into_tensor`, which drops it.
+            // SAFETY: the slice is not used again: `order` is now `None`, so this line is never reached twice, and the
+            // value is being dropped, or is in `into_tensor`, which drops it.
             let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-            // Lent: the events go, and the memory stays.
+            // Borrowed: this drops the events and keeps the memory.
             slice.leak();
             drop(order);
             ordered.or_else(|_| order::wait(context))
@@ -194,10 +193,10 @@ impl<T: Element> CudaTensor<T> {
 impl<T: Element> Drop for CudaTensor<T> {
     fn drop(&mut self) {
         if self.finish().is_err() {
-            // What is under way with the memory may still be: the deleter must not run.
+            // Work on the memory may still be pending: the deleter must not run.
             mem::forget(self.tensor.take());
         }
-        // The tensor is dropped after this.
+        // The compiler drops the tensor after this.
     }
 }
 
@@ -207,7 +206,7 @@ impl<T: Element> fmt::Debug for CudaTensor<T> {
     }
 }
 
-/// Refuses what is not on CUDA.
+/// Refuses a tensor that is not on CUDA.
 pub(crate) fn check_cuda(tensor: &Tensor) -> Result<()> {
     let device = tensor.device();
     match [DeviceType::CUDA, DeviceType::CUDA_MANAGED].contains(&device.device_type()) {
@@ -216,7 +215,7 @@ pub(crate) fn check_cuda(tensor: &Tensor) -> Result<()> {
     }
 }
 
-/// Refuses what is not on the device of a stream.
+/// Refuses a tensor that is not on the device of the stream.
 pub(crate) fn check_device(tensor: &Tensor, stream: &CudaStream) -> Result<()> {
     check_cuda(tensor)?;
     let (device, ordinal) = (tensor.device(), stream.context().ordinal());
@@ -226,7 +225,7 @@ pub(crate) fn check_device(tensor: &Tensor, stream: &CudaStream) -> Result<()> {
     }
 }
 
-/// The address of the lowest byte of the elements, and the number of bytes to the highest.
+/// Returns the address of the lowest byte of the elements, and the number of bytes to the highest.
 pub(crate) fn bytes(tensor: &Tensor) -> (u64, usize) {
     let bounds = TensorRef::from(tensor).byte_bounds();
     (tensor.data().wrapping_byte_offset(bounds.start).addr() as u64, bounds.len())

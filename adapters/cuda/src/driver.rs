@@ -1,4 +1,4 @@
-//! The questions to the driver: whether it is there, and what it knows of an address.
+//! Queries to the driver: whether it is present, and the device of an address.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use dlbridge::{Device, DeviceType};
 
 use crate::{Error, Result};
 
-/// Whether the library of the CUDA driver is on this machine. It is looked for once.
+/// Returns whether this machine has the library of the CUDA driver. The search runs once.
 ///
 /// ```
 /// if !dlbridge_cuda::is_present() {
@@ -21,7 +21,7 @@ pub fn is_present() -> bool {
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
     const THERE: u8 = 2;
-    // Not a cell that makes threads wait for the first one: a child after `fork` may lack that thread.
+    // Not a `OnceLock`: a child after `fork` may lack the thread that the others wait for.
     static PRESENT: AtomicU8 = AtomicU8::new(UNKNOWN);
     match PRESENT.load(Ordering::Relaxed) {
         UNKNOWN => {
@@ -41,11 +41,11 @@ pub(crate) fn check_present() -> Result<()> {
     }
 }
 
-/// The primary context of a device, as `CudaContext::new` gives it, which panics without a driver. It becomes the
-/// current one of the thread.
+/// Returns the primary context of a device, and makes it current on the thread. `CudaContext::new` returns the same
+/// context, but panics without a driver.
 ///
 /// # Errors
-/// [`Error::NoDriver`]; [`Error::Driver`] if there is no such device, or it cannot be used.
+/// [`Error::NoDriver`]; [`Error::Driver`] if the device does not exist or cannot be used.
 ///
 /// ```
 /// use dlbridge_cuda::Error;
@@ -61,9 +61,8 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>> {
     Ok(CudaContext::new(ordinal)?)
 }
 
-/// On which device an address is, and as memory of which kind: what the driver says of it. Memory of the host
-/// that CUDA pinned has the number 0, as `dlpack.h` has it; for managed memory it is that of the device it was
-/// made on.
+/// Returns the device and the kind of memory of an address, as the driver reports them. Host memory that CUDA pinned
+/// has the number 0, as `dlpack.h` requires. Managed memory has the number of the device on which it was allocated.
 ///
 /// # Errors
 /// [`Error::NoDriver`]; [`Error::UnknownAddress`] for memory that is not CUDA's.
@@ -96,13 +95,14 @@ pub fn device_of(address: u64) -> Result<Device> {
     Ok(Device::new(device_type, id))
 }
 
-/// One of the attributes that are numbers of four bytes, or a boolean.
+/// Queries an attribute whose value is a four-byte number or a boolean.
 fn pointer_attribute(
     address: u64,
     attribute: CUpointer_attribute,
 ) -> std::result::Result<i32, DriverError> {
     let mut value: c_int = 0;
-    // SAFETY: a place for the value; the driver looks the address up and does not follow it.
+    // SAFETY: `value` has room for the four bytes of the attribute; the driver looks `address` up and does not
+    // dereference it.
     unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) }.result()?;
     Ok(value)
 }

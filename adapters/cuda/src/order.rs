@@ -1,10 +1,10 @@
-//! The order of streams: who waits for whom, without a wait of the host.
+//! Synchronises streams with each other, without blocking the host.
 //!
-//! - **Default.** A tensor has no stream. One that is on CUDA is in the order of the legacy default stream of its
-//!   device, or of another stream that two parties agreed on: the *order* stream.
-//! - **One object.** Each `CudaContext` counts its own streams and has its own errors, also where several are of one
-//!   context. cudarc asks the memory's whether to look at its notes, and the stream's whether to make one. So an
-//!   order stream is taken as one of the memory's own.
+//! - **Default.** A tensor does not name a stream. A CUDA tensor is synchronised with the *order* stream: the legacy
+//!   default stream of its device, or another stream that producer and consumer agreed on.
+//! - **One object.** Each `CudaContext` counts its own streams and stores its own errors, even if several of them share
+//!   one context. cudarc uses the memory's object to decide whether to read its records, and the stream's object to
+//!   decide whether to make one. So this module wraps an order stream as a stream of the memory's own object.
 
 use std::ops::Deref;
 use std::ptr;
@@ -16,9 +16,9 @@ use crate::{Error, Result};
 
 type Outcome = std::result::Result<(), DriverError>;
 
-/// Makes what comes on `later` wait for what is on `earlier` now.
+/// Makes future work on `later` wait for the work that is on `earlier` now.
 pub(crate) fn follow(later: &CudaStream, earlier: &CudaStream) -> Outcome {
-    // On another thread this handle is another stream, but the legacy default stream waits for all of them.
+    // On another thread this handle means another stream, but the legacy default stream waits for all of them.
     let all = is_per_thread(earlier).then(|| earlier.context().default_stream());
     let earlier = all.as_deref().unwrap_or(earlier);
     match later == earlier {
@@ -32,8 +32,8 @@ fn is_per_thread(stream: &CudaStream) -> bool {
     stream.cu_stream().addr() == 2
 }
 
-/// The host waits for all that is under way in a context: also while an error waits there, with which cudarc's own
-/// functions return at once. That error is dropped: it may be of what this is done instead of.
+/// The host waits for all pending work of a context. This works even while the context stores an error, which makes
+/// cudarc's own functions return at once. That error is dropped: it may come from the call that this wait replaces.
 pub(crate) fn wait(context: &CudaContext) -> Outcome {
     let _instead = context.check_err();
     // SAFETY: the object retains its context.
@@ -41,10 +41,10 @@ pub(crate) fn wait(context: &CudaContext) -> Outcome {
     result::ctx::synchronize()
 }
 
-/// An order stream, as one of the memory's own `CudaContext`.
+/// An order stream, wrapped as a stream of the memory's own `CudaContext`.
 pub(crate) struct Order {
     stream: Arc<CudaStream>,
-    /// The stream itself, if it is of another object.
+    /// The original stream, if it belongs to another object.
     _origin: Option<Arc<CudaStream>>,
 }
 
@@ -54,7 +54,7 @@ impl Order {
         Self { stream: context.default_stream(), _origin: None }
     }
 
-    /// Refuses a stream of another context or of each thread's own, and contexts that other libraries do not use.
+    /// Refuses per-thread streams, streams of another context, and contexts that other libraries do not use.
     pub(crate) fn new(context: &Arc<CudaContext>, order: &Arc<CudaStream>) -> Result<Self> {
         if is_per_thread(order) {
             return Err(Error::PerThread);
@@ -68,7 +68,7 @@ impl Order {
         if Arc::ptr_eq(context, order.context()) {
             return Ok(Self { stream: Arc::clone(order), _origin: None });
         }
-        // SAFETY: both objects are of one context, and the stream itself is kept as long.
+        // SAFETY: both objects share one context, and `_origin` keeps the original stream alive for as long.
         let stream = unsafe { context.wrap_borrowed_stream(order.cu_stream()) };
         Ok(Self { stream, _origin: Some(Arc::clone(order)) })
     }
@@ -82,14 +82,14 @@ impl Deref for Order {
     }
 }
 
-/// Makes `order` wait for all that is under way with a slice: on its stream, and on any other where cudarc has
-/// noted a use of it.
+/// Makes `order` wait for pending work on a slice: on its own stream, and on any other stream whose use cudarc has
+/// recorded.
 pub(crate) fn hand_over<T>(slice: &mut CudaSlice<T>, order: &CudaStream) -> Outcome {
     follow(order, slice.stream())?;
     noted(slice, order)
 }
 
-/// Makes `order` wait for the uses of memory that cudarc has noted, and notes one of `order`.
+/// Makes `order` wait for the recorded uses of the memory, and records a use by `order`.
 pub(crate) fn noted<T>(memory: &mut impl DevicePtrMut<T>, order: &CudaStream) -> Outcome {
     let context = memory.stream().context().clone();
     let _stream = attentive(&context)?;
@@ -97,9 +97,9 @@ pub(crate) fn noted<T>(memory: &mut impl DevicePtrMut<T>, order: &CudaStream) ->
     context.check_err()
 }
 
-/// While a context has no stream but the default one cudarc neither looks at its notes nor makes any, and the stream
-/// that was noted last may still be at work when it is gone itself. So there is one as long as this is kept, in
-/// which another thread's first stream would not wait for the default one: as with any `fork`.
+/// Returns a stream that makes cudarc read and make records while it lives. While a context has only the default
+/// stream, cudarc does neither, although a recorded stream may still have pending work after it was dropped. Another
+/// thread's first stream, created meanwhile, would not wait for the default one; the same is true of every `fork`.
 pub(crate) fn attentive(
     context: &Arc<CudaContext>,
 ) -> std::result::Result<Option<Arc<CudaStream>>, DriverError> {
@@ -107,9 +107,9 @@ pub(crate) fn attentive(
     forgets.then(|| context.default_stream().fork()).transpose()
 }
 
-/// Does in a context what a drop has to do, on whatever thread. An error that waits there already does not stop it;
-/// that one, or one of its own, waits for the next call then, as with cudarc's own drops. The thread has the
-/// context afterwards that it had before, also if this one goes with its last holder. What the work says.
+/// Runs the work of a drop in a context, on any thread, and returns its result. An error that the context already
+/// stores does not stop the work. That error, or one of the work, is stored for the next call, as in cudarc's own
+/// drops. Afterwards the thread has its previous current context, even if `context` was the last reference to its own.
 pub(crate) fn in_drop(
     context: Arc<CudaContext>,
     work: impl FnOnce(&CudaContext) -> Outcome,
@@ -123,9 +123,9 @@ pub(crate) fn in_drop(
     drop(context);
     match current {
         Ok(current) if current != Some(own) => {
-            // SAFETY: it was current, and whoever made it so keeps it; NULL is none.
+            // SAFETY: it was current before, and the code that made it current keeps it; NULL means no context.
             let restored = unsafe { result::ctx::set_current(current.unwrap_or(ptr::null_mut())) };
-            // There is nobody left to tell, and each call of cudarc's makes its own context current.
+            // A drop cannot return this error, and each cudarc call makes its own context current.
             let _ = restored;
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! Memory of cudarc that a tensor owns, and how it goes away.
+//! Memory of cudarc that a tensor owns, and how it is freed.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::order::{self, Order};
 
 type Outcome<T = ()> = std::result::Result<T, DriverError>;
 
-/// Memory that cudarc allocated. It stays where it is until the value is dropped, which frees it, and is the
-/// value's alone.
+/// Memory that cudarc allocated. It stays in place until the value is dropped, which frees it, and only the value
+/// refers to it.
 pub trait Memory: Send + 'static {
     type Element: Element;
 
@@ -22,14 +22,14 @@ pub trait Memory: Send + 'static {
 
     fn context(&self) -> &Arc<CudaContext>;
 
-    /// Makes `order`, or the host where it can reach the memory, wait for all that is under way with it. The
-    /// address of the first element.
+    /// Makes `order`, or for pinned memory the host, wait for pending work on the memory. Returns the address of the
+    /// first element.
     fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut Self::Element>;
 
-    /// Makes whatever is to come with the memory wait for `order`.
+    /// Makes future uses of the memory wait for `order`.
     fn take_back(&mut self, order: &CudaStream) -> Outcome;
 
-    /// Makes the end of the memory wait for `order`, which has waited for all that was before.
+    /// Makes the memory's release wait for `order`, which has already waited for earlier work.
     fn free_after(&mut self, order: &CudaStream) -> Outcome;
 }
 
@@ -73,12 +73,13 @@ impl<T: Element> Memory for UnifiedSlice<T> {
     fn hand_over(&mut self, order: &CudaStream) -> Outcome<*mut T> {
         order::follow(order, self.stream())?;
         order::follow(order, &self.stream().context().default_stream())?;
-        // Refuses a stream that must not use it, too.
+        // Also refuses a stream that may not use the memory.
         order::noted(self, order)?;
         Ok(address(self.device_ptr_mut(order).0))
     }
 
-    /// The host waits for what is noted before it reads the memory.
+    /// cudarc makes the host wait for the recorded uses before it reads the memory, so a record is enough. Without
+    /// records, the host waits here.
     fn take_back(&mut self, order: &CudaStream) -> Outcome {
         match order.context().is_event_tracking() {
             true => order::noted(self, order),
@@ -86,7 +87,7 @@ impl<T: Element> Memory for UnifiedSlice<T> {
         }
     }
 
-    /// cudarc's own wait does nothing, and the memory goes, while an error waits in the context.
+    /// Waits explicitly: while the context stores an error, cudarc frees the memory without waiting.
     fn free_after(&mut self, order: &CudaStream) -> Outcome {
         order::noted(self, order)?;
         order.synchronize()
@@ -106,7 +107,7 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
 
     fn hand_over(&mut self, _: &CudaStream) -> Outcome<*mut T> {
         let context = self.context();
-        // cudarc notes no copy while it takes the default stream for the only one.
+        // While the default stream is the only stream, cudarc does not record copies.
         match context.is_managing_stream_synchronization() {
             true => context.default_stream().synchronize()?,
             false => context.synchronize()?,
@@ -114,8 +115,8 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
         self.as_mut_ptr()
     }
 
-    /// A copy from the tensor's elements, which are a plain slice to cudarc, is noted nowhere and may be under way
-    /// on any stream.
+    /// cudarc sees the tensor's elements as a plain slice, so a copy from them is not recorded and may be pending on
+    /// any stream.
     fn take_back(&mut self, _: &CudaStream) -> Outcome {
         order::wait(self.context())
     }
@@ -125,14 +126,14 @@ impl<T: Element + ValidAsZeroBits> Memory for PinnedHostSlice<T> {
     }
 }
 
-/// An address of the device as a pointer, which the CPU must not follow unless the memory is managed.
+/// Converts a device address to a pointer, which the CPU must not dereference unless the memory is managed.
 pub(crate) fn address<T>(first: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(first as usize)
 }
 
 /// The owner of an exported tensor.
 pub(crate) struct Exported<M: Memory> {
-    /// The memory, and the stream in whose order the tensor is; `None` once they were taken out.
+    /// The memory and its order stream; `None` once taken out.
     parts: Option<(M, Order)>,
 }
 
@@ -142,7 +143,7 @@ impl<M: Memory> Exported<M> {
     }
 
     fn parts(&mut self) -> (&mut M, &Order) {
-        let parts = self.parts.as_mut().expect("taken out by `into_memory` and `drop` alone");
+        let parts = self.parts.as_mut().expect("only `into_memory` and `drop` take them out");
         (&mut parts.0, &parts.1)
     }
 
@@ -150,16 +151,16 @@ impl<M: Memory> Exported<M> {
         self.parts().0
     }
 
-    /// As [`Memory::hand_over`].
+    /// Calls [`Memory::hand_over`].
     pub(crate) fn hand_over(&mut self) -> Outcome<*mut M::Element> {
         let (memory, order) = self.parts();
         memory.hand_over(order)
     }
 
-    /// Makes whatever is to come with the memory wait for what was done, or the host.
+    /// Makes future uses of the memory, or else the host, wait for pending work.
     ///
     /// # Errors
-    /// Neither waits: the memory must not be used yet.
+    /// Neither could be made to wait: the memory must not be used yet.
     pub(crate) fn take_back(&mut self) -> Outcome {
         let (memory, order) = self.parts();
         order::in_drop(Arc::clone(memory.context()), |context| {
@@ -167,9 +168,10 @@ impl<M: Memory> Exported<M> {
         })
     }
 
-    /// The memory itself, which was [taken back](Self::take_back).
+    /// Returns the memory, after [`take_back`](Self::take_back).
     pub(crate) fn into_memory(mut self) -> M {
-        let (memory, order) = self.parts.take().expect("taken out here and in `drop` alone");
+        let (memory, order) =
+            self.parts.take().expect("only `into_memory` and `drop` take them out");
         let _ended = order::in_drop(Arc::clone(memory.context()), |_| {
             drop(order);
             Ok(())
@@ -181,14 +183,14 @@ impl<M: Memory> Exported<M> {
 impl<M: Memory> Drop for Exported<M> {
     fn drop(&mut self) {
         let Some((mut memory, order)) = self.parts.take() else { return };
-        // An error waits in the context then.
+        // The context stores an error for the next call.
         let _told = order::in_drop(Arc::clone(memory.context()), |context| {
             let ordered = memory.free_after(&order);
-            // What the memory's stream cannot be made to wait for, the host waits for.
+            // If the memory's stream cannot be made to wait, the host waits.
             let ordered = ordered.or_else(|_| order::wait(context));
             match ordered {
                 Ok(()) => drop((memory, order)),
-                // What is under way with it may still be.
+                // Its work may still be pending, so the memory is leaked.
                 Err(_) => mem::forget((memory, order)),
             }
             ordered

@@ -9,20 +9,21 @@ use crate::order::Order;
 use crate::owner::{Exported, Memory};
 use crate::{Result, driver};
 
-/// Memory that cudarc allocated as tensors: [`CudaSlice`], which is on the device, [`UnifiedSlice`], which CUDA moves
-/// between it and the host, and [`PinnedHostSlice`], which is the host's.
+/// Memory that cudarc allocated as tensors: [`CudaSlice`] on the device, [`UnifiedSlice`], which CUDA moves between
+/// device and host, and [`PinnedHostSlice`] on the host.
 ///
-/// The tensor is [exclusive](dlbridge::Access::Exclusive). Its kind and the number of its device are what the driver
-/// says of the address.
+/// The tensor is [exclusive](dlbridge::Access::Exclusive). Its device is the one that the driver reports for the
+/// address.
 pub trait SliceExt: Memory + Sized {
-    /// All elements as a tensor in C order, without a copy, in the order of the device's legacy default stream: that
-    /// waits for what is under way with the memory, and the host does not. Memory of the host is waited for by
-    /// the host. It is freed with the tensor, in the order of its own stream, after what is then on the default
-    /// stream; for pinned memory the host waits for all that its context has under way.
+    /// Returns all elements as a tensor in C order, without a copy. The device's legacy default stream waits for
+    /// pending work on the memory, and the host does not; for pinned memory the host waits instead. Dropping the tensor
+    /// frees device memory on its own stream, after the work that is then on the default stream. Before managed memory
+    /// is freed, the host waits for the default stream; before pinned memory is freed, it waits for all pending work of
+    /// the context.
     ///
     /// # Errors
     /// An error unless the shape has as many elements as the memory; [`Error::NotPrimary`](crate::Error::NotPrimary);
-    /// what the driver says. The memory is freed.
+    /// errors of the driver. The memory is freed.
     ///
     /// ```no_run
     /// use cudarc::driver::CudaSlice;
@@ -37,10 +38,11 @@ pub trait SliceExt: Memory + Sized {
         export(self, shape.as_ref(), &order)
     }
 
-    /// As [`into_tensor`](Self::into_tensor), in the order of another stream, on which both parties have agreed.
+    /// Like [`into_tensor`](Self::into_tensor), with another stream than the default one, on which producer and
+    /// consumer have agreed.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), [`Error::OtherContext`](crate::Error::OtherContext), and
+    /// The errors of [`into_tensor`](Self::into_tensor), [`Error::OtherContext`](crate::Error::OtherContext), and
     /// [`Error::PerThread`](crate::Error::PerThread).
     ///
     /// ```no_run
@@ -68,7 +70,7 @@ fn export<M: Memory>(memory: M, shape: &[usize], order: &Arc<CudaStream>) -> Res
         Ok(order) => (order, Ok(())),
         Err(refusal) => (Order::legacy(&context), Err(refusal)),
     };
-    // Refused memory goes in order, too.
+    // Refused memory also waits for pending work before it is freed.
     let mut owner = Exported::new(memory, order);
     refusal?;
     let len = check_len(shape, owner.memory().elements())?;
@@ -76,12 +78,12 @@ fn export<M: Memory>(memory: M, shape: &[usize], order: &Arc<CudaStream>) -> Res
     let first = owner.hand_over()?;
     let device = locate(first.addr() as u64, len, context.ordinal())?;
     let parts = RawParts { device, ..RawParts::of_elements(first, Access::Exclusive) };
-    // SAFETY: the memory has so many elements, is there until the owner is dropped, and is the owner's alone. Nobody
-    // gets it back as elements of which not every byte is one.
+    // SAFETY: `Memory` is `len` elements that only the owner refers to and that stay in place until it is
+    // dropped. `try_into_slice` never returns them as a type with invalid byte values.
     Ok(unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) }?)
 }
 
-/// The number of elements of a shape, if it is that of some memory.
+/// Returns the number of elements of a shape, if it equals that of the memory.
 pub(crate) fn check_len(shape: &[usize], owner: usize) -> Result<usize> {
     let len = match shape.contains(&0) {
         true => Some(0),
@@ -94,7 +96,7 @@ pub(crate) fn check_len(shape: &[usize], owner: usize) -> Result<usize> {
     }
 }
 
-/// Where some elements are; the driver knows nothing of an address without any.
+/// Returns the device of the elements. The driver does not know the address of an empty slice.
 pub(crate) fn locate(address: u64, len: usize, ordinal: usize) -> Result<Device> {
     match len {
         0 => Ok(Device::new(DeviceType::CUDA, ordinal as i32)),

@@ -9,15 +9,15 @@ use crate::owner::{Exported, Memory};
 use crate::sealed::Sealed;
 use crate::{CudaTensor, Error, Result, SliceExt, copy};
 
-/// Tensors that are on CUDA as memory of cudarc, or copied.
+/// CUDA tensors as memory of cudarc, and copies of them.
 pub trait TensorExt: Sealed + Sized {
-    /// The tensor's memory for work on a stream, without a copy. The stream waits for the legacy default stream of
-    /// the device, in whose order a tensor is, and when the result is dropped, that one waits for what was done.
+    /// Returns the tensor's memory for work on a stream, without a copy. The stream waits for the legacy default stream
+    /// of the device. When the result is dropped, the default stream waits for the work on it.
     ///
     /// # Errors
-    /// [`Error::NotCuda`]; [`Error::OtherDevice`]; [`Error::Strided`], since cudarc has no strides;
-    /// [`Error::Unchecked`] for elements like `bool`; [`Error::NotPrimary`]; an error for a tensor of another dtype
-    /// and for one that is not aligned; what the driver says. The tensor is dropped.
+    /// [`Error::NotCuda`]; [`Error::OtherDevice`]; [`Error::Strided`], because cudarc does not support strides;
+    /// [`Error::Unchecked`] for elements such as `bool`; [`Error::NotPrimary`]; an error for a tensor of another dtype
+    /// and for an unaligned tensor; errors of the driver. The tensor is dropped.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -35,11 +35,11 @@ pub trait TensorExt: Sealed + Sized {
         self.into_cuda_on(stream, &stream.context().default_stream())
     }
 
-    /// As [`into_cuda`](Self::into_cuda), for a tensor that is in the order of another stream, on which both parties
-    /// have agreed.
+    /// Like [`into_cuda`](Self::into_cuda), for a tensor that is synchronised with another stream, on which producer
+    /// and consumer have agreed.
     ///
     /// # Errors
-    /// As [`into_cuda`](Self::into_cuda), [`Error::OtherContext`], and [`Error::PerThread`].
+    /// The errors of [`into_cuda`](Self::into_cuda), [`Error::OtherContext`], and [`Error::PerThread`].
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -48,7 +48,7 @@ pub trait TensorExt: Sealed + Sized {
     /// use dlbridge_cuda::{CudaTensor, Result, TensorExt};
     ///
     /// fn mine(tensor: dlbridge::Tensor, agreed: &Arc<CudaStream>) -> Result<CudaTensor<f32>> {
-    ///     tensor.into_cuda_on(agreed, agreed) // nobody waits for anybody
+    ///     tensor.into_cuda_on(agreed, agreed) // one stream, so nothing waits
     /// }
     /// ```
     fn into_cuda_on<T: Element>(
@@ -57,10 +57,10 @@ pub trait TensorExt: Sealed + Sized {
         order: &Arc<CudaStream>,
     ) -> Result<CudaTensor<T>>;
 
-    /// As [`into_cuda`](Self::into_cuda), as bytes, for elements of any dtype.
+    /// Like [`into_cuda`](Self::into_cuda), but returns bytes, for elements of any dtype.
     ///
     /// # Errors
-    /// As [`into_cuda`](Self::into_cuda), but for what concerns the elements.
+    /// The errors of [`into_cuda`](Self::into_cuda), except those about the elements.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -74,11 +74,12 @@ pub trait TensorExt: Sealed + Sized {
     /// ```
     fn into_cuda_bytes(self, stream: &Arc<CudaStream>) -> Result<CudaTensor<u8>>;
 
-    /// Takes the memory out again that a tensor was made of by [`SliceExt::into_tensor`]: whole, whatever part of it the
-    /// tensor is. Its stream waits for the one in whose order the tensor was. The tensor comes back if it was made
-    /// of something else, if others share the memory, and if not every byte is an element of the type, as with
-    /// `bool`: nobody looks at what a consumer has written. It comes back, too, if neither a stream nor the host can
-    /// be made to wait for what is under way with the memory; an error waits in the context then.
+    /// Returns the memory that [`SliceExt::into_tensor`] wrapped: all of it, even if the tensor is a slice of it. Its
+    /// stream waits for the tensor's order stream.
+    ///
+    /// The tensor is returned if it owns something else, if the memory is shared, and if the type has invalid
+    /// byte values, as `bool` has, because bytes that a consumer wrote are not checked. It is also returned if neither
+    /// a stream nor the host can be made to wait for pending work; the context then stores the error.
     ///
     /// # Errors
     /// The tensor.
@@ -94,11 +95,11 @@ pub trait TensorExt: Sealed + Sized {
     /// ```
     fn try_into_slice<S: SliceExt>(self) -> std::result::Result<S, Tensor>;
 
-    /// A copy of the elements on the host, in C order, made on the stream; it is done when this returns. All bytes
-    /// between the lowest and the highest are fetched, through pinned memory.
+    /// Copies the elements to the host, in C order, on the stream. Returns after the copy. It fetches all bytes between
+    /// the lowest and the highest, through pinned memory.
     ///
     /// # Errors
-    /// [`Error::NotCuda`]; [`Error::OtherDevice`]; [`Error::NotPrimary`]; what the driver says.
+    /// [`Error::NotCuda`]; [`Error::OtherDevice`]; [`Error::NotPrimary`]; errors of the driver.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -112,11 +113,11 @@ pub trait TensorExt: Sealed + Sized {
     /// ```
     fn to_host(&self, stream: &Arc<CudaStream>) -> Result<Tensor>;
 
-    /// A copy on the stream's device, which may be another one, made on the stream; the host does not wait for it. All
-    /// bytes between the lowest and the highest are copied, and the strides stay.
+    /// Copies the tensor to the stream's device, which may be another one, on the stream; the host does not wait. It
+    /// copies all bytes between the lowest and the highest, and keeps the strides.
     ///
     /// # Errors
-    /// [`Error::NotCuda`]; [`Error::NotPrimary`]; what the driver says.
+    /// [`Error::NotCuda`]; [`Error::NotPrimary`]; errors of the driver.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -173,10 +174,10 @@ impl TensorExt for Tensor {
         match owner.take_back() {
             Ok(()) => Ok(owner.into_memory()),
             Err(_) => {
-                // SAFETY: as it was before: the owner has kept the memory.
+                // SAFETY: the parts are those of the tensor before, and the owner has kept the memory.
                 let tensor =
                     unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
-                Err(tensor.expect("it was a tensor of these parts"))
+                Err(tensor.expect("these parts made a tensor before"))
             }
         }
     }

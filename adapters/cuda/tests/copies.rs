@@ -8,7 +8,7 @@ use dlbridge_cuda::{Error, SliceExt, TensorExt, to_device};
 use dlbridge_testing::{SLICES, assert_bytes, for_each_dtype, for_each_shape, numbers, sliced};
 
 #[test]
-fn every_dtype_goes_and_comes() {
+fn copy_of_every_dtype_round_trips() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     for_each_dtype(|dtype, packed| {
@@ -33,11 +33,11 @@ fn every_dtype_goes_and_comes() {
 }
 
 #[test]
-fn large_ones_go_through_two_pieces_in_turn() {
+fn copy_of_large_tensor_alternates_two_buffers() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     for stream in [context.default_stream(), context.new_stream().unwrap()] {
-        // Sizes around those of the pieces, in elements of four bytes.
+        // Sizes around those of the buffers, in elements of four bytes.
         for len in [1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7] {
             let values: Vec<f32> = (0..len).map(|i| i as f32).collect();
             let tensor = to_device(&values, &stream).unwrap();
@@ -48,7 +48,7 @@ fn large_ones_go_through_two_pieces_in_turn() {
 }
 
 #[test]
-fn nothing_and_one_and_strided_go_to_the_device() {
+fn copy_of_empty_scalar_and_strided_keeps_the_elements() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(1).new_stream().unwrap();
     for_each_shape(|host| {
@@ -61,11 +61,11 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(numbers(&again.to_host(&stream).unwrap()), numbers(host));
     });
     let tensor = to_device(&[1.0_f32], &stream).unwrap();
-    assert!(to_device(&tensor, &stream).is_err(), "it is no memory of the host");
+    assert!(to_device(&tensor, &stream).is_err(), "it is not host memory");
 }
 
 #[test]
-fn parts_are_copied_as_they_lie() {
+fn copy_of_slice_keeps_the_layout() {
     let Some(cuda) = cuda() else { return };
     let (stream, other) =
         (cuda.context(0).new_stream().unwrap(), cuda.context(1).new_stream().unwrap());
@@ -83,15 +83,15 @@ fn parts_are_copied_as_they_lie() {
 }
 
 #[test]
-fn a_copy_to_another_device_is_in_order_on_both() {
+fn copy_to_other_device_is_ordered_on_both() {
     let Some(cuda) = cuda() else { return };
     let (here, there) = (cuda.context(0), cuda.context(1));
     let (mine, yours) = (here.new_stream().unwrap(), there.new_stream().unwrap());
     let tensor = cuda.slice(&mine, &[1.0_f32, 2.0, 3.0]).into_tensor([3]).unwrap();
     let waits = cuda.host_waits();
     let copy = tensor.copy_to(&yours).unwrap();
-    assert_eq!(cuda.host_waits(), waits, "the host waits for nothing");
-    // The source is gone, and used again, before anybody has waited for the copy.
+    assert_eq!(cuda.host_waits(), waits, "the host does not wait");
+    // The source is dropped, and overwritten, before anything has waited for the copy.
     cuda.kernel(&here.default_stream(), tensor.data().addr() as u64, &[0; 12]);
     drop(tensor);
     mine.synchronize().unwrap();
@@ -103,7 +103,7 @@ fn a_copy_to_another_device_is_in_order_on_both() {
 }
 
 #[test]
-fn a_copy_is_made_after_what_the_producer_did_and_before_what_consumers_do() {
+fn copy_waits_for_producer_and_consumers_wait_for_copy() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, copying) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -118,7 +118,7 @@ fn a_copy_is_made_after_what_the_producer_did_and_before_what_consumers_do() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_the_drivers_to_refuse() {
+fn context_of_missing_device_returns_the_drivers_error() {
     let Some(cuda) = cuda() else { return };
     let refusal = dlbridge_cuda::context(2).unwrap_err();
     assert_eq!(refusal.to_string(), "the CUDA driver: CUDA_ERROR_INVALID_DEVICE (code 101)");

@@ -16,7 +16,7 @@ use dlbridge_cuda::{Error, SliceExt, TensorExt, device_of, to_device};
 use dlbridge_testing::numbers;
 
 #[test]
-fn a_slice_is_a_tensor_in_the_order_of_the_default_stream() {
+fn slice_becomes_tensor_on_the_default_stream() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, yours) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -24,18 +24,18 @@ fn a_slice_is_a_tensor_in_the_order_of_the_default_stream() {
     let address = common::address(&slice);
     let waits = cuda.host_waits();
     let tensor = slice.into_tensor([2, 3]).unwrap();
-    assert_eq!(cuda.host_waits(), waits, "the host waits for nothing");
+    assert_eq!(cuda.host_waits(), waits, "the host does not wait");
     assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]));
     assert_eq!((tensor.dtype(), tensor.byte_offset()), (DataType::FLOAT32, 0));
     assert_eq!(tensor.device(), Device::new(DeviceType::CUDA, 0));
     assert_eq!((tensor.data().addr() as u64, tensor.access()), (address, Access::Exclusive));
-    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    assert!(tensor.view::<f32>().is_err(), "the CPU cannot read it");
     assert_eq!(cuda.now(address, 4), [0xcc; 4], "the kernel has not run yet");
     assert_eq!(numbers(&tensor.to_host(&yours).unwrap()), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }
 
 #[test]
-fn the_default_stream_waits_for_every_stream_that_has_used_the_slice() {
+fn default_stream_waits_for_all_streams_that_used_the_slice() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -48,7 +48,7 @@ fn the_default_stream_waits_for_every_stream_that_has_used_the_slice() {
 }
 
 #[test]
-fn a_stream_that_is_gone_was_noted_too() {
+fn default_stream_waits_for_dropped_streams() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let default = context.default_stream();
@@ -56,39 +56,39 @@ fn a_stream_that_is_gone_was_noted_too() {
     let other = context.new_stream().unwrap();
     other.memset_zeros(&mut slice).unwrap();
     drop(other);
-    assert!(!context.is_in_multi_stream_mode(), "cudarc looks at no events now");
+    assert!(!context.is_in_multi_stream_mode(), "cudarc ignores events now");
     let between = cuda.stream_waits();
     let tensor = slice.into_tensor([2]).unwrap();
-    // The default stream's for the two events, beside that of the stream that makes cudarc look at them.
+    // Two waits of the default stream for the two events, and one of the stream that makes cudarc read them.
     assert_eq!(cuda.stream_waits() - between, 3);
     assert_eq!(numbers(&tensor.to_host(&default).unwrap()), [0.0, 0.0]);
 }
 
 #[test]
-fn memory_is_freed_in_the_order_of_its_stream_after_what_consumers_did() {
+fn memory_is_freed_on_its_stream_after_consumers_work() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
     let slice = cuda.slice(&mine, &[1.0_f32; 4]);
     let (address, before) = (common::address(&slice), cuda.regions());
     let managed = slice.into_tensor([4]).unwrap().into_raw();
-    // A consumer's kernel, in the order of the tensor, which is not waited for before the tensor is given back.
+    // A consumer's kernel on the order stream, still pending when the consumer calls the deleter.
     cuda.kernel(&default, address, &[5; 16]);
-    // SAFETY: out of `into_raw`, and its deleter is called once.
+    // SAFETY: `managed` is from `into_raw`, and its deleter is called once.
     unsafe { (*managed).deleter.unwrap()(managed) };
-    assert_ne!(cuda.now(address, 4), [0xdd; 4], "it is freed when the streams get there");
+    assert_ne!(cuda.now(address, 4), [0xdd; 4], "the streams free it later");
     mine.synchronize().unwrap();
     assert_eq!((cuda.faults(), cuda.regions()), (0, before - 1), "after the kernel, and once");
 }
 
 #[test]
-fn a_deleter_may_run_on_any_thread_and_leaves_its_context_alone() {
+fn deleter_on_any_thread_keeps_the_current_context() {
     let Some(cuda) = cuda() else { return };
     let (first, second) = (cuda.context(0), cuda.context(1));
-    // Without streams of its own cudarc does not even make the context current.
+    // With only the default stream, cudarc does not even make the context current.
     let (default, before) = (first.default_stream(), cuda.regions());
     let tensor = cuda.slice(&default, &[1.0_f32; 4]).into_tensor([4]).unwrap();
-    // The last holder of its context.
+    // This tensor holds the last reference to its context.
     let stream = cuda.context(0).new_stream().unwrap();
     let alone = cuda.slice(&stream, &[1.0_f32; 4]).into_tensor([4]).unwrap();
     let alone = alone.into_cuda::<f32>(&stream).unwrap();
@@ -97,7 +97,7 @@ fn a_deleter_may_run_on_any_thread_and_leaves_its_context_alone() {
         scope.spawn(|| {
             assert!(cuda.current().is_null());
             drop(tensor);
-            assert!(cuda.current().is_null(), "there was none, and there is none");
+            assert!(cuda.current().is_null(), "no context before, and none after");
             drop(alone);
             assert!(cuda.current().is_null());
         });
@@ -113,7 +113,7 @@ fn a_deleter_may_run_on_any_thread_and_leaves_its_context_alone() {
 }
 
 #[test]
-fn an_error_that_waits_in_the_context_stops_no_drop() {
+fn stored_context_error_does_not_stop_a_drop() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, before) = (context.new_stream().unwrap(), cuda.regions());
@@ -122,11 +122,11 @@ fn an_error_that_waits_in_the_context_stops_no_drop() {
     context.record_err::<()>(Err(error));
     drop(tensor);
     assert_eq!(cuda.regions(), before);
-    assert_eq!(context.check_err().err(), Some(error), "it waits still");
+    assert_eq!(context.check_err().err(), Some(error), "the context still stores it");
 }
 
 #[test]
-fn the_very_slice_comes_back() {
+fn try_into_slice_returns_the_original_slice() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -135,9 +135,9 @@ fn the_very_slice_comes_back() {
     let part = slice.into_tensor([2, 2]).unwrap().index_axis(0, 1).unwrap();
     let part = part.try_into_slice::<CudaSlice<i32>>().err().unwrap();
     let part = part.try_into_slice::<UnifiedSlice<f32>>().err().unwrap();
-    // What a consumer did in the order of the tensor.
+    // A consumer's work on the order stream.
     cuda.kernel(&context.default_stream(), address, common::bytes(&[9.0_f32]));
-    // SAFETY: out of `into_raw`.
+    // SAFETY: the pointer is from `into_raw`.
     let part = unsafe { Tensor::from_raw(part.into_raw()) }.unwrap();
     let slice: CudaSlice<f32> = part.try_into_slice().unwrap();
     assert_eq!((slice.len(), common::address(&slice)), (4, address));
@@ -146,11 +146,11 @@ fn the_very_slice_comes_back() {
     let other = Tensor::from(vec![1.0_f32]).try_into_slice::<CudaSlice<f32>>();
     assert_eq!(other.err().unwrap().len(), 1);
     let shared = Arc::new(cuda.slice(&mine, &[1.0_f32]).into_tensor([1]).unwrap());
-    assert!(shared.share().try_into_slice::<CudaSlice<f32>>().is_err(), "another has it");
+    assert!(shared.share().try_into_slice::<CudaSlice<f32>>().is_err(), "the memory is shared");
 }
 
 #[test]
-fn elements_that_have_to_be_looked_at_do_not_come_back() {
+fn unchecked_elements_do_not_become_a_slice_again() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let tensor = cuda.slice(&stream, &[true, false]).into_tensor([2]).unwrap();
@@ -162,11 +162,11 @@ fn elements_that_have_to_be_looked_at_do_not_come_back() {
 }
 
 #[test]
-fn managed_and_pinned_memory_are_told_apart() {
+fn managed_and_pinned_memory_have_their_devices() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(1);
     let stream = context.new_stream().unwrap();
-    // SAFETY: written below.
+    // SAFETY: the test writes all elements before it reads them.
     let mut unified = unsafe { context.alloc_unified::<f32>(3, true) }.unwrap();
     unified.as_mut_slice().unwrap().copy_from_slice(&[1.0, 2.0, 3.0]);
     stream.memcpy_htod(&[5.0_f32], &mut unified.slice_mut(1..2)).unwrap();
@@ -180,7 +180,7 @@ fn managed_and_pinned_memory_are_told_apart() {
     let unified: UnifiedSlice<f32> = tensor.try_into_slice().unwrap();
     assert_eq!(unified.as_slice().unwrap(), [1.0, 5.0, 3.0]);
 
-    // SAFETY: written below.
+    // SAFETY: the test writes all elements before it reads them.
     let mut pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap();
     pinned.as_mut_slice().unwrap().copy_from_slice(&[0.0; 2]);
     let source = cuda.slice(&stream, &[8.0_f32, 9.0]);
@@ -188,7 +188,7 @@ fn managed_and_pinned_memory_are_told_apart() {
     let tensor = pinned.into_tensor([2, 1]).unwrap();
     assert_eq!(tensor.device(), Device::new(DeviceType::CUDA_HOST, 0));
     assert_eq!(device_of(tensor.data().addr() as u64).unwrap(), tensor.device());
-    assert_eq!(numbers(&tensor), [8.0, 9.0], "the copy to it was waited for");
+    assert_eq!(numbers(&tensor), [8.0, 9.0], "the export waited for the copy");
     assert_eq!(
         numbers(&to_device(&tensor, &stream).unwrap().to_host(&stream).unwrap()),
         [8.0, 9.0]
@@ -200,10 +200,10 @@ fn managed_and_pinned_memory_are_told_apart() {
 }
 
 #[test]
-fn managed_memory_is_freed_after_what_consumers_did() {
+fn managed_memory_is_freed_after_consumers_work() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
-    // SAFETY: written below.
+    // SAFETY: the test writes all elements before it reads them.
     let unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     let tensor = unified.into_tensor([2]).unwrap();
     cuda.kernel(&context.default_stream(), tensor.data().addr() as u64, &[1; 8]);
@@ -217,7 +217,7 @@ fn managed_memory_of_one_stream_is_refused_on_another() {
     let context = cuda.context(0);
     let stream = context.new_stream().unwrap();
     let attached = || {
-        // SAFETY: nobody reads it.
+        // SAFETY: the test does not read it.
         let mut unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
         unified.attach(&stream, CUmemAttach_flags::CU_MEM_ATTACH_SINGLE).unwrap();
         unified
@@ -228,11 +228,11 @@ fn managed_memory_of_one_stream_is_refused_on_another() {
 }
 
 #[test]
-fn the_order_stream_waits_for_what_is_under_way_with_managed_memory() {
+fn order_stream_waits_for_pending_work_on_managed_memory() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, agreed) = (context.new_stream().unwrap(), context.new_stream().unwrap());
-    // SAFETY: written below.
+    // SAFETY: the test writes all elements before it reads them.
     let mut unified = unsafe { context.alloc_unified::<u8>(3, true) }.unwrap();
     unified.attach(&mine, CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL).unwrap();
     let (address, note) = unified.device_ptr(&agreed);
@@ -247,7 +247,7 @@ fn the_order_stream_waits_for_what_is_under_way_with_managed_memory() {
 }
 
 #[test]
-fn two_parties_may_agree_on_another_stream() {
+fn export_on_agreed_stream_waits_for_the_slice() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, agreed) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -255,7 +255,11 @@ fn two_parties_may_agree_on_another_stream() {
     let address = common::address(&slice);
     let tensor = slice.into_tensor_on([2], &agreed).unwrap();
     agreed.synchronize().unwrap();
-    assert_eq!(cuda.now(address, 8), common::bytes(&[1.0_f32, 2.0]), "it waits for the slice's");
+    assert_eq!(
+        cuda.now(address, 8),
+        common::bytes(&[1.0_f32, 2.0]),
+        "it waits for the slice's stream"
+    );
     cuda.kernel(&agreed, address, &[3; 8]);
     drop(tensor);
     assert_eq!(cuda.regions(), 0);
@@ -266,7 +270,7 @@ fn two_parties_may_agree_on_another_stream() {
 }
 
 #[test]
-fn the_stream_of_another_thread_is_waited_for() {
+fn order_stream_waits_for_per_thread_stream_of_other_thread() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let agreed = context.new_stream().unwrap();
@@ -285,7 +289,7 @@ fn the_stream_of_another_thread_is_waited_for() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_freed() {
+fn wrong_shape_is_refused_and_memory_freed() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     for shape in [&[3][..], &[2, 3], &[0], &[usize::MAX, 2], &[]] {
@@ -298,7 +302,7 @@ fn what_does_not_fit_is_refused_and_freed() {
 }
 
 #[test]
-fn a_context_that_others_do_not_use_is_refused() {
+fn non_primary_context_is_refused() {
     let Some(cuda) = cuda() else { return };
     let primary = cuda.context(0);
     let tensor = to_device(&[1.0_f32], &primary.default_stream()).unwrap();
@@ -313,17 +317,17 @@ fn a_context_that_others_do_not_use_is_refused() {
 }
 
 #[test]
-fn copies_that_cudarc_does_not_note_are_waited_for_too() {
+fn copies_that_cudarc_does_not_record_are_awaited() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let default = context.default_stream();
     assert!(!context.is_in_multi_stream_mode());
-    // SAFETY: written by the copy.
+    // SAFETY: the copy below writes all elements.
     let mut pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap();
     let source = cuda.slice(&default, &[8.0_f32, 9.0]);
     default.memcpy_dtoh(&source, &mut pinned).unwrap();
     assert_eq!(numbers(&pinned.into_tensor([2]).unwrap()), [8.0, 9.0]);
-    // SAFETY: written by the copy.
+    // SAFETY: the copy below writes all elements.
     let mut unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     default.memcpy_dtod(&source, &mut unified).unwrap();
     let tensor = unified.into_tensor([2]).unwrap();
@@ -333,12 +337,12 @@ fn copies_that_cudarc_does_not_note_are_waited_for_too() {
 }
 
 #[test]
-fn pinned_memory_is_not_freed_under_a_copy_of_its_elements() {
+fn pinned_memory_is_freed_after_copies_of_its_elements() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let stream = context.new_stream().unwrap();
     let tensor = || {
-        // SAFETY: written below.
+        // SAFETY: the test writes all elements before it reads them.
         let mut pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap();
         pinned.as_mut_slice().unwrap().copy_from_slice(&[1.0, 2.0]);
         pinned.into_tensor([2]).unwrap()
@@ -355,5 +359,9 @@ fn pinned_memory_is_not_freed_under_a_copy_of_its_elements() {
     let target = copied(&second);
     let mut pinned: PinnedHostSlice<f32> = second.try_into_slice().unwrap();
     pinned.as_mut_slice().unwrap().fill(0.0);
-    assert_eq!(common::fetched(&stream, &target.as_view()), [1.0, 2.0], "nor written");
+    assert_eq!(
+        common::fetched(&stream, &target.as_view()),
+        [1.0, 2.0],
+        "the copy ends before the write"
+    );
 }

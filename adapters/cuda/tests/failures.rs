@@ -1,4 +1,4 @@
-//! A driver that has no events, and one with which not even the host can wait, which is a stand-in: no GPU.
+//! A driver that cannot create events, or cannot wait on the host either, on a stand-in: no GPU.
 
 mod common;
 
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use common::{Cuda, address, bytes, cuda};
 use cudarc::driver::{CudaSlice, CudaStream, UnifiedSlice};
 use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
-use dlbridge_cuda::{CudaTensor, LendExt, LendMutExt, SliceExt, TensorExt};
+use dlbridge_cuda::{BorrowExt, BorrowMutExt, CudaTensor, SliceExt, TensorExt};
 use dlbridge_testing::{Counted, Drops};
 
-/// Memory of another's in use on a stream, where a kernel is still to write a seven.
+/// Foreign memory in use on a stream, where a queued kernel writes a seven.
 fn in_use(
     cuda: &Cuda,
     slice: &CudaSlice<f32>,
@@ -24,7 +24,7 @@ fn in_use(
         ..RawParts::new(data, DataType::FLOAT32)
     };
     let owner = Counted::new((), &deleted);
-    // SAFETY: two floats, which the tests keep longer.
+    // SAFETY: two floats, which the tests keep for longer.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2_i64], None::<&[i64]>) };
     let memory = tensor.unwrap().into_cuda::<f32>(stream).unwrap();
     cuda.kernel(stream, address(slice), bytes(&[7.0_f32]));
@@ -32,7 +32,7 @@ fn in_use(
 }
 
 #[test]
-fn the_host_waits_before_the_producers_deleter_runs() {
+fn deleter_without_events_runs_after_a_host_wait() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let mine = context.new_stream().unwrap();
@@ -45,7 +45,7 @@ fn the_host_waits_before_the_producers_deleter_runs() {
 }
 
 #[test]
-fn the_host_waits_before_a_slice_comes_back() {
+fn try_into_slice_without_events_waits_on_the_host() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
@@ -55,7 +55,7 @@ fn the_host_waits_before_a_slice_comes_back() {
     let slice = cuda.without_events(|| tensor.try_into_slice::<CudaSlice<f32>>()).unwrap();
     assert_eq!(cuda.now(first, 8), bytes(&[7.0_f32, 2.0]));
     drop(slice);
-    // SAFETY: written by the kernel.
+    // SAFETY: the kernel below writes all elements.
     let unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     let tensor = unified.into_tensor([2]).unwrap();
     cuda.kernel(&default, tensor.data().addr() as u64, bytes(&[7.0_f32, 8.0]));
@@ -64,7 +64,7 @@ fn the_host_waits_before_a_slice_comes_back() {
 }
 
 #[test]
-fn the_host_waits_at_the_end_of_a_call() {
+fn call_without_events_ends_with_a_host_wait() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
@@ -74,23 +74,23 @@ fn the_host_waits_at_the_end_of_a_call() {
         cuda.kernel(&default, first, bytes(&[number]));
         cuda.fail_events(true);
     };
-    slice.lend_mut([2], |_| end(7.0)).unwrap();
+    slice.with_tensor_ref_mut([2], |_| end(7.0)).unwrap();
     cuda.fail_events(false);
     assert_eq!(cuda.now(first, 8), bytes(&[7.0_f32, 2.0]));
-    slice.lend([2], |_| end(8.0)).unwrap();
+    slice.with_tensor_ref([2], |_| end(8.0)).unwrap();
     cuda.fail_events(false);
     assert_eq!(cuda.now(first, 8), bytes(&[8.0_f32, 2.0]));
     context.check_err().unwrap();
 }
 
 #[test]
-fn the_host_waits_before_memory_is_freed() {
+fn drop_without_events_waits_on_the_host() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
     let tensor = cuda.slice(&mine, &[1.0_f32, 2.0]).into_tensor([2]).unwrap();
     cuda.kernel(&default, tensor.data().addr() as u64, &[1; 8]);
-    // SAFETY: nobody reads it.
+    // SAFETY: the test does not read it.
     let unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     let unified = unified.into_tensor([2]).unwrap();
     cuda.kernel(&default, unified.data().addr() as u64, &[1; 8]);
@@ -100,7 +100,7 @@ fn the_host_waits_before_memory_is_freed() {
 }
 
 #[test]
-fn what_nobody_can_wait_for_is_kept_from_its_producer() {
+fn drop_without_any_wait_does_not_call_the_deleter() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let mine = context.new_stream().unwrap();
@@ -115,12 +115,12 @@ fn what_nobody_can_wait_for_is_kept_from_its_producer() {
     assert_eq!((tensor.access(), tensor.shape()), (Access::ReadOnly, &[2][..]));
     drop(tensor);
     assert_eq!(deleted.count(), 0);
-    // The slice is the test's own.
+    // The slice belongs to the test.
     mine.synchronize().unwrap();
 }
 
 #[test]
-fn what_nobody_can_wait_for_is_not_freed() {
+fn drop_without_any_wait_does_not_free() {
     let Some(mut cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
@@ -129,10 +129,10 @@ fn what_nobody_can_wait_for_is_not_freed() {
     cuda.kernel(&default, first, bytes(&[7.0_f32]));
     cuda.without_waits(|| drop(tensor));
     assert!(context.check_err().is_err());
-    // SAFETY: nobody reads it.
+    // SAFETY: the test does not read it.
     let unified = unsafe { context.alloc_unified::<f32>(2, true) }.unwrap();
     let unified = unified.into_tensor([2]).unwrap();
-    // SAFETY: nobody reads it.
+    // SAFETY: the test does not read it.
     let pinned = unsafe { context.alloc_pinned::<f32>(2) }.unwrap().into_tensor([2]).unwrap();
     cuda.without_waits(|| drop((unified, pinned)));
     assert!(context.check_err().is_err());
@@ -142,7 +142,7 @@ fn what_nobody_can_wait_for_is_not_freed() {
 }
 
 #[test]
-fn what_nobody_can_wait_for_stays_a_tensor() {
+fn try_into_slice_without_any_wait_returns_the_tensor() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
@@ -160,7 +160,7 @@ fn what_nobody_can_wait_for_stays_a_tensor() {
 }
 
 #[test]
-fn a_copy_that_begins_with_an_error_is_made_before_its_source_is_freed() {
+fn failed_copy_ends_before_its_source_is_freed() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let mine = context.new_stream().unwrap();
@@ -170,7 +170,7 @@ fn a_copy_that_begins_with_an_error_is_made_before_its_source_is_freed() {
         let copied = cuda.with_failing_copies(|| tensor.copy_to(&yours));
         assert!(copied.is_err(), "{ordinal}");
         drop(tensor);
-        // The stream that frees is done before the one that copies, unless it waits.
+        // Without a wait, the stream that frees would finish before the stream that copies.
         mine.synchronize().unwrap();
         context.default_stream().synchronize().unwrap();
         yours.synchronize().unwrap();

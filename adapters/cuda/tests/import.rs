@@ -11,11 +11,11 @@ use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor};
 use dlbridge_cuda::{CudaTensor, Error, SliceExt, TensorExt, to_device};
 use dlbridge_testing::{Counted, Drops, Narrow, numbers, through_c, through_legacy_c};
 
-/// Memory of a library that is not cudarc's, on device 0: freed by its deleter at once, without any wait.
+/// Memory of a library other than cudarc, on device 0. Its deleter frees it at once, without any wait.
 struct Foreign {
     memory: Option<CudaSlice<f32>>,
     _deleted: Counted<()>,
-    /// What the memory held when it was deleted, after what the default stream had to do.
+    /// The contents of the memory when it was deleted, after the pending work of the default stream.
     seen: Arc<std::sync::Mutex<Vec<f32>>>,
 }
 
@@ -24,7 +24,7 @@ impl Drop for Foreign {
         let memory = self.memory.take().unwrap();
         let default = memory.context().default_stream();
         memory.context().bind_to_thread().unwrap();
-        // SAFETY: its own memory, in the order of the default stream, by the address: as no note of cudarc's has it.
+        // SAFETY: its own memory, read by address on the default stream, so that cudarc does not record a use.
         unsafe {
             let mut seen = vec![0.0; memory.len()];
             let address = common::address(&memory);
@@ -36,7 +36,7 @@ impl Drop for Foreign {
     }
 }
 
-/// What the tests look at of a foreign tensor.
+/// Records what happened to a foreign tensor.
 #[derive(Default)]
 struct Fate {
     deleted: Drops,
@@ -53,7 +53,7 @@ impl Fate {
     }
 }
 
-/// Four elements that a kernel on the default stream is still to write; `change` makes of the parts what it likes.
+/// Four elements that a queued kernel on the default stream writes; `change` may modify the parts.
 fn foreign(
     cuda: &Cuda,
     ordinal: usize,
@@ -73,7 +73,7 @@ fn foreign(
         _deleted: Counted::new((), &fate.deleted),
         seen: fate.seen.clone(),
     };
-    // SAFETY: four floats, of which no test reaches others.
+    // SAFETY: four floats, and no test accesses others.
     let tensor = unsafe { Tensor::from_raw_parts(owner, change(parts), shape, Some(strides)) };
     (tensor.unwrap(), fate)
 }
@@ -85,7 +85,7 @@ fn plain(cuda: &Cuda) -> (Tensor, Fate) {
 }
 
 #[test]
-fn a_tensor_is_memory_after_what_the_producer_did() {
+fn tensor_becomes_memory_after_producers_work() {
     let Some(cuda) = cuda() else { return };
     for ordinal in 0..2 {
         let (tensor, fate) = foreign(&cuda, ordinal, |parts| parts, SQUARE);
@@ -93,7 +93,7 @@ fn a_tensor_is_memory_after_what_the_producer_did() {
         let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
         let waits = cuda.host_waits();
         let memory = tensor.into_cuda::<f32>(&mine).unwrap();
-        assert_eq!(cuda.host_waits(), waits, "the host waits for nothing");
+        assert_eq!(cuda.host_waits(), waits, "the host does not wait");
         assert_eq!((memory.shape(), memory.view().len()), (&[2, 2][..], 4));
         assert_eq!(memory.stream(), &mine);
         assert_eq!(fetched(&mine, &memory.view()), [1.0, 2.0, 3.0, 4.0]);
@@ -105,7 +105,7 @@ fn a_tensor_is_memory_after_what_the_producer_did() {
 }
 
 #[test]
-fn other_streams_wait_for_the_producer_too() {
+fn other_streams_wait_for_the_producer() {
     let Some(cuda) = cuda() else { return };
     let (tensor, _fate) = plain(&cuda);
     let context = cuda.context(0);
@@ -116,12 +116,12 @@ fn other_streams_wait_for_the_producer_too() {
 }
 
 #[test]
-fn the_producer_waits_for_what_was_done() {
+fn producer_waits_for_consumers_work() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let source = cuda.slice(&other, &[9.0_f32, 8.0]);
-    // By cudarc's own means, on a stream that is not the importer's; by a kernel on the importer's.
+    // One write with cudarc, on a stream other than the importer's; one by a kernel on the importer's.
     let (tensor, fate) = plain(&cuda);
     let address = tensor.data().addr() as u64;
     let mut memory = tensor.into_cuda::<f32>(&mine).unwrap();
@@ -129,30 +129,34 @@ fn the_producer_waits_for_what_was_done() {
     cuda.kernel(&mine, address, common::bytes(&[7.0_f32]));
     let waits = cuda.host_waits();
     let tensor = memory.into_tensor();
-    assert_eq!((cuda.host_waits(), fate.deleted()), (waits, 0), "nobody waits, and it lives");
+    assert_eq!(
+        (cuda.host_waits(), fate.deleted()),
+        (waits, 0),
+        "the host does not wait, and the tensor lives"
+    );
     drop(tensor);
     assert_eq!((fate.deleted(), fate.seen()), (1, vec![7.0, 2.0, 9.0, 8.0]));
 }
 
 #[test]
-fn a_read_is_waited_for_before_the_deleter_runs() {
+fn deleter_runs_after_pending_reads() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
-    // SAFETY: written by the copy.
+    // SAFETY: the copy below writes all elements.
     let mut target = unsafe { other.alloc::<f32>(4) }.unwrap();
     let tensor = cuda.slice(&mine, &[1.0_f32, 2.0, 3.0, 4.0]).into_tensor([4]).unwrap();
     let memory = tensor.into_cuda::<f32>(&mine).unwrap();
     other.memcpy_dtod(&memory.view(), &mut target).unwrap();
     drop(memory);
-    // The memory is freed on its stream now, which waits for the default one, and that for the copy.
+    // The memory is freed on its stream now, which waits for the default stream, which waits for the copy.
     mine.synchronize().unwrap();
     assert_eq!(fetched(&other, &target.as_view()), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(cuda.faults(), 0);
 }
 
 #[test]
-fn a_stream_that_is_gone_is_waited_for_before_the_deleter_runs() {
+fn deleter_runs_after_work_on_dropped_stream() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (tensor, fate) = plain(&cuda);
@@ -161,15 +165,15 @@ fn a_stream_that_is_gone_is_waited_for_before_the_deleter_runs() {
     let other = context.new_stream().unwrap();
     other.memset_zeros(&mut memory.view_mut().unwrap()).unwrap();
     drop(other);
-    assert!(!context.is_in_multi_stream_mode(), "cudarc looks at no events now");
+    assert!(!context.is_in_multi_stream_mode(), "cudarc ignores events now");
     let waits = cuda.stream_waits();
     drop(memory);
-    assert!(cuda.stream_waits() - waits >= 3, "the default stream's for the two events among them");
+    assert!(cuda.stream_waits() - waits >= 3, "including two waits of the default stream");
     assert_eq!(fate.seen(), [0.0; 4]);
 }
 
 #[test]
-fn the_last_holder_may_be_any_thread() {
+fn memory_is_dropped_on_any_thread() {
     let Some(cuda) = cuda() else { return };
     let (tensor, fate) = plain(&cuda);
     let stream = cuda.context(0).new_stream().unwrap();
@@ -180,7 +184,7 @@ fn the_last_holder_may_be_any_thread() {
 }
 
 #[test]
-fn events_are_given_back_and_none_are_left_over() {
+fn events_are_destroyed_without_leaks() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let before = cuda.events();
@@ -197,7 +201,7 @@ fn events_are_given_back_and_none_are_left_over() {
 }
 
 #[test]
-fn too_few_events_are_an_error_and_no_panic() {
+fn too_few_events_return_an_error() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let stream = context.default_stream();
@@ -213,7 +217,7 @@ fn too_few_events_are_an_error_and_no_panic() {
 }
 
 #[test]
-fn where_no_stream_can_be_made_to_wait_the_host_does() {
+fn failed_stream_wait_becomes_a_host_wait() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let mine = context.new_stream().unwrap();
@@ -228,7 +232,7 @@ fn where_no_stream_can_be_made_to_wait_the_host_does() {
     cuda.kernel(&mine, address, common::bytes(&[7.0_f32]));
     let tensor = memory.into_tensor();
     context.check_err().unwrap();
-    // What gave its events back.
+    // The events that the conversion freed.
     all.extend(std::iter::from_fn(|| context.new_event(None).ok()));
     drop(tensor);
     assert_eq!((fate.deleted(), fate.seen()), (1, vec![7.0, 2.0, 3.0, 4.0]));
@@ -243,7 +247,7 @@ fn where_no_stream_can_be_made_to_wait_the_host_does() {
 }
 
 #[test]
-fn two_parties_may_agree_on_another_stream() {
+fn import_on_agreed_stream_waits_for_it() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (agreed, mine) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -254,7 +258,7 @@ fn two_parties_may_agree_on_another_stream() {
     let tensor = memory.into_tensor();
     let waits = cuda.stream_waits();
     let memory = tensor.into_cuda_on::<f32>(&agreed, &agreed).unwrap();
-    assert!(cuda.stream_waits() - waits <= 2, "nobody waits for another stream");
+    assert!(cuda.stream_waits() - waits <= 2, "no wait for another stream");
     drop(memory);
     let tensor = to_device(&[1.0_f32], &mine).unwrap();
     let elsewhere = cuda.context(1).default_stream();
@@ -262,7 +266,7 @@ fn two_parties_may_agree_on_another_stream() {
 }
 
 #[test]
-fn what_may_be_written_is_told_by_the_tensor() {
+fn view_mut_depends_on_access_and_device() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let writable = |access, device_type| {
@@ -288,7 +292,7 @@ fn what_may_be_written_is_told_by_the_tensor() {
 }
 
 #[test]
-fn what_cudarc_cannot_say_is_refused_and_deleted_once() {
+fn unsupported_tensor_is_refused_and_deleted_once() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let refused = |tensor: (Tensor, Fate), stream: &Arc<CudaStream>| {
@@ -319,7 +323,7 @@ fn what_cudarc_cannot_say_is_refused_and_deleted_once() {
 }
 
 #[test]
-fn narrow_elements_and_those_of_no_type_are_bytes() {
+fn subbyte_and_untyped_elements_become_bytes() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let nibbles = |padded| {
@@ -343,7 +347,7 @@ fn narrow_elements_and_those_of_no_type_are_bytes() {
 }
 
 #[test]
-fn nothing_is_memory_without_an_address() {
+fn empty_tensor_without_address_becomes_memory() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let (tensor, fate) = foreign(&cuda, 0, |parts| parts, (&[0, 2], &[2, 1]));
@@ -357,7 +361,7 @@ fn nothing_is_memory_without_an_address() {
 }
 
 #[test]
-fn parts_come_in_where_they_are() {
+fn slice_becomes_memory_at_its_offset() {
     let Some(cuda) = cuda() else { return };
     let stream = cuda.context(0).new_stream().unwrap();
     let row = plain(&cuda).0.index_axis(0, 1).unwrap();
@@ -368,7 +372,7 @@ fn parts_come_in_where_they_are() {
 }
 
 #[test]
-fn the_round_trip_by_the_c_abi_is_in_order_and_frees_once() {
+fn round_trip_through_c_is_ordered_and_frees_once() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, yours) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -382,7 +386,7 @@ fn the_round_trip_by_the_c_abi_is_in_order_and_frees_once() {
 }
 
 #[test]
-fn memory_in_use_may_be_sent_and_shared() {
+fn cuda_tensor_is_send_and_sync() {
     fn check<T: Send + Sync + 'static>() {}
     check::<CudaTensor<f32>>();
 }

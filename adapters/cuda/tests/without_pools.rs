@@ -1,4 +1,4 @@
-//! A driver without pools of memory, which is a stand-in: no GPU.
+//! A driver without memory pools, on a stand-in: no GPU.
 
 mod common;
 
@@ -7,7 +7,7 @@ use dlbridge_cuda::{SliceExt, TensorExt};
 use dlbridge_testing::numbers;
 
 #[test]
-fn memory_without_a_pool_is_freed_after_what_consumers_did() {
+fn memory_without_pool_is_freed_after_consumers_work() {
     let Some(cuda) = cuda() else { return };
     cuda.without_pools();
     let context = cuda.context(1);

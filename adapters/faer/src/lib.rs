@@ -5,7 +5,7 @@
 //! use faer::{Mat, mat};
 //!
 //! let tensor = mat![[1.0, 2.0], [3.0, 4.0]].into_tensor();    // for any DLPack consumer
-//! let matrix = tensor.view::<f64>()?.as_matrix()?;            // read where it is
+//! let matrix = tensor.view::<f64>()?.as_matrix()?;            // read in place
 //! let square = matrix * matrix;
 //! let matrix = tensor.try_into_owner::<Mat<f64>>().unwrap();  // the same memory again
 //! # assert_eq!(square, &matrix * &matrix);
@@ -14,15 +14,14 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`MatrixExt`] | [`Mat`] and [`Col`] into tensors |
+//! | [`MatrixExt`] | [`Mat`] and [`Col`] to tensors |
 //! | [`TensorViewExt`] | views as [`MatRef`] and [`ColRef`], or copied |
 //! | [`TensorViewMutExt`] | mutable views as [`MatMut`] and [`ColMut`] |
 //!
-//! Views may have any strides: C order, Fortran order, negative, zero. A `Mat` is in Fortran order,
-//! with room between its columns that aligns each; so its tensor is not contiguous in general.
+//! Views may have any strides: C order, Fortran order, negative, zero. A `Mat` is in Fortran order, and pads its
+//! columns to align each; so its tensor is not contiguous in general.
 //!
-//! The crate asks for faer without features. Those that a program needs, such as `rayon`, it turns
-//! on itself.
+//! The crate uses faer without features. A program enables the features that it needs, such as `rayon`.
 //!
 //! [`Mat`]: faer::Mat
 //! [`Col`]: faer::Col
@@ -37,7 +36,7 @@ mod view;
 pub use owner::MatrixExt;
 pub use view::{TensorViewExt, TensorViewMutExt};
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

@@ -1,4 +1,4 @@
-//! Matrices that own their elements, into tensors.
+//! Matrices that own their elements, to tensors.
 
 use dlbridge::{Access, Element, RawParts, Tensor, TensorRef, TensorRefMut};
 use faer::{Col, Mat};
@@ -10,13 +10,12 @@ use crate::sealed::Sealed;
 /// A [`Mat`] has two dimensions, rows and columns, and the strides of the matrix: 1, and at least
 /// the number of rows. A [`Col`] has one dimension.
 pub trait MatrixExt: Sealed + Sized {
-    /// The matrix as a tensor, which owns it. [`Access::Exclusive`].
+    /// Turns the matrix into a tensor that owns it. [`Access::Exclusive`].
     ///
-    /// The elements stay where they are. The matrix comes back whole through
-    /// [`Tensor::try_into_owner`].
+    /// The elements stay in place. [`Tensor::try_into_owner`] returns the matrix.
     ///
-    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: a consumer
-    /// could leave bytes in the matrix that are no values of the type.
+    /// Elements with an [`Element::CHECK`], such as `bool`, do not compile: a consumer could write bytes to the
+    /// matrix that are not values of the type.
     ///
     /// ```compile_fail,E0080
     /// use dlbridge_faer::MatrixExt;
@@ -35,7 +34,7 @@ pub trait MatrixExt: Sealed + Sized {
     /// ```
     fn into_tensor(self) -> Tensor;
 
-    /// The matrix as a tensor that borrows it, read-only.
+    /// Borrows the matrix as a read-only tensor.
     ///
     /// ```
     /// use dlbridge_faer::MatrixExt;
@@ -47,7 +46,7 @@ pub trait MatrixExt: Sealed + Sized {
     /// ```
     fn as_tensor_ref(&self) -> TensorRef<'_>;
 
-    /// The matrix as a tensor that borrows it mutably, for C kernels that write it.
+    /// Borrows the matrix as a mutable tensor, for C kernels that write it.
     ///
     /// ```
     /// use dlbridge_faer::MatrixExt;
@@ -68,9 +67,9 @@ impl<T: Element> MatrixExt for Mat<T> {
         const { refuse_checked::<T>() };
         let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
         let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
-        // SAFETY: the contract of `Tensor::from_raw_parts`: the matrix owns these elements, on the
-        // heap, where they stay when it moves; nobody else has them. It can be sent to another
-        // thread because `T: Send`. Any bytes that a consumer may write are values of `T`.
+        // SAFETY: the contract of `Tensor::from_raw_parts`: the matrix owns these elements, on the heap, where they
+        // stay when it moves; no other code has them. It can be sent to another thread because `T: Send`. Any bytes
+        // that a consumer may write are values of `T`.
         let tensor = unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) };
         tensor.expect(FITS)
     }
@@ -78,8 +77,8 @@ impl<T: Element> MatrixExt for Mat<T> {
     fn as_tensor_ref(&self) -> TensorRef<'_> {
         let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
         let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
-        // SAFETY: the contract of `TensorRef::from_raw_parts`: the elements are the matrix's, which
-        // is borrowed for as long as the tensor.
+        // SAFETY: the contract of `TensorRef::from_raw_parts`: the elements belong to the matrix, which is borrowed
+        // for as long as the tensor.
         unsafe { TensorRef::from_raw_parts(&parts, &shape, Some(&strides)) }.expect(FITS)
     }
 
@@ -87,8 +86,8 @@ impl<T: Element> MatrixExt for Mat<T> {
         const { refuse_checked::<T>() };
         let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
         let (shape, strides) = ([self.nrows(), self.ncols()], [1, self.col_stride()]);
-        // SAFETY: the contract of `TensorRefMut::from_raw_parts`: the elements are the matrix's, which
-        // is borrowed mutably for as long as the tensor; columns do not overlap; any bytes are values.
+        // SAFETY: the contract of `TensorRefMut::from_raw_parts`: the elements belong to the matrix, which is
+        // borrowed mutably for as long as the tensor; columns do not overlap; any bytes are values.
         unsafe { TensorRefMut::from_raw_parts(&parts, &shape, Some(&strides)) }.expect(FITS)
     }
 }
@@ -98,28 +97,32 @@ impl<T: Element> MatrixExt for Col<T> {
         const { refuse_checked::<T>() };
         let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
         let shape = [self.nrows()];
-        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        // SAFETY: the contract of `Tensor::from_raw_parts`: the column owns these contiguous elements, on the heap,
+        // where they stay when it moves; no other code has them. It can be sent to another thread because `T: Send`.
+        // Any bytes that a consumer may write are values of `T`.
         let tensor = unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&[1])) };
         tensor.expect(FITS)
     }
 
     fn as_tensor_ref(&self) -> TensorRef<'_> {
         let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
-        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        // SAFETY: the contract of `TensorRef::from_raw_parts`: the contiguous elements belong to the column, which is
+        // borrowed for as long as the tensor.
         unsafe { TensorRef::from_raw_parts(&parts, &[self.nrows()], Some(&[1])) }.expect(FITS)
     }
 
     fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
         const { refuse_checked::<T>() };
         let parts = RawParts::of_elements(self.as_ptr_mut(), Access::Exclusive);
-        // SAFETY: as for a matrix; the elements of a column are adjacent.
+        // SAFETY: the contract of `TensorRefMut::from_raw_parts`: the contiguous elements belong to the column, which
+        // is borrowed mutably for as long as the tensor; any bytes are values.
         unsafe { TensorRefMut::from_raw_parts(&parts, &[self.nrows()], Some(&[1])) }.expect(FITS)
     }
 }
 
 const FITS: &str = "the extents of a matrix fit an isize";
 
-/// Fails to compile for elements some bytes of which are no value.
+/// Fails to compile for element types with invalid bytes.
 const fn refuse_checked<T: Element>() {
     assert!(T::CHECK.is_none(), "not every bit pattern is an element: make a matrix of bytes");
 }

@@ -109,14 +109,15 @@ impl<T> Sealed for TensorViewMut<'_, T> {}
 impl<'a, T: Element> TensorViewExt<'a, T> for TensorView<'a, T> {
     fn as_matrix(&self) -> Result<MatRef<'a, T>> {
         let ([rows, columns], [down, right]) = layout(self.shape(), self.strides())?;
-        // SAFETY: View: for every index within the shape the element is aligned, initialised and
-        // within one allocation, and nobody writes it for `'a`.
+        // SAFETY: View: for every index within the shape the element is aligned, initialised and within one
+        // allocation, and no code writes it for `'a`.
         Ok(unsafe { MatRef::from_raw_parts(self.as_ptr(), rows, columns, down, right) })
     }
 
     fn as_vector(&self) -> Result<ColRef<'a, T>> {
         let ([rows], [down]) = layout(self.shape(), self.strides())?;
-        // SAFETY: as above.
+        // SAFETY: View: for every index within the shape the element is aligned, initialised and within one allocation,
+        // and no code writes it for `'a`.
         Ok(unsafe { ColRef::from_raw_parts(self.as_ptr(), rows, down) })
     }
 
@@ -133,20 +134,23 @@ impl<'a, T: Element> TensorViewMutExt<'a, T> for TensorViewMut<'a, T> {
     fn into_matrix_mut(mut self) -> Result<MatMut<'a, T>> {
         let ([rows, columns], [down, right]) = layout(self.shape(), self.strides())?;
         let first = self.as_mut_ptr();
-        // SAFETY: View: as above, and nobody else reads or writes the elements for `'a`, because
-        // the view of them is consumed; no two indices lead to the same one.
+        // SAFETY: View: for every index within the shape the element is aligned, initialised and within one allocation.
+        // No other code reads or writes it for `'a`, because this consumes the view; no two indices lead to the same
+        // one.
         Ok(unsafe { MatMut::from_raw_parts_mut(first, rows, columns, down, right) })
     }
 
     fn into_vector_mut(mut self) -> Result<ColMut<'a, T>> {
         let ([rows], [down]) = layout(self.shape(), self.strides())?;
-        // SAFETY: as above.
+        // SAFETY: View: for every index within the shape the element is aligned, initialised and within one allocation.
+        // No other code reads or writes it for `'a`, because this consumes the view; no two indices lead to the same
+        // one.
         Ok(unsafe { ColMut::from_raw_parts_mut(self.as_mut_ptr(), rows, down) })
     }
 }
 
-/// The extents and strides of a layout that has as many dimensions as asked for. Where no step is
-/// ever taken the stride is that of Fortran order, which faer recognises.
+/// The extents and strides of a layout; an error for another number of dimensions. A dimension of extent 1, or of an
+/// empty view, gets the stride of Fortran order, which faer recognises.
 fn layout<const N: usize>(shape: &[i64], strides: &[i64]) -> Result<([usize; N], [isize; N])> {
     let extents: &[i64; N] =
         shape.try_into().map_err(|_| Error::Ndim { expected: N, found: shape.len() })?;

@@ -1,5 +1,5 @@
-//! What is allocated, and that all of it is freed once on every path. An allocator counts what
-//! this thread does.
+//! Counts allocations, and checks that every path frees all of them once. An allocator counts what the test's thread
+//! does.
 
 use dlbridge::Tensor;
 use dlbridge_faer::MatrixExt;
@@ -10,7 +10,7 @@ use faer::{Col, Mat};
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn a_tensor_takes_one_allocation_and_the_way_back_none() {
+fn export_allocates_once_and_taking_back_allocates_nothing() {
     let matrix = || Mat::<f64>::zeros(2, 3);
     let back = |tensor: Tensor| drop(tensor.try_into_owner::<Mat<f64>>().unwrap());
     assert_eq!(allocations(|| drop(matrix())), 1);
@@ -24,14 +24,14 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
 }
 
 #[test]
-fn a_consumer_frees_the_matrix() {
+fn consumer_frees_the_matrix() {
     allocations(|| {
         consume(Col::<f64>::zeros(3).into_tensor());
     });
 }
 
 #[test]
-fn refusals_free_nothing_twice() {
+fn refusals_free_everything_once() {
     allocations(|| {
         let tensor = Mat::<f64>::zeros(2, 3).into_tensor();
         let tensor = tensor.try_into_owner::<Mat<f32>>().unwrap_err();

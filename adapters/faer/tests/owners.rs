@@ -6,10 +6,10 @@ use dlbridge_testing::through_c;
 use faer::{Col, Mat, c64, col, mat};
 
 #[test]
-fn a_matrix_stays_where_it_is() {
+fn matrix_round_trips_in_place() {
     let matrix = Mat::from_fn(3, 4, |i, j| (10 * i + j) as f32);
     let (first, apart) = (matrix.as_ptr().addr(), matrix.col_stride() as i64);
-    assert!(apart > 3, "faer leaves room between the columns");
+    assert!(apart > 3, "faer pads the columns");
     assert_eq!(matrix.as_tensor_ref().strides(), [1, apart]);
     assert_eq!(matrix.as_tensor_ref().data().addr(), first);
     let same = matrix.clone();
@@ -27,7 +27,7 @@ fn a_matrix_stays_where_it_is() {
 }
 
 #[test]
-fn a_column_stays_where_it_is() {
+fn column_round_trips_in_place() {
     let column = col![1.0, 2.0, 3.0];
     let first = column.as_ptr().addr();
     assert_eq!(column.as_tensor_ref().view::<f64>().unwrap().to_vec(), [1.0, 2.0, 3.0]);
@@ -51,7 +51,7 @@ fn matrices_without_elements() {
 }
 
 #[test]
-fn any_element() {
+fn every_element_type_round_trips() {
     fn both_ways<T: Element + PartialEq + std::fmt::Debug>(elements: [T; 4]) {
         let matrix = Mat::from_fn(2, 2, |i, j| elements[2 * i + j]);
         assert_eq!(matrix.as_tensor_ref().view::<T>().unwrap().to_vec(), elements);
@@ -66,16 +66,16 @@ fn any_element() {
     both_ways([1.0, 2.0, 3.0, 4.0].map(|x| c64::new(x, -x)));
 }
 
-/// Read-only, so that nothing but values of `bool` can get there.
+/// Exports `bool` read-only, so that consumers cannot write invalid bytes.
 #[test]
-fn a_matrix_of_bool_is_lent_but_not_given() {
+fn matrix_of_bool_is_borrowed_only() {
     let matrix = Mat::from_fn(2, 2, |i, j| i == j);
     let tensor = matrix.as_tensor_ref();
     assert_eq!(tensor.view::<bool>().unwrap().to_vec(), [true, false, false, true]);
 }
 
 #[test]
-fn a_part_of_a_matrix_gives_the_whole_back() {
+fn slice_of_a_matrix_returns_the_whole_matrix() {
     let tensor = mat![[1, 2, 3], [4, 5, 6]].into_tensor().slice(1, 1..).unwrap();
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [2, 3, 5, 6]);
     assert_eq!(tensor.try_into_owner::<Mat<i32>>().unwrap(), mat![[1, 2, 3], [4, 5, 6]]);

@@ -1,7 +1,8 @@
-//! Tensors as matrices of faer, with any strides, and what is computed on them.
+//! Tensors as matrices of faer, with any strides, and results computed on them.
 
 use dlbridge::{Error, Tensor, TensorView};
 use dlbridge_faer::{MatrixExt, TensorViewExt, TensorViewMutExt};
+use dlbridge_testing::{counting_matrix, product_element};
 use faer::{Mat, MatRef, col, mat};
 
 const LAYOUTS: &[([usize; 2], [isize; 2], usize)] = &[
@@ -18,14 +19,12 @@ const LAYOUTS: &[([usize; 2], [isize; 2], usize)] = &[
     ([1, 1], [0, 0], 23),
 ];
 
-/// Layouts that lead to an element more than once.
+/// Layouts that repeat elements.
 const REPEATING: &[([usize; 2], [isize; 2], usize)] =
     &[([2, 3], [1, 0], 0), ([2, 3], [0, 1], 0), ([2, 3], [0, 0], 7), ([2, 3], [1, 1], 0)];
 
-/// 0, 1, 2, ... in a layout.
-fn counting((shape, strides, offset): &([usize; 2], [isize; 2], usize)) -> Tensor {
-    let elements: Vec<f64> = (0..24).map(f64::from).collect();
-    Tensor::from_parts_strided(elements, shape, strides, *offset).unwrap()
+fn counting(&(shape, strides, offset): &([usize; 2], [isize; 2], usize)) -> Tensor {
+    counting_matrix(shape, strides, offset)
 }
 
 /// The indices of a matrix.
@@ -36,10 +35,8 @@ fn indices(shape: &[i64]) -> impl Iterator<Item = (usize, usize)> + use<> {
 
 /// The product of two matrices, term by term.
 fn product(a: &TensorView<'_, f64>, b: &TensorView<'_, f64>) -> Mat<f64> {
-    let [rows, inner] = [0, 1].map(|axis| a.shape()[axis] as usize);
-    Mat::from_fn(rows, b.shape()[1] as usize, |i, j| {
-        (0..inner).map(|k| a[[i, k]] * b[[k, j]]).sum::<f64>()
-    })
+    let [rows, columns] = [a.shape()[0], b.shape()[1]].map(|extent| extent as usize);
+    Mat::from_fn(rows, columns, |i, j| product_element(a, b, [i, j]))
 }
 
 #[test]
@@ -77,7 +74,7 @@ fn any_strides_without_repetition_are_written_in_place() {
 
 #[test]
 #[cfg_attr(miri, ignore = "faer multiplies with instructions that Miri does not know")]
-fn products_on_views_are_those_of_the_elements() {
+fn products_of_views_equal_those_of_the_elements() {
     for a in LAYOUTS.iter().chain(REPEATING) {
         for b in LAYOUTS.iter().chain(REPEATING) {
             let (a, b) = (counting(a), counting(b));
@@ -115,7 +112,7 @@ fn views_without_elements() {
 }
 
 #[test]
-fn columns() {
+fn vectors_become_columns() {
     let mut tensor = Tensor::from(vec![3.0, 4.0, 5.0]);
     let view = tensor.view::<f64>().unwrap();
     assert_eq!(view.as_vector().unwrap().as_ptr(), view.as_ptr());
@@ -144,7 +141,7 @@ fn other_numbers_of_dimensions_are_refused() {
 }
 
 #[test]
-fn a_matrix_outlives_the_view_it_was_made_of() {
+fn matrix_outlives_its_view() {
     let tensor = mat![[1.0, 2.0], [3.0, 4.0]].into_tensor();
     let matrix = tensor.view::<f64>().unwrap().as_matrix().unwrap();
     assert_eq!((matrix[(0, 1)], matrix[(1, 1)]), (2.0, 4.0));

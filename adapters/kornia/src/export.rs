@@ -1,8 +1,8 @@
-//! Tensors and images of kornia, into tensors.
+//! Tensors and images of kornia to tensors.
 //!
-//! - **Storage.** For each element of a layout that [`check_layout`](kornia_tensor::Tensor::check_layout) admits, the storage
-//!   of a tensor on the host holds an initialised `T`, on the heap or in memory that it keeps alive: the address
-//!   stays the same when the storage moves. Unless the storage says that it is read-only, what it holds is its alone.
+//! - **Storage.** For each element of a layout that [`check_layout`](kornia_tensor::Tensor::check_layout) admits, the
+//!   storage of a tensor on the host holds an initialised `T`, on the heap or in memory that it keeps alive: the
+//!   address stays the same when the storage moves. Unless the storage is read-only, no other code has its memory.
 
 use dlbridge::{Access, Device, DeviceType, Element, Error, RawParts, Result, Tensor, TensorRef};
 use kornia_image::Image;
@@ -14,12 +14,12 @@ use crate::sealed::Sealed;
 ///
 /// An image has three dimensions: height, width and channels.
 pub trait KorniaExt: Sealed + Sized {
-    /// The tensor or image as a tensor, which owns it. [`Access::Exclusive`].
+    /// Turns the tensor or image into a tensor that owns it. [`Access::Exclusive`].
     ///
-    /// The elements stay where they are. [`TensorExt`](crate::TensorExt) takes the same tensor or image out again.
+    /// The elements stay in place. [`TensorExt`](crate::TensorExt) takes the same tensor or image out again.
     ///
-    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: a consumer could leave bytes
-    /// that are no values of the type.
+    /// Elements with an [`Element::CHECK`], such as `bool`, do not compile: a consumer could write bytes that are not
+    /// values of the type.
     ///
     /// ```compile_fail,E0080
     /// use dlbridge_kornia::KorniaExt;
@@ -28,11 +28,11 @@ pub trait KorniaExt: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] if shape and strides, which are public fields, lead out of the memory;
-    /// [`Error::NotHostAccessible`] for memory of a device. It is dropped then.
+    /// [`Error::OutOfBounds`] if the shape and strides, which are public fields, lead outside of the memory;
+    /// [`Error::NotHostAccessible`] for memory of a device. The tensor or image is then dropped.
     ///
     /// # Panics
-    /// If the memory is read-only, which kornia says in no other way. It is dropped then.
+    /// Panics if the memory is read-only, which kornia shows in no other way. The tensor or image is then dropped.
     ///
     /// ```
     /// use dlbridge_kornia::KorniaExt;
@@ -43,8 +43,8 @@ pub trait KorniaExt: Sealed + Sized {
     /// ```
     fn into_tensor(self) -> Result<Tensor>;
 
-    /// The tensor or image as a tensor, which owns it. [`Access::ReadOnly`]: also for memory that must not be written,
-    /// and for elements of any type.
+    /// Turns the tensor or image into a read-only tensor that owns it, with elements of any type.
+    /// [`Access::ReadOnly`]. Also works for read-only memory.
     ///
     /// # Errors
     /// As [`into_tensor`](Self::into_tensor).
@@ -58,7 +58,7 @@ pub trait KorniaExt: Sealed + Sized {
     /// ```
     fn into_read_only_tensor(self) -> Result<Tensor>;
 
-    /// The tensor or image as a tensor that borrows it, read-only.
+    /// Borrows the tensor or image as a read-only tensor.
     ///
     /// # Errors
     /// As [`into_tensor`](Self::into_tensor).
@@ -82,8 +82,8 @@ impl<T: Element, const N: usize> KorniaExt for kornia_tensor::Tensor<T, N> {
         check(&self)?;
         let parts = RawParts::of_elements(self.as_mut_ptr(), Access::Exclusive);
         let (shape, strides) = (self.shape, self.strides);
-        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, for a layout that was checked; kornia gave a
-        // pointer for writing, so the memory is not read-only. The owner can be sent because `T: Send`. Any bytes
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, for a layout that was checked; kornia returned
+        // a pointer for writing, so the memory is not read-only. The owner can be sent because `T: Send`. Any bytes
         // that a consumer may write are values of `T`.
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
@@ -92,7 +92,9 @@ impl<T: Element, const N: usize> KorniaExt for kornia_tensor::Tensor<T, N> {
         check(&self)?;
         let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
         let (shape, strides) = (self.shape, self.strides);
-        // SAFETY: as above, and nobody writes it.
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, for a layout that was checked. Consumers do not
+        // write the read-only tensor. If the storage is read-only, nothing else writes it either, because kornia
+        // returns slices of it.
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 
@@ -100,7 +102,7 @@ impl<T: Element, const N: usize> KorniaExt for kornia_tensor::Tensor<T, N> {
         check(self)?;
         let parts = RawParts::of_elements(self.as_ptr().cast_mut(), Access::ReadOnly);
         // SAFETY: the contract of `TensorRef::from_raw_parts`: Storage, for a layout that was checked; the tensor,
-        // its shape and its strides are borrowed for as long.
+        // its shape and its strides are borrowed for the same lifetime.
         unsafe { TensorRef::from_raw_parts(&parts, &self.shape, Some(&self.strides)) }
     }
 }
@@ -119,7 +121,7 @@ impl<T: Element, const C: usize> KorniaExt for Image<T, C> {
     }
 }
 
-/// Refuses memory of a device, and a layout that leads out of the memory.
+/// Refuses memory of a device, and a layout that leads outside of the memory.
 fn check<T, const N: usize>(tensor: &kornia_tensor::Tensor<T, N>) -> Result<()> {
     if let MemoryDomain::Device { id } = tensor.storage.domain() {
         return Err(Error::NotHostAccessible { device: Device::new(DeviceType::CUDA, id) });

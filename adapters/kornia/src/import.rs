@@ -1,4 +1,4 @@
-//! Tensors, into tensors and images of kornia.
+//! Tensors to tensors and images of kornia.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::sealed::Sealed;
 
 /// Tensors as tensors and images of kornia.
 pub trait TensorExt: Sealed {
-    /// The tensor as one of kornia, which keeps it alive. No element is copied; a tensor that was made of one of
-    /// kornia goes back as that one, unless it is a part of it.
+    /// Turns the tensor into one of kornia that keeps it alive, without a copy. A tensor that was made of one of
+    /// kornia becomes that one again, unless it is a slice of it.
     ///
-    /// Other memory that is [`Access::Immutable`] is read-only in kornia, which panics when it is to be written.
+    /// Other [`Access::Immutable`] memory is read-only in kornia, which panics on a write.
     ///
-    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: they would have to be looked
-    /// at before each access. [`to_kornia`](Self::to_kornia) copies them.
+    /// Elements with an [`Element::CHECK`], such as `bool`, do not compile: they would need the check before each
+    /// access. [`to_kornia`](Self::to_kornia) copies them.
     ///
     /// ```compile_fail,E0080
     /// use dlbridge_kornia::TensorExt;
@@ -25,9 +25,9 @@ pub trait TensorExt: Sealed {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tensor::view`]; [`Error::Ndim`]; [`Error::NotContiguous`] unless the elements are adjacent in C order;
-    /// [`Error::Unstable`] if somebody else may write the elements: [`Tensor::into_exclusive`] copies them, and the unsafe
-    /// [`Tensor::assume_immutable`] promises that nobody does. The tensor is dropped.
+    /// Those of [`Tensor::view`]; [`Error::Ndim`]; [`Error::NotContiguous`] unless the elements are contiguous in C
+    /// order; [`Error::Unstable`] if other code may write the elements: [`Tensor::into_exclusive`] copies them, and
+    /// the unsafe [`Tensor::assume_immutable`] promises that no code writes them. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -39,10 +39,11 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_kornia<T: Element, const N: usize>(self) -> Result<kornia_tensor::Tensor<T, N>>;
 
-    /// The elements copied into a tensor of kornia's own, from any strides and any address.
+    /// Copies the elements into a tensor that kornia owns, from any strides and alignment.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`], but for alignment; [`Error::Ndim`]; [`Error::OutOfMemory`] if there is no room.
+    /// Those of [`Tensor::view`], except for alignment; [`Error::Ndim`]; [`Error::OutOfMemory`] if the allocation
+    /// fails.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -54,8 +55,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_kornia<T: Element, const N: usize>(&self) -> Result<kornia_tensor::Tensor<T, N>>;
 
-    /// Height × width × channels, or height × width for one channel, as an image, which keeps the tensor alive. No
-    /// element is copied.
+    /// Turns height × width × channels, or height × width for one channel, into an image that keeps the tensor alive,
+    /// without a copy.
     ///
     /// # Errors
     /// Those of [`into_kornia`](Self::into_kornia), and [`Error::Extent`] for another number of channels. The tensor is
@@ -71,8 +72,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_image<T: Element, const C: usize>(self) -> Result<Image<T, C>>;
 
-    /// Height × width × channels, or height × width for one channel, copied into an image, from any strides and any
-    /// address.
+    /// Copies height × width × channels, or height × width for one channel, into an image, from any strides and
+    /// alignment.
     ///
     /// # Errors
     /// Those of [`to_kornia`](Self::to_kornia), and [`Error::Extent`] for another number of channels.
@@ -99,18 +100,22 @@ impl TensorExt for Tensor {
         if view.as_slice().is_none() {
             return Err(Error::NotContiguous);
         }
-        // The view's own pointer: one out of a reference would not survive a write through kornia.
+        // The view's own pointer: a pointer made of a reference would not survive a write through kornia.
         let (first, writable) = (view.as_ptr(), self.access() == Access::Exclusive);
+        let stable = self.check_stable();
         if view.is_empty() {
             return Ok(own(shape, Vec::new()));
         }
         match self.try_into_owner::<kornia_tensor::Tensor<T, N>>() {
             Ok(kornia) if is_whole(&kornia, first, shape) => Ok(kornia),
             Ok(kornia) => {
-                // A tensor around it: only tensors drop in chains without recursion.
+                if !is_within(&kornia, first, shape) {
+                    stable?;
+                }
+                // A tensor around the owner: only tensors drop in chains without recursion.
                 let owner = kornia.into_read_only_tensor()?;
-                // SAFETY: what the tensor was made of, which nobody else has. Its memory is its alone, or memory that
-                // kornia itself gives out slices of.
+                // SAFETY: just viewed. The owner keeps the elements, and no other code has it. Either they are its own,
+                // or memory that kornia itself returns slices of; or the tensor was stable.
                 Ok(unsafe { adopt(owner, first, shape, writable) })
             }
             Err(tensor) => {
@@ -139,8 +144,8 @@ impl TensorExt for Tensor {
     }
 }
 
-/// Whether what a tensor was made of has the elements of the tensor, and no others, also none behind those that its
-/// shape, a public field, speaks of.
+/// Returns whether the owner of a tensor has exactly the elements of the tensor. Its memory must not extend beyond
+/// its shape, which is a public field.
 fn is_whole<T, const N: usize>(
     kornia: &kornia_tensor::Tensor<T, N>,
     first: *const T,
@@ -152,12 +157,24 @@ fn is_whole<T, const N: usize>(
         && kornia.numel() == shape.iter().product::<usize>()
 }
 
-/// A tensor of kornia over elements that an owner keeps alive.
+/// Returns whether contiguous elements are in the storage of the owner of their tensor.
+fn is_within<T, const N: usize>(
+    kornia: &kornia_tensor::Tensor<T, N>,
+    first: *const T,
+    shape: [usize; N],
+) -> bool {
+    let bytes = |elements: usize| elements.saturating_mul(size_of::<T>());
+    let begin = first.addr().checked_sub(kornia.as_ptr().addr());
+    let end = begin.and_then(|begin| begin.checked_add(bytes(shape.iter().product())));
+    end.is_some_and(|end| end <= bytes(kornia.numel()))
+}
+
+/// Makes a tensor of kornia over elements that an owner keeps alive.
 ///
 /// # Safety
-/// `first` is the first of the elements of `shape`, which are aligned, initialised and adjacent in C order. They stay
-/// where they are until the owner is dropped, also when it moves. Until then only the tensor of kornia writes
-/// them; if it is `writable`, nothing else reads them either.
+/// `first` is the first of the elements of `shape`, which are aligned, initialised and contiguous in C order. They
+/// stay in place until the owner is dropped, also when it moves. Until then only the tensor of kornia writes them; if
+/// it is `writable`, nothing else reads them either.
 unsafe fn adopt<T: Element, const N: usize>(
     owner: Tensor,
     first: *const T,
@@ -165,9 +182,9 @@ unsafe fn adopt<T: Element, const N: usize>(
     writable: bool,
 ) -> kornia_tensor::Tensor<T, N> {
     let (len, owner) = (shape.iter().product(), Arc::new(owner));
-    // SAFETY: the caller guarantees aligned, initialised elements, contiguous in C order, as many as the shape has, that the
-    // owner keeps where they are, and that nothing else writes them. Kornia writes them only through the first function, for
-    // which the caller guarantees that nothing else reads them.
+    // SAFETY: the caller guarantees aligned, initialised elements, contiguous in C order, as many as the shape has,
+    // that the owner keeps in place, and that nothing else writes them. Kornia writes them only through the pointer
+    // of the first function, for which the caller guarantees that nothing else reads them.
     let kornia = unsafe {
         match writable {
             true => kornia_tensor::Tensor::from_borrowed_host(shape, first, len, owner),
@@ -177,12 +194,12 @@ unsafe fn adopt<T: Element, const N: usize>(
     kornia.expect("the elements are as many as the shape has")
 }
 
-/// A tensor of kornia's own.
+/// Makes a tensor that kornia owns.
 fn own<T, const N: usize>(shape: [usize; N], elements: Vec<T>) -> kornia_tensor::Tensor<T, N> {
     kornia_tensor::Tensor::from_shape_vec(shape, elements).expect("as many as the shape has")
 }
 
-/// The extents, if they are as many as asked for.
+/// The extents; an error for another number of dimensions.
 fn extents<const N: usize>(shape: &[i64]) -> Result<[usize; N]> {
     let found: &[i64; N] =
         shape.try_into().map_err(|_| Error::Ndim { expected: N, found: shape.len() })?;

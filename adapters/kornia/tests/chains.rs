@@ -1,4 +1,4 @@
-//! Loops that make chains of owners drop on a small stack.
+//! Loops that build chains of owners drop on a small stack.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Tensors become tensors and images of kornia, which keep them alive.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_anot
 use kornia_tensor::Tensor as Kornia;
 
 #[test]
-fn what_is_exclusive_is_written_in_place() {
+fn exclusive_tensor_is_written_in_place() {
     let mut kornia = Tensor::from([[1, 2], [3, 4]]).into_kornia::<i32, 2>().unwrap();
     kornia.as_slice_mut()[1] = 20;
     let tensor = kornia.into_tensor().unwrap();
@@ -18,7 +19,7 @@ fn what_is_exclusive_is_written_in_place() {
 }
 
 #[test]
-fn what_is_read_only_cannot_be_written() {
+fn immutable_tensor_panics_on_a_write() {
     let (tensor, drops) = foreign(&[1.0_f32, 2.0], &[2], Access::Immutable);
     let first = tensor.data().addr();
     let mut kornia = tensor.into_kornia::<f32, 1>().unwrap();
@@ -30,7 +31,26 @@ fn what_is_read_only_cannot_be_written() {
     let kornia = tensor.into_kornia::<f32, 1>().unwrap();
     assert_eq!((kornia.as_ptr().addr(), drops.count()), (first, 0));
     assert!(catch_unwind(AssertUnwindSafe(|| kornia.into_tensor())).is_err());
-    assert_eq!(drops.count(), 1, "dropped by the panic, once");
+    assert_eq!(drops.count(), 1, "the panic drops the tensor once");
+}
+
+/// The owner may only keep memory that other code writes between two views.
+#[test]
+fn shared_memory_outside_of_the_owner_is_refused() {
+    let memory = [Cell::new(1.0_f32), Cell::new(2.0)];
+    let first = memory.as_ptr().cast_mut().cast();
+    let over = |access| {
+        let owner = Kornia::<f32, 1>::from_shape_vec([3], vec![0.0; 3]).unwrap();
+        let parts = RawParts { access, ..RawParts::new(first, DataType::FLOAT32) };
+        // SAFETY: `memory` outlives the tensor, and nothing writes it while a view is alive.
+        unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.unwrap()
+    };
+    for access in [Access::Shared, Access::ReadOnly] {
+        let refused = over(access).into_kornia::<f32, 1>().err();
+        assert_eq!(refused, Some(Error::Unstable { access }));
+    }
+    let kornia = over(Access::Immutable).into_kornia::<f32, 1>().unwrap();
+    assert_eq!((kornia.as_ptr().addr(), kornia.as_slice()), (first.addr(), &[1.0, 2.0][..]));
 }
 
 #[test]
@@ -82,7 +102,7 @@ fn strides_are_copied() {
 }
 
 #[test]
-fn a_part_of_a_tensor_of_kornia_stays_a_part() {
+fn slice_of_a_kornia_tensor_stays_a_slice() {
     let kornia = Kornia::from_shape_vec([2, 3], vec![1, 2, 3, 4, 5, 6]).unwrap();
     let part = kornia.into_tensor().unwrap().slice(0, 1..).unwrap();
     let first = part.data().addr();
@@ -93,7 +113,7 @@ fn a_part_of_a_tensor_of_kornia_stays_a_part() {
 }
 
 #[test]
-fn elements_behind_the_shape_stay_behind() {
+fn elements_beyond_the_shape_stay_hidden() {
     let mut kornia = Kornia::from_shape_vec([4], vec![1, 2, 3, 4]).unwrap();
     let first = kornia.as_ptr().addr();
     kornia.shape = [2];
@@ -106,16 +126,16 @@ fn elements_behind_the_shape_stay_behind() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn repeated_elements_without_room_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn repeated_elements_beyond_memory_are_refused() {
     const BYTES: usize = 1 << 45;
     let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
     let error = tensor.to_kornia::<u8, 1>().err();
     assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
-    // The same for elements that are not aligned.
+    // Misaligned elements are refused too.
     let one = misaligned_floats(&[1.0]);
     let parts = RawParts { access: Access::ReadOnly, ..RawParts::new(one.data(), one.dtype()) };
-    // SAFETY: the one element, again and again, which the other tensor keeps alive.
+    // SAFETY: every index leads to the one element, which the other tensor keeps alive.
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
     let tensor = tensor.unwrap();
     let error = tensor.to_kornia::<f32, 1>().err();
@@ -173,7 +193,7 @@ fn other_devices_are_refused() {
 }
 
 #[test]
-fn one_channel_needs_no_axis() {
+fn image_of_one_channel_accepts_two_dimensions() {
     let tensor = Tensor::from([[1_u8, 2, 3], [4, 5, 6]]);
     let first = tensor.data().addr();
     assert_eq!(tensor.to_image::<u8, 1>().unwrap().get([1, 2, 0]), Some(&6));

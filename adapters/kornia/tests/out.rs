@@ -15,8 +15,8 @@ fn every_dtype_both_ways() {
     fn both_ways<T: Element + PartialEq + std::fmt::Debug>(elements: [T; 4]) {
         let kornia = Kornia::from_shape_vec([2, 2], elements.to_vec()).unwrap();
         let first = kornia.as_ptr().addr();
-        let lent = kornia.as_tensor_ref().unwrap();
-        assert_eq!((lent.dtype(), lent.data().addr()), (T::DTYPE, first));
+        let borrowed = kornia.as_tensor_ref().unwrap();
+        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
         let tensor = kornia.into_tensor().unwrap();
         assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
@@ -54,9 +54,9 @@ fn every_dtype_both_ways() {
     both_ways([1.0, -2.0, 3.0, -4.0].map(|x: f64| Complex::new(x, -x)));
 }
 
-/// Read-only, so that nothing but values of `bool` can get there.
+/// Exports `bool` read-only, so that consumers cannot write invalid bytes.
 #[test]
-fn bool_goes_out_read_only_and_comes_in_by_copy() {
+fn bool_is_exported_read_only_and_imported_by_copy() {
     let kornia = Kornia::from_shape_vec([2], vec![true, false]).unwrap();
     let first = kornia.as_ptr().addr();
     assert_eq!(kornia.as_tensor_ref().unwrap().view::<bool>().unwrap().to_vec(), [true, false]);
@@ -66,7 +66,7 @@ fn bool_goes_out_read_only_and_comes_in_by_copy() {
 }
 
 #[test]
-fn any_strides_go_out() {
+fn any_strides_are_exported() {
     let strided = |strides| Kornia::from_shape_strides_vec([2, 3], strides, (0..6).collect());
     let columns: Kornia<i32, 2> = strided([1, 2]).unwrap();
     let tensor = columns.into_tensor().unwrap();
@@ -80,7 +80,7 @@ fn any_strides_go_out() {
 }
 
 #[test]
-fn shapes_that_lead_out_of_the_memory_are_refused() {
+fn shapes_beyond_the_memory_are_refused() {
     let mut kornia = Kornia::<i32, 2>::zeros([2, 3]);
     kornia.shape = [2, 4];
     let error = Error::OutOfBounds { lowest: 0, highest: 6, owner: 6 };
@@ -112,13 +112,13 @@ fn memory_of_a_device_is_refused() {
     assert_eq!(kornia.into_read_only_tensor().unwrap_err(), error);
     assert_eq!(over(MemoryDomain::Device { id: 3 }).into_tensor().unwrap_err(), error);
     assert_eq!(Arc::strong_count(&elements), 1);
-    // What kornia calls unified the CPU reaches, and kornia itself gives slices of it.
+    // The CPU reaches kornia's unified memory, and kornia itself returns slices of it.
     let tensor = over(MemoryDomain::Unified { id: 3 }).into_read_only_tensor().unwrap();
     assert_eq!((tensor.device(), tensor.view::<u8>().unwrap().to_vec()), (Device::CPU, vec![1, 2]));
 }
 
 #[test]
-fn no_elements_and_no_dimensions() {
+fn tensors_without_elements_or_dimensions() {
     let tensor = Kornia::<f32, 3>::zeros([2, 0, 3]).into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[2, 0, 3][..], true));
     assert!(Kornia::<f32, 1>::zeros([0]).as_tensor_ref().unwrap().is_empty());

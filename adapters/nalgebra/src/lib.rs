@@ -1,12 +1,11 @@
-//! [nalgebra] 0.35: matrices as tensors, and tensors as matrices, without a copy and without
-//! `unsafe`.
+//! [nalgebra] 0.35: matrices to tensors and back, without a copy and without `unsafe`.
 //!
 //! ```
 //! use dlbridge_nalgebra::{MatrixExt, TensorViewExt};
 //! use nalgebra::{DMatrix, dmatrix};
 //!
 //! let tensor = dmatrix![1.0, 2.0; 3.0, 4.0].into_tensor();       // for any DLPack consumer
-//! let trace = tensor.view::<f64>()?.as_matrix()?.trace();        // read where it is
+//! let trace = tensor.view::<f64>()?.as_matrix()?.trace();        // read in place
 //! let matrix = DMatrix::<f64>::try_from_tensor(tensor).unwrap(); // the same memory again
 //! assert_eq!(trace, matrix.trace());
 //! # Ok::<(), dlbridge::Error>(())
@@ -14,15 +13,15 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`MatrixExt`] | matrices and vectors that own their elements: into tensors, and back |
+//! | [`MatrixExt`] | matrices and vectors that own their elements: to tensors, and back |
 //! | [`TensorViewExt`] | views as [`DMatrixView`] and [`DVectorView`], or copied |
 //! | [`TensorViewMutExt`] | mutable views as [`DMatrixViewMut`] and [`DVectorViewMut`] |
 //!
 //! # Order
 //!
-//! nalgebra stores matrices in Fortran order, one column after the other, and so are the tensors
-//! made of them. A tensor in C order, as NumPy and PyTorch make them, is not a matrix of nalgebra,
-//! but its transpose is: the same memory, read by columns.
+//! nalgebra stores matrices in Fortran order, one column after the other, and their tensors have that order too. A
+//! tensor in C order, as NumPy and PyTorch make them, is not a matrix of nalgebra, but its transpose is: the same
+//! memory, read by columns.
 //!
 //! ```
 //! use dlbridge::{Error, Tensor};
@@ -37,13 +36,13 @@
 //! # Ok::<(), dlbridge::Error>(())
 //! ```
 //!
-//! Other strides are refused, although a view of nalgebra can have them, because in nalgebra 0.35.0
-//! safe code can leave the memory of such a view:
+//! Other strides are refused, although a view of nalgebra can have them, because safe code in nalgebra 0.35.0 can
+//! access memory outside of such a view:
 //!
-//! - A row stride other than 1: products and `axpy` read and write beyond the last element
-//!   ([issue 1616](https://github.com/dimforge/nalgebra/issues/1616)).
-//! - A column stride other than the number of rows: `reshape_generic` takes the columns for
-//!   adjacent, and reaches elements between and behind them.
+//! - A row stride other than 1: products and `axpy` read and write beyond the last element ([issue
+//!   1616](https://github.com/dimforge/nalgebra/issues/1616)).
+//! - A column stride other than the number of rows: `reshape_generic` assumes that the columns touch, and reaches
+//!   memory between and after them.
 //!
 //! [`to_matrix`](TensorViewExt::to_matrix) copies from any strides.
 //!
@@ -59,7 +58,7 @@ mod view;
 pub use owner::MatrixExt;
 pub use view::{TensorViewExt, TensorViewMutExt};
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

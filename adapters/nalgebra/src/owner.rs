@@ -1,4 +1,4 @@
-//! Matrices that own their elements: into tensors, and back.
+//! Matrices that own their elements: to tensors, and back.
 
 use dlbridge::{Access, Element, Tensor, TensorRef, TensorRefMut};
 use nalgebra::{
@@ -9,16 +9,16 @@ use crate::sealed::Sealed;
 
 /// Matrices and vectors that own their elements, as tensors.
 ///
-/// A type with one column, such as [`DVector`](nalgebra::DVector), has one dimension, every other
-/// has two: rows, then columns, in Fortran order.
+/// A type with one column, such as [`DVector`](nalgebra::DVector), becomes one dimension. Every other becomes two:
+/// rows, then columns, in Fortran order.
 pub trait MatrixExt: Sealed + Sized {
-    /// The matrix as a tensor, which owns it. [`Access::Exclusive`](dlbridge::Access::Exclusive).
+    /// Turns the matrix into a tensor that owns it. [`Access::Exclusive`](dlbridge::Access::Exclusive).
     ///
-    /// Elements on the heap stay where they are, those of a static matrix move there. The owner
-    /// is what a matrix keeps them in: `Vec<T>`, or `Box<[[T; R]; C]>`.
+    /// Elements on the heap stay in place; those of a static matrix move to the heap. The owner is the storage of the
+    /// matrix: `Vec<T>`, or `Box<[[T; R]; C]>`.
     ///
     /// # Panics
-    /// For a matrix without elements one of whose extents is more than `isize::MAX`.
+    /// Panics for a matrix without elements that has an extent larger than `isize::MAX`.
     ///
     /// ```
     /// use dlbridge_nalgebra::MatrixExt;
@@ -32,12 +32,16 @@ pub trait MatrixExt: Sealed + Sized {
     /// ```
     fn into_tensor(self) -> Tensor;
 
-    /// The matrix over the elements that the tensor owns, without a copy; gives the tensor back if
-    /// there is none.
+    /// Makes the matrix of the elements that the tensor owns, without a copy, or returns the tensor if it does not
+    /// fit.
     ///
-    /// The tensor may have been made of a matrix, or of a vector or nested array: its owner must be
-    /// what the matrix keeps its elements in, and the tensor must show all of it, in the shape of
-    /// the matrix and in Fortran order. What [`Tensor::try_into_owner`] refuses is refused.
+    /// The tensor may have been made of a matrix, a vector or a nested array. Its owner must have the type of the
+    /// matrix's storage, and the tensor must show all of it, in the shape of the matrix and in Fortran order. A
+    /// tensor that [`Tensor::try_into_owner`] refuses does not fit.
+    ///
+    /// # Panics
+    /// Panics if the tensor was made by [`Tensor::from_raw_parts`] with such an owner, but of elements elsewhere, which
+    /// the owner only keeps alive.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -55,7 +59,7 @@ pub trait MatrixExt: Sealed + Sized {
     /// ```
     fn try_from_tensor(tensor: Tensor) -> Result<Self, Tensor>;
 
-    /// The matrix as a tensor that borrows it, read-only.
+    /// Borrows the matrix as a read-only tensor.
     ///
     /// # Panics
     /// As [`into_tensor`](MatrixExt::into_tensor).
@@ -70,7 +74,7 @@ pub trait MatrixExt: Sealed + Sized {
     /// ```
     fn as_tensor_ref(&self) -> TensorRef<'_>;
 
-    /// The matrix as a tensor that borrows it mutably, for C kernels that write it.
+    /// Borrows the matrix as a mutable tensor, for C kernels that write it.
     ///
     /// # Panics
     /// As [`into_tensor`](MatrixExt::into_tensor).
@@ -112,14 +116,14 @@ where
         let (len, address) = (tensor.len(), tensor.data().addr());
         let access = tensor.access();
         let elements = tensor.try_into_owner::<Vec<T>>()?;
+        let first = first_of(&elements, address, len);
         if elements.len() != len {
-            // The tensor showed a part of the vector; the same part of it again.
-            let bytes = if len == 0 { 0 } else { address - elements.as_ptr().addr() };
-            let part = of_columns::<T, C>(elements, rows, columns, bytes / size_of::<T>());
+            // The tensor showed a slice of the vector; makes the same slice again.
+            let tensor = of_columns::<T, C>(elements, rows, columns, first);
             return Err(match access {
-                Access::Immutable => part.try_into_immutable().expect("a vector is exclusive"),
-                Access::ReadOnly => part.into_read_only(),
-                Access::Exclusive | Access::Shared => part,
+                Access::Immutable => tensor.try_into_immutable().expect("a vector is exclusive"),
+                Access::ReadOnly => tensor.into_read_only(),
+                Access::Exclusive | Access::Shared => tensor,
             });
         }
         let storage = VecStorage::new(R::from_usize(rows), C::from_usize(columns), elements);
@@ -160,8 +164,10 @@ where
         if !fits || !tensor.is_f_contiguous() {
             return Err(tensor);
         }
-        // As many elements as the owner has, and adjacent: all of them.
+        let (len, address) = (tensor.len(), tensor.data().addr());
         let columns = tensor.try_into_owner::<Box<[[T; R]; C]>>()?;
+        // Contiguous, with as many elements as the owner has: all of them.
+        first_of(columns.as_flattened(), address, len);
         Ok(Self::from_array_storage(ArrayStorage(*columns)))
     }
 
@@ -177,7 +183,20 @@ where
 const FITS: &str = "the extents of a matrix fit an isize";
 const SAME: &str = "the elements are the same";
 
-/// A tensor of adjacent columns, of one dimension if there is never more than one.
+/// The index of the first of `len` elements at an address. Panics unless they are in the slice.
+fn first_of<T>(elements: &[T], address: usize, len: usize) -> usize {
+    if len == 0 {
+        return 0;
+    }
+    let bytes = address.checked_sub(elements.as_ptr().addr());
+    let first =
+        bytes.filter(|bytes| bytes % size_of::<T>() == 0).map(|bytes| bytes / size_of::<T>());
+    let is_within =
+        |&first: &usize| elements.len().checked_sub(first).is_some_and(|left| left >= len);
+    first.filter(is_within).expect("the owner of a tensor of a matrix has its elements")
+}
+
+/// Makes a tensor of contiguous columns, with one dimension if the type has one column.
 fn of_columns<T: Element, C: Dim>(
     elements: Vec<T>,
     rows: usize,
@@ -202,7 +221,7 @@ fn borrowed<T: Element, C: Dim>(elements: &[T], (rows, columns): (usize, usize))
     }
 }
 
-/// The same, to be written.
+/// As [`of_columns`], borrowed mutably.
 fn borrowed_mut<T: Element, C: Dim>(
     elements: &mut [T],
     (rows, columns): (usize, usize),

@@ -12,10 +12,9 @@ pub trait TensorViewExt<'a, T: Scalar>: Sealed {
     /// Two dimensions, rows and columns, as a matrix. No element is copied.
     ///
     /// # Errors
-    /// [`Error::Ndim`] unless there are two dimensions; [`Error::NotFortranContiguous`] unless the
-    /// elements are adjacent in Fortran order, one column after the other. Those of C order are the
-    /// matrix's transpose: `view.transpose().as_matrix()`. Why others are refused is told
-    /// [on the first page](crate#order).
+    /// [`Error::Ndim`] unless there are two dimensions; [`Error::NotFortranContiguous`] unless the elements are
+    /// contiguous in Fortran order, one column after the other. Elements in C order are the matrix's transpose:
+    /// `view.transpose().as_matrix()`. The reason why others are refused is [on the first page](crate#order).
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -152,7 +151,7 @@ impl<'a, T: Element + Scalar> TensorViewMutExt<'a, T> for TensorViewMut<'a, T> {
     }
 }
 
-/// The extents of a shape that has as many as asked for.
+/// The extents of a shape; an error for another number of dimensions.
 fn extents<const N: usize>(shape: &[i64]) -> Result<[usize; N]> {
     let shape: &[i64; N] =
         shape.try_into().map_err(|_| Error::Ndim { expected: N, found: shape.len() })?;

@@ -1,5 +1,5 @@
-//! What is allocated, and that all of it is freed once on every path. An allocator counts what
-//! this thread does.
+//! Counts allocations, and checks that every path frees all of them once. An allocator counts what the test's thread
+//! does.
 
 use dlbridge::Tensor;
 use dlbridge_nalgebra::MatrixExt;
@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector, Matrix2};
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn a_tensor_takes_one_allocation_and_the_way_back_none() {
+fn export_allocates_once_and_taking_back_allocates_nothing() {
     let matrix = || DMatrix::<f64>::zeros(2, 3);
     let back = |tensor| drop(DMatrix::<f64>::try_from_tensor(tensor).unwrap());
     assert_eq!(allocations(|| drop(matrix())), 1);
@@ -25,14 +25,14 @@ fn a_tensor_takes_one_allocation_and_the_way_back_none() {
 }
 
 #[test]
-fn a_consumer_frees_the_matrix() {
+fn consumer_frees_the_matrix() {
     allocations(|| {
         consume(DVector::<f64>::zeros(3).into_tensor());
     });
 }
 
 #[test]
-fn refusals_free_nothing_twice() {
+fn refusals_free_everything_once() {
     allocations(|| {
         let tensor = DMatrix::<f64>::zeros(2, 3).into_tensor();
         let tensor = DMatrix::<f32>::try_from_tensor(tensor).unwrap_err();

@@ -1,8 +1,9 @@
-//! Matrices become tensors and come back: the same memory, the same values, or the tensor again.
+//! Matrices become tensors and come back: the same memory and the same values, or the tensor again.
 
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use dlbridge::{Access, DataType, Element, Tensor};
+use dlbridge::{Access, DataType, Element, RawParts, Tensor};
 use dlbridge_nalgebra::MatrixExt;
 use dlbridge_testing::through_c;
 use nalgebra::{
@@ -10,7 +11,7 @@ use nalgebra::{
     Vector3, dmatrix, dvector, matrix, vector,
 };
 
-/// The strides of a matrix on the heap, and that it comes back at the same address.
+/// Asserts the strides of a matrix on the heap, and that it comes back at the same address.
 fn goes_and_returns<M>(matrix: M, first: *const f64, shape: &[i64], strides: &[i64])
 where
     M: MatrixExt + Clone + PartialEq + Debug,
@@ -28,7 +29,7 @@ where
 }
 
 #[test]
-fn matrices_on_the_heap_stay_where_they_are() {
+fn matrices_on_the_heap_round_trip_in_place() {
     let m = dmatrix![1.0, 2.0, 3.0; 4.0, 5.0, 6.0];
     let first = m.as_ptr();
     goes_and_returns(m, first, &[2, 3], &[1, 2]);
@@ -46,7 +47,7 @@ fn matrices_on_the_heap_stay_where_they_are() {
     goes_and_returns(m, first, &[2, 3], &[1, 2]);
 }
 
-/// What a consumer sees, and the way back through a C pointer.
+/// Asserts what a consumer reads, and the round trip through a C pointer.
 fn is_boxed<M>(matrix: M, shape: &[i64], strides: &[i64], elements: &[i32])
 where
     M: MatrixExt + Clone + PartialEq + Debug,
@@ -83,12 +84,12 @@ fn matrices_without_elements() {
 
 #[test]
 #[should_panic(expected = "the extents of a matrix fit an isize")]
-fn an_extent_that_no_tensor_has() {
+fn extent_beyond_isize_panics() {
     DMatrix::<f32>::zeros(usize::MAX, 0).into_tensor();
 }
 
 #[test]
-fn any_element() {
+fn every_element_type_round_trips() {
     fn both_ways<T: Element + nalgebra::Scalar>(elements: [T; 4]) {
         let matrix = DMatrix::from_row_slice(2, 2, &elements);
         let tensor = matrix.clone().into_tensor();
@@ -104,15 +105,32 @@ fn any_element() {
 }
 
 #[test]
-fn what_is_no_bool_is_not_handed_out() {
+fn invalid_bool_bytes_return_the_tensor() {
     let mut tensor = DMatrix::from_element(2, 2, true).into_tensor();
     // SAFETY: the tensor is exclusive, and a consumer of its dtype may write any byte.
     unsafe { tensor.data().cast::<u8>().write(2) };
     tensor = DMatrix::<bool>::try_from_tensor(tensor).unwrap_err();
-    // SAFETY: as above.
+    // SAFETY: the tensor is exclusive, and a consumer of its dtype may write any byte.
     unsafe { tensor.data().cast::<u8>().write(0) };
     let matrix = DMatrix::<bool>::try_from_tensor(tensor).unwrap();
     assert_eq!(matrix, dmatrix![false, true; true, true]);
+}
+
+#[test]
+fn elements_outside_of_the_vector_that_keeps_them_are_not_taken_from_it() {
+    static OTHERS: [i32; 2] = [7, 8];
+    for len in [2, 3] {
+        let parts = RawParts {
+            access: Access::Immutable,
+            ..RawParts::new((&raw const OTHERS).cast_mut().cast(), DataType::INT32)
+        };
+        // SAFETY: nothing writes the static, which any owner keeps.
+        let tensor =
+            unsafe { Tensor::from_raw_parts(vec![0_i32; len], parts, &[2], None::<&[i64]>) };
+        let taken =
+            catch_unwind(AssertUnwindSafe(|| DVector::<i32>::try_from_tensor(tensor.unwrap())));
+        assert!(taken.is_err(), "{len}");
+    }
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn vectors_and_arrays_become_matrices() {
     assert_eq!(Matrix2x3::<i32>::try_from_tensor(tensor).unwrap(), matrix![1, 3, 5; 2, 4, 6]);
 }
 
-/// Refused as an `M`, and given back as it was.
+/// Asserts that the tensor is refused as an `M`, and returns it unchanged.
 fn is_refused<M: MatrixExt + Debug>(tensor: Tensor) -> Tensor {
     let before = (tensor.shape().to_vec(), tensor.strides().to_vec(), tensor.data().addr());
     let dtype = tensor.dtype();
@@ -138,17 +156,17 @@ fn is_refused<M: MatrixExt + Debug>(tensor: Tensor) -> Tensor {
 }
 
 #[test]
-fn what_is_no_such_matrix_is_given_back() {
+fn wrong_matrix_type_returns_tensor() {
     let tensor = dmatrix![1, 2, 3; 4, 5, 6].into_tensor();
     let tensor = is_refused::<DVector<i32>>(tensor);
     let tensor = is_refused::<DMatrix<u32>>(tensor);
     let tensor = is_refused::<MatrixXx3<i64>>(tensor);
     let tensor = is_refused::<Matrix3xX<i32>>(tensor);
-    let tensor = is_refused::<Matrix2x3<i32>>(tensor); // it is in a vector
+    let tensor = is_refused::<Matrix2x3<i32>>(tensor); // the owner is a vector
     assert!(MatrixXx3::<i32>::try_from_tensor(tensor).is_ok());
 
     let tensor = matrix![1, 2, 3; 4, 5, 6].into_tensor();
-    let tensor = is_refused::<DMatrix<i32>>(tensor); // it is in an array
+    let tensor = is_refused::<DMatrix<i32>>(tensor); // the owner is an array
     let tensor = is_refused::<SMatrix<i32, 3, 2>>(tensor);
     let tensor = is_refused::<Vector3<i32>>(tensor);
     let tensor = is_refused::<RowVector3<i32>>(tensor);
@@ -160,7 +178,7 @@ fn what_is_no_such_matrix_is_given_back() {
 }
 
 #[test]
-fn a_part_of_a_vector_is_given_back() {
+fn slice_of_a_vector_returns_the_tensor() {
     let part = |rows, columns, offset| {
         let strides = [1, rows as isize];
         Tensor::from_parts_strided(vec![1, 2, 3, 4, 5, 6, 7], [rows, columns], strides, offset)

@@ -1,24 +1,17 @@
-//! Tensors as matrices of nalgebra: which layouts are viewed, where, and what is computed on them.
+//! Tensors as matrices of nalgebra: which layouts can be viewed, the address, and results computed on them.
 
 use dlbridge::{Element, Error, Tensor, TensorView};
 use dlbridge_nalgebra::{MatrixExt, TensorViewExt, TensorViewMutExt};
+use dlbridge_testing::{counting_matrix, product_element};
 use nalgebra::{DMatrix, Dyn, Scalar, dmatrix, dvector};
-
-/// 0, 1, 2, ... in a layout.
-fn counting(shape: [usize; 2], strides: [isize; 2], offset: usize) -> Tensor {
-    let elements: Vec<f64> = (0..24).map(f64::from).collect();
-    Tensor::from_parts_strided(elements, shape, strides, offset).unwrap()
-}
 
 /// The product of two views, term by term.
 fn product(a: &TensorView<'_, f64>, b: &TensorView<'_, f64>) -> DMatrix<f64> {
-    let [rows, inner] = [0, 1].map(|axis| a.shape()[axis] as usize);
-    DMatrix::from_fn(rows, b.shape()[1] as usize, |i, j| {
-        (0..inner).map(|k| a[[i, k]] * b[[k, j]]).sum()
-    })
+    let [rows, columns] = [a.shape()[0], b.shape()[1]].map(|extent| extent as usize);
+    DMatrix::from_fn(rows, columns, |i, j| product_element(a, b, [i, j]))
 }
 
-/// Each element is at the same address in both.
+/// Asserts that each element has the same address in the view and in the matrix.
 fn is_viewed_in_place<T: Element + Scalar>(view: &TensorView<'_, T>) {
     let matrix = view.as_matrix().unwrap();
     assert_eq!([matrix.nrows() as i64, matrix.ncols() as i64], view.shape());
@@ -29,24 +22,24 @@ fn is_viewed_in_place<T: Element + Scalar>(view: &TensorView<'_, T>) {
 
 #[test]
 fn fortran_order_is_viewed_in_place() {
-    is_viewed_in_place(&counting([4, 3], [1, 4], 0).view::<f64>().unwrap());
-    is_viewed_in_place(&counting([4, 3], [1, 4], 5).view::<f64>().unwrap());
+    is_viewed_in_place(&counting_matrix([4, 3], [1, 4], 0).view::<f64>().unwrap());
+    is_viewed_in_place(&counting_matrix([4, 3], [1, 4], 5).view::<f64>().unwrap());
     is_viewed_in_place(&dmatrix![1_u8, 2; 3, 4].into_tensor().view::<u8>().unwrap());
-    let broad = counting([4, 3], [1, 4], 0);
+    let broad = counting_matrix([4, 3], [1, 4], 0);
     is_viewed_in_place(&broad.view::<f64>().unwrap().slice(1, 1..).unwrap());
 }
 
 #[test]
-fn where_no_step_is_taken_the_stride_does_not_matter() {
-    is_viewed_in_place(&counting([4, 1], [1, -9], 0).view::<f64>().unwrap());
-    is_viewed_in_place(&counting([1, 4], [-9, 1], 0).view::<f64>().unwrap());
-    is_viewed_in_place(&counting([1, 1], [0, 0], 3).view::<f64>().unwrap());
+fn strides_of_extent_one_do_not_matter() {
+    is_viewed_in_place(&counting_matrix([4, 1], [1, -9], 0).view::<f64>().unwrap());
+    is_viewed_in_place(&counting_matrix([1, 4], [-9, 1], 0).view::<f64>().unwrap());
+    is_viewed_in_place(&counting_matrix([1, 1], [0, 0], 3).view::<f64>().unwrap());
 }
 
 #[test]
 fn views_without_elements() {
     for (shape, strides) in [([0, 3], [-1, 7]), ([3, 0], [3, 0]), ([0, 0], [0, 0])] {
-        let mut tensor = counting(shape, strides, 0);
+        let mut tensor = counting_matrix(shape, strides, 0);
         let matrix = tensor.view::<f64>().unwrap().as_matrix().unwrap();
         assert_eq!(matrix.shape(), (shape[0], shape[1]));
         assert_eq!(matrix.sum(), 0.0);
@@ -59,7 +52,7 @@ fn views_without_elements() {
 
 #[test]
 fn c_order_is_viewed_as_its_transpose() {
-    let tensor = counting([2, 3], [3, 1], 0);
+    let tensor = counting_matrix([2, 3], [3, 1], 0);
     let view = tensor.view::<f64>().unwrap();
     assert_eq!(view.as_matrix().unwrap_err(), Error::NotFortranContiguous);
     is_viewed_in_place(&view.transpose());
@@ -67,7 +60,7 @@ fn c_order_is_viewed_as_its_transpose() {
     assert_eq!(view.to_matrix().unwrap(), dmatrix![0., 1., 2.; 3., 4., 5.]);
 }
 
-/// Neither by itself nor as its transpose, but as a copy.
+/// Refused as they are and transposed, but copied.
 #[test]
 fn other_strides_are_refused_and_copied() {
     let mut overlapping = 0;
@@ -79,17 +72,17 @@ fn other_strides_are_refused_and_copied() {
         ([2, 3], [1, -2], 4),  // columns backwards
         ([2, 3], [1, 0], 0),   // one column three times
         ([2, 3], [0, 1], 0),   // one row twice
-        ([2, 3], [1, 1], 0),   // a window that slides
+        ([2, 3], [1, 1], 0),   // a sliding window
         ([2, 3], [-3, -1], 5), // all backwards
     ] {
-        let tensor = counting(shape, strides, offset);
+        let tensor = counting_matrix(shape, strides, offset);
         let view = tensor.view::<f64>().unwrap();
         assert_eq!(view.as_matrix().unwrap_err(), Error::NotFortranContiguous, "{strides:?}");
         let transpose = view.transpose();
         assert_eq!(transpose.as_matrix().unwrap_err(), Error::NotFortranContiguous, "{strides:?}");
         let copy = view.to_matrix().unwrap();
         assert_eq!(copy, DMatrix::from_fn(2, 3, |i, j| view[[i, j]]), "{strides:?}");
-        let mut tensor = counting(shape, strides, offset);
+        let mut tensor = counting_matrix(shape, strides, offset);
         match tensor.view_mut::<f64>() {
             Ok(view) => {
                 assert_eq!(view.into_matrix_mut().unwrap_err(), Error::NotFortranContiguous)
@@ -100,10 +93,10 @@ fn other_strides_are_refused_and_copied() {
     assert_eq!(overlapping, 3, "the column and the row that come again, and the window");
 }
 
-/// Why columns apart are refused, on nalgebra's own memory: where this fails, nalgebra has
-/// changed, and they may be viewed.
+/// The reason why columns with a gap between them are refused, on nalgebra's own memory. If this test fails, nalgebra
+/// has changed, and such columns may be viewed.
 #[test]
-fn nalgebra_reshapes_columns_that_are_apart_as_if_they_were_adjacent() {
+fn nalgebra_reshape_ignores_gaps_between_columns() {
     let matrix = dmatrix![1, 3; 2, 4];
     let first_row = matrix.view((0, 0), (1, 2));
     assert_eq!(first_row, dmatrix![1, 3]);
@@ -143,8 +136,8 @@ fn other_numbers_of_dimensions_are_refused() {
 }
 
 #[test]
-fn products_on_views_are_those_of_the_elements() {
-    // Small ones and large ones take different paths in nalgebra.
+fn products_of_views_equal_those_of_the_elements() {
+    // Small and large products take different paths in nalgebra.
     for n in [2, 3, 7] {
         let elements: Vec<f64> = (0..n * n).map(|x| (x * x % 11) as f64).collect();
         let a = Tensor::from_parts(elements.clone(), [n, n]).unwrap().transpose();
@@ -159,7 +152,7 @@ fn products_on_views_are_those_of_the_elements() {
 }
 
 #[test]
-fn what_is_written_through_a_matrix_is_in_the_tensor() {
+fn writes_through_a_matrix_reach_the_tensor() {
     let mut tensor = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let view = tensor.view_mut::<f64>().unwrap().transpose();
     let mut matrix = view.into_matrix_mut().unwrap();
@@ -169,7 +162,7 @@ fn what_is_written_through_a_matrix_is_in_the_tensor() {
 }
 
 #[test]
-fn a_view_outlives_the_view_it_was_made_of() {
+fn matrix_view_outlives_its_tensor_view() {
     let tensor = dmatrix![1.0, 2.0; 3.0, 4.0].into_tensor();
     let matrix = tensor.view::<f64>().unwrap().as_matrix().unwrap();
     assert_eq!(matrix.column(1).sum(), 6.0);

@@ -1,13 +1,14 @@
-//! Arrays of [rust-numpy](numpy) 0.30 as tensors, and tensors as its arrays, without a copy: for extensions that have both.
+//! Arrays of [rust-numpy](numpy) 0.30 to tensors and back, without a copy, for extensions that use both.
 //!
 //! | | from | to | |
 //! | --- | --- | --- | --- |
 //! | [`PyArrayExt::into_tensor`] | `&Bound<PyArray<T, D>>`, as a `PyReadonlyArray<T, D>` is too | `Tensor` | zero-copy, any strides |
 //! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides; read-only unless the tensor is exclusive |
 //!
-//! Borrows of both sides meet: a tensor of an array is a borrow to read that rust-numpy sees, and what it has borrowed to
-//! be written is refused, as the guide of [`dlbridge_pyo3`] describes it. To write an array's elements there is
-//! [`PyReadwriteTensor`](dlbridge_pyo3::PyReadwriteTensor), which takes an array as it takes any other tensor.
+//! The borrow rules of both libraries work together: a tensor of an array is a read borrow that rust-numpy sees, and
+//! an array that rust-numpy has borrowed mutably is refused, as the guide of [`dlbridge_pyo3`] describes. To write an
+//! array's elements, use [`PyReadwriteTensor`](dlbridge_pyo3::PyReadwriteTensor), which takes arrays like any other
+//! tensor.
 //!
 //! # Elements
 //!
@@ -17,14 +18,14 @@
 //! | `Complex32`, `Complex64` | `complex64`, `complex128` |
 //! | `half::f16` | `float16` |
 //! | `half::bf16`, as the dtype of ml_dtypes | `bfloat16` |
-//! | `Datetime<units::Days>` and the like | a view by [`PyReadonlyTensor<'_, Datetime64<Days>, 1>`](dlbridge_pyo3::PyReadonlyTensor), an array by [`Numpy`](dlbridge_pyo3::Numpy); `into_tensor` is a `BufferError` |
+//! | `Datetime<units::Days>` and the like | view it with [`PyReadonlyTensor<'_, Datetime64<Days>, 1>`](dlbridge_pyo3::PyReadonlyTensor), or make an array with [`Numpy`](dlbridge_pyo3::Numpy); `into_tensor` raises `BufferError` |
 //! | objects, strings, records | `BufferError` |
 //!
-//! # What rust-numpy cannot do
+//! # Limits of rust-numpy
 //!
-//! It goes by the base object of an array, and knows nothing of memory that two objects share otherwise. So the array of a
-//! tensor that is a borrow of another array is read-only, which rust-numpy's `readwrite` heeds; and as long as it lives the
-//! other one is lent to be read only.
+//! rust-numpy identifies memory by an array's base object, and does not see other ways to share it. So an array made
+//! of a tensor that borrows another array is read-only, which rust-numpy's `readwrite` respects. As long as it lives,
+//! the other array can only be borrowed for reading.
 
 use dlbridge::{Access, Tensor};
 use dlbridge_pyo3::IntoNumpy;
@@ -32,14 +33,13 @@ use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray};
 use pyo3::prelude::*;
 
-/// Arrays as tensors: of a reference, so that the array itself stays.
+/// Arrays as tensors, implemented for references, so that the array itself stays.
 pub trait PyArrayExt: sealed::Sealed + Sized {
-    /// The array's memory as a tensor, borrowed to be read until the tensor, and all that was made of it without a copy, is
-    /// dropped. It keeps the array.
+    /// Borrows the array's memory for reading, as a tensor that keeps the array. The borrow ends when the tensor, and
+    /// everything made of it without a copy, is dropped.
     ///
     /// # Errors
-    /// `BufferError` for memory that is borrowed to be written, for elements that a tensor does not have, and for masked
-    /// arrays.
+    /// `BufferError` for memory that is borrowed mutably, for elements without a dtype, and for masked arrays.
     ///
     /// ```no_run
     /// use dlbridge_numpy::PyArrayExt;
@@ -62,13 +62,13 @@ impl<T, D> PyArrayExt for &Bound<'_, PyArray<T, D>> {
 
 /// Tensors as arrays.
 pub trait TensorExt: sealed::Sealed {
-    /// An array over the tensor's memory, which keeps it. It may be written if the tensor is
-    /// [exclusive](dlbridge::Access::Exclusive): memory that others use too, as that of another array, is borrowed to be
-    /// read, and rust-numpy, which could not know it again, would lend the new array to be written.
+    /// Makes an array over the tensor's memory, which it keeps alive. The array is writable only if the tensor is
+    /// [exclusive](dlbridge::Access::Exclusive). Memory with other users, such as another array's, is borrowed for
+    /// reading: rust-numpy cannot recognise it in the new array, and would allow a mutable borrow.
     ///
     /// # Errors
     /// `TypeError` for a tensor of another dtype or number of dimensions than the array's; `BufferError` for one that
-    /// NumPy cannot have, as on a device; `ModuleNotFoundError` without NumPy.
+    /// NumPy cannot use, such as one on a device; `ModuleNotFoundError` without NumPy.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -101,7 +101,7 @@ impl TensorExt for Tensor {
     }
 }
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     use numpy::PyArray;
     use pyo3::prelude::*;

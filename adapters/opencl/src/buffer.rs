@@ -1,6 +1,6 @@
 //! Buffers as tensors.
 //!
-//! - **Handle.** The data of a tensor on OpenCL is a `cl_mem`, which lives as long as the tensor.
+//! - **Handle.** The data of an OpenCL tensor is a `cl_mem` that lives as long as the tensor.
 
 use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
 use opencl3::error_codes::ClError;
@@ -16,11 +16,11 @@ pub trait BufferExt: Sealed + Sized {
     /// The type of the elements.
     type Element: Element;
 
-    /// The buffer as a tensor in C order, without a copy. It is released with the tensor, and with all that was
-    /// made of it without a copy.
+    /// Returns the buffer as a tensor in C order, without a copy. The buffer is released with the tensor and everything
+    /// that shares its memory.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a buffer of fewer elements; [`Error::NotABuffer`] for an image in its place.
+    /// [`Error::TooSmall`] if the buffer has too few elements; [`Error::NotABuffer`] for an image.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{BufferExt, Result};
@@ -34,11 +34,11 @@ pub trait BufferExt: Sealed + Sized {
         self.to_tensor(shape)
     }
 
-    /// As [`into_tensor`](Self::into_tensor), of any dtype, and with elements that begin `byte_offset` bytes in.
-    /// Those that are narrower than a byte are packed.
+    /// Like [`into_tensor`](Self::into_tensor), for any dtype, with elements that begin `byte_offset` bytes into the
+    /// buffer. Elements narrower than a byte are packed.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor).
+    /// The errors of [`into_tensor`](Self::into_tensor).
     ///
     /// ```no_run
     /// use dlbridge::DataType;
@@ -56,16 +56,16 @@ pub trait BufferExt: Sealed + Sized {
         shape: impl AsRef<[usize]>,
     ) -> Result<Tensor>;
 
-    /// A tensor over the memory of a buffer that stays, which is retained.
+    /// Returns a tensor over the memory of a borrowed buffer, which is retained.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor).
+    /// The errors of [`into_tensor`](Self::into_tensor).
     ///
     /// ```no_run
     /// use dlbridge_opencl::{BufferExt, Result};
     /// use opencl3::memory::Buffer;
     ///
-    /// fn lend(buffer: &Buffer<f32>) -> Result<dlbridge::Tensor> {
+    /// fn export(buffer: &Buffer<f32>) -> Result<dlbridge::Tensor> {
     ///     buffer.to_tensor([6])
     /// }
     /// ```
@@ -94,18 +94,18 @@ impl<T: Element> BufferExt for Buffer<T> {
     }
 }
 
-/// The buffer of a tensor that is on OpenCL, retained.
+/// Returns the buffer of an OpenCL tensor, retained.
 pub(crate) fn handle<T>(tensor: &Tensor) -> Result<Buffer<T>> {
     if tensor.is_empty() {
         return Err(Error::Empty);
     }
-    // SAFETY: Handle.
+    // SAFETY: Handle: the tensor is on OpenCL and has elements, so its data is a live `cl_mem`.
     let buffer = unsafe { retain(tensor.data()) }?;
     check_buffer(&buffer)?;
     Ok(buffer)
 }
 
-/// Refuses what is no buffer, although its type here says so.
+/// Refuses a `cl_mem` that is not a buffer, although its Rust type is `Buffer`.
 fn check_buffer<T>(memory: &Buffer<T>) -> Result<()> {
     match memory.mem_type()? == CL_MEM_OBJECT_BUFFER {
         true => Ok(()),
@@ -113,7 +113,7 @@ fn check_buffer<T>(memory: &Buffer<T>) -> Result<()> {
     }
 }
 
-/// The lowest byte of a tensor's elements in its buffer of so many bytes, which has all of them.
+/// Returns the lowest byte of the tensor's elements in its buffer, after checking that the buffer has all of them.
 pub(crate) fn first_byte(tensor: &Tensor, size: usize) -> Result<usize> {
     let bounds = TensorRef::from(tensor).byte_bounds();
     // The core has checked that neither overflows.
@@ -126,21 +126,21 @@ pub(crate) fn first_byte(tensor: &Tensor, size: usize) -> Result<usize> {
     }
 }
 
-/// A second reference on a buffer.
+/// Adds a reference to a buffer.
 fn retained<T>(buffer: &Buffer<T>) -> Result<Buffer<u8>> {
-    // SAFETY: the buffer holds a reference.
+    // SAFETY: the buffer holds a reference, so its `cl_mem` is live.
     unsafe { retain(buffer.get()) }
 }
 
 /// # Safety
-/// A `cl_mem` that lives.
+/// `memory` must be a live `cl_mem`.
 unsafe fn retain<T>(memory: cl_mem) -> Result<Buffer<T>> {
-    // SAFETY: the caller guarantees that the object lives; a buffer that is dropped gives this reference back.
+    // SAFETY: the caller guarantees that the object lives; dropping the buffer releases this reference.
     unsafe { retain_mem_object(memory) }.map_err(ClError)?;
     Ok(Buffer::new(memory))
 }
 
-/// A tensor in C order over a buffer.
+/// Makes a tensor in C order over a buffer.
 pub(crate) fn over(
     buffer: Buffer<u8>,
     dtype: DataType,
@@ -162,8 +162,8 @@ pub(crate) fn over(
         subbyte_padded,
         ..RawParts::new(buffer.get(), dtype)
     };
-    // SAFETY: a `cl_mem` that the owner holds a reference on; no view is made of what is on a device, and what is
-    // behind the buffer's end is refused below, before anybody has the tensor.
+    // SAFETY: the owner holds a reference to the `cl_mem`; the CPU makes no view of device data, and the check below
+    // refuses elements past the end of the buffer before anything uses the tensor.
     let tensor = unsafe { Tensor::from_raw_parts(buffer, parts, shape.as_ref(), None::<&[i64]>) }?;
     if !tensor.is_empty() {
         first_byte(&tensor, size)?;

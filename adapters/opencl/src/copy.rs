@@ -10,11 +10,11 @@ use opencl3::types::CL_BLOCKING;
 
 use crate::{Error, Result, buffer};
 
-/// A tensor of the host, copied into a new buffer in C order; the copy is done when this returns.
+/// Copies a host tensor into a new buffer, in C order. Returns after the copy.
 ///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; [`Error::OtherContext`] for a queue of another context; what
-/// OpenCL says.
+/// An error for a tensor that the CPU cannot read; [`Error::OtherContext`] for a queue of another context; errors of
+/// OpenCL.
 ///
 /// ```no_run
 /// use dlbridge_opencl::{Result, to_device};
@@ -44,19 +44,19 @@ pub fn to_device<'a>(
     };
     let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
     let bytes = source.as_bytes()?;
-    // OpenCL has no buffer of nothing.
+    // OpenCL does not allow empty buffers.
     let size = bytes.len().max(1);
-    // SAFETY: the context lives, and no memory of the host is named.
+    // SAFETY: the context lives, and the call names no host memory.
     let mut buffer =
         unsafe { Buffer::<u8>::create(context, CL_MEM_READ_WRITE, size, ptr::null_mut()) }?;
     if !bytes.is_empty() {
-        // SAFETY: both have so many bytes, and the call returns when they are copied.
+        // SAFETY: the buffer has `bytes.len()` bytes, and the blocking call returns after the copy.
         unsafe { queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 0, bytes, &[]) }?;
     }
     buffer::over(buffer, source.dtype(), source.is_subbyte_padded(), 0, shape)
 }
 
-/// A copy of a tensor that is on OpenCL.
+/// Copies an OpenCL tensor to the host.
 pub(crate) fn to_host(tensor: &Tensor, queue: &CommandQueue) -> Result<Tensor> {
     let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
     if tensor.is_empty() {
@@ -74,17 +74,17 @@ pub(crate) fn to_host(tensor: &Tensor, queue: &CommandQueue) -> Result<Tensor> {
     let first = buffer::first_byte(tensor, memory.size()?)?;
     let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;
     let mut target = bytes.view_mut::<u8>()?;
-    let target = target.as_mut_slice().expect("new memory is adjacent");
-    // A queue may run its commands in another order than it got them.
+    let target = target.as_mut_slice().expect("new memory is contiguous");
+    // An out-of-order queue may run its commands in any order.
     queue.finish()?;
-    // SAFETY: a buffer that lives and has these bytes; the call returns when they are copied.
+    // SAFETY: the buffer lives and has these bytes, as `first_byte` checked; the blocking call returns after the copy.
     unsafe { queue.enqueue_read_buffer(&memory, CL_BLOCKING, first, target, &[]) }?;
     let parts = RawParts {
         access: Access::Exclusive,
         subbyte_padded: tensor.is_subbyte_padded(),
         ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), tensor.dtype())
     };
-    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    // SAFETY: `bytes` has all bytes from the lowest to the highest element, is the only owner, and accepts any values.
     let host = unsafe { Tensor::from_raw_parts(bytes, parts, &shape, Some(tensor.strides())) }?;
     match host.is_c_contiguous() {
         true => Ok(host),

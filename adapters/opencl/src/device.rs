@@ -1,4 +1,4 @@
-//! The number of a device: its place in the lists of all platforms.
+//! The number of a device: its position in the lists of all platforms.
 
 use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
 use cl3::device::{CL_DEVICE_PARENT_DEVICE, get_device_info};
@@ -10,12 +10,12 @@ use opencl3::memory::ClMem;
 
 use crate::{Error, Result};
 
-/// The device of a buffer: the first one of its context.
+/// Returns the device of a buffer: the first device of its context.
 pub(crate) fn of_buffer(buffer: &impl ClMem) -> Result<Device> {
     let info = get_context_info(buffer.context()?, CL_CONTEXT_DEVICES).map_err(ClError)?;
     let devices: Vec<isize> = info.into();
     let mut device = *devices.first().ok_or(Error::UnlistedDevice)?;
-    // A part of a device is in no list.
+    // Platforms do not list sub-devices.
     loop {
         let parent = get_device_info(device as cl_device_id, CL_DEVICE_PARENT_DEVICE);
         match parent.map_err(ClError)?.into() {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of conversions and copies.
 
 use dlbridge::Device;
 use opencl3::error_codes::ClError;
@@ -6,7 +6,7 @@ use opencl3::error_codes::ClError;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a buffer is no tensor, or a tensor no buffer.
+/// An error of a conversion between a buffer and a tensor, or of a copy.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -14,47 +14,50 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// let error = Tensor::from(vec![1.0_f32]).to_buffer::<f32>().unwrap_err();
 /// assert!(matches!(error, Error::NotOpenCl { .. }));
-/// assert_eq!(error.to_string(), "the tensor is on cpu, and not on a device of OpenCL; copy it there with to_device");
+/// assert_eq!(error.to_string(), "the tensor is on cpu, not on an OpenCL device; copy it there with to_device");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// dlbridge refuses the tensor.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// What OpenCL refused, with its code.
+    /// OpenCL returned an error code.
     #[error("OpenCL: {0} (code {code})", code = .0.0)]
     OpenCl(#[from] ClError),
-    /// The elements do not fit the buffer, or begin before it.
+    /// The elements reach past the end of the buffer, or begin before it.
     #[error(
-        "the elements take the bytes {first} to {end} of a buffer of {size}; make it larger, or the tensor smaller"
+        "the elements need the bytes {first} to {end}, but the buffer has {size} bytes; use a larger buffer or a \
+         smaller tensor"
     )]
     TooSmall {
-        /// The first byte of them, counted from the beginning of the buffer.
+        /// Their first byte, counted from the beginning of the buffer.
         first: i64,
-        /// The byte after the last.
+        /// The byte after the last one.
         end: i64,
-        /// The bytes that the buffer has.
+        /// The size of the buffer in bytes.
         size: usize,
     },
-    /// The tensor is somewhere else.
-    #[error(
-        "the tensor is on {device}, and not on a device of OpenCL; copy it there with to_device"
-    )]
+    /// The tensor is not on an OpenCL device.
+    #[error("the tensor is on {device}, not on an OpenCL device; copy it there with to_device")]
     NotOpenCl {
-        /// Where it is.
+        /// The device of the tensor.
         device: Device,
     },
-    /// The tensor has no elements, and so no memory.
-    #[error("the tensor has no elements, and so no buffer")]
+    /// The tensor is empty, so it does not have a buffer.
+    #[error("the tensor is empty, so it does not have a buffer; skip empty tensors")]
     Empty,
     /// The `cl_mem` is an image or a pipe.
-    #[error("the cl_mem is an image or a pipe, and no buffer; copy it to one first")]
+    #[error("the cl_mem is an image or a pipe, not a buffer; copy it to a buffer first")]
     NotABuffer,
-    /// The buffer and the queue are of different contexts.
-    #[error("the tensor's buffer and the queue are of different contexts; use a queue of its own")]
+    /// The buffer and the queue belong to different contexts.
+    #[error(
+        "the buffer and the queue belong to different contexts; use a queue of the buffer's context"
+    )]
     OtherContext,
-    /// The device of the buffer's context is in no list of devices.
-    #[error("the device of the buffer's context is in no platform's list of devices")]
+    /// No platform lists the device of the buffer's context.
+    #[error(
+        "no platform lists the device of the buffer's context; create the context with a listed device"
+    )]
     UnlistedDevice,
 }

@@ -1,4 +1,4 @@
-//! OpenCL buffers as tensors, and tensors as OpenCL buffers, without a copy, for [opencl3] 0.12.
+//! OpenCL buffers of [opencl3] 0.12 as tensors, and tensors as OpenCL buffers, without a copy.
 //!
 //! ```no_run
 //! use dlbridge::Tensor;
@@ -13,8 +13,8 @@
 //!
 //! let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), &context, &queue)?; // a copy
 //! let buffer = tensor.to_buffer::<f32>()?;          // the same memory, for a kernel
-//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, where they are
-//! assert_eq!(column.byte_offset(), 4);               // a part is its parent and a byte offset
+//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, without a copy
+//! assert_eq!(column.byte_offset(), 4);               // the parent's buffer and a byte offset
 //! assert_eq!(column.to_host(&queue)?.view::<f32>()?.to_vec(), [2.0, 4.0]);
 //! let again = buffer.into_tensor([4])?;              // for any consumer of DLPack
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -24,33 +24,32 @@
 //! | --- | --- |
 //! | [`BufferExt`] | buffers into tensors |
 //! | [`TensorExt`] | tensors as buffers, or copied to the host |
-//! | [`to_device`] | a tensor of the host copied into a new buffer |
+//! | [`to_device`] | copies a host tensor into a new buffer |
 //!
-//! # What such a tensor says
+//! # Fields of the tensors
 //!
-//! - Its **data** is the `cl_mem`, as `dlpack.h` has it, and the owner holds a reference on it: what is handed
-//!   out is retained, and released when it is dropped. Nobody can add to a handle, so a part of a tensor is
-//!   the parent's `cl_mem` with a **byte offset**; OpenCL's own sub-buffers, which must begin at multiples of
-//!   an alignment, are not needed.
-//! - Its **device** is the number of the context's first device among all devices of all platforms, in
-//!   the order in which OpenCL lists them. The specification leaves that open.
-//!   A part of a device counts as the whole.
-//! - A buffer that kernels must not write (`CL_MEM_READ_ONLY`) is a **read-only** tensor. That kernels must not read one
-//!   (`CL_MEM_WRITE_ONLY`), or the host, a tensor cannot say.
-//! - **Memory of the host** that a buffer was created over (`CL_MEM_USE_HOST_PTR`) must be there until the last
-//!   reference is gone, a consumer's too: whoever creates such a buffer promises that.
-//! - **Order.** A `cl_mem` does not tell which commands use it. Who exports a tensor has finished with it
-//!   (`clFinish`), or has agreed with the consumer on one queue that runs in order.
+//! - The **data** pointer is the `cl_mem`, as `dlpack.h` specifies. Each tensor and each returned `Buffer` holds a
+//!   reference to it and releases it when dropped. A handle cannot be offset, so a slice of a tensor is the parent's
+//!   `cl_mem` with a **byte offset**. OpenCL's own sub-buffers, which must begin at multiples of an alignment, are not
+//!   needed.
+//! - The **device** is the number of the context's first device among all devices of all platforms, in OpenCL's order.
+//!   The specification leaves that open. A sub-device has the number of its parent.
+//! - A buffer that kernels must not write (`CL_MEM_READ_ONLY`) is a **read-only** tensor. A tensor cannot express that
+//!   kernels (`CL_MEM_WRITE_ONLY`) or the host must not read the buffer.
+//! - **Host memory** under a buffer (`CL_MEM_USE_HOST_PTR`) must stay valid until the last reference is released,
+//!   including the consumer's. The code that creates such a buffer must guarantee this.
+//! - **Order.** A `cl_mem` does not record which commands use it. Before an export, the producer waits for its commands
+//!   (`clFinish`), or agrees with the consumer on one in-order queue.
 //!
-//! What opencl3 calls a buffer is believed to hold a `cl_mem` that lives, although its `Buffer::new` is safe and takes any.
+//! The crate trusts that an opencl3 `Buffer` holds a live `cl_mem`, although the safe `Buffer::new` accepts any.
 //!
-//! TVM puts a pointer to a structure of its own where `dlpack.h` wants the `cl_mem`; its tensors on this device
-//! must not be imported.
+//! TVM stores a pointer to its own structure where `dlpack.h` specifies the `cl_mem`; its tensors on this device must
+//! not be imported.
 //!
 //! # Without OpenCL
 //!
-//! The library is opened when it is first used. Where there is none, functions return [`Error::OpenCl`] with the
-//! code -2000, and so says its text.
+//! The crate opens the library on first use. Without it, functions return [`Error::OpenCl`] with the code -2000 and a
+//! text that says so.
 
 mod buffer;
 mod copy;
@@ -63,7 +62,7 @@ pub use copy::to_device;
 pub use error::{Error, Result};
 pub use tensor::TensorExt;
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

@@ -9,12 +9,12 @@ use crate::{Error, Result, copy};
 
 /// Tensors as buffers of [opencl3](opencl3::memory::Buffer).
 pub trait TensorExt: Sealed {
-    /// The tensor's buffer, retained: the same memory. The first element is
-    /// [`byte_offset`](Tensor::byte_offset) bytes in, and the strides are the tensor's; a kernel is told both.
+    /// Returns the tensor's buffer, retained, without a copy. The first element begins at
+    /// [`byte_offset`](Tensor::byte_offset), and the strides are the tensor's; the caller passes both to the kernel.
     ///
     /// # Errors
-    /// [`Error::NotOpenCl`] for a tensor that is somewhere else, [`Error::Empty`] for one that has no memory; an
-    /// error for one of another dtype, and for one that must not be written, unless the buffer itself says so.
+    /// [`Error::NotOpenCl`] for a tensor on another device, [`Error::Empty`] for a tensor without elements; an error
+    /// for another dtype, and for a read-only tensor unless the buffer itself is read-only.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{Result, TensorExt};
@@ -26,33 +26,33 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer<T: Element>(&self) -> Result<Buffer<T>>;
 
-    /// The tensor's buffer as bytes, for elements of any dtype, and also of a tensor that must not be written.
+    /// Returns the tensor's buffer as bytes, for elements of any dtype, including that of a read-only tensor.
     ///
     /// # Errors
-    /// As [`to_buffer`](Self::to_buffer), but for the dtype and what must not be written.
+    /// The errors of [`to_buffer`](Self::to_buffer), except those about the dtype and read-only tensors.
     ///
     /// # Safety
-    /// Nobody writes to the buffer of a tensor that is [read-only](Tensor::is_read_only), or hands it on as one that may
-    /// be written.
+    /// The caller must not write to the buffer of a [read-only](Tensor::is_read_only) tensor, nor pass it to code that
+    /// may write.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{Result, TensorExt};
     /// use opencl3::memory::Buffer;
     ///
     /// fn constants(tensor: &dlbridge::Tensor) -> Result<Buffer<u8>> {
-    ///     // SAFETY: the kernel has it as `global const`.
+    ///     // SAFETY: the kernel declares it as `global const`.
     ///     unsafe { tensor.to_byte_buffer() }
     /// }
     /// ```
     unsafe fn to_byte_buffer(&self) -> Result<Buffer<u8>>;
 
-    /// A copy of the elements on the host, in C order, when all commands that are in the queue are done, in whatever
-    /// order it runs them. What is in other queues is the caller's to wait for. All bytes between the lowest and
-    /// the highest are fetched.
+    /// Copies the elements to the host, in C order, after all commands that are in the queue, even if the queue is out
+    /// of order. The caller must wait for other queues. The function fetches all bytes between the lowest and the
+    /// highest.
     ///
     /// # Errors
-    /// [`Error::NotOpenCl`] for a tensor that is somewhere else; [`Error::OtherContext`] for a queue that cannot
-    /// reach it; what OpenCL says.
+    /// [`Error::NotOpenCl`] for a tensor on another device; [`Error::OtherContext`] for a queue of another context;
+    /// errors of OpenCL.
     ///
     /// ```no_run
     /// use dlbridge_opencl::{Result, TensorExt};

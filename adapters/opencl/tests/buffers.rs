@@ -1,6 +1,6 @@
-//! Buffers of a real OpenCL, on the first device that there is: PoCL in CI.
+//! Buffers of a real OpenCL, on its first device: PoCL in CI.
 //!
-//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+//! Without a device the tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
 
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -27,15 +27,15 @@ struct OpenCl {
     queue: CommandQueue,
 }
 
-/// OpenCL, or nothing, with the reason printed.
+/// Returns OpenCL, or prints the reason and returns `None`.
 fn opencl() -> Option<OpenCl> {
-    // PoCL tells a second thread that there is nothing while the first one looks.
+    // While one thread lists the devices, PoCL reports none to a second thread.
     static LOOKING: Mutex<()> = Mutex::new(());
     let looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let found = get_all_devices(CL_DEVICE_TYPE_ALL);
     drop(looking);
     let made = found.map_err(|e| e.to_string()).and_then(|devices| {
-        let device = Device::new(*devices.first().ok_or("there is no device")?);
+        let device = Device::new(*devices.first().ok_or("OpenCL lists no device")?);
         let context = Context::from_device(&device).map_err(|e| e.to_string())?;
         let queue = CommandQueue::create_default(&context, 0).map_err(|e| e.to_string())?;
         Ok(OpenCl { context, queue })
@@ -45,13 +45,13 @@ fn opencl() -> Option<OpenCl> {
 
 impl OpenCl {
     fn buffer<T>(&self, flags: u64, count: usize) -> Buffer<T> {
-        // SAFETY: the context lives, and no memory of the host is named.
+        // SAFETY: the context lives, and the call names no host memory.
         unsafe { Buffer::create(&self.context, flags, count, ptr::null_mut()) }.unwrap()
     }
 
     fn filled(&self, elements: &[f32]) -> Buffer<f32> {
         let mut buffer = self.buffer(CL_MEM_READ_WRITE, elements.len());
-        // SAFETY: as many elements, copied when this returns.
+        // SAFETY: the buffer has as many elements, and the blocking call returns after the copy.
         unsafe { self.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 0, elements, &[]) }
             .unwrap();
         buffer
@@ -59,7 +59,7 @@ impl OpenCl {
 }
 
 #[test]
-fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
+fn buffer_and_tensor_convert_both_ways() {
     let Some(cl) = opencl() else { return };
     let buffer = cl.filled(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let handle = buffer.get();
@@ -69,14 +69,14 @@ fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
     assert_eq!(tensor.device(), TensorDevice::new(DeviceType::OPENCL, 0));
     assert_eq!((tensor.data(), tensor.access()), (handle, Access::Shared));
     assert_eq!(tensor.device().to_string(), "opencl:0");
-    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    assert!(tensor.view::<f32>().is_err(), "the CPU cannot read it");
     let again: Buffer<f32> = tensor.to_buffer().unwrap();
     assert_eq!(again.get(), handle);
     assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }
 
 #[test]
-fn references_are_counted() {
+fn references_are_retained_and_released() {
     let Some(cl) = opencl() else { return };
     let buffer = cl.filled(&[0.0; 4]);
     let count = || buffer.reference_count().unwrap();
@@ -84,7 +84,7 @@ fn references_are_counted() {
     let tensor = buffer.to_tensor([4]).unwrap();
     assert_eq!(count(), 2);
     let part = tensor.slice(0, 1..3).unwrap();
-    assert_eq!(count(), 2, "a part takes the tensor's reference over");
+    assert_eq!(count(), 2, "the slice takes over the tensor's reference");
     let second: Buffer<f32> = part.to_buffer().unwrap();
     assert_eq!(count(), 3);
     let consumed = second.into_tensor([4]).unwrap();
@@ -92,15 +92,15 @@ fn references_are_counted() {
     let managed = consumed.into_raw();
     drop(part);
     assert_eq!(count(), 2);
-    // SAFETY: out of `into_raw`, and its deleter is called once.
+    // SAFETY: `managed` is from `into_raw`, and its deleter is called once.
     unsafe { (*managed).deleter.unwrap()(managed) };
     assert_eq!(count(), 1);
     assert!(matches!(buffer.to_tensor([5]), Err(Error::TooSmall { first: 0, end: 20, size: 16 })));
-    assert_eq!(count(), 1, "what is refused is given back");
+    assert_eq!(count(), 1, "a refused tensor releases its reference");
 }
 
 #[test]
-fn the_memory_outlives_the_buffer_and_crosses_the_c_abi() {
+fn tensor_outlives_the_buffer_and_crosses_the_c_abi() {
     let Some(cl) = opencl() else { return };
     let tensor = through_c(cl.filled(&[1.0, 2.0]).into_tensor([2]).unwrap());
     assert_eq!(numbers(&tensor.to_host(&cl.queue).unwrap()), [1.0, 2.0]);
@@ -109,7 +109,7 @@ fn the_memory_outlives_the_buffer_and_crosses_the_c_abi() {
 }
 
 #[test]
-fn parts_are_the_parent_and_a_byte_offset() {
+fn slices_are_the_parent_and_a_byte_offset() {
     let Some(cl) = opencl() else { return };
     assert_slices(
         |host| to_device(host, &cl.context, &cl.queue).unwrap(),
@@ -118,7 +118,7 @@ fn parts_are_the_parent_and_a_byte_offset() {
 }
 
 #[test]
-fn a_kernel_writes_what_the_tensor_sees() {
+fn kernel_writes_are_visible_in_the_tensor() {
     let Some(cl) = opencl() else { return };
     const SOURCE: &str = "kernel void twice(global float* x, ulong first) {
         x[first + get_global_id(0)] *= 2;
@@ -129,7 +129,7 @@ fn a_kernel_writes_what_the_tensor_sees() {
     let second = tensor.index_axis(0, 1).unwrap();
     let buffer: Buffer<f32> = second.to_buffer().unwrap();
     let first = second.byte_offset() / 4;
-    // SAFETY: the kernel's two arguments, and as many work items as elements behind the first.
+    // SAFETY: both arguments have the kernel's types, and the buffer has an element for each work item after `first`.
     let event = unsafe {
         ExecuteKernel::new(&kernel)
             .set_arg(&buffer)
@@ -144,11 +144,11 @@ fn a_kernel_writes_what_the_tensor_sees() {
 }
 
 #[test]
-fn every_dtype_comes_and_goes() {
+fn every_dtype_round_trips() {
     let Some(cl) = opencl() else { return };
     for_each_dtype(|dtype, bytes| {
         let mut buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, bytes.len() + 32);
-        // SAFETY: so many bytes, copied when this returns.
+        // SAFETY: the buffer has these bytes, and the blocking call returns after the copy.
         unsafe { cl.queue.enqueue_write_buffer(&mut buffer, CL_BLOCKING, 32, bytes, &[]) }.unwrap();
         let tensor = buffer.into_tensor_of(dtype, 32, [3]).unwrap();
         assert_eq!((tensor.dtype(), tensor.byte_offset()), (dtype, 32));
@@ -160,7 +160,7 @@ fn every_dtype_comes_and_goes() {
 }
 
 #[test]
-fn nothing_and_one_and_strided_go_to_the_device() {
+fn copy_of_empty_scalar_and_strided_keeps_the_elements() {
     let Some(cl) = opencl() else { return };
     for_each_shape(|host| {
         let device = to_device(host, &cl.context, &cl.queue).unwrap();
@@ -173,15 +173,15 @@ fn nothing_and_one_and_strided_go_to_the_device() {
 }
 
 #[test]
-fn what_kernels_must_not_write_is_read_only() {
+fn read_only_buffer_becomes_a_read_only_tensor() {
     let Some(cl) = opencl() else { return };
     let tensor = cl.buffer::<f32>(CL_MEM_READ_ONLY, 4).into_tensor([4]).unwrap();
     assert!(tensor.is_read_only());
-    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+    assert!(tensor.into_raw_legacy().is_err(), "the legacy struct cannot express read-only");
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn unsuitable_buffer_or_tensor_is_refused() {
     let Some(cl) = opencl() else { return };
     let short = cl.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 8, [3]);
     assert!(matches!(short, Err(Error::TooSmall { first: 8, end: 20, size: 16 })));
@@ -194,33 +194,33 @@ fn what_does_not_fit_is_refused() {
     let host = Tensor::from(vec![1.0_f32]);
     assert!(matches!(host.to_buffer::<f32>(), Err(Error::NotOpenCl { .. })));
     assert!(matches!(host.to_host(&cl.queue), Err(Error::NotOpenCl { .. })));
-    assert!(to_device(&tensor, &cl.context, &cl.queue).is_err(), "it is no memory of the host");
+    assert!(to_device(&tensor, &cl.context, &cl.queue).is_err(), "it is not host memory");
     let second = opencl().unwrap();
     assert!(matches!(tensor.to_host(&second.queue), Err(Error::OtherContext)));
     assert!(matches!(to_device(&host, &cl.context, &second.queue), Err(Error::OtherContext)));
 }
 
 #[test]
-fn what_must_not_be_written_stays_so() {
+fn read_only_tensor_is_not_exported_as_writable() {
     let Some(cl) = opencl() else { return };
     let tensor = cl.filled(&[1.0; 4]).into_tensor([4]).unwrap().into_read_only();
     let refusal = tensor.to_buffer::<f32>().err().unwrap();
     assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ReadOnly)), "{refusal}");
-    // SAFETY: it is only compared.
+    // SAFETY: the test only compares the handle.
     let bytes = unsafe { tensor.to_byte_buffer() }.unwrap();
     assert_eq!(bytes.get(), tensor.data());
-    // OpenCL itself says it of this one.
+    // OpenCL itself marks this buffer as read-only.
     let tensor = cl.buffer::<f32>(CL_MEM_READ_ONLY, 4).into_tensor([4]).unwrap();
     assert!(tensor.to_buffer::<f32>().unwrap().into_tensor([4]).unwrap().is_read_only());
 }
 
 #[test]
-fn elements_of_no_type_of_rust_reach_a_kernel_as_bytes() {
+fn elements_without_a_rust_type_become_bytes() {
     let Some(cl) = opencl() else { return };
     let buffer = cl.buffer::<u8>(CL_MEM_READ_WRITE, 64);
     let handle = buffer.get();
     let tensor = buffer.into_tensor_of(DataType::FLOAT32.with_lanes(4), 0, [4]).unwrap();
-    // SAFETY: the tensor may be written.
+    // SAFETY: the tensor is writable.
     assert_eq!(unsafe { tensor.to_byte_buffer() }.unwrap().get(), handle);
     let empty = cl.filled(&[0.0; 4]).into_tensor([0]).unwrap();
     assert!(matches!(empty.to_buffer::<f32>(), Err(Error::Empty)));
@@ -228,7 +228,7 @@ fn elements_of_no_type_of_rust_reach_a_kernel_as_bytes() {
 }
 
 #[test]
-fn narrow_elements_of_a_type_take_a_byte_each() {
+fn typed_subbyte_elements_take_a_byte_each() {
     let Some(cl) = opencl() else { return };
     let make = || cl.buffer::<Narrow>(CL_MEM_READ_WRITE, 4);
     for tensor in [make().into_tensor([4]).unwrap(), make().to_tensor([4]).unwrap()] {
@@ -243,10 +243,10 @@ fn narrow_elements_of_a_type_take_a_byte_each() {
 }
 
 #[test]
-fn a_part_of_a_buffer_of_opencls_own_is_a_buffer() {
+fn sub_buffer_becomes_a_tensor() {
     let Some(cl) = opencl() else { return };
     let parent = cl.filled(&(0..96).map(|i| i as f32).collect::<Vec<_>>());
-    // SAFETY: within the parent, and aligned to 1024 bits.
+    // SAFETY: the region is within the parent, and aligned to 1024 bits.
     let part = unsafe { parent.create_sub_buffer(CL_MEM_READ_WRITE, 32, 8) }.unwrap();
     drop(parent);
     assert!(matches!(part.to_tensor([9]), Err(Error::TooSmall { size: 32, .. })));
@@ -255,42 +255,42 @@ fn a_part_of_a_buffer_of_opencls_own_is_a_buffer() {
 }
 
 #[test]
-fn an_image_is_no_buffer() {
+fn image_is_refused() {
     let Some(cl) = opencl() else { return };
     let format =
         cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: CL_FLOAT };
-    // SAFETY: all of it is numbers and NULL.
+    // SAFETY: all fields are numbers or pointers, and zero is valid for both.
     let mut description: cl_image_desc = unsafe { std::mem::zeroed() };
     description.image_type = CL_MEM_OBJECT_IMAGE2D;
     (description.image_width, description.image_height) = (4, 4);
-    // SAFETY: a format that every device has, and no memory of the host.
+    // SAFETY: every device supports the format, and the call names no host memory.
     let image = unsafe {
         Image::create(&cl.context, CL_MEM_READ_WRITE, &format, &description, ptr::null_mut())
     };
     let Ok(image) = image else {
-        println!("skipped: the device has no images");
+        println!("skipped: the device does not support images");
         return;
     };
-    // SAFETY: it lives.
+    // SAFETY: the image lives.
     unsafe { retain_mem_object(image.get()) }.unwrap();
     let disguised: Buffer<f32> = Buffer::new(image.get());
     assert!(matches!(disguised.into_tensor([4]), Err(Error::NotABuffer)));
 }
 
 #[test]
-fn what_a_producer_says_is_compared_with_the_buffer() {
+fn foreign_tensor_is_checked_against_the_buffer() {
     let Some(cl) = opencl() else { return };
     let buffer = cl.filled(&[0.0; 4]);
     let device = TensorDevice::new(DeviceType::OPENCL, 0);
     let parts = RawParts { device, ..RawParts::new(buffer.get(), DataType::FLOAT32) };
-    // SAFETY: nobody reads what is not there, which is what this is about.
+    // SAFETY: nothing reads the missing element: the copy must refuse it, which is the test.
     let tensor = unsafe { Tensor::from_raw_parts(buffer, parts, &[5], None::<&[i64]>) }.unwrap();
     let refusal = tensor.to_host(&cl.queue).unwrap_err();
     assert!(matches!(refusal, Error::TooSmall { first: 0, end: 20, size: 16 }), "{refusal}");
 }
 
 #[test]
-fn a_copy_waits_for_a_queue_that_runs_in_any_order() {
+fn copy_waits_for_an_out_of_order_queue() {
     let Some(cl) = opencl() else { return };
     const SOURCE: &str = "kernel void slow(global float* x) {
         float sum = 0;
@@ -304,7 +304,7 @@ fn a_copy_waits_for_a_queue_that_runs_in_any_order() {
     let tensor = cl.filled(&[1.0]).into_tensor([1]).unwrap();
     let buffer: Buffer<f32> = tensor.to_buffer().unwrap();
     let mut run = ExecuteKernel::new(&kernel);
-    // SAFETY: the kernel's argument.
+    // SAFETY: the argument has the kernel's type.
     let event = unsafe { run.set_arg(&buffer).set_global_work_size(1).enqueue_nd_range(&queue) };
     let _event = event.unwrap();
     queue.flush().unwrap();

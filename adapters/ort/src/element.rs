@@ -1,4 +1,4 @@
-//! The types of elements, as ort and as DLPack name them.
+//! Element types of ort, and their dtypes.
 
 use dlbridge::{DataType, DataTypeCode};
 use ort::value::TensorElementType;
@@ -31,17 +31,17 @@ const TYPES: [(TensorElementType, DataType); 25] = [
     (TensorElementType::Uint2, DataType::UINT2),
 ];
 
-/// The dtype of ort's elements; nothing for strings.
+/// Returns the dtype of ort's elements; `None` for strings.
 pub(crate) fn dtype(element: TensorElementType) -> Option<DataType> {
     TYPES.iter().find(|pair| pair.0 == element).map(|pair| pair.1)
 }
 
-/// The type that ort has for a dtype.
+/// Returns ort's element type for a dtype.
 pub(crate) fn element_type(dtype: DataType) -> Option<TensorElementType> {
     TYPES.iter().find(|pair| pair.1 == dtype).map(|pair| pair.0)
 }
 
-/// The alignment in bytes that a slice of such elements has.
+/// Returns the alignment in bytes that a slice of such elements needs.
 pub(crate) fn alignment(dtype: DataType) -> usize {
     match dtype.code() {
         DataTypeCode::COMPLEX => dtype.itemsize() / 2,

@@ -15,7 +15,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// let wide = Tensor::zeroed(DataType::INT128, [2])?;
 /// let error = wide.into_value().unwrap_err();
 /// assert!(matches!(error, Error::DataType { dtype: DataType::INT128 }));
-/// assert_eq!(error.to_string(), "ONNX Runtime has no elements of int128; convert them to a type that it has");
+/// assert_eq!(error.to_string(), "the elements are int128, which ONNX Runtime lacks; convert them to a dtype that it has, such as float32");
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -29,27 +29,29 @@ pub enum Error {
     Ort(#[from] ort::Error),
     /// The library of ONNX Runtime cannot be opened, or is too old.
     #[error(
-        "there is no library of ONNX Runtime to use: {reason}; name one of version 1.{} or later in ORT_DYLIB_PATH",
+        "the library of ONNX Runtime cannot be used: {reason}; name one of version 1.{} or later in ORT_DYLIB_PATH",
         ort::MINOR_VERSION
     )]
     Library {
         /// The loader's message.
         reason: String,
     },
-    /// ONNX Runtime has no such elements.
-    #[error("ONNX Runtime has no elements of {dtype}; convert them to a type that it has")]
+    /// ONNX Runtime lacks such elements.
+    #[error(
+        "the elements are {dtype}, which ONNX Runtime lacks; convert them to a dtype that it has, such as float32"
+    )]
     DataType {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// DLPack has no such elements.
-    #[error("DLPack has no elements of ONNX Runtime's type {element}; extract them with ort")]
+    /// DLPack lacks such elements.
+    #[error("the elements are ONNX Runtime's {element}, which DLPack lacks; extract them with ort")]
     ElementType {
         /// The type of the value's elements.
         element: TensorElementType,
     },
     /// The value is a sequence, a map, optional or sparse.
-    #[error("the value is {kind}, and no tensor; take tensors out of it with ort")]
+    #[error("the value is {kind}, not a tensor; take tensors out of it with ort")]
     NotATensor {
         /// The type of the value.
         kind: String,
@@ -59,18 +61,18 @@ pub enum Error {
         "the value is on the device {name}, where the CPU cannot read it; bind the output to the CPU"
     )]
     Device {
-        /// The name that ONNX Runtime gives to where it is.
+        /// ONNX Runtime's name of the device.
         name: String,
     },
-    /// Each element narrower than a byte takes a whole one; ONNX Runtime has them packed.
+    /// Sub-byte elements are padded to one byte each; ONNX Runtime needs them packed.
     #[error(
-        "each element of {dtype} takes a whole byte, and ONNX Runtime has them packed; copy the tensor with to_value"
+        "each element of {dtype} takes a whole byte, but ONNX Runtime needs them packed; copy the tensor with to_value"
     )]
     SubbytePadded {
         /// The dtype of the tensor.
         dtype: DataType,
     },
-    /// Others may write bytes there that are not values of `bool`.
+    /// Other code may write bytes to the memory that are not values of `bool`.
     #[error(
         "others may write bytes that are not bool values into this tensor (its access is {access:?}); copy it with \
          to_value, or promise with the unsafe Tensor::assume_immutable that nothing writes it"

@@ -1,4 +1,4 @@
-//! Values that are read, and not written.
+//! Values that sessions read and nothing writes.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use ort::value::{DynTensor, Shape, TensorElementType};
 
 use crate::protect::Protection;
 
-/// A tensor as a value that sessions read: what goes in, and is not written.
+/// A tensor as a read-only value for sessions.
 ///
-/// The unsafe [`TensorExt::into_input`](crate::TensorExt::into_input) makes it, and it goes into [`ort::inputs!`] by
-/// reference. [`IoBinding::bind_input`](ort::session::IoBinding::bind_input) takes the value that
-/// [`as_value`](Self::as_value) derefs to.
+/// The unsafe [`TensorExt::into_input`](crate::TensorExt::into_input) makes it. Pass it to [`ort::inputs!`] by
+/// reference, and the value that [`as_value`](Self::as_value) derefs to, to
+/// [`IoBinding::bind_input`](ort::session::IoBinding::bind_input).
 ///
 /// ```no_run
 /// use dlbridge_ort::{Input, Result};
@@ -23,7 +23,7 @@ use crate::protect::Protection;
 /// ```
 pub struct Input {
     value: DynTensor,
-    /// Of what was an input before; what is lent for the first time protects itself.
+    /// Set for memory that was an input before; the deleter of a new input holds the protection.
     _protection: Option<Protection>,
 }
 
@@ -32,13 +32,13 @@ impl Input {
         Self { value, _protection: protection }
     }
 
-    /// The value, for sessions to read.
+    /// Returns the value for sessions to read.
     ///
-    /// ort's types let safe code extract slices of what this derefs to, and so does every
+    /// ort's types let safe code extract slices from the value that this derefs to, and from every
     /// [`SessionInputValue`] made of an input. Such a slice borrows the input, and is a view of the tensor: as for
     /// [`Tensor::view`](dlbridge::Tensor::view), the producer of a [shared](dlbridge::Access::Shared) or
-    /// [read-only](dlbridge::Access::ReadOnly) tensor does not write while it is alive, which is the contract under which the tensor
-    /// was imported.
+    /// [read-only](dlbridge::Access::ReadOnly) tensor does not write while the slice is alive. The tensor was
+    /// imported under this contract.
     ///
     /// ```no_run
     /// fn bind(binding: &mut ort::session::IoBinding, input: &dlbridge_ort::Input) -> ort::Result<()> {

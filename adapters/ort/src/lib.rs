@@ -20,70 +20,72 @@
 //!
 //! | | | |
 //! | --- | --- | --- |
-//! | [`ValueExt::to_tensor`] | a value into a tensor | copy |
-//! | [`ValueExt::into_tensor`], unsafe | a value into a tensor, if nothing else writes it | zero-copy |
-//! | [`TensorExt::into_input`], unsafe | a tensor into what sessions read: any access | zero-copy |
-//! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor into a value | zero-copy |
-//! | [`TensorExt::to_value`] | a tensor into a value: any strides, alignment and access | copy |
+//! | [`ValueExt::to_tensor`] | a value to a tensor | copy |
+//! | [`ValueExt::into_tensor`], unsafe | a value to a tensor, if nothing else writes it | zero-copy |
+//! | [`TensorExt::into_input`], unsafe | a tensor to an input of sessions: any access | zero-copy |
+//! | [`TensorExt::into_value`], [`into_value_of`](TensorExt::into_value_of) | an exclusive tensor to a value | zero-copy |
+//! | [`TensorExt::to_value`] | a tensor to a value: any strides, alignment and access | copy |
 //!
-//! All of them are in C order and on the host. A tensor that is all of a value, as [`into_tensor`](ValueExt::into_tensor) made it, becomes
-//! that very value again, unless its memory must not be written or is an input's.
+//! All values are in C order and on the host. A tensor that is all of a value, as
+//! [`into_tensor`](ValueExt::into_tensor) made it, becomes that value again, unless its memory must not be written or
+//! belongs to an input.
 //!
 //! | elements of ort | dtype | |
 //! | --- | --- | --- |
 //! | `Float32`, `Float64`, `Float16`, `Bfloat16` | `float32`, `float64`, `float16`, `bfloat16` | both ways |
 //! | `Int8` to `Int64`, `Uint8` to `Uint64` | `int8` to `int64`, `uint8` to `uint64` | both ways |
-//! | `Bool` | `bool` | both ways; checked on the way in, immutable on the way out |
+//! | `Bool` | `bool` | both ways; bytes are checked when a tensor becomes a value; a value becomes an immutable tensor |
 //! | `Float8E4M3FN`, `Float8E4M3FNUZ`, `Float8E5M2`, `Float8E5M2FNUZ`, `Float8E8M0` | `float8_e4m3fn`, `float8_e4m3fnuz`, `float8_e5m2`, `float8_e5m2fnuz`, `float8_e8m0fnu` | both ways |
 //! | `Int4`, `Uint4`, `Int2`, `Uint2`, `Float4E2M1` | `int4`, `uint4`, `int2`, `uint2`, `float4_e2m1fn` | both ways, packed |
-//! | `Complex64`, `Complex128` | `complex64`, `complex128` | mapped, but ONNX Runtime itself makes no such values |
+//! | `Complex64`, `Complex128` | `complex64`, `complex128` | mapped, but ONNX Runtime itself refuses such values |
 //! | `String`, `Undefined` | | refused by name |
 //!
-//! # Who may write
+//! # Write access
 //!
-//! - Who holds a **value** may write it in safe code, so only an [exclusive](dlbridge::Access::Exclusive) tensor becomes
-//!   one. A session only reads what goes in, so any tensor becomes an [`Input`], which cannot be
-//!   written: read-only memory, and what a Python framework lends. That is unsafe: if an output of the model *is* its
-//!   input, ort returns that memory as a value that safe code can write.
-//! - A tensor that wraps a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it, and Rust code
-//!   that knows of no other holder says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive). Nearly all outputs
-//!   are the only values on their memory, but a value does not show it: ONNX Runtime returns the memory of the input if a
-//!   model's output *is* its input, and that of a value that was bound or preallocated as an output. The next run writes it
-//!   again, so [`into_tensor`](ValueExt::into_tensor) is unsafe: drop the binding, or the options, first.
+//! - Safe code can write a **value**, so only an [exclusive](dlbridge::Access::Exclusive) tensor becomes one. A
+//!   session only reads its inputs, so any tensor becomes an [`Input`], which safe code cannot write: also read-only
+//!   memory, and memory of a Python framework. Making an input is unsafe: if an output of the model *is* its input,
+//!   ort returns that memory as a value that safe code can write.
+//! - A tensor that wraps a value is [shared](dlbridge::Access::Shared): consumers of DLPack may write it. Rust code
+//!   that knows that no other holder exists says so with [`assume_exclusive`](dlbridge::Tensor::assume_exclusive).
+//! - Nearly every output is the only value on its memory, but ort does not show this. ONNX Runtime returns the memory
+//!   of the input if a model's output *is* its input, and the memory of a value that was bound or preallocated as an
+//!   output. The next run writes that memory again, so [`into_tensor`](ValueExt::into_tensor) is unsafe: drop the
+//!   binding, or the options, first.
 //! - If that memory belongs to a read-only tensor, the output's tensor is read-only too; if it is the memory of an
 //!   [`Input`], it does not become a value again.
-//! - `bool` elements that others may write are refused, because ort returns them as `&[bool]`. A `bool` value becomes an
-//!   [immutable](dlbridge::Access::Immutable) tensor, which can be an input again.
+//! - `bool` elements that other code may write are refused, because ort returns them as `&[bool]`. A `bool` value
+//!   becomes an [immutable](dlbridge::Access::Immutable) tensor, which can be an input again.
 //!
-//! # What the library cannot do
+//! # Limits of ort
 //!
-//! - **Strides.** A value is in C order; anything else is copied by [`to_value`](TensorExt::to_value).
-//! - **Read-only values.** ort has none, hence [`Input`]. If a model's output is its input, ort gives safe code
-//!   a writable second value over the input's memory, as it does for its own borrowed inputs. To run a model of others,
-//!   do not write the outputs, or compare their addresses with those of the inputs first.
-//! - **Other holders of a value.** ort does not show them: a binding keeps its outputs, options keep what they preallocate, and
-//!   outputs keep what was removed from them. The safety section of [`into_tensor`](ValueExt::into_tensor) lists them;
-//!   [`to_tensor`](ValueExt::to_tensor) copies instead.
-//! - **Borrowed inputs.** ort makes values of slices, for the length of a borrow, and gives out an output over
-//!   the same memory that may outlive it, where a model's output is its input. So nothing here borrows: the
-//!   tensor lives until the last value on its memory is gone.
-//! - **Other devices.** Values in the memory of a GPU are refused by the name of the device; bind the output to
-//!   the CPU.
-//! - **Not tensors.** Sequences, maps and optional values are refused by name.
+//! - **Strides.** A value is in C order; [`to_value`](TensorExt::to_value) copies other tensors.
+//! - **Read-only values.** ort lacks them, hence [`Input`]. If a model's output is its input, ort gives safe code a
+//!   writable second value over the input's memory, as it does for its own borrowed inputs. To run a model that you
+//!   do not know, do not write the outputs, or compare their addresses with those of the inputs first.
+//! - **Other holders of a value.** ort does not show them: a binding keeps its outputs, options keep the values that
+//!   they preallocate, and outputs keep the values that were removed from them. The safety section of
+//!   [`into_tensor`](ValueExt::into_tensor) lists them; [`to_tensor`](ValueExt::to_tensor) copies instead.
+//! - **Borrowed inputs.** ort makes values of borrowed slices. If a model's output is its input, ort returns an
+//!   output over the same memory that may outlive the borrow. So this crate never borrows: the tensor lives until the
+//!   last value on its memory is dropped.
+//! - **Other devices.** Values in the memory of a GPU are refused by the name of the device; bind the output to the
+//!   CPU.
+//! - **Other values.** Sequences, maps and optional values are refused by name.
 //!
 //! # The library of ONNX Runtime
 //!
-//! It must be of version 1.22 or later. By the feature `load-dynamic`, which is on unless turned off, it is opened when it is
-//! first used: what the environment variable `ORT_DYLIB_PATH` names, or else `libonnxruntime.so`, or what the
-//! platform calls it. Where there is none the functions of this crate return [`Error::Library`]; those of ort itself panic.
-//! A program that calls [`ort::init_from`] first has opened it already. In a Python process it is the file in the
-//! wheel of onnxruntime: `onnxruntime/capi/libonnxruntime.so.*`. A program that links the library turns the feature
-//! off, and the features of ort on that it needs.
+//! It must be of version 1.22 or later. With the feature `load-dynamic`, which is on by default, the first call opens
+//! the file that the environment variable `ORT_DYLIB_PATH` names, or else `libonnxruntime.so` or its name on the
+//! platform. If opening fails, the functions of this crate return [`Error::Library`]; those of ort itself panic. A
+//! program that calls [`ort::init_from`] first has already opened the library. In a Python process use the file in
+//! the wheel of onnxruntime: `onnxruntime/capi/libonnxruntime.so.*`. A program that links the library turns the
+//! feature off, and enables the features of ort that it needs.
 
 mod element;
 mod error;
+mod export;
 mod input;
-mod lend;
 mod library;
 #[cfg(doctest)]
 mod must_not_compile;
@@ -91,11 +93,11 @@ mod protect;
 mod value;
 
 pub use error::{Error, Result};
+pub use export::TensorExt;
 pub use input::Input;
-pub use lend::TensorExt;
 pub use value::ValueExt;
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

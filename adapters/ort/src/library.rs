@@ -1,8 +1,8 @@
-//! The library of ONNX Runtime, opened before ort needs it: ort itself panics where there is none.
+//! Opens the library of ONNX Runtime before ort needs it: ort itself panics without one.
 
 use crate::Result;
 
-/// Sees to it that ort's functions can be called.
+/// Makes sure that ort's functions can be called.
 #[cfg(feature = "load-dynamic")]
 pub(crate) fn open() -> Result<()> {
     use std::env;
@@ -14,7 +14,7 @@ pub(crate) fn open() -> Result<()> {
     if OPEN.get().is_some() {
         return Ok(());
     }
-    // What ort would open, unless the program has opened another one.
+    // The file that ort would open, unless the program has opened another one.
     let path = env::var_os("ORT_DYLIB_PATH")
         .filter(|path| !path.is_empty())
         .unwrap_or_else(|| OsString::from(format!("{DLL_PREFIX}onnxruntime{DLL_SUFFIX}")));
@@ -27,7 +27,7 @@ pub(crate) fn open() -> Result<()> {
     }
 }
 
-/// The library is linked, or the program has given ort another one.
+/// The library is linked, or the program gave ort another one.
 #[cfg(not(feature = "load-dynamic"))]
 pub(crate) fn open() -> Result<()> {
     Ok(())

@@ -1,12 +1,12 @@
-//! Memory that inputs are over: a model whose output is its input hands it on, and nothing else tells who it
-//! belongs to.
+//! Memory of inputs. If a model's output is its input, ONNX Runtime returns that memory, and only this list shows
+//! that it belongs to an input.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ort::value::DynTensor;
 
-/// All such memory.
+/// The memory of all inputs.
 static PROTECTED: Mutex<Vec<Protected>> = Mutex::new(Vec::new());
 
 /// The memory of an input.
@@ -16,7 +16,7 @@ struct Protected {
     read_only: bool,
 }
 
-/// Keeps memory protected for as long as it lives.
+/// Protects memory for as long as it lives.
 pub(crate) struct Protection(Protected);
 
 impl Protection {
@@ -36,23 +36,23 @@ impl Drop for Protection {
     }
 }
 
-/// The addresses of the elements of a value on the host.
+/// Returns the addresses of the elements of a value on the host.
 pub(crate) fn bytes_of(value: &DynTensor) -> Range<usize> {
     let start = value.data_ptr().addr();
     start..start + value.size().unwrap_or(0)
 }
 
-/// Whether an input is over just these bytes, which protects them as well.
+/// Returns whether an input has exactly these bytes, with at least this protection.
 pub(crate) fn covers(bytes: &Range<usize>, read_only: bool) -> bool {
     protected().iter().any(|memory| memory.bytes == *bytes && (memory.read_only || !read_only))
 }
 
-/// Whether an input is over a part of the bytes.
+/// Returns whether an input overlaps the bytes.
 pub(crate) fn is_protected(bytes: &Range<usize>) -> bool {
     protected().iter().any(|memory| overlap(&memory.bytes, bytes))
 }
 
-/// Whether an input is over a part of the bytes that must not be written.
+/// Returns whether a read-only input overlaps the bytes.
 pub(crate) fn is_read_only(bytes: &Range<usize>) -> bool {
     protected().iter().any(|memory| memory.read_only && overlap(&memory.bytes, bytes))
 }

@@ -1,4 +1,4 @@
-//! Values as tensors.
+//! Values to tensors.
 
 use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use ort::value::{DynTensor, DynTensorValueType, Value, ValueType, ValueTypeMarker};
@@ -10,11 +10,12 @@ use crate::{Error, Result, element, protect};
 pub trait ValueExt: Sealed {
     /// Copies the value into an exclusive tensor in C order.
     ///
-    /// The copy reads the value where ort's own [`try_extract_tensor`](ort::value::Value::try_extract_tensor) returns a
-    /// slice, and as long as such a slice would be borrowed.
+    /// The copy reads the value as ort's own [`try_extract_tensor`](ort::value::Value::try_extract_tensor) does,
+    /// which returns a slice for the same borrow.
     ///
     /// # Errors
-    /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`], by name; the error of an allocation that fails.
+    /// [`Error::NotATensor`], [`Error::ElementType`] and [`Error::Device`], by name; the error of a failed
+    /// allocation.
     ///
     /// ```no_run
     /// use dlbridge_ort::{Result, ValueExt};
@@ -32,8 +33,8 @@ pub trait ValueExt: Sealed {
     /// [`Access::Immutable`] for `bool`.
     ///
     /// # Safety
-    /// ort does not show what else holds a value's memory, and lets safe code write the memory through each holder. As long
-    /// as the tensor lives, or anything that keeps its memory, the caller must not
+    /// ort does not show what else holds a value's memory, and lets safe code write the memory through each holder.
+    /// As long as the tensor lives, or anything that keeps its memory, the caller must not
     /// - run a session with an [`IoBinding`](ort::session::IoBinding) that has the value as its output, set by
     ///   [`bind_output`](ort::session::IoBinding::bind_output) or left from an earlier run, even if only a device
     ///   was bound: drop the binding first, or clear its outputs;
@@ -90,9 +91,10 @@ impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
         let shape = value.shape().clone();
         let held = Held { value, only_bool: !read_only };
         let parts = RawParts { access, ..RawParts::new(data, dtype) };
-        // SAFETY: a value has all elements of its shape, in C order, in memory of the host that stays where it is until
-        // the last value on it is dropped, and the tensor owns one. Any bytes are elements, except of `bool`, which
-        // consumers must not write. By contract no other holder writes them, which makes `bool` immutable.
+        // SAFETY: a value has all elements of its shape, in C order, in memory of the host that stays where it is
+        // until the last value on it is dropped, and the tensor owns one. Any bytes are elements, except of `bool`,
+        // which consumers must not write. The caller guarantees that no other holder writes them, which makes `bool`
+        // immutable.
         let tensor = unsafe { Tensor::from_raw_parts(held, parts, &shape, None::<&[i64]>) }?;
         Ok(tensor)
     }
@@ -116,15 +118,15 @@ fn host_dtype<Type: ValueTypeMarker + ?Sized>(value: &Value<Type>) -> Result<Dat
     Ok(dtype)
 }
 
-/// The value in a tensor. Only this crate takes it out, because a consumer may have written it.
+/// The value inside a tensor. Only this crate takes it out, because a consumer may have written it.
 pub(crate) struct Held {
     pub(crate) value: DynTensor,
-    /// If the tensor is read-only, then only because its elements are `bool`, which consumers must not write.
+    /// True if only `bool` elements, which consumers must not write, can make the tensor read-only.
     only_bool: bool,
 }
 
 impl Held {
-    /// Returns the value if safe code may write it, as `access` says of the tensor.
+    /// Returns the value if safe code may write it, given the access of the tensor.
     pub(crate) fn writable(self, access: Access) -> Result<DynTensor> {
         let is_input = protect::is_protected(&protect::bytes_of(&self.value));
         let is_bool = element::dtype(*self.value.data_type()) == Some(DataType::BOOL);
@@ -140,13 +142,13 @@ impl Held {
     }
 }
 
-/// The value that a tensor is all of; the tensor itself if there is none.
+/// Returns the value that a tensor is all of, else the tensor.
 pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<Held, Tensor> {
     let (dtype, data, shape) = (tensor.dtype(), tensor.data(), tensor.shape().to_vec());
     let (access, c_order) = (tensor.access(), tensor.is_c_contiguous());
     let strides = tensor.strides().to_vec();
     let held = tensor.try_into_owner::<Held>()?;
-    // As many elements as the value has, in its order, can only be all of them.
+    // A tensor in C order with as many elements as the value has all of them.
     let whole = c_order
         && element::dtype(*held.value.data_type()) == Some(dtype)
         && **held.value.shape() == *shape;
@@ -156,7 +158,7 @@ pub(crate) fn take_back(tensor: Tensor) -> std::result::Result<Held, Tensor> {
     // The promise that nothing writes the elements ended when the value left the tensor.
     let access = if access == Access::Immutable { Access::ReadOnly } else { access };
     let parts = RawParts { access, ..RawParts::new(data, dtype) };
-    // SAFETY: the same elements as those of the tensor that the value was just taken out of, in the same value.
-    let part = unsafe { Tensor::from_raw_parts(held, parts, &shape, Some(&strides)) };
-    Err(part.expect("what was a tensor is one"))
+    // SAFETY: the elements, parts and strides of the tensor that the value was just taken out of, in the same value.
+    let again = unsafe { Tensor::from_raw_parts(held, parts, &shape, Some(&strides)) };
+    Err(again.expect("it was a tensor before"))
 }

@@ -1,4 +1,4 @@
-//! Models that are run on tensors, and whose outputs are tensors.
+//! Models that run on tensors, and return tensors.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn affine() -> Model {
     }
 }
 
-/// A model whose output is its input.
+/// A model that returns its input as its output.
 fn nothing() -> Model {
     Model {
         nodes: vec![("Identity", vec!["two"], "unused")],
@@ -87,7 +87,7 @@ fn an_output_outlives_its_session() {
     let managed = unsafe { output.into_tensor() }.unwrap().into_raw();
     drop((session, input));
     assert_eq!(drops.count(), 1);
-    // SAFETY: out of `into_raw`.
+    // SAFETY: `into_raw` just exported it.
     let tensor = unsafe { Tensor::from_raw(managed) }.unwrap();
     assert_eq!(numbers(&tensor), [2.0, 4.0, 6.0, 8.0]);
 }
@@ -119,14 +119,14 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
         let output = session.run(ort::inputs!["x" => &input]).unwrap().remove("x").unwrap();
         // SAFETY: no code writes the output, the input, or another value on that memory.
         let tensor = unsafe { output.into_tensor() }.unwrap();
-        assert_eq!(tensor.data(), address, "the output is the input");
-        assert_eq!(tensor.access(), access, "what must not be written stays so");
+        assert_eq!(tensor.data(), address, "the output has the memory of the input");
+        assert_eq!(tensor.access(), access, "the access stays the same");
         drop(input);
         assert_eq!((drops.count(), numbers(&tensor)[3]), (0, 4.0));
         drop(tensor);
         assert_eq!(drops.count(), 1);
     }
-    // Who is over that memory next is not taken for it.
+    // A new value at the same address is not protected.
     let (tensor, _) = square(Access::Exclusive);
     // SAFETY: no code writes the output, the input, or another value on that memory.
     let tensor = unsafe { tensor.into_value().unwrap().into_tensor() }.unwrap();
@@ -134,7 +134,7 @@ fn a_model_sees_the_memory_of_the_tensor_and_keeps_it() {
 }
 
 #[test]
-fn the_memory_of_an_input_becomes_no_value() {
+fn memory_of_an_input_does_not_become_a_value() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &nothing());
     let mut run = |input: &Input| {
@@ -158,7 +158,11 @@ fn the_memory_of_an_input_becomes_no_value() {
         assert_eq!(refused(one), error);
         assert_eq!(drops.count(), 0);
         drop(input);
-        assert_eq!(refused(other), error, "the last value, but the memory may still be shared");
+        assert_eq!(
+            refused(other),
+            error,
+            "the last value, but other holders may still have the memory"
+        );
         assert_eq!(drops.count(), 1);
     }
     static WEIGHTS: [f32; 4] = [1.0; 4];
@@ -167,7 +171,7 @@ fn the_memory_of_an_input_becomes_no_value() {
         unsafe { Tensor::from(&WEIGHTS[..]).reshape([2, 2]).unwrap().into_input() }.unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
 
-    // Memory of ONNX Runtime's own.
+    // The input's memory belongs to ONNX Runtime.
     let output = || {
         let value = DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 2]);
         // SAFETY: no code writes another value on that memory.
@@ -181,12 +185,12 @@ fn the_memory_of_an_input_becomes_no_value() {
     assert_eq!(
         refused(last),
         Refusal::Shared,
-        "the last value, but the memory may still be shared"
+        "the last value, but other holders may still have the memory"
     );
     // SAFETY: no code writes an output.
     let input = unsafe { output().into_read_only().into_input() }.unwrap();
     assert_eq!(refused(run(&input)), Refusal::ReadOnly);
-    // A part of it.
+    // A slice of the output's tensor.
     // SAFETY: no code writes an output.
     let input = unsafe { output().into_input() }.unwrap();
     let (whole, rows) = (run(&input), run(&input).slice(0, 1..2).unwrap());
@@ -199,7 +203,7 @@ fn the_memory_of_an_input_becomes_no_value() {
 }
 
 #[test]
-fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
+fn memory_of_an_input_is_protected_while_a_binding_has_it() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &nothing());
     let host = Allocator::default();
@@ -224,7 +228,7 @@ fn the_memory_of_an_input_is_protected_as_long_as_a_binding_has_it() {
 }
 
 #[test]
-fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
+fn returned_input_in_a_loop_does_not_build_a_chain() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &nothing());
     for access in [Access::Shared, Access::ReadOnly] {
@@ -240,7 +244,7 @@ fn what_a_model_hands_on_in_a_loop_makes_no_chain() {
         }
         assert_eq!((tensor.data(), tensor.access()), (address, access));
         assert_eq!(drops.count(), 0);
-        // A chain would not fit on its stack.
+        // A chain of owners would overflow this stack.
         let small = std::thread::Builder::new().stack_size(64 << 10);
         small.spawn(move || drop(tensor)).unwrap().join().unwrap();
         assert_eq!(drops.count(), 1);
@@ -271,7 +275,7 @@ fn a_model_writes_into_the_memory_of_a_tensor() {
 }
 
 #[test]
-fn a_run_writes_what_its_binding_has_hold_of() {
+fn run_writes_the_output_that_its_binding_holds() {
     let Some(environment) = environment() else { return };
     let mut session = session(environment, &twice());
     let [one, ten] = [1.0_f32, 10.0].map(|first| {
@@ -292,11 +296,15 @@ fn a_run_writes_what_its_binding_has_hold_of() {
     assert_eq!(run(&mut binding, &one).data(), bound.data());
     assert_eq!(numbers(&bound), [2.0, 4.0, 6.0, 8.0]);
     assert_eq!(run(&mut binding, &ten).data(), bound.data());
-    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "it is the binding's still");
+    assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "the binding still has it");
     binding.clear_outputs();
     binding.bind_output_to_device("y", host.memory_info()).unwrap();
     let first = run(&mut binding, &one);
     assert_eq!(numbers(&bound), [20.0, 4.0, 6.0, 8.0], "the binding is cleared");
     let second = run(&mut binding, &ten);
-    assert_eq!((second.data(), numbers(&first)[0]), (first.data(), 20.0), "so is this memory");
+    assert_eq!(
+        (second.data(), numbers(&first)[0]),
+        (first.data(), 20.0),
+        "both tensors have this memory"
+    );
 }

@@ -1,6 +1,6 @@
 //! Tensors as values of a real ONNX Runtime, and values as tensors.
 //!
-//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+//! The tests are skipped without ONNX Runtime, and fail then if `DLBRIDGE_REQUIRE` is set.
 
 mod support;
 
@@ -20,7 +20,7 @@ const DTYPES: &str = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 flo
                       float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int2 uint2 int4 \
                       uint4 float4_e2m1fn";
 
-/// A tensor of a dtype, with bytes that differ, or are `bool`.
+/// A tensor of a dtype with distinct bytes, or valid `bool` bytes.
 fn sample(dtype: DataType, elements: usize) -> Tensor {
     let len = (dtype.element_bits() as usize * elements).div_ceil(8);
     let byte = |place: usize| if dtype == DataType::BOOL { place % 2 } else { place + 1 } as u8;
@@ -36,7 +36,7 @@ fn refusal(error: Error) -> Refusal {
 }
 
 #[test]
-fn every_dtype_goes_and_comes_without_a_copy() {
+fn every_dtype_round_trips_without_a_copy() {
     if environment().is_none() {
         return;
     }
@@ -58,7 +58,7 @@ fn every_dtype_goes_and_comes_without_a_copy() {
 }
 
 #[test]
-fn the_values_of_ort_itself_are_tensors() {
+fn values_of_ort_itself_become_tensors() {
     if environment().is_none() {
         return;
     }
@@ -114,7 +114,7 @@ fn to_tensor_of_a_value_that_is_written_later_keeps_its_elements() {
 }
 
 #[test]
-fn what_onnx_runtime_does_not_have_is_refused_by_name() {
+fn dtypes_that_onnx_runtime_lacks_are_refused_by_name() {
     if environment().is_none() {
         return;
     }
@@ -127,7 +127,7 @@ fn what_onnx_runtime_does_not_have_is_refused_by_name() {
         let input = unsafe { sample(dtype, 2).into_input() };
         assert!(matches!(input, Err(Error::DataType { .. })), "{name}");
     }
-    // These have a name in ONNX, and no values.
+    // ONNX names these types, but ONNX Runtime refuses values of them.
     for name in ["complex64", "complex128"] {
         let error = sample(name.parse().unwrap(), 2).into_value().unwrap_err();
         assert!(matches!(error, Error::Ort(_)), "{error}");
@@ -136,7 +136,7 @@ fn what_onnx_runtime_does_not_have_is_refused_by_name() {
 }
 
 #[test]
-fn values_that_are_no_tensors_are_refused_by_name() {
+fn values_other_than_tensors_are_refused_by_name() {
     if environment().is_none() {
         return;
     }
@@ -161,7 +161,7 @@ fn values_that_are_no_tensors_are_refused_by_name() {
 }
 
 #[test]
-fn a_sparse_value_is_refused() {
+fn sparse_value_is_refused() {
     if environment().is_none() {
         return;
     }
@@ -174,7 +174,7 @@ fn a_sparse_value_is_refused() {
         ort::Error::result_from_status(made).unwrap();
         DynValue::from_ptr(NonNull::new(value).unwrap(), Some(&host))
     };
-    assert!(value.dtype().is_tensor(), "as ort sees it");
+    assert!(value.dtype().is_tensor(), "for ort");
     assert!(matches!(value.to_tensor(), Err(Error::NotATensor { .. })));
     // SAFETY: the only value on its memory.
     let error = unsafe { value.into_tensor() }.unwrap_err();
@@ -191,7 +191,7 @@ fn a_value_on_another_device_is_refused_by_its_name() {
     let cuda = MemoryInfo::new(device, 0, kind, MemoryType::Default).unwrap();
     let (mut bytes, shape, mut value) = ([0_u8; 4], [1_i64], ptr::null_mut());
     let element = TensorElementType::Float32.into();
-    // SAFETY: four bytes for one float; nobody reads what is said to be on a device.
+    // SAFETY: four bytes for one float; no code reads memory that is declared on a device.
     let value: DynTensor = unsafe {
         let data = bytes.as_mut_ptr().cast();
         let make = ort::api().CreateTensorWithDataAsOrtValue;
@@ -228,7 +228,7 @@ fn a_tensor_is_dropped_with_the_last_value() {
 }
 
 #[test]
-fn what_is_refused_is_dropped_once() {
+fn refused_tensor_is_dropped_once() {
     if environment().is_none() {
         return;
     }
@@ -244,7 +244,7 @@ fn what_is_refused_is_dropped_once() {
     assert_eq!(refused(Access::ReadOnly, |t| t.into_value().err()), Refusal::ReadOnly);
     let expected = Refusal::DataType { expected: DataType::INT32, found: DataType::FLOAT32 };
     assert_eq!(refused(Access::Exclusive, |t| t.into_value_of::<i32>().err()), expected);
-    // ONNX Runtime itself refuses this one.
+    // ONNX Runtime itself refuses this value.
     let (mut floats, drops) = (vec![0.0_f32; 4], Drops::default());
     let data = floats.as_mut_ptr().cast();
     let owner = Counted::new(floats, &drops);
@@ -282,7 +282,7 @@ fn elements_must_be_on_the_host_and_aligned() {
 }
 
 #[test]
-fn nothing_and_one_are_values() {
+fn tensors_of_no_and_one_element_become_values() {
     if environment().is_none() {
         return;
     }
@@ -304,7 +304,7 @@ fn nothing_and_one_are_values() {
 }
 
 #[test]
-fn strided_tensors_are_copied_when_asked() {
+fn strided_tensors_are_refused_and_copied_by_to_value() {
     if environment().is_none() {
         return;
     }
@@ -331,12 +331,12 @@ fn strided_tensors_are_copied_when_asked() {
     let rows = base().slice(0, 1..2).unwrap();
     let address = rows.data();
     let value = rows.into_value().unwrap();
-    assert_eq!(value.data_ptr(), address.cast_const(), "rows are adjacent");
+    assert_eq!(value.data_ptr(), address.cast_const(), "the rows are contiguous");
     assert_eq!(value.try_extract_tensor::<i64>().unwrap().1, [4, 5, 6]);
 }
 
 #[test]
-fn a_value_comes_back_as_the_same_object() {
+fn value_round_trip_returns_the_same_object() {
     if environment().is_none() {
         return;
     }
@@ -353,7 +353,7 @@ fn a_value_comes_back_as_the_same_object() {
     let tensor = through_c(tensor);
     let value = tensor.into_value().unwrap();
     assert_eq!(value.ptr(), object);
-    // An input is a value of its own, over the same memory, so that what protects it lasts as long as it does.
+    // An input is a value of its own over the same memory, so that its protection lasts as long as it does.
     // SAFETY: the only value on its memory.
     let tensor = unsafe { value.into_tensor() }.unwrap();
     let address = tensor.data().cast_const();
@@ -379,7 +379,7 @@ fn a_value_comes_back_as_the_same_object() {
     let seen = input.as_value();
     let (_, elements) = seen.try_extract_tensor::<bool>().unwrap();
     assert_eq!((elements.as_ptr().cast(), elements), (address, &[true, false][..]));
-    // A part of it is not.
+    // A slice does not become the value again.
     let whole = || {
         let value = DynTensor::new(&Allocator::default(), TensorElementType::Float32, [2_usize, 3]);
         // SAFETY: the only value on its memory.
@@ -396,13 +396,13 @@ fn a_value_comes_back_as_the_same_object() {
     assert_eq!(refusal(whole().transpose().into_value().unwrap_err()), Refusal::NotContiguous);
     let backwards = whole().flip(0).unwrap().into_value().unwrap_err();
     assert_eq!(refusal(backwards), Refusal::NotContiguous);
-    // Nor is another tensor that is lent it.
-    let lent = Arc::new(whole());
-    assert_eq!(refusal(lent.share().into_value().unwrap_err()), Refusal::ReadOnly);
+    // Another tensor over the same memory does not become the value either.
+    let shared = Arc::new(whole());
+    assert_eq!(refusal(shared.share().into_value().unwrap_err()), Refusal::ReadOnly);
 }
 
 #[test]
-fn bytes_that_are_no_bool_stay_out() {
+fn invalid_bool_bytes_are_refused() {
     if environment().is_none() {
         return;
     }
@@ -425,7 +425,7 @@ fn bytes_that_are_no_bool_stay_out() {
     assert_eq!(tensor.into_value_of::<bool>().unwrap().extract_tensor().1, [false, true]);
     let mut owner = vec![true, false];
     let parts = RawParts::new(owner.as_mut_ptr().cast(), DataType::BOOL);
-    // SAFETY: two bytes, which nobody writes.
+    // SAFETY: two bytes, which nothing writes.
     let shared = || unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
     // SAFETY: no model runs on the input.
     let input = unsafe { shared().into_input() };

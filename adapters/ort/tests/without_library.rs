@@ -1,4 +1,4 @@
-//! Where there is no library of ONNX Runtime, and where one comes later.
+//! Behaviour without a library of ONNX Runtime, and after a library becomes available.
 
 use std::ffi::OsStr;
 use std::{env, thread};
@@ -7,18 +7,18 @@ use dlbridge::Tensor;
 use dlbridge_ort::{Error, TensorExt};
 use dlbridge_testing::{Counted, Drops, required};
 
-/// Lets ort look elsewhere.
+/// Makes ort look for another library.
 fn name_library(path: &OsStr) {
     // SAFETY: the only test of this program, and its threads are joined.
     unsafe { env::set_var("ORT_DYLIB_PATH", path) };
 }
 
 #[test]
-fn there_is_an_error_and_no_panic() {
+fn missing_library_returns_an_error_and_does_not_panic() {
     let library = env::var_os("ORT_DYLIB_PATH");
     let tensor =
         |drops: &Drops| Tensor::from_parts(Counted::new(vec![1.0_f32, 2.0], drops), [2]).unwrap();
-    // Neither a path that is not there nor a file that is no library.
+    // Both a missing path and a file that is not a library fail.
     for path in [OsStr::new("/nowhere/libonnxruntime.so"), env::current_exe().unwrap().as_os_str()]
     {
         let drops = Drops::default();
@@ -40,7 +40,8 @@ fn there_is_an_error_and_no_panic() {
         assert_eq!(drops.count(), 8);
         assert!(matches!(tensor(&drops).to_value(), Err(Error::Library { .. })));
     }
-    let later = library.ok_or("ORT_DYLIB_PATH names no library that could come later");
+    let later =
+        library.ok_or("ORT_DYLIB_PATH does not name a library for the second half of the test");
     let Some(library) = required("ONNX Runtime", later) else { return };
     name_library(&library);
     assert_eq!(tensor(&Drops::default()).into_value().unwrap().size(), Some(8));

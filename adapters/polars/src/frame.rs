@@ -1,4 +1,4 @@
-//! Data frames of equal columns as tensors of rows and columns, and back.
+//! Data frames with columns of one type as tensors of rows and columns, and back.
 
 use std::sync::Arc;
 
@@ -16,15 +16,16 @@ use crate::sealed::Sealed;
 use crate::series::{booleans, buffers, chunked, copied};
 use crate::{Error, Result, memory};
 
-/// Data frames whose columns are of one type, as tensors of rows and columns.
+/// Data frames with columns of one type as tensors of rows and columns.
 pub trait DataFrameExt: Sealed + Sized {
-    /// The columns, which lie at equal distances in one allocation, without a copy: in Fortran order, or with another
-    /// stride from column to column. [`Access::Immutable`](dlbridge::Access::Immutable).
+    /// The columns as a tensor, without a copy, if they lie at equal distances in one allocation.
+    ///
+    /// The tensor is in Fortran order, or has another stride from column to column. It is
+    /// [`Access::Immutable`](dlbridge::Access::Immutable).
     ///
     /// # Errors
-    /// [`Error::OtherAllocation`], [`Error::UnevenColumns`], [`Error::ColumnTypes`] or [`Error::NoColumns`] if the columns
-    /// are not so; those of
-    /// [`SeriesExt::into_tensor`](crate::SeriesExt::into_tensor) for each column.
+    /// [`Error::OtherAllocation`], [`Error::UnevenColumns`], [`Error::ColumnTypes`] or [`Error::NoColumns`] for other
+    /// columns; those of [`SeriesExt::into_tensor`](crate::SeriesExt::into_tensor) for each column.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -37,7 +38,8 @@ pub trait DataFrameExt: Sealed + Sized {
     /// ```
     fn into_tensor(self) -> Result<Tensor>;
 
-    /// A copy of the columns, one behind the other; of booleans too, and of columns of several chunks. It is exclusive.
+    /// Copies the columns, one after the other, into an exclusive tensor. Accepts booleans, and columns of several
+    /// chunks.
     ///
     /// # Errors
     /// [`Error::ColumnTypes`] or [`Error::NoColumns`]; those of
@@ -81,7 +83,7 @@ impl DataFrameExt for DataFrame {
     }
 }
 
-/// The columns, which are of one type, and that type.
+/// Returns the columns, all of one type, and that type.
 fn columns(frame: &DataFrame) -> Result<(Vec<&Series>, Type)> {
     let columns: Vec<&Series> =
         frame.columns().iter().map(|column| column.as_materialized_series()).collect();
@@ -95,22 +97,22 @@ fn columns(frame: &DataFrame) -> Result<(Vec<&Series>, Type)> {
     }
 }
 
-/// The values of all columns, one behind the other.
+/// Joins the values of all columns, one column after the other.
 fn joined<T>(columns: &[&Series], values: impl Fn(&Series) -> Result<Vec<T>>) -> Result<Vec<T>> {
     let columns: Result<Vec<Vec<T>>> = columns.iter().map(|column| values(column)).collect();
     Ok(columns?.into_iter().flatten().collect())
 }
 
-/// What owns the memory of a tensor that was made of a data frame.
+/// The owner of a tensor that was made of a data frame.
 struct Columns<T> {
     frame: DataFrame,
-    /// What the frame holds, whatever becomes of its columns.
+    /// The buffers of the frame, which keep the memory if the frame's columns change.
     _buffers: Vec<Buffer<T>>,
-    /// What the tensor was at first.
+    /// The tensor as it was first made.
     tensor: Description,
 }
 
-/// What makes a tensor another one over the same memory.
+/// The fields that distinguish two tensors over the same memory.
 #[derive(PartialEq)]
 struct Description {
     data: usize,
@@ -125,7 +127,7 @@ impl Description {
     }
 }
 
-/// The one chunk of each column.
+/// Returns the one chunk of each column.
 fn single<P>(columns: &[&Series]) -> Result<Vec<Buffer<P::Native>>>
 where
     P: PolarsNumericType<Native: Number>,
@@ -140,7 +142,7 @@ where
     columns.iter().map(single).collect()
 }
 
-/// How many bytes one of two or more columns is from the next, in one allocation.
+/// The distance in bytes between neighbouring columns, two or more, which must be in one allocation.
 fn distance<T>(buffers: &[Buffer<T>]) -> Result<isize> {
     let between =
         |a: &Buffer<T>, b: &Buffer<T>| b.as_ptr().addr().wrapping_sub(a.as_ptr().addr()) as isize;
@@ -157,7 +159,7 @@ fn distance<T>(buffers: &[Buffer<T>]) -> Result<isize> {
     Ok(expected)
 }
 
-/// A tensor of columns that one stride leads through.
+/// A tensor of columns that lie at equal distances.
 fn strided<T: Number>(frame: DataFrame, buffers: Vec<Buffer<T>>) -> Result<Tensor> {
     let (rows, count) = (frame.height(), buffers.len());
     let distance = match (rows, count) {
@@ -165,7 +167,7 @@ fn strided<T: Number>(frame: DataFrame, buffers: Vec<Buffer<T>>) -> Result<Tenso
         (_, 1) => (rows * size_of::<T>()) as isize,
         _ => distance(&buffers)?,
     };
-    // The handle on the allocation that reaches furthest: its pointer reaches all columns.
+    // The handle that reaches furthest into the allocation: its pointer covers all columns.
     let furthest = if distance < 0 { &buffers[0] } else { &buffers[count - 1] };
     let data = furthest.storage_ptr().cast_mut().wrapping_add(buffers[0].offset());
     let strides = [1, distance as i64 / size_of::<T>() as i64];
@@ -173,12 +175,12 @@ fn strided<T: Number>(frame: DataFrame, buffers: Vec<Buffer<T>>) -> Result<Tenso
     let parts = RawParts::of_elements::<T::Element>(data.cast(), Access::Immutable);
     let tensor = Description { data: if rows == 0 { 0 } else { data.addr() }, shape, strides };
     let owner = Columns { frame, _buffers: buffers, tensor };
-    // SAFETY: each column is a buffer of so many elements, at the address that the strides give, and all are in
-    // one allocation, which the buffers keep alive and in place; nothing writes the memory of a buffer (Immutable).
+    // SAFETY: each column is a buffer of `rows` elements at the address that the strides give. All columns are in one
+    // allocation, which the buffers keep alive and in place. Nothing writes the memory of a buffer (Immutable).
     Ok(unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }?)
 }
 
-/// The data frame that a tensor was made of, if the tensor is all of it.
+/// Returns the data frame that a tensor was made of, if the tensor has all its elements in its layout.
 pub(crate) fn taken_back(tensor: Tensor) -> std::result::Result<DataFrame, Tensor> {
     with_number!(tensor.dtype(), of_tensor, P => taken_back_of::<<P as PolarsNumericType>::Native>(tensor), _ => Err(tensor))
 }
@@ -192,9 +194,10 @@ fn taken_back_of<T: Number>(tensor: Tensor) -> std::result::Result<DataFrame, Te
         return Ok(owner.frame);
     }
     let parts = RawParts::of_elements::<T::Element>(data.cast(), Access::Immutable);
-    // SAFETY: as the tensor was described, over the same owner, whose buffers nothing writes (Immutable).
-    let part = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
-    Err(part.expect("it was a tensor before"))
+    // SAFETY: the parts and the layout are those of the tensor, over the same owner, whose buffers nothing writes
+    // (Immutable).
+    let again = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
+    Err(again.expect("it was a tensor before"))
 }
 
 /// The columns of a tensor, without a copy.
@@ -224,7 +227,7 @@ pub(crate) fn copied_from(tensor: &Tensor, names: Vec<PlSmallStr>) -> Result<Dat
     frame(rows, names.into_iter().enumerate().map(column).collect())
 }
 
-/// Why a tensor of a dtype is no series.
+/// The error for a dtype that a series cannot have.
 pub(crate) fn no_type(dtype: DataType) -> Error {
     match dtype {
         DataType::BOOL => Error::Bits,
@@ -253,7 +256,7 @@ fn frame(rows: usize, columns: Vec<Series>) -> Result<DataFrame> {
 
 /// A buffer for each column of a tensor.
 fn split<T: Number>(tensor: Tensor, rows: usize, count: usize) -> Result<Vec<Buffer<T>>> {
-    // Dtype, device and alignment.
+    // Checks dtype, device and alignment.
     tensor.view::<T::Element>()?;
     if tensor.is_empty() {
         return Ok(vec![Buffer::new(); count]);
@@ -279,7 +282,7 @@ fn split<T: Number>(tensor: Tensor, rows: usize, count: usize) -> Result<Vec<Buf
     };
     tensor.check_stable()?;
     if tensor.is_f_contiguous() {
-        // Parts of one buffer, so that they can be one tensor again.
+        // Slices of one buffer, so that they can become one tensor again.
         let all = memory::to_buffer(tensor.transpose().reshape([rows * count])?)?;
         return Ok(parts(all, 0, rows as i64));
     }

@@ -12,58 +12,63 @@
 //! assert_eq!(series.f64()?.cont_slice()?.as_ptr().addr(), address);
 //!
 //! let columns = Tensor::from([[1_i64, 2, 3], [4, 5, 6]]).transpose();
-//! let frame = columns.into_data_frame(["x", "y"])?;    // two columns where the rows were
+//! let frame = columns.into_data_frame(["x", "y"])?;    // the rows are now columns
 //! assert_eq!(frame.into_tensor()?.shape(), [3, 2]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | | values | out: [`SeriesExt`], [`DataFrameExt`] | in: [`TensorExt`] |
+//! | | values | to tensors: [`SeriesExt`], [`DataFrameExt`] | from tensors: [`TensorExt`] |
 //! | --- | --- | --- | --- |
 //! | [`Series`], [`ChunkedArray`] of one chunk | integers of 8 to 128 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
 //! | the same, of several chunks | the same | zero-copy, [one tensor for each](SeriesExt::into_tensors), or [copy](SeriesExt::to_tensor) | |
 //! | the same | dates, times, durations, decimals | zero-copy, [as integers](SeriesExt::into_storage_tensor) | as integers, which Polars casts |
 //! | the same | booleans, which are bits | [copy](SeriesExt::to_tensor) to bytes | [copy](TensorExt::to_series) to bits |
-//! | [`DataFrame`] of columns at equal distances in one allocation | numbers of one type | zero-copy, read-only | zero-copy, if the elements of each column are adjacent |
+//! | [`DataFrame`] of columns at equal distances in one allocation | numbers of one type | zero-copy, read-only | zero-copy, if the elements of each column are contiguous |
 //! | other [`DataFrame`]s | numbers or booleans of one type | [copy](DataFrameExt::to_tensor) | [copy](TensorExt::to_data_frame) |
 //!
-//! Everything else is refused by name: strings, lists, arrays, structs, categories, nulls as a type. So are nulls among the
-//! values. An empty series is an empty tensor.
+//! Other types are refused by name: strings, lists, arrays, structs, categories, and the type of only nulls. Nulls
+//! among the values are refused. An empty series becomes an empty tensor.
 //!
-//! # Who may write
+//! # Write access
 //!
-//! Polars keeps slices of the memory. So `into_…` accepts a tensor that nobody else can write, and refuses others with
-//! [`Unstable`](dlbridge::Error::Unstable):
+//! Polars keeps slices of the memory. So `into_…` accepts only a tensor that no other code can write, and refuses
+//! others with [`Unstable`](dlbridge::Error::Unstable):
 //!
 //! | access of the tensor | |
 //! | --- | --- |
 //! | [`Exclusive`](dlbridge::Access::Exclusive), [`Immutable`](dlbridge::Access::Immutable) | no copy |
-//! | [`Shared`](dlbridge::Access::Shared), as most producers lend it | refused: the producer may write |
+//! | [`Shared`](dlbridge::Access::Shared), as most producers export | refused: the producer may write |
 //! | [`ReadOnly`](dlbridge::Access::ReadOnly), also after [`into_read_only`](dlbridge::Tensor::into_read_only) | refused: the producer may write, though consumers must not |
 //!
-//! Copy a refused tensor with `to_…`; [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) makes an exclusive tensor immutable before
-//! it is [shared](dlbridge::Tensor::share); and if you know that nobody writes, promise it with the unsafe
-//! [`assume_immutable`](dlbridge::Tensor::assume_immutable). In the other direction, a series is an exclusive tensor if it is all of its memory and nobody else has that, and an immutable one if not.
+//! Copy a refused tensor with `to_…`. Make an exclusive tensor immutable with
+//! [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) before you [share](dlbridge::Tensor::share) it. If
+//! you know that no code writes the memory, promise it with the unsafe
+//! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!
-//! # Which columns lie in one allocation
+//! A series becomes an exclusive tensor if it covers all of its memory and no other handle has that memory, and an
+//! immutable one otherwise.
 //!
-//! Those that are parts of one [`Buffer`](polars_buffer::Buffer), as those of a tensor in Fortran order are. Adjacent
-//! addresses alone prove nothing. Most data frames have their columns in allocations of their own; a column of one scalar
-//! has none until it is asked for, and is then written out by Polars.
+//! # Columns in one allocation
 //!
-//! # What the library cannot do
+//! Columns are in one allocation if they are slices of one [`Buffer`](polars_buffer::Buffer), as those of a tensor in
+//! Fortran order are. Neighbouring addresses alone prove nothing. Most data frames have their columns in separate
+//! allocations. A column of one scalar has no memory until its values are needed; Polars then writes them out.
 //!
-//! - Elements with a distance between them: a tensor of one dimension is copied, one of two is columns at best.
-//! - Three dimensions or more. The lists and arrays of Polars are refused, too.
-//! - bfloat16, complex numbers, floats of eight bits or less, and memory that the CPU cannot read.
-//! - Memory that is not a vector of Polars' own is never changed in place by it: it copies first. What was a series
-//!   before it was a tensor is.
-//! - It does not give back what keeps a buffer alive. So a tensor that becomes a data frame, and that one a tensor, again and
-//!   again keeps one more owner with every turn. Their memory stays until the last one is dropped; copy the tensor now and then.
-//!   The drop itself needs no deep stack.
-//! - Without the feature `fmt` of polars-core a series is printed without its values. The other features of Polars
-//!   are the user's to choose; this crate turns those on that the numbers in the table need.
+//! # Limits of Polars
 //!
-//! Polars changes what is public in each release; this crate follows it with releases of its own.
+//! - No strides within a column: a tensor of one dimension must be contiguous or copied; one of two dimensions can
+//!   become columns if each column is contiguous.
+//! - No tensors of three dimensions or more. The lists and arrays of Polars are refused too.
+//! - No bfloat16, complex numbers, floats of eight bits or less, or memory that the CPU cannot read.
+//! - Polars never changes foreign memory in place: it copies first. It changes its own vectors in place, also after a
+//!   round trip through a tensor.
+//! - Polars does not return the owner of a buffer. So each round trip from a tensor to a data frame and back adds an
+//!   owner, and the memory of all of them stays until the last one is dropped. Copy the tensor now and then. The drop
+//!   itself needs no deep stack.
+//! - Without the feature `fmt` of polars-core a series prints without its values. The program chooses the other
+//!   features of Polars; this crate enables those that the numbers in the table need.
+//!
+//! Polars changes its public interface in each release; this crate follows with releases of its own.
 //!
 //! [`Series`]: polars_core::series::Series
 //! [`ChunkedArray`]: polars_core::chunked_array::ChunkedArray
@@ -81,7 +86,7 @@ pub use frame::DataFrameExt;
 pub use series::SeriesExt;
 pub use tensor::TensorExt;
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

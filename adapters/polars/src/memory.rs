@@ -1,4 +1,4 @@
-//! Buffers into tensors, and tensors into buffers: where the memory changes hands.
+//! Buffers into tensors and tensors into buffers: the only place where ownership of memory changes.
 
 use std::slice;
 
@@ -8,25 +8,26 @@ use polars_buffer::Buffer;
 use crate::Result;
 use crate::number::Number;
 
-/// What owns the memory of a tensor that was made of a buffer. Private, so that whoever finds one in a tensor
-/// knows that all elements are within it.
+/// The owner of a tensor that was made of a buffer. It is private, so code that finds one in a tensor knows that it
+/// has all elements of the tensor.
 enum Memory<T> {
-    /// The only one who has it.
+    /// The only handle on its memory.
     Unique(Vec<T>),
-    /// Others may read it.
+    /// Other handles may read the memory.
     Shared(Buffer<T>),
 }
 
-/// A tensor of one dimension: exclusive if nobody else has the buffer.
+/// A tensor of one dimension; exclusive if no other handle has the buffer.
 pub(crate) fn to_tensor<T: Number>(buffer: Buffer<T>) -> Tensor {
     if buffer.is_empty() {
-        // `into_mut` of the empty buffer that all share makes a mutable reference to a static, in polars-buffer 0.55.2.
+        // polars-buffer 0.55.2 shares one empty buffer, and its `into_mut` would make a mutable reference to a
+        // static.
         return from_vec(Vec::<T>::new());
     }
     to_tensor_of(buffer.into_mut().either(Memory::Shared, Memory::Unique))
 }
 
-/// The elements of a vector as a tensor of one dimension, which goes back as a buffer.
+/// The elements of a vector as a tensor of one dimension, which can become a buffer again.
 pub(crate) fn from_vec<T: Number>(elements: Vec<T>) -> Tensor {
     to_tensor_of(Memory::Unique(elements))
 }
@@ -37,27 +38,28 @@ fn to_tensor_of<T: Number>(mut memory: Memory<T>) -> Tensor {
         Memory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len(), Access::Immutable),
     };
     let parts = RawParts::of_elements::<T::Element>(data.cast(), access);
-    // SAFETY: so many elements of the vector or buffer, which stay where they are when its handle moves. Nobody
-    // writes a shared buffer while a handle on it lives (Immutable); nobody else has a unique one, and any bytes are values of it.
+    // SAFETY: `len` is the length of the vector or buffer, whose elements stay where they are when its handle moves.
+    // No code writes a shared buffer while a handle on it lives (Immutable). No other handle has a unique one, and
+    // any bytes are valid elements (Exclusive).
     let tensor = unsafe { Tensor::from_raw_parts(memory, parts, &[len], None::<&[i64]>) };
     tensor.expect("memory that exists has a size that fits")
 }
 
-/// Elements of a tensor that `check_stable` accepted, as Polars knows them.
+/// Elements of a tensor that `check_stable` accepted, as Polars' type.
 struct Kept<T: Number>(TensorSlice<T::Element>);
 
 impl<T: Number> AsRef<[T]> for Kept<T> {
     fn as_ref(&self) -> &[T] {
-        // SAFETY: `Number`: the same elements, but for a transparent wrapper. Nobody writes them until the tensor is
-        // dropped: it is exclusive, and this is its only holder, which does not write (Exclusive); or it is immutable
-        // (Immutable).
+        // SAFETY: `Number`: the same elements, except for a transparent wrapper. No code writes them until the tensor
+        // is dropped: it is exclusive, and this is its only holder, which does not write (Exclusive); or it is
+        // immutable (Immutable).
         unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
     }
 }
 
-/// The elements of a tensor, which are adjacent in C order.
+/// The elements of a tensor, which must be contiguous in C order.
 pub(crate) fn to_buffer<T: Number>(tensor: Tensor) -> Result<Buffer<T>> {
-    // Dtype, device, alignment and order.
+    // Checks dtype, device, alignment and order.
     let view = tensor.view::<T::Element>()?;
     let len = view.as_slice().ok_or(TensorError::NotContiguous)?.len();
     let first = tensor.data().addr();
@@ -75,7 +77,7 @@ pub(crate) fn to_buffer<T: Number>(tensor: Tensor) -> Result<Buffer<T>> {
     Ok(Buffer::from_owner(Kept::<T>(TensorSlice::try_from(tensor)?)))
 }
 
-/// The buffer that a tensor was made of, which has all its elements.
+/// Returns the buffer that a tensor was made of, with all its elements.
 pub(crate) fn whole<T: Number>(tensor: Tensor) -> std::result::Result<Buffer<T>, Tensor> {
     Ok(match tensor.try_into_owner::<Memory<T>>()? {
         Memory::Unique(unique) => Buffer::from_vec(unique),
@@ -83,12 +85,12 @@ pub(crate) fn whole<T: Number>(tensor: Tensor) -> std::result::Result<Buffer<T>,
     })
 }
 
-/// Where in a buffer an element is whose address is within it.
+/// The index of the element at an address within a buffer.
 pub(crate) fn index_of<T>(address: usize, buffer: &Buffer<T>) -> Result<usize> {
     let (bytes, size) = (address - buffer.as_ptr().addr(), size_of::<T>());
     match bytes % size {
         0 => Ok(bytes / size),
-        // Where numbers need not be aligned to their size there may be one between two others.
+        // Numbers that need less alignment than their size may begin between two elements.
         _ => Err(TensorError::Misaligned { address, required: size }.into()),
     }
 }

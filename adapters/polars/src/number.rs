@@ -1,4 +1,4 @@
-//! The numbers of Polars, and their dtypes.
+//! Polars' numeric types, and their dtypes.
 
 use dlbridge::{DataType, Element};
 use polars_arrow::types::NativeType;
@@ -7,26 +7,26 @@ use polars_utils::float16::pf16;
 
 use crate::{Error, Result};
 
-/// A number of Polars that a tensor has a dtype for.
+/// A numeric type of Polars that has a dtype.
 ///
 /// # Safety
 /// `Element` is the type itself, or a transparent wrapper around it, and any bytes are a value of both.
 pub(crate) unsafe trait Number: NativeType {
-    /// The same number, as a tensor knows it.
+    /// The element type of a tensor of these numbers.
     type Element: Element;
 }
 
-/// The 16-bit float of Polars, as an element.
+/// Polars' 16-bit float as an element.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Float16(pf16);
 
-// SAFETY: a transparent wrapper around one around an `f16`, for which any bytes are a value.
+// SAFETY: two transparent wrappers around `f16`, and any bytes are a valid `f16`.
 unsafe impl Element for Float16 {
     const DTYPE: DataType = DataType::FLOAT16;
 }
 
-// SAFETY: as above.
+// SAFETY: `Float16` is a transparent wrapper around `pf16`, and any bytes are a value of both.
 unsafe impl Number for pf16 {
     type Element = Float16;
 }
@@ -42,8 +42,8 @@ macro_rules! numbers {
 
 numbers! { i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 }
 
-/// Evaluates an expression with `$numbers` as the type of Polars for the numbers of a type, as `$is` names them,
-/// and `$other` for other types.
+/// Evaluates an expression with `$numbers` as Polars' numeric type for the type that `$is` matches, or `$other` for
+/// other types.
 macro_rules! with_number {
     ($value:expr, $is:ident, $numbers:ident => $then:expr, $other:pat => $else:expr) => {{
         use polars_core::datatypes::*;
@@ -73,7 +73,7 @@ macro_rules! with_number {
 }
 pub(crate) use with_number;
 
-/// The pattern of a type of Polars, for [`with_number`].
+/// The pattern of a Polars type, for [`with_number`].
 macro_rules! of_series {
     ($name:ident) => {
         polars_core::datatypes::DataType::$name
@@ -125,14 +125,14 @@ macro_rules! of_tensor {
 }
 pub(crate) use of_tensor;
 
-/// Whether numbers that mean something else may be taken as numbers.
+/// Selects whether dates, times, decimals and other numbers with a meaning may become plain numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
     Numbers,
     Storage,
 }
 
-/// The type of the numbers that values of a type are stored as.
+/// Returns the numeric type that stores the values of a type.
 pub(crate) fn stored(data_type: &Type, take: Take) -> Result<Type> {
     if data_type.is_primitive_numeric() {
         return Ok(data_type.clone());

@@ -1,4 +1,4 @@
-//! Series and chunked arrays into tensors.
+//! Series and chunked arrays to tensors.
 
 use dlbridge::Tensor;
 use polars_arrow::array::PrimitiveArray;
@@ -19,10 +19,10 @@ use crate::{Error, Result};
 ///
 /// Implemented for [`Series`] and for [`ChunkedArray`].
 pub trait SeriesExt: Sealed + Sized {
-    /// The values, which are in one chunk, without a copy. The name of the series is dropped.
+    /// The values of a series of one chunk as a tensor, without a copy. Drops the name of the series.
     ///
-    /// If nobody else has the chunk's memory the tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive), and
-    /// [`Access::ReadOnly`](dlbridge::Access::ReadOnly) otherwise, or if it is a part of that memory.
+    /// The tensor is [`Access::Exclusive`](dlbridge::Access::Exclusive) if it covers all memory of the chunk and no
+    /// other handle has that memory, and [`Access::Immutable`](dlbridge::Access::Immutable) otherwise.
     ///
     /// # Errors
     /// [`Error::Chunks`] for several chunks; [`Error::Nulls`]; [`Error::Bits`] for booleans; [`Error::Meaning`] for
@@ -42,10 +42,10 @@ pub trait SeriesExt: Sealed + Sized {
         one(self.into_tensors()?)
     }
 
-    /// The values of each chunk as a tensor, without a copy. Chunks without values are left out.
+    /// The values of each chunk as a tensor, without a copy. Skips empty chunks.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for several chunks.
+    /// As [`into_tensor`](Self::into_tensor), except [`Error::Chunks`].
     ///
     /// ```
     /// use dlbridge_polars::SeriesExt;
@@ -59,11 +59,11 @@ pub trait SeriesExt: Sealed + Sized {
     /// ```
     fn into_tensors(self) -> Result<Vec<Tensor>>;
 
-    /// As [`into_tensor`](Self::into_tensor), with dates, times, durations and decimals as the integers that they
-    /// are stored as. What the integers mean is the caller's to know.
+    /// As [`into_tensor`](Self::into_tensor), with dates, times, durations and decimals as the integers that Polars
+    /// stores. The caller must know what the integers mean.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for [`Error::Meaning`].
+    /// As [`into_tensor`](Self::into_tensor), except [`Error::Meaning`].
     ///
     /// ```
     /// use dlbridge_polars::SeriesExt;
@@ -75,10 +75,10 @@ pub trait SeriesExt: Sealed + Sized {
     /// ```
     fn into_storage_tensor(self) -> Result<Tensor>;
 
-    /// A copy of the values of all chunks; of booleans too, each in a byte of its own. It is exclusive.
+    /// Copies the values of all chunks into an exclusive tensor. Booleans take one byte each.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor), but for chunks and booleans.
+    /// As [`into_tensor`](Self::into_tensor), except for chunks and booleans.
     ///
     /// ```
     /// use dlbridge_polars::SeriesExt;
@@ -132,7 +132,7 @@ where
     }
 }
 
-/// The one tensor of a series that has values, or any of one that has none.
+/// Returns the only tensor; an error if several chunks have values.
 fn one(mut tensors: Vec<Tensor>) -> Result<Tensor> {
     match tensors.len() {
         1 => Ok(tensors.remove(0)),
@@ -140,18 +140,18 @@ fn one(mut tensors: Vec<Tensor>) -> Result<Tensor> {
     }
 }
 
-/// A tensor for each chunk that has values, and for one where none has.
+/// Makes a tensor of each chunk with values, or one empty tensor.
 fn tensors(series: Series, take: Take) -> Result<Vec<Tensor>> {
     let stored = stored(series.dtype(), take)?;
     with_number!(stored, of_series, P => {
         let buffers = buffers::<P>(&series)?;
-        // The buffers may be the only handles now.
+        // Drops the series' handles, so that the buffers may be the only ones.
         drop(series);
         Ok(buffers.into_iter().map(memory::to_tensor).collect())
     }, data_type => Err(Error::Unsupported { data_type }))
 }
 
-/// The buffer of each chunk that has values, and an empty one where none has.
+/// Returns the buffer of each chunk with values, or one empty buffer.
 pub(crate) fn buffers<P>(series: &Series) -> Result<Vec<Buffer<P::Native>>>
 where
     P: PolarsNumericType<Native: Number>,

@@ -1,4 +1,4 @@
-//! Tensors into series and data frames.
+//! Tensors to series and data frames.
 
 use dlbridge::{DataType, Error as TensorError, Tensor};
 use polars_core::chunked_array::builder::NewChunkedArray;
@@ -14,16 +14,16 @@ use crate::{Error, Result, frame, memory};
 
 /// Tensors as series and data frames of Polars.
 ///
-/// What `into_` makes keeps the tensor alive, and reads its elements where they are; the memory of a series that a
-/// tensor was made of comes back as the same one. A tensor that others may write is refused: [`Unstable`](TensorError::Unstable).
-/// The tensor is dropped on an error.
+/// The result of an `into_` method keeps the tensor alive and reads its elements in place; a tensor made of a series
+/// gives the same memory back. A tensor that other code may write is refused as [`Unstable`](TensorError::Unstable).
+/// An error drops the tensor.
 pub trait TensorExt: Sealed {
-    /// One dimension, whose elements are adjacent, as a series of one chunk, without a copy.
+    /// One contiguous dimension as a series of one chunk, without a copy.
     ///
     /// # Errors
-    /// [`Unstable`](TensorError::Unstable); [`Error::RowStride`]; [`Error::Bits`] for booleans; [`Error::NoPolarsType`] for dtypes that Polars does
-    /// not have; [`Ndim`](TensorError::Ndim) unless there is one dimension;
-    /// [`NotHostAccessible`](TensorError::NotHostAccessible); [`Misaligned`](TensorError::Misaligned).
+    /// [`Unstable`](TensorError::Unstable); [`Error::RowStride`]; [`Error::Bits`] for booleans;
+    /// [`Error::NoPolarsType`] for dtypes that Polars lacks; [`Ndim`](TensorError::Ndim) unless there is one
+    /// dimension; [`NotHostAccessible`](TensorError::NotHostAccessible); [`Misaligned`](TensorError::Misaligned).
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -37,7 +37,7 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_series(self, name: impl Into<PlSmallStr>) -> Result<Series>;
 
-    /// A copy of one dimension as a series: with any stride and access, and also of booleans.
+    /// Copies one dimension into a series, from any stride and access, booleans included.
     ///
     /// # Errors
     /// Those of [`into_series`](Self::into_series) for dtype, dimensions and device, and of [`Tensor::to_copy`].
@@ -52,8 +52,8 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_series(&self, name: impl Into<PlSmallStr>) -> Result<Series>;
 
-    /// Rows and columns as a data frame with these columns, without a copy. The elements of each column must be adjacent;
-    /// how far one column is from the next does not matter.
+    /// Rows and columns as a data frame with these columns, without a copy. The elements of each column must be
+    /// contiguous; the stride between columns does not matter.
     ///
     /// # Errors
     /// Those of [`into_series`](Self::into_series); [`Error::NameCount`] unless each column has a name;
@@ -71,7 +71,7 @@ pub trait TensorExt: Sealed {
     fn into_data_frame(self, names: impl IntoIterator<Item: Into<PlSmallStr>>)
     -> Result<DataFrame>;
 
-    /// A copy of rows and columns as a data frame: with any strides and access, and also of booleans.
+    /// Copies rows and columns into a data frame, from any strides and access, booleans included.
     ///
     /// # Errors
     /// Those of [`into_data_frame`](Self::into_data_frame) for dtype, dimensions, device and names, and of
@@ -87,7 +87,7 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_data_frame(&self, names: impl IntoIterator<Item: Into<PlSmallStr>>) -> Result<DataFrame>;
 
-    /// The very data frame that the tensor was made of, if the tensor is all of it; gives the tensor back if not.
+    /// Returns the data frame that the tensor was made of if the tensor is all of it, else the tensor.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -116,7 +116,7 @@ impl TensorExt for Tensor {
 
     fn to_series(&self, name: impl Into<PlSmallStr>) -> Result<Series> {
         axis(self)?;
-        // The copy says so if there is no room, also for the bits, which are fewer.
+        // The copy returns an error if its allocation fails. Bits need less memory, so this covers them too.
         let copy = self.to_copy()?;
         if copy.dtype() != DataType::BOOL {
             return copy.into_series(name);

@@ -1,4 +1,4 @@
-//! Data frames out and in: columns in one allocation, and columns that are not.
+//! Data frames to tensors and back: columns in one allocation, and in several.
 
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_polars::{DataFrameExt, Error, SeriesExt, TensorExt};
@@ -11,7 +11,7 @@ fn addresses(frame: &DataFrame) -> Vec<usize> {
     frame.columns().iter().map(address).collect()
 }
 
-/// Three columns of two rows that begin at these elements of one series.
+/// Three columns of two rows that begin at the given elements of one series.
 fn parts(starts: [i64; 3]) -> (DataFrame, usize) {
     let series = Series::new("a".into(), (0..10).collect::<Vec<i32>>());
     let columns = starts.into_iter().zip(["a", "b", "c"]);
@@ -22,7 +22,7 @@ fn parts(starts: [i64; 3]) -> (DataFrame, usize) {
 }
 
 #[test]
-fn columns_at_equal_distances_are_a_tensor() {
+fn columns_at_equal_distances_become_a_tensor() {
     for (starts, stride, expected) in [
         ([0, 2, 4], 2, [0, 2, 4, 1, 3, 5]),
         ([1, 4, 7], 3, [1, 4, 7, 2, 5, 8]),
@@ -43,7 +43,7 @@ fn columns_at_equal_distances_are_a_tensor() {
 }
 
 #[test]
-fn columns_elsewhere_are_refused_and_copied() {
+fn columns_in_other_allocations_are_refused_and_copied() {
     let (uneven, _) = parts([0, 2, 5]);
     let error = uneven.clone().into_tensor().unwrap_err();
     assert!(matches!(error, Error::UnevenColumns { column: 2, expected: 8, found: 12 }));
@@ -106,14 +106,14 @@ fn columns_of_different_kinds_are_refused() {
 }
 
 #[test]
-fn columns_of_a_tensor_are_read_where_they_are() {
-    // With what becomes of the frame: nothing, or the tensor's strides.
+fn columns_of_a_tensor_are_read_in_place() {
+    // Each layout with the strides of the frame's tensor, or `None` if the frame is refused.
     let layouts: [(Layout<'_>, Option<[i64; 2]>); 6] = [
         ((&[3, 2], &[1, 3], 0), Some([1, 3])),
         ((&[2, 3], &[1, 3], 1), None),
         ((&[3, 2], &[1, -3], 3), None),
         ((&[3, 2], &[1, -5], 6), None),
-        // Two columns in the same place are at a distance of nothing, whoever has them.
+        // Two columns at one address have distance zero, whichever handles have them.
         ((&[3, 2], &[1, 0], 4), Some([1, 0])),
         ((&[1, 3], &[99, 2], 0), None),
     ];
@@ -149,7 +149,7 @@ fn columns_of_a_tensor_are_read_where_they_are() {
 }
 
 #[test]
-fn what_a_data_frame_cannot_be_is_refused() {
+fn unsupported_tensor_as_data_frame_is_refused() {
     let make = |access| foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[1, 2], 0), access);
     let (tensor, dropped) =
         foreign_strided(vec![1, 2, 3, 4], (&[2, 2], &[2, 1], 0), Access::Exclusive);
@@ -186,7 +186,7 @@ fn what_a_data_frame_cannot_be_is_refused() {
 }
 
 #[test]
-fn no_rows_and_no_columns() {
+fn frames_without_rows_or_columns() {
     for shape in [[0, 2], [2, 0], [0, 0]] {
         let tensor = Tensor::from_parts(Vec::<i32>::new(), shape).unwrap();
         let names = &["a", "b"][..shape[1]];
@@ -202,14 +202,14 @@ fn no_rows_and_no_columns() {
 }
 
 #[test]
-fn a_data_frame_comes_back_whole() {
+fn data_frame_round_trip_returns_the_same_frame() {
     let (frame, _) = parts([0, 2, 4]);
     let back = frame.clone().into_tensor().unwrap().try_into_data_frame().unwrap();
     assert!(back.equals(&frame));
     assert_eq!(back.get_column_names(), frame.get_column_names());
     let part = frame.clone().into_tensor().unwrap().slice(1, 1..).unwrap();
     let part = part.try_into_data_frame().unwrap_err();
-    assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a part is a tensor still");
+    assert_eq!(part.view::<i32>().unwrap().to_vec(), [2, 4, 3, 5], "a slice stays a tensor");
     assert_eq!(part.access(), Access::Immutable);
     let again = part.into_data_frame(["b", "c"]).unwrap();
     assert_eq!(addresses(&again), addresses(&frame)[1..]);
@@ -219,7 +219,7 @@ fn a_data_frame_comes_back_whole() {
 }
 
 #[test]
-fn parts_of_a_series_are_columns_and_its_memory_comes_back() {
+fn slices_of_a_series_become_columns_and_return_its_memory() {
     let tensor = Series::new("a".into(), (0..6).collect::<Vec<i32>>()).into_tensor().unwrap();
     let at = tensor.data().addr();
     let frame = tensor.reshape([2, 3]).unwrap().transpose().into_data_frame(["x", "y"]).unwrap();

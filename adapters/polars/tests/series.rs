@@ -1,4 +1,4 @@
-//! Series out and in: every type of Polars, its address and its values, or its refusal.
+//! Series to tensors and back: address and values for every type of Polars, or its refusal.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use half::f16;
 use polars_core::prelude::*;
 use polars_utils::float16::pf16;
 
-/// Where the values of the one chunk of a series are.
+/// The address of the values of a series of one chunk.
 fn address<P: PolarsNumericType>(series: &Series) -> usize {
     let array = series.unpack::<P>().unwrap();
     array.cont_slice().unwrap().as_ptr().addr()
 }
 
-/// Sees that numbers go out where they are, whole and in part, and come back; and that those of a
-/// tensor come in where they are, and that its owner goes with the last series.
+/// Asserts that numbers are exported in place, whole and sliced, and come back; that elements of a tensor are
+/// imported in place; and that the tensor's owner is dropped with the last series.
 #[track_caller]
 fn both_ways<P, E>(values: [P::Native; 4], elements: [E; 4])
 where
@@ -69,7 +69,7 @@ where
 }
 
 #[test]
-fn numbers_go_both_ways_where_they_are() {
+fn numbers_cross_both_ways_in_place() {
     both_ways::<Int8Type, i8>([1, -2, 3, 4], [1, -2, 3, 4]);
     both_ways::<Int16Type, i16>([1, -2, 3, 4], [1, -2, 3, 4]);
     both_ways::<Int32Type, i32>([1, -2, 3, 4], [1, -2, 3, 4]);
@@ -87,7 +87,7 @@ fn numbers_go_both_ways_where_they_are() {
 }
 
 #[test]
-fn numbers_with_a_meaning_go_out_when_asked() {
+fn numbers_with_a_meaning_are_exported_on_request() {
     let days = || Series::new("a".into(), [1, 2]);
     let long = || Series::new("a".into(), [1_i64, 2]);
     let wide = Series::new("a".into(), [1_i128, 2]);
@@ -158,13 +158,13 @@ fn nulls_are_refused_with_their_count() {
     assert!(matches!(series.to_tensor(), Err(Error::Nulls { count: 2 })));
     assert!(matches!(series.slice(2, 2).into_tensor(), Err(Error::Nulls { count: 1 })));
     let tensor = series.slice(3, 1).into_tensor().unwrap();
-    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [4], "the part has none");
+    assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [4], "the slice is without nulls");
     let booleans = Series::new("a".into(), [Some(true), None]);
     assert!(matches!(booleans.to_tensor(), Err(Error::Nulls { count: 1 })));
 }
 
 #[test]
-fn chunks_are_tensors_of_their_own_or_copied() {
+fn chunks_become_several_tensors_or_one_copy() {
     let mut series = Series::new("a".into(), [1, 2, 3]);
     series.append(&Series::new("b".into(), Vec::<i32>::new())).unwrap();
     series.append(&Series::new("c".into(), [4, 5])).unwrap();
@@ -226,7 +226,7 @@ fn booleans_are_copied_or_refused() {
 }
 
 #[test]
-fn nothing_is_an_empty_tensor() {
+fn empty_series_becomes_empty_tensor() {
     let tensor = Series::new("a".into(), Vec::<f64>::new()).into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.dtype()), (&[0][..], Dtype::FLOAT64));
     assert_eq!(tensor.into_series("a").unwrap().len(), 0);
@@ -238,7 +238,7 @@ fn nothing_is_an_empty_tensor() {
 }
 
 #[test]
-fn a_chunked_array_is_as_good_as_a_series() {
+fn chunked_array_converts_like_a_series() {
     let array = Int32Chunked::from_vec("a".into(), vec![1, 2, 3]);
     let at = array.cont_slice().unwrap().as_ptr().addr();
     assert_eq!(array.to_tensor().unwrap().view::<i32>().unwrap().to_vec(), [1, 2, 3]);
@@ -259,8 +259,8 @@ fn refused(result: Result<impl Debug, Error>) -> TensorError {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn repeated_elements_without_room_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn repeated_elements_beyond_memory_are_refused() {
     const BYTES: usize = 1 << 45;
     let bools = Tensor::from_parts_strided(vec![true], [BYTES], [0], 0).unwrap();
     assert_eq!(
@@ -278,7 +278,7 @@ fn repeated_elements_without_room_are_refused() {
 }
 
 #[test]
-fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
+fn noncontiguous_tensor_is_refused_and_dropped_or_copied() {
     let layouts: [(Layout<'_>, &[i32]); 3] = [
         ((&[3], &[2], 1), &[1, 3, 5]),
         ((&[3], &[-1], 5), &[5, 4, 3]),
@@ -296,11 +296,11 @@ fn what_is_not_adjacent_is_refused_and_dropped_or_copied() {
         assert_eq!(dropped.count(), 1);
     }
     let (tensor, _) = foreign_strided(vec![1, 2], (&[1], &[-9], 1), Access::Immutable);
-    assert_eq!(tensor.into_series("a").unwrap().len(), 1, "an axis of one has no stride");
+    assert_eq!(tensor.into_series("a").unwrap().len(), 1, "the stride of extent 1 does not matter");
 }
 
 #[test]
-fn what_a_series_cannot_be_is_refused() {
+fn unsupported_tensor_as_series_is_refused() {
     for dtype in [Dtype::BFLOAT16, Dtype::COMPLEX64, Dtype::FLOAT8_E5M2, Dtype::INT32.with_lanes(2)]
     {
         let error = Tensor::zeroed(dtype, [2]).unwrap().into_series("a").unwrap_err();
@@ -318,7 +318,7 @@ fn what_a_series_cannot_be_is_refused() {
         assert_eq!(dropped.count(), 1);
     }
     let (tensor, dropped) = foreign_strided(vec![1], (&[1], &[1], 0), Access::Shared);
-    assert_eq!(tensor.to_series("a").unwrap().len(), 1, "a copy is nobody else's");
+    assert_eq!(tensor.to_series("a").unwrap().len(), 1, "no other code has the copy");
     drop(tensor);
     assert_eq!(dropped.count(), 1);
     for access in [Access::Shared, Access::ReadOnly] {
@@ -343,7 +343,7 @@ fn what_a_series_cannot_be_is_refused() {
 }
 
 #[test]
-fn series_go_round_through_c_and_are_not_taken_from_others() {
+fn series_round_trip_through_c_and_keep_other_holders() {
     let series = Series::new("a".into(), [1, 2, 3]);
     let at = address::<Int32Type>(&series);
     let tensor = through_c(series.into_tensor().unwrap());
@@ -355,11 +355,11 @@ fn series_go_round_through_c_and_are_not_taken_from_others() {
     let series = last.into_series("a").unwrap();
     assert_eq!(address::<Int32Type>(&series), at);
     let tensor = series.into_tensor().unwrap();
-    assert_eq!(tensor.access(), Access::Exclusive, "the last one has the memory itself");
+    assert_eq!(tensor.access(), Access::Exclusive, "the last holder gets the memory itself");
     let (tensor, dropped) = foreign_vec(vec![1, 2]);
     let managed = tensor.into_series("a").unwrap().into_tensor().unwrap().into_raw();
     assert_eq!(dropped.count(), 0);
-    // SAFETY: as above.
+    // SAFETY: `into_raw` just exported it, and nothing else imports it.
     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
     assert_eq!(dropped.count(), 1);
 }

@@ -1,8 +1,8 @@
-//! Tensors and views of rten, into tensors.
+//! Tensors and views of rten to tensors.
 //!
 //! - **Storage.** The storage of a tensor of rten holds as many initialised elements as its length says. A vector has
-//!   them on the heap, where they stay when it moves, and is the only one that has them; one in an `Arc` may be read
-//!   through other handles, and written through none.
+//!   them on the heap, where they stay when it moves, and no other code has them. Other handles may read a storage in
+//!   an `Arc`, and none writes it.
 
 use std::sync::Arc;
 
@@ -14,16 +14,15 @@ use rten_tensor::{Storage, TensorBase};
 use crate::sealed::Sealed;
 use crate::storage::{TensorStorage, TensorStorageMut};
 
-/// Tensors of rten that own their elements, into tensors.
+/// Tensors of rten that own their elements, to tensors.
 pub trait RtenExt: Sealed + Sized {
-    /// The tensor of rten as a tensor, which owns it. [`Access::Exclusive`], or [`Access::Immutable`] for one whose vector
-    /// is in an `Arc`, and for one over a tensor that is to be read alone.
+    /// Turns the tensor of rten into a tensor that owns it. [`Access::Exclusive`], or [`Access::Immutable`] for one
+    /// whose vector is in an `Arc`, and for one over a [`TensorStorage`](crate::TensorStorage).
     ///
-    /// The elements and strides stay as they are. The tensor of rten comes back whole through
-    /// [`Tensor::try_into_owner`].
+    /// The elements and strides stay as they are. [`Tensor::try_into_owner`] returns the tensor of rten.
     ///
-    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile, unless the tensor is read-only:
-    /// a consumer could leave bytes that are no values of the type.
+    /// Elements with an [`Element::CHECK`], such as `bool`, do not compile, unless the tensor is read-only: a
+    /// consumer could write bytes that are not values of the type.
     ///
     /// ```compile_fail,E0080
     /// use dlbridge_rten::RtenExt;
@@ -32,8 +31,9 @@ pub trait RtenExt: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] if a layout, which can be of any type, leads out of the storage;
-    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](dlbridge::MAX_NDIM) dimensions. The tensor of rten is dropped.
+    /// [`Error::OutOfBounds`] if a layout, which can be of any type, leads outside of the storage;
+    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](dlbridge::MAX_NDIM) dimensions. The tensor of rten is
+    /// dropped.
     ///
     /// ```
     /// use dlbridge_rten::RtenExt;
@@ -51,7 +51,7 @@ pub trait RtenExt: Sealed + Sized {
 
 /// Tensors and views of rten, borrowed as tensors.
 pub trait RtenRefExt: Sealed {
-    /// The tensor or view as a tensor that borrows it, read-only.
+    /// Borrows the tensor or view as a read-only tensor.
     ///
     /// # Errors
     /// As [`RtenExt::into_tensor`].
@@ -74,8 +74,8 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Vec<
         const { assert!(T::CHECK.is_none(), "not every bit pattern is an element") }
         let (shape, strides) = dims(&self, self.view().storage().len())?;
         let parts = RawParts::of_elements(self.data_ptr_mut(), Access::Exclusive);
-        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, within which the layout was found to stay. Any
-        // bytes that a consumer may write are values of `T`.
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, and `dims` checked that the layout stays
+        // within it. Any bytes that a consumer may write are values of `T`.
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }
@@ -84,7 +84,8 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Arc<
     fn into_tensor(self) -> Result<Tensor> {
         let (shape, strides) = dims(&self, self.view().storage().len())?;
         let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::Immutable);
-        // SAFETY: as above; nobody writes the vector while this handle is there (Immutable).
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Storage, and `dims` checked that the layout stays within
+        // it. No code writes the vector while this handle lives (Immutable).
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }
@@ -93,8 +94,8 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt for TensorBase<Tens
     fn into_tensor(self) -> Result<Tensor> {
         let (shape, strides) = dims(&self, self.view().storage().len())?;
         let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::Immutable);
-        // SAFETY: as above; the tensor in the storage keeps the elements, and nobody writes them as long as the storage lives
-        // (`TensorStorage::first`).
+        // SAFETY: the tensor in the storage keeps the elements, and no code writes them as long as the storage lives
+        // (`TensorStorage::first`). `dims` checked that the layout stays within them.
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }
@@ -105,7 +106,8 @@ impl<T: Element, L: Layout + Clone + Send + 'static> RtenExt
     fn into_tensor(mut self) -> Result<Tensor> {
         let (shape, strides) = dims(&self, self.view().storage().len())?;
         let parts = RawParts::of_elements(self.data_ptr_mut(), Access::Exclusive);
-        // SAFETY: as above; the tensor in the storage is exclusive, and its elements have no check.
+        // SAFETY: the tensor in the storage keeps the elements and is exclusive (`TensorStorage::first`), and `dims`
+        // checked that the layout stays within them. Any bytes are values of `T`, as `over` demands.
         unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }
     }
 }
@@ -115,14 +117,14 @@ impl<T: Element, S: Storage<Elem = T>, L: Layout + Clone> RtenRefExt for TensorB
         let (shape, strides) = dims(self, self.view().storage().len())?;
         let parts = RawParts::of_elements(self.data_ptr().cast_mut(), Access::ReadOnly);
         let axes = shape.iter().zip(&strides).map(|(&extent, &stride)| (extent, stride));
-        // SAFETY: the contract of `TensorRef::from_raw_axes`: Storage, within which the layout was found to stay; the
-        // tensor is borrowed for as long.
+        // SAFETY: the contract of `TensorRef::from_raw_axes`: Storage, and `dims` checked that the layout stays
+        // within it; the tensor is borrowed for the same lifetime.
         unsafe { TensorRef::from_raw_axes(&parts, axes) }
     }
 }
 
-/// Shape and strides of a layout that stays within a storage of some length. What a layout says is not trusted: anybody
-/// can implement the trait.
+/// The shape and strides of a layout, checked to stay within a storage of some length. The layout is not trusted,
+/// because any code can implement the trait.
 fn dims(layout: &impl Layout, len: usize) -> Result<(Vec<i64>, Vec<i64>)> {
     let number = |n: usize| i64::try_from(n).map_err(|_| Error::TooLarge);
     let shape: Vec<i64> = layout.shape().iter().map(number).collect::<Result<_>>()?;

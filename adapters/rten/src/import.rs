@@ -1,25 +1,25 @@
-//! Tensors and views, into tensors and views of rten.
+//! Tensors and views to tensors and views of rten.
 
 use std::ptr::NonNull;
 use std::slice;
 
 use dlbridge::{Element, Result, Tensor, TensorRef, TensorView, TensorViewMut};
 use rten_tensor::prelude::*;
-use rten_tensor::{DynLayout, TensorBase};
+use rten_tensor::{DynLayout, Storage, TensorBase};
 
 use crate::sealed::Sealed;
 use crate::storage::{Filled, TensorStorage, TensorStorageMut, extents};
 
 /// Tensors as tensors of rten.
 pub trait TensorExt: Sealed {
-    /// The tensor as one of rten that keeps it alive, for reading. No element is copied; a tensor that was made of what
-    /// this gives goes back as that.
+    /// Turns the tensor into a tensor of rten for reading, which keeps it alive, without a copy. A tensor that was
+    /// made of such a tensor of rten becomes that one again.
     ///
-    /// Axes may be in any order and elements repeated, but there are no gaps between the elements and no negative
-    /// strides. [`to_rten`](Self::to_rten) copies what has such.
+    /// The dimensions may be in any order and elements may repeat, but gaps and negative strides are refused.
+    /// [`to_rten`](Self::to_rten) copies such tensors.
     ///
-    /// Elements that [`Element::CHECK`] has to look at, such as `bool`, do not compile: they would have to be looked at
-    /// before each access.
+    /// Elements with an [`Element::CHECK`], such as `bool`, do not compile: they would need the check before each
+    /// access.
     ///
     /// ```compile_fail,E0080
     /// use dlbridge_rten::TensorExt;
@@ -29,8 +29,9 @@ pub trait TensorExt: Sealed {
     ///
     /// # Errors
     /// Those of [`Tensor::view`]; [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps and negative strides;
-    /// [`Unstable`](dlbridge::Error::Unstable) if others may write the elements: [`Tensor::into_exclusive`] copies them, and the unsafe
-    /// [`Tensor::assume_immutable`] promises that nothing writes them. The tensor is dropped.
+    /// [`Unstable`](dlbridge::Error::Unstable) if other code may write the elements: [`Tensor::into_exclusive`]
+    /// copies them, and the unsafe [`Tensor::assume_immutable`] promises that nothing writes them. The tensor is
+    /// dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -46,7 +47,8 @@ pub trait TensorExt: Sealed {
     /// As [`into_rten`](Self::into_rten), for reading and writing.
     ///
     /// # Errors
-    /// Those of [`Tensor::view_mut`], and [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps and negative strides. The tensor is dropped.
+    /// Those of [`Tensor::view_mut`], and [`NotContiguous`](dlbridge::Error::NotContiguous) for gaps and negative
+    /// strides. The tensor is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -60,10 +62,11 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_rten_mut<T: Element>(self) -> Result<TensorBase<TensorStorageMut<T>, DynLayout>>;
 
-    /// The elements copied into a tensor of rten's own, from any strides and any address.
+    /// Copies the elements into a tensor that rten owns, from any strides and alignment.
     ///
     /// # Errors
-    /// Those of [`Tensor::view`], except for alignment; [`OutOfMemory`](dlbridge::Error::OutOfMemory) if the allocation fails.
+    /// Those of [`Tensor::view`], except for alignment; [`OutOfMemory`](dlbridge::Error::OutOfMemory) if the
+    /// allocation fails.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -123,19 +126,25 @@ impl TensorExt for Tensor {
         const { assert!(T::CHECK.is_none(), "such elements must be checked before each access") }
         let view = self.view::<T>()?;
         let layout = Filled::of(view.shape(), view.strides())?;
-        // The view's own pointer: one out of a reference would not survive a write by the producer.
+        // The view's own pointer: a pointer made of a reference would not survive a write by the producer.
         let first = first(view.as_ptr().cast_mut());
+        let stable = self.check_stable();
         match self.try_into_owner() {
             Ok(rten) if is_whole(&rten, first, &layout) => Ok(rten),
             Ok(rten) => {
+                if !is_within(&rten, first, &layout) {
+                    stable?;
+                }
                 let tensor = crate::RtenExt::into_tensor(rten)?;
-                // SAFETY: as below; the tensor has the owner of the one that was viewed, and is immutable.
+                // SAFETY: the viewed tensor had this first element and layout as `T`, which does not have a check.
+                // `tensor` keeps the owner of the viewed one. Nothing writes the elements: they are its own, and it
+                // is immutable; or the viewed tensor was stable.
                 Ok(unsafe { TensorStorage::over(first, layout, tensor) })
             }
             Err(tensor) => {
                 tensor.check_stable()?;
-                // SAFETY: the tensor was viewed as `T`, and this is its first element and its layout; `T` does not have a
-                // check; the tensor is stable.
+                // SAFETY: the tensor was viewed as `T`, and this is its first element and its layout; `T` does not
+                // have a check; the tensor is stable.
                 Ok(unsafe { TensorStorage::over(first, layout, tensor) })
             }
         }
@@ -150,11 +159,13 @@ impl TensorExt for Tensor {
             Ok(rten) if is_whole(&rten, first, &layout) => Ok(rten),
             Ok(rten) => {
                 let tensor = crate::RtenExt::into_tensor(rten)?;
-                // SAFETY: as below; the tensor has the owner of the one that was viewed.
+                // SAFETY: the tensor was viewed mutably as `T`, which does not have a check, so it was exclusive and no
+                // elements overlap; this is its first element and its layout. The new `tensor` has its owner, and is
+                // exclusive too.
                 Ok(unsafe { TensorStorageMut::over(first, layout, tensor) })
             }
-            // SAFETY: the tensor was viewed mutably as `T`, so it is exclusive and nothing overlaps; this is its first
-            // element and its layout; there is no check.
+            // SAFETY: the tensor was viewed mutably as `T`, so it is exclusive and no elements overlap; this is its
+            // first element and its layout; `T` does not have a check.
             Err(tensor) => Ok(unsafe { TensorStorageMut::over(first, layout, tensor) }),
         }
     }
@@ -169,8 +180,8 @@ impl TensorExt for Tensor {
 impl<'a, T: Element> TensorViewExt<'a, T> for TensorView<'a, T> {
     fn as_rten(&self) -> Result<rten_tensor::TensorView<'a, T>> {
         let layout = Filled::of(self.shape(), self.strides())?;
-        // SAFETY: each of these places is an element (Filled), which the view vouches for: aligned, initialised, in one
-        // allocation, and written by nobody for `'a`.
+        // SAFETY: each of these places is an element (Filled), and the view guarantees that it is aligned,
+        // initialised, in one allocation, and not written by any code for `'a`.
         let elements = unsafe { slice::from_raw_parts(self.as_ptr(), layout.len) };
         let rten = rten_tensor::TensorView::from_slice_with_strides(
             &layout.shape,
@@ -184,14 +195,15 @@ impl<'a, T: Element> TensorViewExt<'a, T> for TensorView<'a, T> {
 impl<'a, T: Element> TensorViewMutExt<'a, T> for TensorViewMut<'a, T> {
     fn into_rten_mut(mut self) -> Result<rten_tensor::TensorViewMut<'a, T>> {
         let layout = Filled::of(self.shape(), self.strides())?;
-        // SAFETY: as above, and nobody else reads or writes the elements for `'a`, because the view of them is consumed.
+        // SAFETY: each of these places is an element (Filled), and the view guarantees that it is aligned, initialised
+        // and in one allocation. No other code reads or writes it for `'a`, because this consumes the view.
         let elements = unsafe { slice::from_raw_parts_mut(self.as_mut_ptr(), layout.len) };
         let rten = rten_tensor::TensorViewMut::from_data_with_strides(
             &layout.shape,
             elements,
             &layout.strides,
         );
-        Ok(rten.expect("a mutable view has no two indices that lead to one element"))
+        Ok(rten.expect("all indices of a mutable view lead to different elements"))
     }
 }
 
@@ -199,8 +211,20 @@ fn first<T>(first: *mut T) -> NonNull<T> {
     NonNull::new(first).expect("a view never has NULL")
 }
 
-/// Whether what a tensor was made of has the layout of the tensor.
-fn is_whole<S: rten_tensor::Storage>(
+/// Returns whether elements are in the storage of the owner of their tensor.
+fn is_within<T>(
+    rten: &TensorBase<TensorStorage<T>, DynLayout>,
+    first: NonNull<T>,
+    layout: &Filled,
+) -> bool {
+    let bytes = |elements: usize| elements.saturating_mul(size_of::<T>());
+    let begin = first.addr().get().checked_sub(rten.data_ptr().addr());
+    let end = begin.and_then(|begin| begin.checked_add(bytes(layout.len)));
+    end.is_some_and(|end| end <= bytes(Storage::len(&rten.view().storage())))
+}
+
+/// Returns whether the owner of a tensor has the layout of the tensor.
+fn is_whole<S: Storage>(
     rten: &TensorBase<S, DynLayout>,
     first: NonNull<S::Elem>,
     layout: &Filled,

@@ -7,8 +7,8 @@ use rten_tensor::layout::{MutLayout, OverlapPolicy};
 use rten_tensor::storage::{Storage, StorageMut};
 use rten_tensor::{DynLayout, TensorBase};
 
-/// A tensor as a storage of rten, which keeps it alive and is read alone: what
-/// [`TensorExt::into_rten`](crate::TensorExt::into_rten) gives rten.
+/// A tensor as a read-only storage of rten, which keeps it alive.
+/// [`TensorExt::into_rten`](crate::TensorExt::into_rten) makes it.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -25,18 +25,18 @@ use rten_tensor::{DynLayout, TensorBase};
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 pub struct TensorStorage<T> {
-    /// Points at `len` elements, each of which is one of the tensor: aligned, initialised, and written by nobody else
-    /// while the tensor is there. Of no tensor without elements.
+    /// Points at `len` elements of the tensor, each aligned, initialised, and not written by other code while the
+    /// tensor lives; at none if the tensor is empty.
     ///
     /// The tensor is exclusive, so that this storage is its only holder, or immutable: `check_stable` accepted it.
     first: NonNull<T>,
     len: usize,
-    /// Never touched before it is dropped.
+    /// Not touched until it is dropped.
     _tensor: Tensor,
 }
 
-/// An exclusive tensor as a storage of rten, which keeps it alive and can be written: what
-/// [`TensorExt::into_rten_mut`](crate::TensorExt::into_rten_mut) gives rten.
+/// An exclusive tensor as a writable storage of rten, which keeps it alive.
+/// [`TensorExt::into_rten_mut`](crate::TensorExt::into_rten_mut) makes it.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -52,13 +52,14 @@ pub struct TensorStorage<T> {
 /// ```
 pub struct TensorStorageMut<T>(TensorStorage<T>);
 
-// SAFETY: a tensor, which is `Send`, and a pointer into it.
+// SAFETY: the fields are a tensor, which is `Send`, and a pointer to its elements.
 unsafe impl<T: Element> Send for TensorStorage<T> {}
-// SAFETY: as above; shared access reads elements, which are `Sync`.
+// SAFETY: shared access reads the tensor, which is `Sync`, and elements, which are `Sync` too and which no other code
+// writes (`first`).
 unsafe impl<T: Element> Sync for TensorStorage<T> {}
 
-// SAFETY: the pointer and the length are of elements in one piece of memory, aligned and initialised, which nobody writes,
-// for the reasons that stand at `first`.
+// SAFETY: the pointer and the length describe elements in one piece of memory, aligned and initialised, which no
+// other code writes: see `first`.
 unsafe impl<T> Storage for TensorStorage<T> {
     type Elem = T;
     const MUTABLE: bool = false;
@@ -72,7 +73,8 @@ unsafe impl<T> Storage for TensorStorage<T> {
     }
 }
 
-// SAFETY: as above; marked as mutable.
+// SAFETY: the pointer and the length describe elements in one piece of memory, aligned and initialised
+// (`TensorStorage::first`); the tensor is exclusive, and the trait is marked as mutable.
 unsafe impl<T> Storage for TensorStorageMut<T> {
     type Elem = T;
     const MUTABLE: bool = true;
@@ -86,7 +88,8 @@ unsafe impl<T> Storage for TensorStorageMut<T> {
     }
 }
 
-// SAFETY: the same pointer; the tensor is exclusive, so whoever has the storage by `&mut` is alone.
+// SAFETY: `as_mut_ptr` returns the pointer of `as_ptr`. The tensor is exclusive, so a `&mut` of the storage is the only
+// access.
 unsafe impl<T> StorageMut for TensorStorageMut<T> {
     fn as_mut_ptr(&mut self) -> *mut T {
         self.0.first.as_ptr()
@@ -94,11 +97,11 @@ unsafe impl<T> StorageMut for TensorStorageMut<T> {
 }
 
 impl<T: Element> TensorStorage<T> {
-    /// The tensor as one of rten.
+    /// Makes a tensor of rten for reading.
     ///
     /// # Safety
-    /// The pointer is of the first element of the tensor, whose dtype was found to be that of `T` and whose layout it is,
-    /// and it is aligned. Every bit pattern is a value of `T`. `Tensor::check_stable` accepts the tensor.
+    /// The pointer is that of the first element of the tensor, and aligned. The tensor was found to have the dtype of
+    /// `T` and this layout. Every bit pattern is a value of `T`. `Tensor::check_stable` accepts the tensor.
     pub(crate) unsafe fn over(
         first: NonNull<T>,
         layout: Filled,
@@ -110,7 +113,7 @@ impl<T: Element> TensorStorage<T> {
 }
 
 impl<T: Element> TensorStorageMut<T> {
-    /// The tensor as one of rten that can be written.
+    /// Makes a tensor of rten for reading and writing.
     ///
     /// # Safety
     /// As [`TensorStorage::over`]; and the tensor is exclusive, and no two indices lead to one element.
@@ -125,7 +128,7 @@ impl<T: Element> TensorStorageMut<T> {
     }
 }
 
-/// A layout without gaps: each of the `len` places from the first element on is an element.
+/// A layout without gaps: each of the `len` places, starting with the first element, is an element.
 pub(crate) struct Filled {
     pub(crate) shape: Vec<usize>,
     pub(crate) strides: Vec<usize>,
@@ -141,7 +144,7 @@ impl Filled {
         let shape = extents(shape);
         let is_empty = shape.contains(&0);
         let mut layout = Self { strides: vec![0; shape.len()], shape, len: usize::from(!is_empty) };
-        // Where no step is ever taken the stride is that of C order, which rten recognises.
+        // A dimension of extent 1, or of an empty tensor, gets the stride of C order, which rten recognises.
         let mut next = 1_usize;
         for (axis, &extent) in layout.shape.iter().enumerate().rev() {
             if !is_empty && extent > 1 {
@@ -156,13 +159,13 @@ impl Filled {
         Ok(layout)
     }
 
-    /// Counts the places that are elements, one behind the other from the first.
+    /// Counts the contiguous places, starting with the first element, that are elements.
     fn fill(&mut self) -> Result<()> {
         let axes = self.strides.iter().copied().zip(self.shape.iter().copied());
         let mut axes: Vec<_> = axes.filter(|&(_, extent)| extent > 1).collect();
         axes.sort_unstable();
         for (stride, extent) in axes {
-            // The axes so far lead to all places before `len`; this one repeats them at each of its steps.
+            // The dimensions so far cover all places before `len`; this one repeats them at each of its steps.
             if stride > self.len {
                 return Err(Error::NotContiguous);
             }
@@ -178,7 +181,7 @@ impl Filled {
     }
 }
 
-/// The extents. Also beside one of 0 the product of the others fits, as in each tensor.
+/// The extents. If one is 0, the product of the others fits too, as in every tensor.
 pub(crate) fn extents(shape: &[i64]) -> Vec<usize> {
     shape.iter().map(|&extent| extent as usize).collect()
 }

@@ -1,14 +1,15 @@
-//! Tensors become tensors of rten, which keep them alive, and views views.
+//! Tensors become tensors of rten, which keep them alive, and views become views.
 
 use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 use dlbridge_rten::{RtenExt, TensorExt, TensorViewExt, TensorViewMutExt};
 use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_another_handle};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
+use std::cell::Cell;
 use std::sync::Arc;
 
 #[test]
-fn what_is_exclusive_is_written_in_place() {
+fn exclusive_tensor_is_written_in_place() {
     let (tensor, drops) = foreign(&[1, 2, 3, 4], &[2, 2], Access::Exclusive);
     let first = tensor.data().addr();
     let mut rten = tensor.into_rten_mut::<i32>().unwrap();
@@ -23,8 +24,26 @@ fn what_is_exclusive_is_written_in_place() {
     assert_eq!(drops.count(), 1);
 }
 
+/// The owner may only keep memory that other code writes between two views.
 #[test]
-fn what_is_read_only_is_read() {
+fn shared_memory_outside_of_the_owner_is_refused() {
+    let memory = [Cell::new(1.0_f32), Cell::new(2.0)];
+    let first = memory.as_ptr().cast_mut().cast();
+    let over = |access| {
+        let owner = Tensor::from(vec![0.0_f32; 3]).into_rten::<f32>().unwrap();
+        let parts = RawParts { access, ..RawParts::new(first, DataType::FLOAT32) };
+        // SAFETY: `memory` outlives the tensor, and nothing writes it while a view is alive.
+        unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.unwrap()
+    };
+    for access in [Access::Shared, Access::ReadOnly] {
+        assert_eq!(over(access).into_rten::<f32>().err(), Some(Error::Unstable { access }));
+    }
+    let rten = over(Access::Immutable).into_rten::<f32>().unwrap();
+    assert_eq!((rten.data_ptr().addr(), rten.to_vec()), (first.addr(), vec![1.0, 2.0]));
+}
+
+#[test]
+fn immutable_tensor_is_read_in_place() {
     let (tensor, drops) = foreign(&[1, 2], &[2], Access::Immutable);
     let rten = tensor.into_rten::<i32>().unwrap();
     assert_eq!(rten.to_vec(), [1, 2]);
@@ -34,16 +53,16 @@ fn what_is_read_only_is_read() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no allocation that fails")]
-fn repeated_elements_without_room_are_refused() {
+#[cfg_attr(miri, ignore = "allocations never fail under Miri")]
+fn repeated_elements_beyond_memory_are_refused() {
     const BYTES: usize = 1 << 45;
     let tensor = Tensor::from_parts_strided(vec![1_u8], [BYTES], [0], 0).unwrap();
     let error = tensor.to_rten::<u8>().err();
     assert_eq!(error, Some(Error::OutOfMemory { bytes: BYTES, for_copy: true }));
-    // The same for elements that are not aligned.
+    // Misaligned elements are refused too.
     let one = misaligned_floats(&[1.0]);
     let parts = RawParts { access: Access::Immutable, ..RawParts::new(one.data(), one.dtype()) };
-    // SAFETY: the one element, again and again, which the other tensor keeps alive.
+    // SAFETY: every index leads to the one element, which the other tensor keeps alive.
     let tensor = unsafe { Tensor::from_raw_parts(one, parts, &[BYTES / 4], Some(&[0_i64])) };
     let tensor = tensor.unwrap();
     let error = tensor.to_rten::<f32>().err();
@@ -131,7 +150,7 @@ fn strides_with_gaps_are_copied() {
 }
 
 #[test]
-fn a_part_of_a_tensor_of_rten_stays_a_part() {
+fn slice_of_a_rten_tensor_stays_a_slice() {
     let (tensor, drops) = foreign(&[1, 2, 3, 4], &[2, 2], Access::Exclusive);
     let tensor = tensor.into_rten_mut::<i32>().unwrap().into_tensor().unwrap();
     let part = tensor.slice(0, 1..).unwrap();
@@ -162,8 +181,8 @@ fn views_of_views() {
 }
 
 #[test]
-fn no_memory_lies_beyond_the_elements() {
-    // Safe code can lay any shape over the storage: it ends where the elements do.
+fn storage_ends_with_the_elements() {
+    // Safe code can lay any shape over the storage, so the storage must end with the elements.
     let tensor = Tensor::from(vec![1_u8, 2, 3, 4]).slice(0, 1..3).unwrap();
     let rten = tensor.into_rten::<u8>().unwrap();
     let storage = rten.view().storage();

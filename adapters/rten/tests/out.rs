@@ -15,9 +15,9 @@ fn every_dtype_both_ways() {
     fn both_ways<T: Element + PartialEq + std::fmt::Debug>(elements: [T; 4]) {
         let rten = Rten::from_data(&[2, 2], elements.to_vec());
         let first = rten.data_ptr().addr();
-        let lent = rten.as_tensor_ref().unwrap();
-        assert_eq!((lent.dtype(), lent.data().addr()), (T::DTYPE, first));
-        assert_eq!(lent.view::<T>().unwrap().to_vec(), elements);
+        let borrowed = rten.as_tensor_ref().unwrap();
+        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
+        assert_eq!(borrowed.view::<T>().unwrap().to_vec(), elements);
         let tensor = rten.into_tensor().unwrap();
         assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
@@ -57,9 +57,9 @@ fn every_dtype_both_ways() {
     both_ways([1.0, -2.0, 3.0, -4.0].map(|x: f64| Complex::new(x, -x)));
 }
 
-/// Read-only, so that nothing but values of `bool` can get there.
+/// Exports `bool` read-only, so that consumers cannot write invalid bytes.
 #[test]
-fn bool_goes_out_read_only_and_comes_in_by_copy() {
+fn bool_is_exported_read_only_and_imported_by_copy() {
     let rten = Rten::from_data(&[2], vec![true, false]);
     assert_eq!(rten.as_tensor_ref().unwrap().view::<bool>().unwrap().to_vec(), [true, false]);
     let tensor = rten.into_arc().into_tensor().unwrap();
@@ -68,21 +68,21 @@ fn bool_goes_out_read_only_and_comes_in_by_copy() {
 }
 
 #[test]
-fn any_layout_goes_out() {
+fn any_layout_is_exported() {
     let rten = NdTensor::from_data([2, 3], vec![1, 2, 3, 4, 5, 6]);
     let first = rten.data_ptr().addr();
     let columns = rten.view().transposed();
-    let lent = columns.as_tensor_ref().unwrap();
-    assert_eq!((lent.shape(), lent.strides()), (&[3, 2][..], &[1, 3][..]));
-    assert_eq!(lent.view::<i32>().unwrap().to_vec(), [1, 4, 2, 5, 3, 6]);
+    let borrowed = columns.as_tensor_ref().unwrap();
+    assert_eq!((borrowed.shape(), borrowed.strides()), (&[3, 2][..], &[1, 3][..]));
+    assert_eq!(borrowed.view::<i32>().unwrap().to_vec(), [1, 4, 2, 5, 3, 6]);
     let part = rten.slice((.., 1..));
-    let lent = part.as_tensor_ref().unwrap();
-    assert_eq!((lent.data().addr(), lent.strides()), (first + 4, &[3, 1][..]));
-    assert_eq!(lent.view::<i32>().unwrap().to_vec(), [2, 3, 5, 6]);
+    let borrowed = part.as_tensor_ref().unwrap();
+    assert_eq!((borrowed.data().addr(), borrowed.strides()), (first + 4, &[3, 1][..]));
+    assert_eq!(borrowed.view::<i32>().unwrap().to_vec(), [2, 3, 5, 6]);
     let repeated = rten.slice(0).broadcast([2, 3]);
-    let lent = repeated.as_tensor_ref().unwrap();
-    assert_eq!(lent.strides(), [0, 1]);
-    assert_eq!(lent.view::<i32>().unwrap().to_vec(), [1, 2, 3, 1, 2, 3]);
+    let borrowed = repeated.as_tensor_ref().unwrap();
+    assert_eq!(borrowed.strides(), [0, 1]);
+    assert_eq!(borrowed.view::<i32>().unwrap().to_vec(), [1, 2, 3, 1, 2, 3]);
 
     let tensor = rten.into_permuted([1, 0]).into_tensor().unwrap();
     assert_eq!((tensor.data().addr(), tensor.strides()), (first, &[1, 3][..]));
@@ -90,7 +90,7 @@ fn any_layout_goes_out() {
 }
 
 #[test]
-fn no_elements_and_no_dimensions() {
+fn tensors_without_elements_or_dimensions() {
     let tensor = Rten::<f32>::zeros(&[2, 0, 3]).into_tensor().unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[2, 0, 3][..], true));
     let copy = tensor.to_rten::<f32>().unwrap();
@@ -108,7 +108,7 @@ fn no_elements_and_no_dimensions() {
 }
 
 #[test]
-fn what_is_shared_goes_out_read_only() {
+fn shared_rten_tensor_is_exported_read_only() {
     let elements = Arc::new(vec![1_u8, 2]);
     let rten: ArcTensor<u8> = TensorBase::from_data(&[2][..], Arc::clone(&elements));
     let tensor = rten.into_tensor().unwrap();
@@ -129,7 +129,7 @@ fn through_a_managed_tensor_and_back() {
     let tensor = through_c(tensor);
     let rten = tensor.into_rten::<f32>().unwrap();
     assert_eq!((rten.data_ptr().addr(), drops.count()), (first, 0));
-    // The same object, not one around another.
+    // The same object, not another one around it.
     let tensor = rten.into_tensor().unwrap();
     let rten = tensor.try_into_owner::<TensorBase<TensorStorage<f32>, DynLayout>>().unwrap();
     assert_eq!(rten.into_rank::<2>().unwrap()[[1, 0]], 2.0);
@@ -137,14 +137,14 @@ fn through_a_managed_tensor_and_back() {
 }
 
 #[test]
-fn more_dimensions_than_a_tensor_has_are_refused() {
+fn too_many_dimensions_are_refused() {
     let rten = Rten::<u8>::zeros(&[1; 1025]);
     let error = Error::InvalidNdim { ndim: 1025 };
     assert_eq!(rten.as_tensor_ref().unwrap_err(), error);
     assert_eq!(rten.into_tensor().unwrap_err(), error);
 }
 
-/// A layout of safe code that says one thing to rten and another to everybody else.
+/// A layout in safe code that gives rten and other callers different answers.
 #[derive(Clone)]
 struct Liar;
 
@@ -170,7 +170,7 @@ impl Layout for Liar {
 }
 
 #[test]
-fn layouts_that_lead_out_of_the_storage_are_refused() {
+fn layouts_beyond_the_storage_are_refused() {
     let error = Error::OutOfBounds { lowest: 0, highest: 5, owner: 5 };
     let rten = TensorBase::from_storage_and_layout(vec![0_u8; 5], Liar);
     assert_eq!(rten.as_tensor_ref().unwrap_err(), error);

@@ -1,4 +1,4 @@
-//! Tensors that the tests of devices copy there, and slices of them.
+//! Tensors that the tests of devices copy to a device, and slices of them.
 
 use std::sync::Arc;
 

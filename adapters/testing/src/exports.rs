@@ -1,4 +1,4 @@
-//! Tensors on their way through C.
+//! Exports and imports of tensors through C.
 
 use dlbridge::Tensor;
 
@@ -8,7 +8,7 @@ pub fn through_c(tensor: Tensor) -> Tensor {
     unsafe { Tensor::from_raw(tensor.into_raw()) }.expect("an exported tensor is imported")
 }
 
-/// The same through the legacy struct.
+/// Exports a tensor with the legacy struct and imports it again.
 pub fn through_legacy_c(tensor: Tensor) -> Tensor {
     let managed = tensor.into_raw_legacy().expect("the legacy struct can describe it");
     // SAFETY: `into_raw_legacy` just exported it, and nothing else imports it.

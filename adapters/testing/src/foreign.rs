@@ -1,4 +1,4 @@
-//! Tensors of a producer that counts how often it is asked to free them.
+//! Tensors of a producer that counts the drops of their owners.
 
 use std::ptr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Access, DataType, Device, DeviceType, Element, Owner, RawParts, Tensor};
 
-/// How many owners were dropped.
+/// The number of dropped owners.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(Arc<AtomicUsize>);
 
@@ -25,7 +25,7 @@ pub struct Counted<T> {
 }
 
 impl<T> Counted<T> {
-    /// Counts the drop of a value with those of others.
+    /// Makes a value whose drop is counted together with the drops of other values.
     pub fn new(value: T, drops: &Drops) -> Self {
         Self { value, drops: drops.clone() }
     }
@@ -103,7 +103,7 @@ pub fn misaligned_floats(elements: &[f32]) -> Tensor {
 pub fn out_of_reach(owner: impl Send + 'static, dtype: DataType) -> Tensor {
     let device = Device::new(DeviceType::CUDA, 1);
     let parts = RawParts { device, ..RawParts::new(ptr::without_provenance_mut(4096), dtype) };
-    // SAFETY: nothing follows an address on a device that the CPU cannot reach.
+    // SAFETY: no code follows an address on a device that the CPU cannot reach.
     unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.expect("a tensor")
 }
 

@@ -5,6 +5,7 @@ mod chains;
 mod devices;
 mod exports;
 mod foreign;
+mod matrices;
 mod read_only;
 mod required;
 
@@ -19,5 +20,6 @@ pub use foreign::{
     Counted, Drops, Layout, foreign, foreign_strided, foreign_vec, misaligned, misaligned_floats,
     on_cuda, out_of_reach,
 };
+pub use matrices::{counting_matrix, product_element};
 pub use read_only::{Writer, written_by_another_handle};
 pub use required::required;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dlbridge::Tensor;
 use dlbridge::sys::DLManagedTensorVersioned;
 
-/// A second handle on the memory of a tensor, which wrote it.
+/// A second handle on the memory of a tensor, which wrote that memory.
 #[derive(Debug)]
 pub struct Writer(*mut DLManagedTensorVersioned);
 
@@ -16,12 +16,12 @@ impl Drop for Writer {
     }
 }
 
-/// Returns a tensor that safe code marked as read-only, and the handle that wrote its memory all the same.
+/// Returns a tensor that safe code marked as read-only, and the handle that wrote its memory nevertheless.
 pub fn written_by_another_handle() -> (Tensor, Writer) {
     let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = Writer(tensor.lend());
+    let writer = Writer(tensor.to_raw());
     let read_only = tensor.share().into_read_only();
-    // SAFETY: an integer that is alive, and no view is.
+    // SAFETY: the integer is alive, and no view of it exists.
     unsafe { (*writer.0).dl_tensor.data.cast::<i32>().write(7) };
     assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2]);
     (read_only, writer)

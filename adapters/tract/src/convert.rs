@@ -1,8 +1,8 @@
-//! Tensors of tract, into tensors, and back.
+//! Tensors of tract to tensors, and back.
 //!
-//! - **Plain.** The plain storage of a tensor of tract holds as many initialised bytes as it says, on the heap, which stay
-//!   where they are when the tensor moves. They are changed through `&mut` alone, so nobody changes them while somebody
-//!   else has an `Arc` of the tensor.
+//! - **Plain.** The plain storage of a tensor of tract holds as many initialised bytes as it says, on the heap, which
+//!   stay in place when the tensor moves. Code changes them only through `&mut`, so nothing changes them while
+//!   several handles hold an `Arc` of the tensor.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::{Error, Result};
 
 /// Tensors of tract as tensors.
 pub trait TractExt: Sealed {
-    /// The tensor of tract as a tensor, which owns it. [`Access::Immutable`] for one in an `Arc`, which others may have,
-    /// and for elements of type `bool`; else [`Access::Exclusive`].
+    /// Turns the tensor of tract into a tensor that owns it. [`Access::Immutable`] for one in an `Arc`, which may
+    /// have other handles, and for elements of type `bool`; else [`Access::Exclusive`].
     ///
-    /// The elements stay where they are. [`TensorExt::into_tract`] takes the same tensor out again.
+    /// The elements stay in place. [`TensorExt::into_tract`] takes the same tensor out again.
     ///
     /// # Errors
-    /// [`Error::DatumType`] if there is no such dtype; [`Error::NotPlain`] for elements that are packed, or on a device;
-    /// [`Error::Tensor`] with [`OutOfBounds`](dlbridge::Error::OutOfBounds) for storage that has fewer than the shape
-    /// says. The tensor, or the handle on it, is dropped.
+    /// [`Error::DatumType`] if DLPack lacks the datum type; [`Error::NotPlain`] for elements that are packed, or on a
+    /// device; [`Error::Tensor`] with [`OutOfBounds`](dlbridge::Error::OutOfBounds) for storage with fewer elements
+    /// than the shape. The tensor, or the handle on it, is dropped.
     ///
     /// ```
     /// use dlbridge_tract::TractExt;
@@ -36,7 +36,7 @@ pub trait TractExt: Sealed {
     /// ```
     fn into_dlbridge(self) -> Result<Tensor>;
 
-    /// The tensor of tract as a tensor that borrows it, read-only.
+    /// Borrows the tensor of tract as a read-only tensor.
     ///
     /// # Errors
     /// As [`into_dlbridge`](Self::into_dlbridge).
@@ -54,7 +54,8 @@ pub trait TractExt: Sealed {
 
 /// Tensors as tensors of tract.
 pub trait TensorExt: Sealed {
-    /// The tensor as one of tract: the same one, if it was made of one and is the whole of it, else a copy.
+    /// Turns the tensor into one of tract: the same one, if the tensor was made of it and has all its elements, else
+    /// a copy.
     ///
     /// # Errors
     /// As [`to_tract`](Self::to_tract). The tensor is dropped then.
@@ -71,14 +72,14 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_tract(self) -> Result<Arc<Tract>>;
 
-    /// The elements copied into a tensor of tract, from any strides and any address.
+    /// Copies the elements into a tensor of tract, from any strides and alignment.
     ///
     /// # Errors
-    /// [`Error::DataType`] if there is no such datum type; [`Error::Tensor`] with the errors of [`Tensor::view`], but for
-    /// alignment; with [`TooLarge`](dlbridge::Error::TooLarge) for repeated elements that are too many to copy.
+    /// [`Error::DataType`] if tract lacks the dtype; [`Error::Tensor`] with the errors of [`Tensor::view`], except
+    /// for alignment, and with [`TooLarge`](dlbridge::Error::TooLarge) for too many repeated elements to copy.
     ///
     /// # Panics
-    /// If there is no memory left, as all of tract does.
+    /// Panics if the allocation fails, as all of tract does.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -100,8 +101,8 @@ impl TractExt for Arc<Tract> {
     fn into_dlbridge(self) -> Result<Tensor> {
         let parts = RawParts { access: Access::Immutable, ..read_only_parts(&self)? };
         let tract = Arc::clone(&self);
-        // SAFETY: the contract of `Tensor::from_raw_parts` is Plain, within which the elements are; the handle
-        // keeps the tensor, and nobody writes it while the handle lives.
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Plain, within which the elements are; the handle keeps
+        // the tensor, and no code writes it while the handle lives.
         Ok(unsafe { Tensor::from_raw_parts(self, parts, tract.shape(), Some(tract.strides())) }?)
     }
 
@@ -112,8 +113,8 @@ impl TractExt for Arc<Tract> {
 
 impl TractExt for Tract {
     fn into_dlbridge(mut self) -> Result<Tensor> {
-        // A consumer could leave bytes that are no values of `bool`; and storage that only has plain memory somewhere
-        // need not have it for writing.
+        // A consumer could write bytes that are not values of `bool`. Storage that gives plain memory for reading
+        // need not give it for writing.
         if self.datum_type() == DatumType::Bool || !self.has_plain_ram_storage() {
             return Arc::new(self).into_dlbridge();
         }
@@ -121,8 +122,8 @@ impl TractExt for Tract {
         let data = self.as_bytes_mut().as_mut_ptr().cast();
         let parts = RawParts { data, access: Access::Exclusive, ..parts };
         let (shape, strides) = (self.shape().to_vec(), self.strides().to_vec());
-        // SAFETY: the contract of `Tensor::from_raw_parts` is Plain, within which the elements are; nobody else
-        // has the tensor, and any bytes are values of its datum type.
+        // SAFETY: the contract of `Tensor::from_raw_parts` is Plain, within which the elements are; no other code has
+        // the tensor, and any bytes are values of its datum type.
         Ok(unsafe { Tensor::from_raw_parts(self, parts, &shape, Some(&strides)) }?)
     }
 
@@ -130,17 +131,17 @@ impl TractExt for Tract {
         let parts = read_only_parts(self)?;
         let (shape, strides) = (self.shape(), self.strides());
         // SAFETY: the contract of `TensorRef::from_raw_parts` is Plain, within which the elements are; the tensor is
-        // borrowed for as long.
+        // borrowed for the same lifetime.
         Ok(unsafe { TensorRef::from_raw_parts(&parts, shape, Some(strides)) }?)
     }
 }
 
-/// The elements of a tensor of tract, read-only: they are there, from the first byte on.
+/// Describes the elements of a tensor of tract, read-only, after checking that the storage has all of them.
 fn read_only_parts(tract: &Tract) -> Result<RawParts> {
     let datum_type = tract.datum_type();
     let dtype = dtype_of(datum_type).ok_or(Error::DatumType { datum_type })?;
     let bytes = tract.as_plain_ram().ok_or(Error::NotPlain)?.as_bytes();
-    // A type of storage can be anybody's, and say anything of itself.
+    // Any code can implement a storage type and report any length, so the bounds are checked.
     let (mut lowest, mut highest) = (0_i64, 0_i64);
     if !tract.shape().contains(&0) {
         for (&extent, &stride) in tract.shape().iter().zip(tract.strides()) {
@@ -158,7 +159,7 @@ fn read_only_parts(tract: &Tract) -> Result<RawParts> {
     Ok(RawParts { access: Access::ReadOnly, ..RawParts::new(data, dtype) })
 }
 
-/// The dtype that means the same.
+/// Returns the dtype of a datum type.
 fn dtype_of(datum_type: DatumType) -> Option<DataType> {
     Some(match datum_type {
         DatumType::Bool => DataType::BOOL,
@@ -199,7 +200,7 @@ impl TensorExt for Tensor {
             Ok(tract) => tract,
             Err(tensor) => return tensor.to_tract().map(Arc::new),
         };
-        // SAFETY: what the tensor was made of is alive and has its elements, which nobody writes meanwhile.
+        // SAFETY: the owner of the tensor is alive and has its elements, which nothing writes meanwhile.
         let tensor = unsafe { TensorRef::from_raw_parts(&parts, &shape, Some(&strides)) }?;
         if tract.as_tensor_ref().is_ok_and(|whole| is_same(&whole, &tensor)) {
             return Ok(tract);
@@ -212,14 +213,14 @@ impl TensorExt for Tensor {
     }
 }
 
-/// Whether two tensors are the same elements in the same shape.
+/// Returns whether two tensors have the same address, dtype and layout.
 fn is_same(one: &TensorRef<'_>, other: &TensorRef<'_>) -> bool {
     one.data() == other.data()
         && (one.dtype(), one.shape()) == (other.dtype(), other.shape())
         && one.strides() == other.strides()
 }
 
-/// The elements in a tensor of tract's own.
+/// Copies the elements into a tensor that tract owns.
 fn copy(tensor: &TensorRef<'_>) -> Result<Tract> {
     match tensor.dtype() {
         DataType::BOOL => copy_of::<bool>(tensor),
@@ -259,7 +260,7 @@ fn copy_of<T: Element + Datum>(tensor: &TensorRef<'_>) -> Result<Tract> {
     .map_err(|_| dlbridge::Error::TooLarge.into())
 }
 
-/// A tensor of tract of these elements, one after the other.
+/// Makes a tensor of tract of these elements, in C order.
 fn filled<T: Datum>(shape: &[usize], elements: impl Iterator<Item = T>) -> TractResult<Tract> {
     let mut tract = Tract::zero_dt(T::datum_type(), shape)?;
     let mut plain = tract.try_as_plain_ram_mut()?;

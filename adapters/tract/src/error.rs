@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the conversions.
 
 use dlbridge::DataType;
 use tract_data::prelude::DatumType;
@@ -6,7 +6,7 @@ use tract_data::prelude::DatumType;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tensor of tract is no tensor, or a tensor none of tract.
+/// The reason why a tensor of tract cannot become a tensor, or a tensor one of tract.
 ///
 /// ```
 /// use dlbridge_tract::{Error, TractExt};
@@ -14,22 +14,26 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// let error = tensor0("words".to_string()).into_dlbridge().unwrap_err();
 /// assert_eq!(error, Error::DatumType { datum_type: DatumType::String });
-/// assert_eq!(error.to_string(), "no dtype is tract's String; cast the tensor to a type of plain numbers");
+/// assert_eq!(error.to_string(), "the elements are tract's String, which DLPack lacks; cast the tensor to numbers first, such as F32");
 /// ```
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// The error of the tensor itself.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// No dtype has the meaning of the datum type.
-    #[error("no dtype is tract's {datum_type:?}; cast the tensor to a type of plain numbers")]
+    /// DLPack lacks a dtype for the datum type.
+    #[error(
+        "the elements are tract's {datum_type:?}, which DLPack lacks; cast the tensor to numbers first, such as F32"
+    )]
     DatumType {
         /// The datum type found.
         datum_type: DatumType,
     },
-    /// No datum type has the meaning of the dtype.
-    #[error("no datum type of tract is {dtype}; convert the elements first")]
+    /// Tract lacks a datum type for the dtype.
+    #[error(
+        "the elements are {dtype}, which tract lacks; convert them to a dtype that it has, such as float32"
+    )]
     DataType {
         /// The dtype found.
         dtype: DataType,

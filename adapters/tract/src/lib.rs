@@ -1,4 +1,4 @@
-//! [tract_data] 0.23, whose tensors are those of tract-core: out without a copy, in by one.
+//! [tract_data] 0.23, the tensors of tract-core: to tensors without a copy, and from tensors with one.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -12,27 +12,27 @@
 //! # Ok::<(), dlbridge_tract::Error>(())
 //! ```
 //!
-//! | datum type | dtype | out: [`TractExt`] | in: [`TensorExt`] |
+//! | datum type | dtype | to tensors: [`TractExt`] | from tensors: [`TensorExt`] |
 //! | --- | --- | --- | --- |
 //! | `I8`, `I16`, `I32`, `I64` | `int8` to `int64` | zero-copy, view | copy |
 //! | `U8`, `U16`, `U32`, `U64` | `uint8` to `uint64` | zero-copy, view | copy |
 //! | `F16`, `F32`, `F64` | `float16` to `float64` | zero-copy, view | copy |
 //! | `Bool` | `bool` | zero-copy, read-only; view | copy |
 //! | `ComplexF16`, `ComplexF32`, `ComplexF64`, with the feature `complex` | `complex32` to `complex128` | zero-copy, view | copy |
-//! | `QI8`, `QU8`, `QI32` | | refused: a dtype has no scale | |
-//! | `ComplexI16`, `ComplexI32`, `ComplexI64` | | refused: there is no such dtype | |
-//! | `TDim`, `String`, `Blob` | | refused: no numbers | |
+//! | `QI8`, `QU8`, `QI32` | | refused: a dtype lacks a scale | |
+//! | `ComplexI16`, `ComplexI32`, `ComplexI64` | | refused: DLPack lacks them | |
+//! | `TDim`, `String`, `Blob` | | refused: not numbers | |
 //! | | `bfloat16`, floats of fewer bits, 128-bit integers | | refused |
 //!
-//! A tensor that was made of one of tract goes back as that one, without a copy, unless it is a part of it.
+//! A tensor that was made of one of tract becomes that one again, without a copy, unless it is a slice of it.
 //!
-//! # What the library cannot do
+//! # Limits of tract
 //!
-//! - It frees its memory itself, with Rust's allocator: it cannot have memory of others, nor view it.
-//!   So what comes in is copied, once.
-//! - It keeps some tensors elsewhere than in plain memory: packed for a kernel, or on a device. Those
-//!   are refused; `into_plain_ram` of tract brings back what it can.
-//! - Its tensors are in C order. Other strides go in by the copy.
+//! - Tract frees its memory itself, with Rust's allocator, so it can neither own nor view foreign memory: a
+//!   tensor is copied once.
+//! - Tract keeps some tensors outside of plain memory: packed for a kernel, or on a device. Those are refused;
+//!   tract's `into_plain_ram` converts some of them.
+//! - Its tensors are in C order. The copy accepts other strides.
 
 mod convert;
 mod error;
@@ -40,7 +40,7 @@ mod error;
 pub use convert::{TensorExt, TractExt};
 pub use error::{Error, Result};
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

@@ -1,4 +1,4 @@
-//! Tensors of others become tensors of tract by a copy.
+//! Foreign tensors become tensors of tract by a copy.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn address(tract: &Tract) -> usize {
 }
 
 #[test]
-fn whoever_may_write_it_the_copy_is_tracts_own() {
+fn tensor_of_any_access_is_copied() {
     for access in [Access::Exclusive, Access::Shared, Access::Immutable] {
         let (tensor, drops) = foreign(&[1.0_f32, 2.0, 3.0], &[3], access);
         let first = tensor.data().addr();
@@ -26,7 +26,7 @@ fn whoever_may_write_it_the_copy_is_tracts_own() {
 }
 
 #[test]
-fn any_strides() {
+fn any_strides_are_copied() {
     let matrix = || Tensor::from([[1, 2, 3], [4, 5, 6]]);
     let copied = |tensor: Tensor| tensor.to_tract().unwrap();
     assert_eq!(copied(matrix().transpose()), tensor2(&[[1, 4], [2, 5], [3, 6]]));
@@ -39,7 +39,7 @@ fn any_strides() {
 }
 
 #[test]
-fn any_address() {
+fn misaligned_elements_are_copied() {
     let elements = [1.0_f32, 2.0, 3.0];
     let mut bytes = vec![0; 20];
     let offset = bytes.as_ptr().align_offset(4) + 1;
@@ -52,7 +52,7 @@ fn any_address() {
 }
 
 #[test]
-fn dtypes_that_tract_has_not_are_refused() {
+fn dtypes_that_tract_lacks_are_refused() {
     let refused = |tensor: Tensor| {
         let error = Error::DataType { dtype: tensor.dtype() };
         assert_eq!(tensor.to_tract().unwrap_err(), error);

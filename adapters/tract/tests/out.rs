@@ -21,9 +21,9 @@ fn address(tract: &Tract) -> usize {
 fn every_type<T: Element + Datum + Copy>(elements: [T; 4]) {
     let tract = Arc::new(Tract::from_shape(&[2, 2], &elements).unwrap());
     let first = address(&tract);
-    let lent = tract.as_tensor_ref().unwrap();
-    assert_eq!((lent.dtype(), lent.data().addr()), (T::DTYPE, first));
-    assert_eq!(lent.view::<T>().unwrap().to_vec(), elements);
+    let borrowed = tract.as_tensor_ref().unwrap();
+    assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
+    assert_eq!(borrowed.view::<T>().unwrap().to_vec(), elements);
 
     let tensor = Arc::clone(&tract).into_dlbridge().unwrap();
     assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
@@ -73,7 +73,7 @@ fn complex_datum_types_both_ways() {
     let tract = tensor1(&[Complex::new(1_i32, 2)]);
     assert_eq!(
         tract.into_dlbridge().unwrap_err().to_string().split(';').next(),
-        Some("no dtype is tract's ComplexI32")
+        Some("the elements are tract's ComplexI32, which DLPack lacks")
     );
 }
 
@@ -97,7 +97,7 @@ fn other_datum_types_are_refused() {
 }
 
 #[test]
-fn what_is_owned_is_written_in_place() {
+fn owned_tensor_is_written_in_place() {
     let tract = tensor2(&[[1, 2], [3, 4]]);
     let first = address(&tract);
     let mut tensor = tract.into_dlbridge().unwrap();
@@ -107,7 +107,7 @@ fn what_is_owned_is_written_in_place() {
 }
 
 #[test]
-fn no_elements_and_no_dimensions() {
+fn tensors_without_elements_or_dimensions() {
     let tract = Arc::new(Tract::zero::<f32>(&[2, 0, 3]).unwrap());
     let tensor = Arc::clone(&tract).into_dlbridge().unwrap();
     assert_eq!((tensor.shape(), tensor.data().is_null()), (&[2, 0, 3][..], true));
@@ -124,7 +124,7 @@ fn no_elements_and_no_dimensions() {
 }
 
 #[test]
-fn a_part_is_copied() {
+fn slice_is_copied() {
     let tract = Arc::new(tensor2(&[[1, 2, 3], [4, 5, 6]]));
     let whole = || Arc::clone(&tract).into_dlbridge().unwrap();
     let copied = |tensor: Tensor| tensor.into_tract().unwrap();
@@ -154,7 +154,7 @@ fn through_a_managed_tensor_and_back_on_another_thread() {
     assert_eq!(Arc::strong_count(&tract), 1);
 }
 
-/// Storage that fetches its bytes when they are asked for.
+/// Storage that fetches its bytes on the first access.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Elsewhere(OnceLock<PlainStorage>);
 
@@ -204,7 +204,7 @@ fn other_storage_is_refused_until_it_is_plain() {
     let fetched = Elsewhere::default();
     fetched.0.set(PlainStorage::from(Blob::from_bytes(&[0; 8]).unwrap())).unwrap();
     let tensor = over(fetched).into_dlbridge().unwrap();
-    assert_eq!(tensor.access(), Access::Immutable, "it is not to be had for writing");
+    assert_eq!(tensor.access(), Access::Immutable, "the storage cannot be written");
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [0.0; 2]);
 }
 

@@ -9,7 +9,7 @@ use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, RawParts, T
 
 use crate::{Error, Result};
 
-/// A buffer and what its bytes mean, for [`from_buffer`].
+/// A buffer and the meaning of its bytes, for [`from_buffer`].
 ///
 /// ```
 /// use ash::vk::Buffer;
@@ -24,22 +24,22 @@ use crate::{Error, Result};
 pub struct BufferParts {
     /// The handle.
     pub buffer: vk::Buffer,
-    /// How many bytes the buffer has.
+    /// The size of the buffer in bytes.
     pub size: u64,
-    /// The number of the physical device, its place in `vkEnumeratePhysicalDevices`.
+    /// The number of the physical device: its position in `vkEnumeratePhysicalDevices`.
     pub id: i32,
     /// The type of the elements.
     pub dtype: DataType,
-    /// Where in the buffer the first element begins.
+    /// The byte in the buffer where the first element begins.
     pub byte_offset: u64,
-    /// Who may use the buffer.
+    /// How the buffer may be used.
     pub access: Access,
-    /// Whether elements narrower than a byte take a whole byte each.
+    /// True if elements narrower than a byte take a whole byte each.
     pub subbyte_padded: bool,
 }
 
 impl BufferParts {
-    /// A buffer of device 0 with elements from its beginning, which others may use too.
+    /// Makes parts for a shared buffer of device 0 with elements from its beginning.
     ///
     /// ```
     /// use ash::vk::Buffer;
@@ -54,18 +54,19 @@ impl BufferParts {
     }
 }
 
-/// A tensor in C order over a buffer, without a copy, and the owner that keeps it.
+/// Makes a tensor in C order over a buffer, without a copy, with the owner that keeps the buffer.
 ///
 /// # Errors
-/// [`Error::TooSmall`] for a buffer of fewer elements; an error for no buffer. The owner is dropped.
+/// [`Error::TooSmall`] if the buffer has too few elements; an error for a null buffer. The owner is dropped.
 ///
 /// # Safety
-/// - The buffer was made from a logical device of the physical one that `id` names, and has memory and `size` bytes.
+/// - The buffer was made from a logical device of the physical device that `id` names, and has memory and `size` bytes.
 /// - Buffer, memory and logical device live until the owner is dropped, which may be on any thread.
-/// - With [`Access::Exclusive`] nobody else uses it; unless it is [`Access::ReadOnly`], it may be written.
+/// - With [`Access::Exclusive`] nothing else uses the buffer; unless the access is [`Access::ReadOnly`], the buffer may
+///   be written.
 ///
-/// What a consumer counts on beside that is in the [documentation of the crate](crate#what-such-a-tensor-says): how
-/// the buffer may be used, and that all commands that write it are done.
+/// Consumers also rely on the [convention of this crate](crate#fields-of-the-tensors): how the buffer may be used, and
+/// that all commands that write it have finished.
 ///
 /// ```no_run
 /// use ash::vk;
@@ -82,7 +83,7 @@ impl BufferParts {
 ///     let shape = [particles.count, 3];
 ///     let size = 12 * particles.count as u64;
 ///     let parts = BufferParts::new(particles.buffer, size, DataType::FLOAT32);
-///     // SAFETY: of device 0, of this size, and the owner keeps it.
+///     // SAFETY: the buffer is of device 0 and of this size, and the owner keeps it.
 ///     unsafe { from_buffer(particles, parts, shape) }
 /// }
 /// ```
@@ -98,8 +99,8 @@ pub unsafe fn from_buffer<O: Send + 'static>(
         subbyte_padded: parts.subbyte_padded,
         ..RawParts::new(ptr::without_provenance_mut(parts.buffer.as_raw() as usize), parts.dtype)
     };
-    // SAFETY: a buffer that the owner keeps; no view is made of what is on a device, and what is behind the buffer's
-    // end is refused below, before anybody has the tensor.
+    // SAFETY: the caller guarantees that the owner keeps the buffer; the CPU makes no view of device data, and the
+    // check below refuses elements past the end of the buffer before anything uses the tensor.
     let tensor = unsafe { Tensor::from_raw_parts(owner, raw, shape.as_ref(), None::<&[i64]>) }?;
     if !tensor.is_empty() {
         BufferRef { tensor: &tensor }.check_within(parts.size)?;
@@ -113,7 +114,7 @@ pub unsafe fn from_buffer<O: Send + 'static>(
 /// use ash::vk::DescriptorBufferInfo;
 /// use dlbridge_vulkan::BufferRef;
 ///
-/// /// What to bind, and how many bytes behind its beginning the tensor's bytes are.
+/// /// Returns what to bind, and the number of bytes from its beginning to the tensor's bytes.
 /// fn binding(buffer: BufferRef<'_>, alignment: u64) -> (DescriptorBufferInfo, u64) {
 ///     let bytes = buffer.bytes();
 ///     let rest = bytes.start % alignment; // minStorageBufferOffsetAlignment
@@ -130,7 +131,7 @@ pub struct BufferRef<'a> {
 }
 
 impl<'a> BufferRef<'a> {
-    /// The buffer of a tensor that has one.
+    /// Returns the buffer of a tensor that has elements.
     pub(crate) fn of(tensor: &'a Tensor) -> Result<Self> {
         check_device(tensor)?;
         match tensor.is_empty() {
@@ -139,7 +140,7 @@ impl<'a> BufferRef<'a> {
         }
     }
 
-    /// The handle. Commands that use it are done before the tensor goes.
+    /// Returns the handle. Commands that use it must finish before the tensor is dropped.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, TensorExt, to_device};
@@ -153,8 +154,8 @@ impl<'a> BufferRef<'a> {
         vk::Buffer::from_raw(self.tensor.data().addr() as u64)
     }
 
-    /// The bytes of the buffer from the tensor's lowest to its highest. The element at index zero is at
-    /// [`byte_offset`](Tensor::byte_offset), which is not the lowest where strides are negative.
+    /// Returns the bytes of the buffer from the tensor's lowest to its highest. The element at index zero begins at
+    /// [`byte_offset`](Tensor::byte_offset), which is not the lowest byte if a stride is negative.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, TensorExt, to_device};
@@ -173,7 +174,7 @@ impl<'a> BufferRef<'a> {
         at(bounds.start)..at(bounds.end)
     }
 
-    /// Refuses elements that a buffer of so many bytes has not.
+    /// Refuses elements that reach past the end of a buffer of `size` bytes.
     pub(crate) fn check_within(self, size: u64) -> Result<()> {
         let Range { start: first, end } = self.bytes();
         match end <= size {

@@ -6,7 +6,7 @@ use ash::vk;
 
 use crate::{Device, Result};
 
-/// A command buffer's pool and the fence that says when it is done.
+/// The pool of a command buffer, and the fence that signals its end.
 struct Commands<'a> {
     device: &'a Device,
     pool: vk::CommandPool,
@@ -15,7 +15,8 @@ struct Commands<'a> {
 
 impl Drop for Commands<'_> {
     fn drop(&mut self) {
-        // SAFETY: made from this device, or NULL, which is nothing; what was submitted has been waited for.
+        // SAFETY: both were made from this device, or are NULL, which Vulkan ignores; submitted commands have been
+        // awaited.
         unsafe {
             self.device.ash().destroy_fence(self.fence, None);
             self.device.ash().destroy_command_pool(self.pool, None);
@@ -23,11 +24,12 @@ impl Drop for Commands<'_> {
     }
 }
 
-/// Copies bytes from one buffer to another, behind all commands that the queue has, and waits until that is done.
-/// What was copied can then be read by the host and by later commands.
+/// Copies bytes between two buffers, after all commands that the queue has, and waits for the copy. The host and later
+/// commands can then read the data.
 ///
 /// # Safety
-/// Two buffers of this device, with these bytes, and for copies from the one and to the other.
+/// Both buffers must belong to this device and have the region; `from` must allow copies from it, and `to` copies to
+/// it.
 pub(crate) unsafe fn copy(
     device: &Device,
     from: vk::Buffer,
@@ -48,26 +50,27 @@ pub(crate) unsafe fn copy(
     let info = vk::CommandBufferAllocateInfo::default()
         .command_pool(commands.pool)
         .command_buffer_count(1);
-    // SAFETY: the pool was made above, and nobody else has it.
+    // SAFETY: the pool was made above, and nothing else uses it.
     let buffer = unsafe { ash.allocate_command_buffers(&info) }?[0];
-    // SAFETY: a new command buffer of the pool above. The caller guarantees two buffers of this device that have the region.
+    // SAFETY: a new command buffer of the pool above. The caller guarantees two buffers of this device that have the
+    // region.
     unsafe { record(ash, buffer, (from, to), region) }?;
     let (buffers, queue) = ([buffer], device.queue());
     let work = [vk::SubmitInfo::default().command_buffers(&buffers)];
-    // SAFETY: recorded above, for the queue's family; the queue is held.
+    // SAFETY: the commands were recorded above, for the queue's family; `queue` holds the lock.
     unsafe { ash.queue_submit(*queue, &work, commands.fence) }?;
     drop(queue);
     commands.wait()
 }
 
 impl Commands<'_> {
-    /// Waits until what was submitted is done, whatever comes: it has the buffers.
+    /// Waits until the submitted commands have finished, also after errors, because they use the buffers.
     fn wait(self) -> Result<()> {
         loop {
-            // SAFETY: made from this device, and submitted.
+            // SAFETY: the fence was made from this device, and submitted.
             match unsafe { self.device.ash().wait_for_fences(&[self.fence], true, u64::MAX) } {
                 Ok(()) => return Ok(()),
-                // What a lost device has not done, it does not do any more.
+                // A lost device runs no more commands.
                 Err(lost @ vk::Result::ERROR_DEVICE_LOST) => return Err(lost.into()),
                 Err(_) => thread::yield_now(),
             }
@@ -76,7 +79,7 @@ impl Commands<'_> {
 }
 
 /// # Safety
-/// A command buffer that is new, and what [`copy`] asks.
+/// `commands` must be a new command buffer; the other conditions are those of [`copy`].
 unsafe fn record(
     ash: &ash::Device,
     commands: vk::CommandBuffer,
@@ -92,8 +95,8 @@ unsafe fn record(
     let (all, copies) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER);
     let users = all | vk::PipelineStageFlags::HOST;
     let flags = vk::DependencyFlags::empty();
-    // SAFETY: the caller guarantees a new command buffer, which nothing else records, and two buffers of its device that have
-    // the region and are for copies; barriers and the copy are commands of every queue that runs copies.
+    // SAFETY: the caller guarantees a new command buffer that nothing else records, and two buffers of its device that
+    // have the region and allow the copy; every queue that runs copies supports the copy and the barriers.
     unsafe {
         ash.begin_command_buffer(commands, &begin)?;
         ash.cmd_pipeline_barrier(commands, all, copies, flags, &before, &[], &[]);

@@ -7,18 +7,18 @@ use crate::buffer::{BufferParts, BufferRef, from_buffer};
 use crate::device::{Buffer, Device};
 use crate::{Error, Result, commands};
 
-/// A tensor of the host, copied into a new buffer in C order; the copy is done when this returns, and commands that
-/// are submitted later see it.
+/// Copies a host tensor into a new buffer, in C order. Returns after the copy; commands that are submitted later see
+/// the data.
 ///
-/// The buffer has memory of its own, which is the device's own memory where there is such, and whole words: a
-/// shader that reads elements of one byte as words of four may read the last.
+/// The buffer has its own memory, device-local if the device has such memory. Its size is a multiple of 4, so a shader
+/// that reads one-byte elements as four-byte words may read the last word.
 ///
-/// That is one `vkAllocateMemory` for each tensor, and one more for the length of each copy, either way. Drivers limit how
-/// many there are at a time (`maxMemoryAllocationCount`): 4096 is all that some allow. A program with more tensors makes
-/// parts of a large one, or takes buffers from an allocator of its own to [`from_buffer`].
+/// The function calls `vkAllocateMemory` once for each tensor, and once more during each copy in either direction.
+/// Drivers limit the number of allocations at a time (`maxMemoryAllocationCount`); some allow only 4096. A program with
+/// more tensors slices a large one, or passes buffers of its own allocator to [`from_buffer`].
 ///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; what Vulkan says, which is `ERROR_TOO_MANY_OBJECTS` at that limit.
+/// An error for a tensor that the CPU cannot read; errors of Vulkan, such as `ERROR_TOO_MANY_OBJECTS` at that limit.
 ///
 /// ```no_run
 /// use dlbridge_vulkan::{Device, Result, to_device};
@@ -43,7 +43,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     let mut staging = Buffer::to_copy_from(device, size)?;
     staging.write(bytes)?;
     let region = vk::BufferCopy { size, ..Default::default() };
-    // SAFETY: both were made with this device, of this size and for this.
+    // SAFETY: both buffers were made with this device, with this size and for this use.
     unsafe { commands::copy(device, staging.handle(), handle, region) }?;
     let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
     let parts = BufferParts {
@@ -51,11 +51,11 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
         subbyte_padded: source.is_subbyte_padded(),
         ..BufferParts::new(handle, size, source.dtype())
     };
-    // SAFETY: the owner keeps the buffer, its memory and the device; the copy is done.
+    // SAFETY: the owner keeps the buffer, its memory and the device; the copy has finished.
     unsafe { from_buffer(buffer, parts, shape) }
 }
 
-/// A copy of a tensor whose buffer was made with this device.
+/// Copies a tensor whose buffer was made with this device.
 pub(crate) fn to_host(tensor: &Tensor, device: &Device) -> Result<Tensor> {
     if tensor.is_empty() {
         return nothing(tensor);
@@ -66,11 +66,12 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device) -> Result<Tensor> {
         return Err(Error::OtherDevice);
     }
     source.check_within(known.size())?;
-    // SAFETY: a buffer with this handle was made with this device, lives until the end of this, and is large enough.
+    // SAFETY: a buffer with this handle was made with this device; `known` keeps it alive; `check_within` compared its
+    // size.
     unsafe { fetch(tensor, source, device) }
 }
 
-/// A copy of a tensor whose buffer may have been made by anybody.
+/// Copies a tensor whose buffer any code may have made.
 ///
 /// # Safety
 /// The contract of [`TensorExt::to_host_unchecked`](crate::TensorExt::to_host_unchecked).
@@ -78,12 +79,12 @@ pub(crate) unsafe fn to_host_unchecked(tensor: &Tensor, device: &Device) -> Resu
     if tensor.is_empty() {
         return nothing(tensor);
     }
-    // SAFETY: the caller guarantees what `fetch` demands, which is the contract of `TensorExt::to_host_unchecked`; a tensor
-    // without elements has returned.
+    // SAFETY: the caller fulfils the contract of `TensorExt::to_host_unchecked`, which includes that of `fetch`; the
+    // tensor has elements, because an empty one has returned.
     unsafe { fetch(tensor, BufferRef::of(tensor)?, device) }
 }
 
-/// A tensor of the host without elements.
+/// Returns an empty host tensor.
 fn nothing(tensor: &Tensor) -> Result<Tensor> {
     let (shape, dtype) = (extents(tensor), tensor.dtype());
     Ok(match tensor.is_subbyte_padded() {
@@ -97,26 +98,26 @@ fn extents(tensor: &Tensor) -> Vec<usize> {
 }
 
 /// # Safety
-/// The buffer is of this device, for copies from it, and has the tensor's elements, of which there are some.
+/// The buffer must belong to this device, allow copies from it, and have the tensor's elements, at least one.
 unsafe fn fetch(tensor: &Tensor, source: BufferRef<'_>, device: &Device) -> Result<Tensor> {
     let range = source.bytes();
     let size = range.end - range.start;
     let mut staging = Buffer::to_copy_into(device, size)?;
     let region = vk::BufferCopy { src_offset: range.start, dst_offset: 0, size };
-    // SAFETY: the caller guarantees a buffer of this device that has the bytes and is for copies from it. The one that they are
-    // copied to was made above, of that size.
+    // SAFETY: the caller guarantees a buffer of this device that has the bytes and allows copies from it. The target
+    // was made above, with that size.
     unsafe { commands::copy(device, source.handle(), staging.handle(), region) }?;
     let bounds = TensorRef::from(tensor).byte_bounds();
     let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;
     let mut target = bytes.view_mut::<u8>()?;
-    staging.read(target.as_mut_slice().expect("new memory is adjacent"))?;
+    staging.read(target.as_mut_slice().expect("new memory is contiguous"))?;
     let parts = RawParts {
         access: Access::Exclusive,
         subbyte_padded: tensor.is_subbyte_padded(),
         ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), tensor.dtype())
     };
     let strides = Some(tensor.strides());
-    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    // SAFETY: `bytes` has all bytes from the lowest to the highest element, is the only owner, and accepts any values.
     let host = unsafe { Tensor::from_raw_parts(bytes, parts, &extents(tensor), strides) }?;
     match host.is_c_contiguous() {
         true => Ok(host),

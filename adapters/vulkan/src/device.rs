@@ -1,4 +1,4 @@
-//! A logical device, its queue, and the buffers that were made with it.
+//! A logical device, its queue, and the buffers made with it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use ash::vk::{BufferUsageFlags as Usage, MemoryPropertyFlags as Properties};
 use crate::open::{self, DeviceParts};
 use crate::{Error, Result};
 
-/// A logical device of Vulkan with one of its queues, counted: tensors that were made with it keep it.
+/// A Vulkan logical device with one of its queues, reference-counted: tensors made with it keep it alive.
 ///
 /// ```no_run
 /// use dlbridge_vulkan::Device;
@@ -30,14 +30,14 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     parts: DeviceParts,
     id: i32,
-    /// Held by whoever uses the queue.
+    /// Held while the queue is used.
     queue: Mutex<()>,
     memory_types: Vec<vk::MemoryType>,
     buffers: Mutex<HashMap<vk::Buffer, Weak<Buffer>>>,
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// The queue of a [`Device`], which nobody else uses meanwhile.
+/// The queue of a [`Device`], locked for its holder.
 ///
 /// ```no_run
 /// use ash::vk;
@@ -47,7 +47,8 @@ struct Inner {
 ///     let commands = [commands];
 ///     let work = [vk::SubmitInfo::default().command_buffers(&commands)];
 ///     let queue = device.queue();
-///     // SAFETY: commands and fence of this device, which is waited for before anything they use goes.
+///     // SAFETY: commands and fence belong to this device, and the caller waits for the fence before it drops
+///     // anything that they use.
 ///     unsafe { device.ash().queue_submit(*queue, &work, fence) }
 /// }
 /// ```
@@ -65,13 +66,13 @@ impl Deref for Queue<'_> {
 }
 
 impl Device {
-    /// Opens a physical device by its number, its place in `vkEnumeratePhysicalDevices`: a logical device of
-    /// Vulkan 1.1 or the loader's version if that is less, without features and extensions, and its first queue
-    /// that runs compute shaders.
+    /// Opens a physical device by its number, its position in `vkEnumeratePhysicalDevices`. The logical device has
+    /// Vulkan 1.1, or the loader's version if lower, no features or extensions, and the first queue that runs compute
+    /// shaders.
     ///
     /// # Errors
-    /// [`Error::NoLoader`], [`Error::NoDevice`], [`Error::NoQueue`]; what Vulkan says, which is
-    /// `ERROR_INCOMPATIBLE_DRIVER` where there is a loader and no driver.
+    /// [`Error::NoLoader`], [`Error::NoDevice`], [`Error::NoQueue`]; errors of Vulkan, such as
+    /// `ERROR_INCOMPATIBLE_DRIVER` if the machine has a loader and no driver.
     ///
     /// ```no_run
     /// let device = dlbridge_vulkan::Device::new(0)?;
@@ -79,28 +80,29 @@ impl Device {
     /// ```
     pub fn new(id: i32) -> Result<Self> {
         let (owner, parts) = open::open(id)?;
-        // SAFETY: the owner has just made all of it, and destroys it when it is dropped.
+        // SAFETY: `open` has just made all parts, and the owner destroys them when it is dropped.
         unsafe { Self::from_parts(owner, parts) }
     }
 
-    /// A device over Vulkan objects that the program has already, and an owner that keeps them.
+    /// Makes a device from Vulkan objects that the program already has, and an owner that keeps them.
     ///
     /// # Errors
-    /// [`Error::UnlistedDevice`] if the physical device is none of the instance; what Vulkan says. The owner is dropped.
+    /// [`Error::UnlistedDevice`] if the physical device is not one of the instance; errors of Vulkan. The owner is
+    /// dropped.
     ///
     /// # Safety
     /// - The parts belong together: each was made from the one before it, and the queue is of the family.
     /// - They live until the owner is dropped, which may be on any thread.
-    /// - Nobody uses the queue without holding [`Device::queue`], nor has another `Device` over it: neither to submit, to bind
-    ///   sparse memory, or to present, nor to wait, be it for the queue (`vkQueueWaitIdle`) or for all (`vkDeviceWaitIdle`).
-    ///   What else is asked of who uses [`Device::ash`] is [there](Device::ash).
-    /// - The queue runs copies: its family says so, or compute, or graphics.
+    /// - All code holds [`Device::queue`] while it uses the queue, and no other `Device` uses it. This covers
+    ///   submitting, binding sparse memory, presenting, and waiting for the queue (`vkQueueWaitIdle`) or for the device
+    ///   (`vkDeviceWaitIdle`). [`Device::ash`] lists further conditions for its callers.
+    /// - The queue runs copies: its family has the transfer, compute or graphics flag.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, DeviceParts, Result};
     ///
     /// fn adopt(owner: std::sync::Arc<Engine>, parts: DeviceParts) -> Result<Device> {
-    ///     // SAFETY: the engine keeps all of it, and takes `Device::queue` for whatever it does there.
+    ///     // SAFETY: the engine keeps all parts, and uses the queue only while it holds `Device::queue`.
     ///     unsafe { Device::from_parts(owner, parts) }
     /// }
     /// # struct Engine;
@@ -114,7 +116,7 @@ impl Device {
         let place = devices.iter().position(|&device| device == parts.physical_device);
         let id = place.and_then(|place| i32::try_from(place).ok());
         let id = id.ok_or(Error::UnlistedDevice)?;
-        // SAFETY: a physical device of the instance.
+        // SAFETY: the position above shows that the instance lists the physical device.
         let memory =
             unsafe { parts.instance.get_physical_device_memory_properties(parts.physical_device) };
         Ok(Self(Arc::new(Inner {
@@ -127,7 +129,7 @@ impl Device {
         })))
     }
 
-    /// The number of the physical device, which is the id of tensors' devices.
+    /// Returns the number of the physical device, which is the id of the tensors' device.
     ///
     /// ```no_run
     /// # let device = dlbridge_vulkan::Device::new(0)?;
@@ -138,12 +140,13 @@ impl Device {
         self.0.id
     }
 
-    /// The logical device. All that ash does with it is unsafe, and asks for this, too:
-    /// - Whatever the program makes from the device, it destroys before the last `Device` and the last tensor go.
-    /// - It uses the [queue](Device::queue) only while it holds it, and waits for the whole device (`vkDeviceWaitIdle`) only
-    ///   then.
-    /// - A copy waits for what is in the device's queue. As long as one may run, commands of other queues do not write
-    ///   the bytes that are copied; they are done before, and what they wrote is available.
+    /// Returns the logical device. ash's functions on it are unsafe, and their caller must also ensure:
+    /// - The program destroys all objects that it makes from the device before the last `Device` and the last tensor
+    ///   are dropped.
+    /// - It uses the [queue](Device::queue) only while it holds it, and waits for the whole device (`vkDeviceWaitIdle`)
+    ///   only then.
+    /// - A copy waits for the commands in the device's queue. While a copy may run, commands of other queues do not
+    ///   write the bytes that it copies; their earlier writes have finished, and are available.
     ///
     /// ```no_run
     /// use ash::vk;
@@ -160,12 +163,12 @@ impl Device {
         &self.0.parts.device
     }
 
-    /// All that the device is made of. Whoever uses the queue takes it by [`Device::queue`].
+    /// Returns the Vulkan objects of the device. Use the queue only through [`Device::queue`].
     ///
     /// ```no_run
     /// # let device = dlbridge_vulkan::Device::new(0)?;
     /// let parts = device.parts();
-    /// // SAFETY: both live.
+    /// // SAFETY: instance and physical device live.
     /// let properties = unsafe { parts.instance.get_physical_device_properties(parts.physical_device) };
     /// println!("{}", properties.limits.min_storage_buffer_offset_alignment);
     /// # Ok::<(), dlbridge_vulkan::Error>(())
@@ -174,13 +177,12 @@ impl Device {
         &self.0.parts
     }
 
-    /// The queue, to submit to or to wait for. Vulkan wants one thread at a time there: copies wait until the guard is
-    /// dropped.
-    /// Whoever holds it and makes a copy waits for ever.
+    /// Locks the queue, to submit to it or to wait for it. Vulkan allows one thread at a time, so copies wait until the
+    /// guard is dropped. A thread that makes a copy while it holds the guard deadlocks.
     ///
     /// ```no_run
     /// # let device = dlbridge_vulkan::Device::new(0)?;
-    /// // SAFETY: the queue lives, and nobody else uses it now.
+    /// // SAFETY: the queue lives, and the guard locks it.
     /// unsafe { device.ash().queue_wait_idle(*device.queue()) }?;
     /// # Ok::<(), dlbridge_vulkan::Error>(())
     /// ```
@@ -189,7 +191,7 @@ impl Device {
         Queue { queue: self.0.parts.queue, _held: held }
     }
 
-    /// The first type of memory among those of a mask that has some properties.
+    /// Returns the first memory type in a mask that has the given properties.
     pub(crate) fn memory_type(&self, mask: u32, wanted: vk::MemoryPropertyFlags) -> Option<u32> {
         let types = (0_u32..).zip(&self.0.memory_types);
         let mut fitting = types.filter(|(index, kind)| {
@@ -198,12 +200,12 @@ impl Device {
         fitting.next().map(|(index, _)| index)
     }
 
-    /// The buffers of tensors that were made with this device and live.
+    /// The live buffers of tensors made with this device.
     fn buffers(&self) -> MutexGuard<'_, HashMap<vk::Buffer, Weak<Buffer>>> {
         self.0.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The buffer with a handle, if this device has made it.
+    /// Returns the buffer with a handle, if this device made it.
     pub(crate) fn known(&self, handle: vk::Buffer) -> Option<Arc<Buffer>> {
         self.buffers().get(&handle).and_then(Weak::upgrade)
     }
@@ -212,7 +214,7 @@ impl Device {
         self.buffers().insert(buffer.handle(), Arc::downgrade(buffer));
     }
 
-    /// Forgets a buffer, and not another that has the same handle: Vulkan does not promise that there is none.
+    /// Removes a buffer from the table, but keeps another with the same handle, which Vulkan does not rule out.
     pub(crate) fn forget(&self, buffer: &Buffer) {
         let mut buffers = self.buffers();
         if buffers.get(&buffer.handle()).is_some_and(|known| ptr::eq(known.as_ptr(), buffer)) {
@@ -230,7 +232,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// A `VkBuffer` and its memory, destroyed when it is dropped; it keeps the device.
+/// A `VkBuffer` and its memory, destroyed when dropped; it keeps the device alive.
 pub(crate) struct Buffer {
     device: Device,
     handle: vk::Buffer,
@@ -240,10 +242,12 @@ pub(crate) struct Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // First: the next buffer may have the same handle. Another one that lives may have it too, and stays known.
+        // First, because the next buffer may get the same handle. Another live buffer with this handle stays in the
+        // table.
         self.device.forget(self);
-        // SAFETY: made here from this device, which lives; no memory is NULL, which is nothing. No commands use it: ours
-        // have been waited for, and others are the promise of who submitted them.
+        // SAFETY: both were made here from this device, which lives; memory may be NULL, which Vulkan ignores. No
+        // commands use the buffer: this crate has waited for its own, and `BufferRef::handle` obliges other submitters
+        // to wait for theirs.
         unsafe {
             self.device.ash().destroy_buffer(self.handle, None);
             self.device.ash().free_memory(self.memory, None);
@@ -252,10 +256,10 @@ impl Drop for Buffer {
 }
 
 impl Buffer {
-    /// A buffer for the elements of a tensor, of some bytes and what is missing to whole words.
+    /// Makes a buffer for `bytes` bytes of tensor elements, rounded up to whole words.
     pub(crate) fn storage(device: &Device, bytes: usize) -> Result<Arc<Self>> {
         let usage = Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
-        // Vulkan has no buffer of nothing.
+        // Vulkan does not allow empty buffers.
         let size = (bytes as u64).max(1).next_multiple_of(4);
         let wanted = [Properties::DEVICE_LOCAL, Properties::empty()];
         let buffer = Arc::new(Self::new(device, size, usage, &wanted)?);
@@ -263,34 +267,34 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// A buffer that the host fills, for a copy to the device.
+    /// Makes a buffer that the host fills, for a copy to the device.
     pub(crate) fn to_copy_from(device: &Device, size: u64) -> Result<Self> {
         let coherent = Properties::HOST_VISIBLE | Properties::HOST_COHERENT;
         Self::new(device, size, Usage::TRANSFER_SRC, &[coherent])
     }
 
-    /// A buffer that the host reads after a copy from the device.
+    /// Makes a buffer that the host reads after a copy from the device.
     pub(crate) fn to_copy_into(device: &Device, size: u64) -> Result<Self> {
         let coherent = Properties::HOST_VISIBLE | Properties::HOST_COHERENT;
         let wanted = [coherent | Properties::HOST_CACHED, coherent];
         Self::new(device, size, Usage::TRANSFER_DST, &wanted)
     }
 
-    /// A buffer with memory of the first properties that there are.
+    /// Makes a buffer with memory of the first properties in `wanted` that the device has.
     fn new(device: &Device, size: u64, usage: Usage, wanted: &[Properties]) -> Result<Self> {
         let ash = device.ash();
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
-        // SAFETY: a size that is not 0, and usages that every device knows.
+        // SAFETY: the size is not 0, and every device knows the usages.
         let handle = unsafe { ash.create_buffer(&info, None) }?;
         let memory = vk::DeviceMemory::null();
         let mut buffer = Self { device: device.clone(), handle, memory, size };
-        // SAFETY: made above.
+        // SAFETY: the buffer was made above.
         let needs = unsafe { ash.get_buffer_memory_requirements(handle) };
         let kind = wanted.iter().find_map(|&p| device.memory_type(needs.memory_type_bits, p));
         let kind = kind.ok_or(vk::Result::ERROR_FEATURE_NOT_PRESENT)?;
         let info =
             vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(kind);
-        // SAFETY: as much as the buffer needs, of a type that it can have; bound once.
+        // SAFETY: the allocation has the size that the buffer needs and a type that it allows, and is bound once.
         unsafe {
             buffer.memory = ash.allocate_memory(&info, None)?;
             ash.bind_buffer_memory(handle, buffer.memory, 0)?;
@@ -306,7 +310,7 @@ impl Buffer {
         self.size
     }
 
-    /// Writes bytes to the beginning of memory that the host sees, and zeros behind them.
+    /// Writes bytes to the beginning of host-visible memory, and zeros after them.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.mapped(|target| {
             let (target, rest) = target.split_at_mut(bytes.len());
@@ -315,19 +319,20 @@ impl Buffer {
         })
     }
 
-    /// Reads all bytes of memory that the host sees.
+    /// Reads all bytes of host-visible memory.
     pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         self.mapped(|source| bytes.copy_from_slice(source))
     }
 
-    /// What the host sees of the memory, which is coherent, for the length of a call.
+    /// Maps the memory, which is coherent, and passes it to `access`.
     fn mapped(&mut self, access: impl FnOnce(&mut [u8])) -> Result<()> {
         let (ash, flags) = (self.device.ash(), vk::MemoryMapFlags::empty());
-        // SAFETY: memory that the host sees, by those who made it, and nobody else maps it (`&mut self`).
+        // SAFETY: `to_copy_from` and `to_copy_into` made host-visible memory, and `&mut self` excludes a second
+        // mapping.
         let first = unsafe { ash.map_memory(self.memory, 0, self.size, flags) }?;
-        // SAFETY: mapped above, so many bytes, with which no commands are busy: they are waited for.
+        // SAFETY: `size` bytes were mapped above; no commands use them, because each submission was awaited.
         access(unsafe { slice::from_raw_parts_mut(first.cast(), self.size as usize) });
-        // SAFETY: mapped above, and the slice is gone.
+        // SAFETY: the memory was mapped above, and the slice is no longer used.
         unsafe { ash.unmap_memory(self.memory) };
         Ok(())
     }
@@ -340,9 +345,9 @@ mod tests {
 
     use super::{Buffer, Device};
 
-    /// No driver is known whose handles are not unique, so the table is told that they are not.
+    /// No known driver has duplicate handles, so the test puts one into the table.
     #[test]
-    fn a_buffer_that_goes_is_forgotten_and_no_other() {
+    fn dropped_buffer_is_forgotten_alone() {
         let device = match Device::new(0) {
             Ok(device) => device,
             Err(reason) => {
@@ -353,13 +358,13 @@ mod tests {
         let live = Buffer::storage(&device, 4).unwrap();
         let staging = Buffer::to_copy_from(&device, 4).unwrap();
         let handle = staging.handle();
-        assert!(device.known(handle).is_none(), "it is no tensor's");
+        assert!(device.known(handle).is_none(), "a staging buffer is not in the table");
         device.buffers().insert(handle, Arc::downgrade(&live));
         drop(staging);
         assert!(device.known(handle).is_some());
         let handle = live.handle();
         drop(live);
         assert!(device.known(handle).is_none());
-        assert!(!device.buffers().contains_key(&handle), "not even that it was there");
+        assert!(!device.buffers().contains_key(&handle), "the entry is removed");
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of conversions and copies.
 
 use ash::{LoadingError, vk};
 use dlbridge::Device;
@@ -6,7 +6,7 @@ use dlbridge::Device;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a buffer is no tensor, or a tensor no buffer.
+/// An error of a conversion between a buffer and a tensor, or of a copy.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -15,66 +15,66 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// let tensor = Tensor::from(vec![1.0_f32]);
 /// let error = tensor.to_buffer().unwrap_err();
 /// assert!(matches!(error, Error::NotVulkan { .. }));
-/// assert_eq!(error.to_string(), "the tensor is on cpu, and not on a device of Vulkan; copy it there with to_device");
+/// assert_eq!(error.to_string(), "the tensor is on cpu, not on a Vulkan device; copy it there with to_device");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// dlbridge refuses the tensor.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// What Vulkan refused, with its code.
+    /// Vulkan returned an error code.
     #[error("Vulkan: {0} ({0:?}, code {code})", code = .0.as_raw())]
     Vulkan(#[from] vk::Result),
-    /// The library through which drivers are reached could not be opened.
+    /// The library that finds the drivers could not be opened.
     #[error("the Vulkan loader cannot be opened; install it, with a driver: {0}")]
     NoLoader(#[source] LoadingError),
-    /// There is no physical device with this number.
-    #[error("there is no device {id} of Vulkan; they are {count}, counted from 0")]
+    /// No physical device has this number.
+    #[error("Vulkan device {id} does not exist; there are {count}, numbered from 0")]
     NoDevice {
-        /// The number that was asked for.
+        /// The requested number.
         id: i32,
-        /// How many devices there are.
+        /// The number of devices.
         count: usize,
     },
-    /// The physical device is none that its instance lists.
+    /// The instance does not list the physical device.
     #[error(
-        "the physical device is in no list of its instance, and so has no number; pass its own instance"
+        "the instance does not list the physical device, so the device is not numbered; pass the instance that \
+         listed it"
     )]
     UnlistedDevice,
-    /// The physical device has no queue that runs compute shaders.
-    #[error("device {id} of Vulkan has no queue for compute shaders; take another")]
+    /// The physical device lacks a queue that runs compute shaders.
+    #[error("Vulkan device {id} lacks a queue for compute shaders; use another device")]
     NoQueue {
-        /// Its number.
+        /// The number of the device.
         id: i32,
     },
-    /// The elements do not fit the buffer.
+    /// The elements reach past the end of the buffer.
     #[error(
-        "the elements take the bytes {first} to {end} of a buffer of {size}; make it larger, or the tensor smaller"
+        "the elements need the bytes {first} to {end}, but the buffer has {size} bytes; use a larger buffer or a \
+         smaller tensor"
     )]
     TooSmall {
-        /// The first byte of them, counted from the beginning of the buffer.
+        /// Their first byte, counted from the beginning of the buffer.
         first: u64,
-        /// The byte after the last.
+        /// The byte after the last one.
         end: u64,
-        /// The bytes that the buffer has.
+        /// The size of the buffer in bytes.
         size: u64,
     },
-    /// The tensor is somewhere else.
-    #[error(
-        "the tensor is on {device}, and not on a device of Vulkan; copy it there with to_device"
-    )]
+    /// The tensor is not on a Vulkan device.
+    #[error("the tensor is on {device}, not on a Vulkan device; copy it there with to_device")]
     NotVulkan {
-        /// Where it is.
+        /// The device of the tensor.
         device: Device,
     },
-    /// The tensor has no elements, and so no memory.
-    #[error("the tensor has no elements, and so no buffer")]
+    /// The tensor is empty, so it does not have a buffer.
+    #[error("the tensor is empty, so it does not have a buffer; skip empty tensors")]
     Empty,
-    /// The buffer was not made with this device by this crate.
+    /// This crate did not make the buffer with this device.
     #[error(
-        "the tensor's buffer was not made with this device by this crate; use the device that it was made with, or \
-         to_host_unchecked for a buffer that other code made from its VkDevice"
+        "this crate did not make the tensor's buffer with this device; use the device that made it, or \
+         to_host_unchecked for a buffer that other code made from this VkDevice"
     )]
     OtherDevice,
 }

@@ -1,4 +1,4 @@
-//! Vulkan buffers as tensors, and tensors as Vulkan buffers, without a copy, for [ash] 0.38.
+//! Vulkan buffers of [ash] 0.38 as tensors, and tensors as Vulkan buffers, without a copy.
 //!
 //! ```no_run
 //! use dlbridge::Tensor;
@@ -7,8 +7,8 @@
 //! let device = Device::new(0)?;
 //! let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), &device)?; // a copy
 //! let handle = tensor.to_buffer()?.handle();         // its VkBuffer, for a shader
-//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, where they are
-//! assert_eq!(column.byte_offset(), 4);               // a part is its parent and a byte offset
+//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, without a copy
+//! assert_eq!(column.byte_offset(), 4);               // the parent's buffer and a byte offset
 //! assert_eq!(column.to_buffer()?.handle(), handle);
 //! assert_eq!(column.to_host(&device)?.view::<f32>()?.to_vec(), [2.0, 4.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -16,54 +16,57 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Device`] | a logical device and its queue: opened here, or the program's own |
-//! | [`to_device`] | a tensor of the host copied into a new buffer |
+//! | [`Device`] | a logical device and its queue, which this crate opens or the program supplies |
+//! | [`to_device`] | copies a host tensor into a new buffer |
 //! | [`TensorExt`] | tensors as buffers, or copied to the host |
-//! | [`from_buffer`] | a buffer of the program's own as a tensor |
+//! | [`from_buffer`] | the program's own buffer as a tensor |
 //!
-//! Commands are ash's own, and unsafe there: a shader is bound to [`BufferRef::handle`], and submitted while
-//! [`Device::queue`] is held. The tests of this crate double a tensor so.
+//! Commands are ash's own unsafe functions: the program binds [`BufferRef::handle`] to a shader, and submits it while
+//! it holds [`Device::queue`]. The tests of this crate double a tensor this way.
 //!
-//! # What such a tensor says
+//! # Fields of the tensors
 //!
-//! `dlpack.h` leaves it open. The repository has the whole convention in `docs/device-conventions.md`; in short:
+//! `dlpack.h` does not specify them. `docs/device-conventions.md` in the repository has the full convention; in short:
 //!
-//! - Its **data** is the `VkBuffer`, the 64-bit handle itself as the pointer's value: no device address, and no
-//!   pointer to a structure. The owner keeps buffer, memory and logical device. Nobody can add to a handle, so a part of a
-//!   tensor is the parent's handle with a **byte offset**.
-//! - Its **device** is the number of the physical device in `vkEnumeratePhysicalDevices`. The **logical** device has
-//!   no place in a tensor, nor has the family of queues: two libraries agree on both.
-//! - The buffer can be a storage buffer, and be copied from and to, and has all elements. Its size cannot be asked for.
-//! - **Order.** Who exports a tensor has waited for the commands that write it, or has agreed with the consumer on one
-//!   queue. Who takes it puts a barrier before what uses it, and drops the tensor when that is done.
+//! - The **data** pointer has the value of the `VkBuffer` itself, a 64-bit handle. It is not a device address, and not
+//!   a pointer to a structure. The owner keeps the buffer, its memory and the logical device. A handle cannot be
+//!   offset, so a slice of a tensor is the parent's handle with a **byte offset**.
+//! - The **device** is the number of the physical device in `vkEnumeratePhysicalDevices`. A tensor does not contain the
+//!   **logical** device or the queue family: two libraries must agree on both.
+//! - The buffer may be used as a storage buffer and copied from and to, and has all elements. Vulkan cannot report its
+//!   size.
+//! - **Order.** Before an export, the producer waits for the commands that write the tensor, or agrees with the
+//!   consumer on one queue. The consumer puts a barrier before its commands, and drops the tensor when they have
+//!   finished.
 //!
-//! TVM puts a pointer to a structure of its own there; its tensors on this device must not be imported.
+//! TVM stores a pointer to its own structure in this field; its tensors on this device must not be imported.
 //!
-//! # Whose buffer it is
+//! # Ownership of a buffer
 //!
-//! A `VkBuffer` does not tell its logical device, and using it with another is undefined. So a [`Device`] knows the
-//! buffers that [`to_device`] made with it and that live, by their handles, and the safe [`TensorExt::to_host`] uses no
-//! others: not from another device, and not from another library. It knows them again whichever way they went,
-//! as parts, lent, through a C consumer, or through Python. For others there is [`TensorExt::to_host_unchecked`].
+//! A `VkBuffer` does not identify its logical device, and its use with another device is undefined behaviour. So a
+//! [`Device`] records the handles of the live buffers that [`to_device`] made with it, and the safe
+//! [`TensorExt::to_host`] refuses all others: those of another device, and those of another library. It recognises its
+//! buffers after any path: as slices, borrowed, through a C consumer, or through Python.
+//! [`TensorExt::to_host_unchecked`] copies other buffers.
 //!
-//! That is as far as the handle tells. Vulkan does not promise that handles of buffers are unique: one of another `VkDevice`
-//! may have the same, although no driver is known where it does. Its tensor is then taken for one over the buffer that this
-//! device made, which is the one that is copied: other elements than were meant, and nothing worse.
+//! The check is limited to the handle. Vulkan does not promise unique buffer handles: a buffer of another `VkDevice`
+//! may have the same one, although no known driver does this. Then the copy reads the buffer of this device: the wrong
+//! elements, but no undefined behaviour.
 //!
 //! # Memory
 //!
-//! Each tensor that [`to_device`] makes has an allocation of Vulkan's to itself, and each copy has one while it lasts. Drivers
-//! may allow no more than 4096 at a time: [`from_buffer`] is for programs with an allocator of their own.
+//! Each tensor from [`to_device`] has its own Vulkan allocation, and each copy has one while it runs. Drivers may allow
+//! only 4096 at a time. Programs with their own allocator use [`from_buffer`].
 //!
 //! # Without Vulkan
 //!
-//! The loader is opened when a [`Device`] is first made, and stays open. Where there is none, that is
-//! [`Error::NoLoader`]; where there is a loader and no driver, [`Error::Vulkan`] with `ERROR_INCOMPATIBLE_DRIVER`.
+//! The first [`Device`] opens the loader, which stays open. Without a loader this is [`Error::NoLoader`]; with a loader
+//! and no driver, [`Error::Vulkan`] with `ERROR_INCOMPATIBLE_DRIVER`.
 //!
-//! The crate is for targets with pointers of 64 bits: a handle does not fit into others.
+//! The crate supports only targets with 64-bit pointers, because a handle does not fit into smaller ones.
 
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("a VkBuffer has 64 bits, and the data pointer of a tensor has no room for it here");
+compile_error!("a VkBuffer has 64 bits, and does not fit into the data pointer on this target");
 
 mod buffer;
 mod commands;
@@ -80,7 +83,7 @@ pub use error::{Error, Result};
 pub use open::DeviceParts;
 pub use tensor::TensorExt;
 
-/// Keeps the extension trait closed, so that it can grow.
+/// Keeps the extension trait closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

@@ -6,14 +6,14 @@ use crate::buffer::{BufferRef, check_device};
 use crate::sealed::Sealed;
 use crate::{Device, Result, copy};
 
-/// Tensors as buffers of Vulkan.
+/// Tensors as Vulkan buffers.
 pub trait TensorExt: Sealed {
-    /// The tensor's buffer: the same memory. The first element is [`byte_offset`](Tensor::byte_offset) bytes in, and
-    /// the strides are the tensor's; a shader is told both.
+    /// Returns the tensor's buffer, without a copy. The first element begins at [`byte_offset`](Tensor::byte_offset),
+    /// and the strides are the tensor's; the caller passes both to the shader.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else,
-    /// [`Error::Empty`](crate::Error::Empty) for one that has no memory; an error for one that must not be written.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor on another device,
+    /// [`Error::Empty`](crate::Error::Empty) for a tensor without elements; an error for a read-only tensor.
     ///
     /// ```no_run
     /// use ash::vk;
@@ -25,33 +25,33 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer(&self) -> Result<BufferRef<'_>>;
 
-    /// The tensor's buffer for commands that do not write it.
+    /// Returns the tensor's buffer for commands that do not write it.
     ///
     /// # Errors
-    /// As [`to_buffer`](Self::to_buffer), but for what must not be written.
+    /// The errors of [`to_buffer`](Self::to_buffer), except the one for read-only tensors.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
     /// use dlbridge_vulkan::{BufferRef, Result, TensorExt};
     ///
     /// fn constants(tensor: &Tensor) -> Result<BufferRef<'_>> {
-    ///     tensor.to_read_only_buffer() // the shader has it as `readonly`
+    ///     tensor.to_read_only_buffer() // the shader declares it as `readonly`
     /// }
     /// ```
     fn to_read_only_buffer(&self) -> Result<BufferRef<'_>>;
 
-    /// A copy of the elements on the host, in C order, when all commands that are in the device's queue are done. Of
-    /// other queues no commands write those bytes meanwhile, as [`Device::ash`] asks. All bytes between the lowest
-    /// and the highest are fetched.
+    /// Copies the elements to the host, in C order, after all commands that are in the device's queue. Commands of
+    /// other queues must not write those bytes meanwhile, as [`Device::ash`] requires. The function fetches all bytes
+    /// between the lowest and the highest.
     ///
-    /// The tensor is one that [`to_device`](crate::to_device) made with this device, or a part of one, whichever way
-    /// it went meanwhile. As far as the handle tells: Vulkan does not rule out that a buffer of another `VkDevice`
-    /// has the same one, and then the elements of this device's buffer are copied.
+    /// [`to_device`](crate::to_device) must have made the tensor, or the tensor that it is a slice of, with this
+    /// device; the path since then does not matter. The check is limited to the handle: Vulkan allows a buffer of
+    /// another `VkDevice` to have the same one, and then the function copies the elements of this device's buffer.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) for one of any other buffer, since Vulkan does not tell
-    /// whose that is; what Vulkan says.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor on another kind of device;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) for any other buffer, because Vulkan does not report the
+    /// device of a buffer; errors of Vulkan.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, Result, TensorExt};
@@ -62,24 +62,24 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_host(&self, device: &Device) -> Result<Tensor>;
 
-    /// As [`to_host`](Self::to_host), of a buffer that somebody else made from the `VkDevice`.
+    /// Like [`to_host`](Self::to_host), for a buffer that other code made from the `VkDevice`.
     ///
     /// # Errors
-    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor that is somewhere else; what Vulkan says.
+    /// [`Error::NotVulkan`](crate::Error::NotVulkan) for a tensor on another kind of device; errors of Vulkan.
     ///
     /// # Safety
     /// - The buffer was made from this device's `VkDevice`, has memory, and may be copied from (`TRANSFER_SRC`).
-    /// - The elements lie in it, as the producer of a tensor promises.
-    /// - It is shared with the family of the device's queue, or is that family's now.
+    /// - The buffer has all elements, as the producer of a tensor promises.
+    /// - The buffer is shared with the family of the device's queue, or that family owns it now.
     /// - Its memory is not protected.
-    /// - Until this returns, neither commands of other queues nor the host write the bytes between the tensor's lowest and
-    ///   highest; those that did are done, and what they wrote is available.
+    /// - Until this function returns, neither commands of other queues nor the host write the bytes between the
+    ///   tensor's lowest and highest; earlier writes have finished, and are available.
     ///
     /// ```no_run
     /// use dlbridge_vulkan::{Device, Result, TensorExt};
     ///
     /// fn read(tensor: &dlbridge::Tensor, device: &Device) -> Result<dlbridge::Tensor> {
-    ///     // SAFETY: the renderer makes its tensors from the device that we have adopted.
+    ///     // SAFETY: the renderer makes its tensors from the device that this program has adopted.
     ///     unsafe { tensor.to_host_unchecked(device) }
     /// }
     /// ```
@@ -108,7 +108,7 @@ impl TensorExt for Tensor {
 
     unsafe fn to_host_unchecked(&self, device: &Device) -> Result<Tensor> {
         check_device(self)?;
-        // SAFETY: the same contract.
+        // SAFETY: the caller fulfils the contract of this method, which is also that of the function.
         unsafe { copy::to_host_unchecked(self, device) }
     }
 }

@@ -1,4 +1,4 @@
-//! Tensors on a real Vulkan, made of the host's and given back to it: lavapipe in CI.
+//! Host tensors copied to a real Vulkan device and back: lavapipe in CI.
 
 #[path = "support/fill.rs"]
 mod fill;
@@ -19,14 +19,14 @@ use fill::fill;
 use support::device;
 
 #[test]
-fn what_goes_to_the_device_is_a_buffer() {
+fn to_device_makes_a_buffer() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]], &device).unwrap();
     assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], &[3, 1][..]));
     assert_eq!((tensor.dtype(), tensor.byte_offset()), (DataType::FLOAT32, 0));
     assert_eq!(tensor.device(), TensorDevice::new(DeviceType::VULKAN, 0));
     assert_eq!((tensor.device().to_string(), tensor.access()), ("vulkan:0".into(), Access::Shared));
-    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    assert!(tensor.view::<f32>().is_err(), "the CPU cannot read it");
     let buffer = tensor.to_buffer().unwrap();
     assert_eq!(buffer.handle().as_raw(), tensor.data().addr() as u64);
     assert_eq!(buffer.bytes(), 0..24);
@@ -36,7 +36,7 @@ fn what_goes_to_the_device_is_a_buffer() {
 }
 
 #[test]
-fn parts_are_the_parent_and_a_byte_offset() {
+fn slices_are_the_parent_and_a_byte_offset() {
     let Some(device) = device() else { return };
     assert_slices(
         |host| to_device(host, &device).unwrap(),
@@ -54,7 +54,7 @@ fn bytes_are_from_the_lowest_to_the_highest() {
 }
 
 #[test]
-fn every_dtype_comes_and_goes() {
+fn every_dtype_round_trips() {
     let Some(device) = device() else { return };
     for_each_dtype(|dtype, bytes| {
         let host = Tensor::from_bytes(bytes.to_vec(), dtype, [3], 0).unwrap();
@@ -65,7 +65,7 @@ fn every_dtype_comes_and_goes() {
 }
 
 #[test]
-fn narrow_elements_stay_padded() {
+fn subbyte_elements_stay_padded() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[Narrow(1), Narrow(2), Narrow(3)], &device).unwrap();
     assert_eq!((tensor.is_subbyte_padded(), tensor.nbytes()), (true, 3));
@@ -77,7 +77,7 @@ fn narrow_elements_stay_padded() {
 }
 
 #[test]
-fn nothing_and_one_and_strided_go_to_the_device() {
+fn copy_of_empty_scalar_and_strided_keeps_the_elements() {
     let Some(device) = device() else { return };
     let to_and_fro = |host: &Tensor| {
         let tensor = to_device(host, &device).unwrap();
@@ -93,7 +93,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
 }
 
 #[test]
-fn a_tensor_is_known_again_whichever_way_it_went() {
+fn to_host_recognises_a_tensor_after_any_path() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[1.0_f32, 2.0, 3.0], &device).unwrap();
     let read = |tensor: &Tensor| numbers(&tensor.to_host(&device).unwrap());
@@ -102,15 +102,15 @@ fn a_tensor_is_known_again_whichever_way_it_went() {
     let tensor = Arc::new(through_legacy_c(tensor));
     assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
     let shared = tensor.share();
-    // SAFETY: a managed tensor that was just exported, and is imported once.
-    let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap().slice(0, 1..).unwrap();
-    // As a foreign library would have it: another managed tensor, over the same handle.
+    // SAFETY: the pointer is a managed tensor that was just exported, and is imported once.
+    let lent = unsafe { Tensor::from_raw(tensor.to_raw()) }.unwrap().slice(0, 1..).unwrap();
+    // Like a foreign library: another managed tensor, over the same handle.
     let parts = RawParts {
         device: tensor.device(),
         byte_offset: 8,
         ..RawParts::new(tensor.data(), DataType::FLOAT32)
     };
-    // SAFETY: the owner keeps the buffer.
+    // SAFETY: the owner keeps the buffer, which has the element at byte 8.
     let foreign = unsafe { Tensor::from_raw_parts(tensor, parts, &[1], None::<&[i64]>) }.unwrap();
     assert_eq!((read(&lent), read(&shared)), (vec![2.0, 3.0], vec![1.0, 2.0, 3.0]));
     drop((lent, shared));
@@ -118,7 +118,7 @@ fn a_tensor_is_known_again_whichever_way_it_went() {
 }
 
 #[test]
-fn what_a_producer_says_is_compared_with_the_buffer() {
+fn foreign_tensor_is_checked_against_the_buffer() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[0.0_f32; 4], &device).unwrap();
     let parts = RawParts {
@@ -126,20 +126,20 @@ fn what_a_producer_says_is_compared_with_the_buffer() {
         byte_offset: 4,
         ..RawParts::new(tensor.data(), DataType::FLOAT32)
     };
-    // SAFETY: nobody reads what is not there, which is what this is about.
+    // SAFETY: nothing reads past the end of the buffer: the copy must refuse it, which is the test.
     let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[4], None::<&[i64]>) }.unwrap();
     let refusal = tensor.to_host(&device).unwrap_err();
     assert!(matches!(refusal, Error::TooSmall { first: 4, end: 20, size: 16 }), "{refusal}");
 }
 
 #[test]
-fn a_buffer_has_whole_words() {
+fn buffer_size_is_rounded_up_to_whole_words() {
     let Some(device) = device() else { return };
     let bytes = |count: usize| {
         let tensor = to_device(&[7_u8], &device).unwrap();
         let parts =
             RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::UINT8) };
-        // SAFETY: the owner keeps the buffer, and what it has not is refused.
+        // SAFETY: the owner keeps the buffer, and elements past its end are refused.
         let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[count], None::<&[i64]>) };
         tensor.unwrap().to_host(&device)
     };
@@ -148,18 +148,18 @@ fn a_buffer_has_whole_words() {
 }
 
 #[test]
-fn what_is_elsewhere_is_refused() {
+fn tensor_elsewhere_is_refused() {
     let Some(device) = device() else { return };
     let host = Tensor::from(vec![1.0_f32]);
     assert!(matches!(host.to_buffer(), Err(Error::NotVulkan { .. })));
     assert!(matches!(host.to_read_only_buffer(), Err(Error::NotVulkan { .. })));
     assert!(matches!(host.to_host(&device), Err(Error::NotVulkan { .. })));
-    // SAFETY: it is refused, not read.
+    // SAFETY: the call refuses the tensor and does not read it.
     assert!(matches!(unsafe { host.to_host_unchecked(&device) }, Err(Error::NotVulkan { .. })));
     let nothing = Tensor::from(Vec::<f32>::new());
     assert!(matches!(nothing.to_host(&device), Err(Error::NotVulkan { .. })));
     let tensor = to_device(&host, &device).unwrap();
-    assert!(to_device(&tensor, &device).is_err(), "it is no memory of the host");
+    assert!(to_device(&tensor, &device).is_err(), "it is not host memory");
     let other = RawParts {
         device: TensorDevice::new(DeviceType::VULKAN, 7),
         ..RawParts::new(tensor.data(), DataType::FLOAT32)
@@ -170,7 +170,7 @@ fn what_is_elsewhere_is_refused() {
 }
 
 #[test]
-fn a_buffer_of_another_device_is_refused() {
+fn buffer_of_another_device_is_refused() {
     let (Some(first), Some(second)) = (device(), device()) else { return };
     assert_ne!(first.ash().handle(), second.ash().handle());
     let tensors = [&first, &second].map(|device| to_device(&[1.0_f32], device).unwrap());
@@ -183,7 +183,7 @@ fn a_buffer_of_another_device_is_refused() {
 }
 
 #[test]
-fn what_must_not_be_written_stays_so() {
+fn read_only_tensor_is_not_exported_as_writable() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[1.0_f32; 4], &device).unwrap().into_read_only();
     let refusal = tensor.to_buffer().unwrap_err();
@@ -191,11 +191,11 @@ fn what_must_not_be_written_stays_so() {
     let handle = tensor.to_read_only_buffer().unwrap().handle();
     assert_eq!(handle.as_raw(), tensor.data().addr() as u64);
     assert_eq!(numbers(&tensor.to_host(&device).unwrap()), [1.0; 4]);
-    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+    assert!(tensor.into_raw_legacy().is_err(), "the legacy struct cannot express read-only");
 }
 
 #[test]
-fn threads_copy_at_the_same_time_and_drop_what_others_made() {
+fn threads_copy_in_parallel_and_drop_tensors_of_others() {
     let Some(device) = device() else { return };
     let threads: Vec<_> = (0..4)
         .map(|number| {
@@ -214,12 +214,12 @@ fn threads_copy_at_the_same_time_and_drop_what_others_made() {
     let made: Vec<Tensor> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
     assert_eq!(made.len(), 100);
     let handles: std::collections::HashSet<_> = made.iter().map(|t| t.data().addr()).collect();
-    assert_eq!(handles.len(), 100, "each has a buffer of its own");
+    assert_eq!(handles.len(), 100, "each tensor has its own buffer");
     thread::spawn(move || drop(made)).join().unwrap();
 }
 
 #[test]
-fn a_copy_waits_for_who_holds_the_queue() {
+fn copy_waits_for_the_holder_of_the_queue() {
     let (Some(device), Some(other)) = (device(), device()) else { return };
     let control = to_device(&[1.0_f32], &other).unwrap();
     let tensor = Arc::new(to_device(&[1_u32], &device).unwrap());
@@ -236,7 +236,7 @@ fn a_copy_waits_for_who_holds_the_queue() {
         })
         .collect();
     started.wait();
-    // Time enough for one of them, if it did not wait: as long as many copies of another device take, and more.
+    // Long enough for one of them to finish if it did not wait: as long as many copies of another device, and more.
     (0..20).for_each(|_| drop(control.to_host(&other).unwrap()));
     thread::sleep(Duration::from_millis(200));
     assert!(copies.iter().all(|copy| !copy.is_finished()));
@@ -246,13 +246,13 @@ fn a_copy_waits_for_who_holds_the_queue() {
         assert_eq!(
             copy.join().unwrap(),
             [2],
-            "the copy comes behind what was submitted before it had the queue"
+            "the copy runs after earlier submissions to the queue"
         );
     }
 }
 
 #[test]
-fn a_copy_waits_for_what_the_queue_has() {
+fn copy_waits_for_the_commands_in_the_queue() {
     let Some(device) = device() else { return };
     let tensor = to_device(&vec![0_u32; 1 << 20], &device).unwrap();
     let buffer = tensor.to_buffer().unwrap().handle();

@@ -1,4 +1,4 @@
-//! Tensors that lie about a buffer, and owners that go in any order: nothing is read that is not in the buffer.
+//! Tensors that lie about a buffer, and owners dropped in any order: copies never read outside the buffer.
 
 mod support;
 
@@ -10,7 +10,7 @@ use dlbridge::{DataType, Device as TensorDevice, DeviceType, RawParts, Tensor, T
 use dlbridge_vulkan::{Device, Error, TensorExt, to_device};
 use support::device;
 
-/// A tensor as another library may export it: any handle, offset, extents and strides.
+/// A tensor as another library may export it, with any handle, offset, extents and strides.
 fn foreign(
     handle: usize,
     id: i32,
@@ -23,7 +23,7 @@ fn foreign(
         byte_offset,
         ..RawParts::new(std::ptr::without_provenance_mut(handle), DataType::UINT8)
     };
-    // SAFETY: the CPU makes no view of it, and the tests only copy what the buffer has.
+    // SAFETY: the CPU makes no view of it, and copies read only bytes inside the buffer.
     unsafe { Tensor::from_raw_parts((), parts, shape, Some(strides)) }
 }
 
@@ -152,7 +152,7 @@ fn thousands_of_exports_outlive_the_device_and_drop_on_any_thread() {
         let host = tensor.to_host(&device).unwrap();
         assert_eq!(host.view::<u32>().unwrap().to_vec(), [number; 3]);
     }
-    let mut exports: Vec<usize> = made.iter().map(|tensor| tensor.lend().addr()).collect();
+    let mut exports: Vec<usize> = made.iter().map(|tensor| tensor.to_raw().addr()).collect();
     exports.extend(made.iter().map(|tensor| tensor.share().into_raw().addr()));
     drop((made, device));
     let exports = Arc::new(exports);
@@ -162,7 +162,7 @@ fn thousands_of_exports_outlive_the_device_and_drop_on_any_thread() {
             thread::spawn(move || {
                 for &export in exports.iter().rev().skip(thread).step_by(4) {
                     let managed = std::ptr::with_exposed_provenance_mut(export);
-                    // SAFETY: an export from above, which no other thread takes.
+                    // SAFETY: the pointer is an export from above, which no other thread uses.
                     drop(unsafe { Tensor::from_raw(managed) }.unwrap());
                 }
             })
@@ -193,7 +193,7 @@ fn tensor_dropped_while_others_copy_it_is_copied_whole_or_refused() {
             .map(|_| {
                 let device = device.clone();
                 thread::spawn(move || {
-                    // A foreign tensor that keeps nothing: its producer breaks its promise.
+                    // A foreign tensor that keeps nothing alive: its producer breaks its promise.
                     let liar = foreign(handle, 0, 0, &[256], &[1]).unwrap();
                     liar.to_host(&device)
                 })

@@ -1,4 +1,4 @@
-//! Where there is no device, no driver, or no loader.
+//! Machines without a device, without a driver, or without a loader.
 
 mod support;
 
@@ -9,7 +9,7 @@ use dlbridge_vulkan::{Device, Error};
 use support::device;
 
 #[test]
-fn a_device_that_is_not_there_is_refused() {
+fn missing_device_is_refused() {
     let Some(device) = device() else { return };
     assert_eq!(device.id(), 0);
     assert!(format!("{device:?}").starts_with("Device { id: 0, queue_family: "));
@@ -21,7 +21,7 @@ fn a_device_that_is_not_there_is_refused() {
     }
 }
 
-/// What another process of this program, which has a variable set, says of its first device.
+/// Runs `say` in another process of this program with one variable set, and returns its output.
 fn said_with(variable: &str, value: &std::path::Path) -> String {
     let process = Command::new(env::current_exe().unwrap())
         .args(["--ignored", "--exact", "say", "--nocapture"])
@@ -32,9 +32,9 @@ fn said_with(variable: &str, value: &std::path::Path) -> String {
     String::from_utf8(process.stdout).unwrap()
 }
 
-/// What the other process runs.
+/// Prints the first device, in that process.
 #[test]
-#[ignore = "of another process, which the tests beside it start"]
+#[ignore = "the tests below start it in another process"]
 fn say() {
     match Device::new(0) {
         Ok(device) => println!("said: {device:?}"),
@@ -45,7 +45,7 @@ fn say() {
 }
 
 #[test]
-fn without_a_driver_vulkan_says_so() {
+fn new_without_a_driver_returns_vulkans_error() {
     let Some(_) = device() else { return };
     let said = said_with("VK_ICD_FILENAMES", "/nowhere/driver.json".as_ref());
     assert!(said.contains("said: ERROR_INCOMPATIBLE_DRIVER: Vulkan: "), "{said}");
@@ -54,10 +54,10 @@ fn without_a_driver_vulkan_says_so() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn without_a_loader_there_is_an_error() {
+fn new_without_a_loader_returns_no_loader() {
     let folder = env::temp_dir().join(format!("dlbridge-vulkan-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
-    // Found first, and no library.
+    // The search finds this file first, and it is not a library.
     std::fs::write(folder.join("libvulkan.so.1"), "").unwrap();
     let said = said_with("LD_LIBRARY_PATH", &folder);
     std::fs::remove_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Devices and buffers of the program's own, and in which order what keeps them goes.
+//! Devices and buffers that the program owns, and the drop order of their owners.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::thread;
 use ash::vk;
 use ash::vk::Handle;
 use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, Tensor, TensorRef};
-use dlbridge_testing::{Counted, Drops, consume};
+use dlbridge_testing::{Counted, Drops, consume, numbers};
 use dlbridge_vulkan::{BufferParts, Device, DeviceParts, Error, TensorExt, from_buffer, to_device};
 use support::device;
 
@@ -21,20 +21,20 @@ struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // SAFETY: the last handle on it.
+        // SAFETY: this is the last handle to it.
         unsafe { self.parts.device.destroy_device(None) };
     }
 }
 
 impl Engine {
-    /// A second logical device of an instance that `device` keeps.
+    /// Makes a second logical device of an instance that `device` keeps.
     fn new(device: &Device, drops: &Drops) -> Self {
         let DeviceParts { instance, physical_device, queue_family, .. } = device.parts().clone();
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(queue_family)
             .queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
-        // SAFETY: the instance lives, and so does what was found in it.
+        // SAFETY: the instance lives, and `device`'s parts belong to it.
         let (device, queue, keeper) = unsafe {
             let made = instance.create_device(physical_device, &info, None).unwrap();
             let queue = made.get_device_queue(queue_family, 0);
@@ -47,12 +47,12 @@ impl Engine {
     fn adopted(device: &Device, drops: &Drops) -> Device {
         let engine = Self::new(device, drops);
         let parts = engine.parts.clone();
-        // SAFETY: the engine keeps all of it, and nobody else submits.
+        // SAFETY: the engine keeps all parts, and nothing else submits.
         unsafe { Device::from_parts(engine, parts) }.unwrap()
     }
 }
 
-/// A buffer of sixteen floats with memory of its own.
+/// A buffer of sixteen floats with its own memory.
 struct Floats {
     device: Device,
     buffer: vk::Buffer,
@@ -62,7 +62,7 @@ struct Floats {
 
 impl Drop for Floats {
     fn drop(&mut self) {
-        // SAFETY: made from the device, and nothing runs.
+        // SAFETY: buffer and memory were made from the device, and no commands run.
         unsafe {
             self.device.ash().destroy_buffer(self.buffer, None);
             self.device.ash().free_memory(self.memory, None);
@@ -82,7 +82,8 @@ impl Floats {
         let info = vk::BufferCreateInfo::default().size(Self::SIZE).usage(usage);
         let visible =
             vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
-        // SAFETY: memory of a type that the buffer can have and the host sees, mapped while nothing runs.
+        // SAFETY: the memory has a type that the buffer allows and the host can map; it is mapped while no commands
+        // run.
         unsafe {
             let buffer = ash.create_buffer(&info, None).unwrap();
             let needs = ash.get_buffer_memory_requirements(buffer);
@@ -115,18 +116,14 @@ impl Floats {
     }
 }
 
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
-}
-
-/// A copy of a tensor over `Floats`.
+/// Copies a tensor over `Floats` to the host.
 fn read(tensor: &Tensor, device: &Device) -> Vec<f32> {
-    // SAFETY: the tests make them from this device, for copies, and of this size.
+    // SAFETY: the tests make these buffers from this device, for copies, and with this size.
     numbers(&unsafe { tensor.to_host_unchecked(device) }.unwrap())
 }
 
 #[test]
-fn a_buffer_of_the_programs_own_is_a_tensor() {
+fn programs_own_buffer_becomes_a_tensor() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     let floats = Floats::new(&device, &drops);
@@ -136,11 +133,11 @@ fn a_buffer_of_the_programs_own_is_a_tensor() {
     assert_eq!((tensor.shape(), tensor.strides()), (&[4, 4][..], &[4, 1][..]));
     assert_eq!((tensor.data().addr() as u64, tensor.byte_offset()), (handle.as_raw(), 0));
     assert_eq!(tensor.to_buffer().unwrap().handle(), handle);
-    assert!(matches!(tensor.to_host(&device), Err(Error::OtherDevice)), "nobody says whose it is");
+    assert!(matches!(tensor.to_host(&device), Err(Error::OtherDevice)), "its device is unknown");
     assert_eq!(read(&tensor, &device), (0..16).map(|i| i as f32).collect::<Vec<_>>());
     let managed = tensor.slice(0, 1..3).unwrap().transpose().flip(1).unwrap().into_raw();
     assert_eq!(drops.count(), 0);
-    // SAFETY: a valid managed tensor, which is ours.
+    // SAFETY: a valid managed tensor, which this test owns.
     let part = unsafe { Tensor::from_raw(managed) }.unwrap();
     assert_eq!((part.byte_offset(), part.to_buffer().unwrap().bytes()), (32, 16..48));
     assert_eq!(read(&part, &device), [8.0, 4.0, 9.0, 5.0, 10.0, 6.0, 11.0, 7.0]);
@@ -149,25 +146,25 @@ fn a_buffer_of_the_programs_own_is_a_tensor() {
 }
 
 #[test]
-fn a_deleter_drops_the_buffer_once() {
+fn deleter_drops_the_buffer_once() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     let floats = Floats::new(&device, &drops);
     let parts = BufferParts { byte_offset: 8, ..floats.parts() };
     let tensor = Arc::new(floats.into_tensor(parts, &[14]).unwrap());
-    let (lent, legacy) = (tensor.lend(), tensor.lend_legacy().unwrap());
+    let (lent, legacy) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
     drop(tensor);
     assert_eq!(drops.count(), 0);
-    // SAFETY: out of `lend`; its deleter is called once.
+    // SAFETY: the pointer is from `to_raw`, and its deleter is called once.
     unsafe { (*lent).deleter.unwrap()(lent) };
     assert_eq!(drops.count(), 0);
-    // SAFETY: as above.
+    // SAFETY: the pointer is from `to_raw_legacy`, and its deleter is called once.
     unsafe { (*legacy).deleter.unwrap()(legacy) };
     assert_eq!(drops.count(), 1);
 }
 
 #[test]
-fn elements_of_any_dtype_begin_anywhere() {
+fn elements_of_any_dtype_begin_at_any_byte() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     let make = |dtype, byte_offset, subbyte_padded, shape: &[usize]| {
@@ -176,7 +173,7 @@ fn elements_of_any_dtype_begin_anywhere() {
         floats.into_tensor(parts, shape)
     };
     let bytes = |tensor: &Tensor| {
-        // SAFETY: of this device, for copies, and compared with its size.
+        // SAFETY: the buffer is of this device, for copies, and the call compares the tensor with its size.
         let host = unsafe { tensor.to_host_unchecked(&device) }.unwrap();
         TensorRef::from(&host).as_bytes().unwrap().to_vec()
     };
@@ -195,7 +192,7 @@ fn elements_of_any_dtype_begin_anywhere() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_the_owner_dropped() {
+fn unsuitable_buffer_is_refused_and_the_owner_dropped() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     let refused = |change: fn(&mut BufferParts), shape: &[usize]| {
@@ -222,13 +219,13 @@ fn what_does_not_fit_is_refused_and_the_owner_dropped() {
 }
 
 #[test]
-fn what_there_is_no_memory_for_is_an_error() {
+fn copy_without_enough_memory_is_an_error() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     let floats = Floats::new(&device, &drops);
     let parts = BufferParts { size: 1 << 52, ..floats.parts() };
     let tensor = floats.into_tensor(parts, &[1 << 50]).unwrap();
-    // SAFETY: nothing is copied, since there is no memory of the host for so much.
+    // SAFETY: nothing is copied, because the host cannot allocate the extent.
     let refusal = unsafe { tensor.to_host_unchecked(&device) }.unwrap_err();
     assert!(matches!(refusal, Error::Vulkan(_)), "{refusal}");
     let said = refusal.to_string();
@@ -238,7 +235,7 @@ fn what_there_is_no_memory_for_is_an_error() {
 }
 
 #[test]
-fn access_is_what_the_owner_says() {
+fn access_is_the_owners() {
     let Some(device) = device() else { return };
     let drops = Drops::default();
     for access in [Access::Exclusive, Access::Shared, Access::ReadOnly] {
@@ -257,7 +254,7 @@ fn access_is_what_the_owner_says() {
 }
 
 #[test]
-fn tensors_keep_the_device_that_they_were_made_with() {
+fn tensors_keep_their_device_alive() {
     let Some(own) = device() else { return };
     let drops = Drops::default();
     let device = Engine::adopted(&own, &drops);
@@ -266,7 +263,7 @@ fn tensors_keep_the_device_that_they_were_made_with() {
     assert!(matches!(tensor.to_host(&own), Err(Error::OtherDevice)));
     assert_eq!(numbers(&tensor.to_host(&device).unwrap()), [1.0, 2.0, 3.0]);
     drop((own, device));
-    assert_eq!(drops.count(), 0, "the tensor's buffer is still there");
+    assert_eq!(drops.count(), 0, "the tensor's buffer still lives");
     let part = tensor.slice(0, 1..).unwrap();
     assert_eq!(drops.count(), 0);
     thread::spawn(move || {
@@ -278,14 +275,14 @@ fn tensors_keep_the_device_that_they_were_made_with() {
 }
 
 #[test]
-fn a_physical_device_of_another_instance_is_refused() {
+fn physical_device_of_another_instance_is_refused() {
     let (Some(one), Some(other)) = (device(), device()) else { return };
     let drops = Drops::default();
     let engine = Engine::new(&one, &drops);
     let physical_device = other.parts().physical_device;
     assert_ne!(engine.parts.physical_device, physical_device, "each instance lists its own");
     let parts = DeviceParts { physical_device, ..engine.parts.clone() };
-    // SAFETY: the parts do not belong together, which is refused before anything is done with them.
+    // SAFETY: the parts do not belong together; the call refuses them before it uses them.
     let refusal = unsafe { Device::from_parts(engine, parts) }.unwrap_err();
     assert!(matches!(refusal, Error::UnlistedDevice), "{refusal}");
     assert_eq!(drops.count(), 1);

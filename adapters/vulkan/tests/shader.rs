@@ -1,9 +1,10 @@
-//! A compute shader doubles tensors that came from Rust: whole ones, and parts where they are.
+//! A compute shader doubles tensors from Rust: whole ones, and slices in place.
 
 mod support;
 
 use ash::vk;
 use dlbridge::Tensor;
+use dlbridge_testing::numbers;
 use dlbridge_vulkan::{BufferRef, Device, TensorExt, to_device};
 use naga::back::spv;
 use naga::front::wgsl;
@@ -54,7 +55,7 @@ impl<'a> Twice<'a> {
             .stage_flags(stage)];
         let set = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
         let constants = [vk::PushConstantRange::default().stage_flags(stage).size(20)];
-        // SAFETY: a shader that was validated, with one buffer and five numbers, as the layout says.
+        // SAFETY: the shader was validated, and has one buffer and five numbers, as the layout declares.
         unsafe {
             let module = ash.create_shader_module(&module, None).unwrap();
             let set = ash.create_descriptor_set_layout(&set, None).unwrap();
@@ -74,7 +75,7 @@ impl<'a> Twice<'a> {
         }
     }
 
-    /// Doubles the elements of a matrix, of which the first is `first` elements into what is bound.
+    /// Doubles the elements of a matrix; the first is `first` elements after the beginning of the binding.
     fn run(&self, tensor: &Tensor, bound: vk::DescriptorBufferInfo, first: i32) {
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let places =
@@ -87,7 +88,8 @@ impl<'a> Twice<'a> {
         let family = self.device.parts().queue_family;
         let commands = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         let (sets, bound) = ([self.set], [bound]);
-        // SAFETY: the shader reads and writes the tensor's elements, which are bound; all is destroyed when it has run.
+        // SAFETY: the shader reads and writes the tensor's elements, which are bound; all objects are destroyed after
+        // it has run.
         unsafe {
             let pool = ash.create_descriptor_pool(&pool, None).unwrap();
             let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool);
@@ -114,7 +116,7 @@ impl<'a> Twice<'a> {
     }
 
     /// # Safety
-    /// A new command buffer, and a set in which a buffer is bound that has the places.
+    /// `buffer` must be a new command buffer, and `set` must bind a buffer that has the places.
     unsafe fn record(&self, buffer: vk::CommandBuffer, set: vk::DescriptorSet, places: &[i32; 5]) {
         let ash = self.device.ash();
         let constants: Vec<u8> = places.iter().flat_map(|place| place.to_ne_bytes()).collect();
@@ -126,8 +128,8 @@ impl<'a> Twice<'a> {
         let shader = vk::PipelineStageFlags::COMPUTE_SHADER;
         let none = vk::DependencyFlags::empty();
         let point = vk::PipelineBindPoint::COMPUTE;
-        // SAFETY: the caller guarantees a new command buffer, and a set whose buffer has the places. Pipeline and layout are of
-        // the same device.
+        // SAFETY: the caller guarantees a new command buffer, and a set whose buffer has the places. Pipeline and
+        // layout belong to the same device.
         unsafe {
             ash.begin_command_buffer(buffer, &vk::CommandBufferBeginInfo::default()).unwrap();
             ash.cmd_pipeline_barrier(buffer, all, shader, none, &visible, &[], &[]);
@@ -140,7 +142,7 @@ impl<'a> Twice<'a> {
         }
     }
 
-    /// Doubles the elements in the whole buffer, at the tensor's byte offset.
+    /// Binds the whole buffer, and doubles the elements at the tensor's byte offset.
     fn in_whole(&self, tensor: &Tensor) {
         let buffer = tensor.to_buffer().unwrap();
         let bound =
@@ -148,17 +150,19 @@ impl<'a> Twice<'a> {
         self.run(tensor, bound, (tensor.byte_offset() / 4) as i32);
     }
 
-    /// Doubles the elements in as little of the buffer as can be bound; tells whether it begins before them.
-    fn in_part(&self, tensor: &Tensor) -> bool {
+    /// Binds as little of the buffer as possible, and doubles the elements. Returns whether the binding begins before
+    /// them.
+    fn in_slice(&self, tensor: &Tensor) -> bool {
         let (bound, rest) = self.around(tensor.to_buffer().unwrap());
         self.run(tensor, bound, ((tensor.byte_offset() - bound.offset) / 4) as i32);
         rest != 0
     }
 
-    /// What to bind for a part, which begins at a multiple of what the device wants, and how far before the part.
+    /// Returns a binding for a slice, which begins at a multiple of the device's alignment, and its distance to the
+    /// slice.
     fn around(&self, buffer: BufferRef<'_>) -> (vk::DescriptorBufferInfo, u64) {
         let parts = self.device.parts();
-        // SAFETY: both live.
+        // SAFETY: instance and physical device live.
         let properties =
             unsafe { parts.instance.get_physical_device_properties(parts.physical_device) };
         let alignment = properties.limits.min_storage_buffer_offset_alignment;
@@ -175,7 +179,7 @@ impl<'a> Twice<'a> {
 impl Drop for Twice<'_> {
     fn drop(&mut self) {
         let ash = self.device.ash();
-        // SAFETY: made from the device, which lives, and nothing runs.
+        // SAFETY: the objects were made from the device, which lives, and no commands run.
         unsafe {
             ash.destroy_pipeline(self.pipeline, None);
             ash.destroy_pipeline_layout(self.layout, None);
@@ -185,12 +189,8 @@ impl Drop for Twice<'_> {
     }
 }
 
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.view::<f32>().unwrap().to_vec()
-}
-
 #[test]
-fn a_tensor_of_rust_is_doubled() {
+fn shader_doubles_a_tensor_of_rust() {
     let Some(device) = device() else { return };
     let twice = Twice::new(&device);
     let values: Vec<f32> = (0..1000).map(|i| i as f32).collect();
@@ -199,9 +199,9 @@ fn a_tensor_of_rust_is_doubled() {
     let tensor = to_device(&host, &device).unwrap();
     twice.in_whole(&tensor);
     assert_eq!(numbers(&tensor.to_host(&device).unwrap()), doubled);
-    // A consumer that has nothing but the managed tensor.
+    // A consumer that has only the managed tensor.
     let managed = tensor.into_raw();
-    // SAFETY: a valid managed tensor, which is ours.
+    // SAFETY: a valid managed tensor, which this test owns.
     let consumed = unsafe { Tensor::from_raw(managed) }.unwrap();
     twice.in_whole(&consumed);
     let doubled: Vec<f32> = doubled.iter().map(|value| 2.0 * value).collect();
@@ -209,11 +209,11 @@ fn a_tensor_of_rust_is_doubled() {
 }
 
 #[test]
-fn parts_are_doubled_where_they_are() {
+fn shader_doubles_slices_in_place() {
     let Some(device) = device() else { return };
     let twice = Twice::new(&device);
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    let parts: [(&str, Part); 5] = [
+    type Slicing = fn(Tensor) -> dlbridge::Result<Tensor>;
+    let slicings: [(&str, Slicing); 5] = [
         ("rows", |t| t.slice(0, 5..17)),
         ("a block", |t| t.slice(0, 3..9)?.slice(1, 1..4)),
         ("steps", |t| t.slice(1, 3..)?.step_by(1, 3)?.step_by(0, 2)),
@@ -223,24 +223,24 @@ fn parts_are_doubled_where_they_are() {
     let values: Vec<f32> = (0..500).map(|i| i as f32).collect();
     let whole = || Tensor::from(values.clone()).reshape([20, 25]).unwrap();
     let mut began_before = 0;
-    for (name, part) in parts {
-        for bind_part in [false, true] {
+    for (name, sliced) in slicings {
+        for bind_slice in [false, true] {
             let parent = std::sync::Arc::new(to_device(&whole(), &device).unwrap());
-            // SAFETY: out of `lend`, and ours; the elements are written by nobody else.
-            let lent = unsafe { Tensor::from_raw(parent.lend()) }.unwrap();
-            let tensor = part(lent).unwrap();
-            match bind_part {
-                true => began_before += usize::from(twice.in_part(&tensor)),
+            // SAFETY: `to_raw` exported the tensor, and it is imported once; nothing else writes the elements.
+            let exported = unsafe { Tensor::from_raw(parent.to_raw()) }.unwrap();
+            let tensor = sliced(exported).unwrap();
+            match bind_slice {
+                true => began_before += usize::from(twice.in_slice(&tensor)),
                 false => twice.in_whole(&tensor),
             }
-            let expected = numbers(&part(whole()).unwrap());
+            let expected = numbers(&sliced(whole()).unwrap());
             let expected: Vec<f32> = expected.into_iter().map(|value| 2.0 * value).collect();
             assert_eq!(numbers(&tensor.to_host(&device).unwrap()), expected, "{name}");
-            // And nothing else: what is doubled is as much more as the part is.
+            // The other elements are unchanged: the sum grew only by the slice.
             let sum = |values: &[f32]| values.iter().sum::<f32>();
             let all = numbers(&parent.to_host(&device).unwrap());
             assert_eq!(sum(&all) - sum(&values), sum(&expected) / 2.0, "{name}");
         }
     }
-    assert!(began_before > 0, "no part began between two places where one can bind");
+    assert!(began_before > 0, "no slice began off the binding alignment");
 }

@@ -1,10 +1,10 @@
-//! What the validation layer of Khronos says of the copies: it finds hazards that lavapipe, whose memory is the host's, never
-//! shows.
+//! Runs the copies under the Khronos validation layer. It finds hazards that lavapipe never shows, because its memory
+//! is host memory.
 //!
-//! Where the layer is not installed (Debian: `vulkan-validationlayers`) nothing is tried, which is a failure where
-//! `DLBRIDGE_VALIDATE` is set. With these variables the layer watches the other tests too, and prints what it finds.
+//! Without the layer (Debian: `vulkan-validationlayers`) the tests are skipped, or fail if `DLBRIDGE_VALIDATE` is set.
+//! With the variables below, the layer also checks the other tests and prints its findings.
 //!
-//! It does not see what the host reads: the barrier in front of a copy is tested here, and not the one behind it.
+//! The layer does not see the host's reads, so this tests the barrier before a copy, and not the one after it.
 
 #[path = "support/fill.rs"]
 mod fill;
@@ -17,7 +17,7 @@ use dlbridge_vulkan::{TensorExt, to_device};
 use fill::fill;
 use support::device;
 
-/// They load the layer, and turn on what it checks between submissions, by its older names and its newer ones.
+/// Load the layer, and turn on its checks between submissions, by their older and newer names.
 const VARIABLES: [(&str, &str); 4] = [
     ("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"),
     (
@@ -29,7 +29,7 @@ const VARIABLES: [(&str, &str); 4] = [
     ("VK_SYNCVAL_SUBMIT_TIME_VALIDATION", "1"),
 ];
 
-/// What another process of this program, which is validated, prints.
+/// Runs a test of this program in another process under the layer, and returns the output.
 fn said(test: &str) -> String {
     let process = Command::new(env::current_exe().unwrap())
         .args(["--ignored", "--exact", test, "--nocapture"])
@@ -41,9 +41,9 @@ fn said(test: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Two submissions that write the same, of which nothing says in which order.
+/// Two unordered submissions that write the same buffer.
 #[test]
-#[ignore = "of another process, which the test below starts"]
+#[ignore = "the test below starts it in another process"]
 fn hazard() {
     let Some(device) = device() else { return };
     let tensor = to_device(&[0_u32; 64], &device).unwrap();
@@ -53,9 +53,9 @@ fn hazard() {
     drop(queue);
 }
 
-/// Copies behind a write that nobody has waited for.
+/// Copies after a write that nothing has waited for.
 #[test]
-#[ignore = "as above"]
+#[ignore = "the test below starts it in another process"]
 fn copies() {
     let Some(device) = device() else { return };
     for value in 1..4 {
@@ -68,7 +68,7 @@ fn copies() {
 }
 
 #[test]
-fn copies_are_without_a_hazard() {
+fn copies_have_no_hazard() {
     let Some(_) = device() else { return };
     let hazard = said("hazard");
     if !hazard.contains("SYNC-HAZARD") {

@@ -1,11 +1,11 @@
-//! The piece of a buffer that a shader sees.
+//! The range of a buffer that a shader binds.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
 
 use wgpu::{BindingResource, BufferBinding, COPY_BUFFER_ALIGNMENT};
 
-/// The piece of a buffer with all elements of a tensor, and where in it the tensor begins; made by
+/// The range of a buffer with all elements of a tensor, and the tensor's position in it; made by
 /// [`TensorExt::binding`](crate::TensorExt::binding).
 ///
 /// ```no_run
@@ -14,7 +14,7 @@ use wgpu::{BindingResource, BufferBinding, COPY_BUFFER_ALIGNMENT};
 /// fn second_half(device: &wgpu::Device) -> Result<()> {
 ///     let tensor = to_device(&[0.0_f32; 200], device)?.slice(0, 100..200)?;
 ///     let binding = tensor.binding(device)?;
-///     // Where a binding begins at multiples of 256:
+///     // If bindings must begin at multiples of 256:
 ///     assert_eq!((binding.offset, binding.size.get(), binding.first), (256, 544, 144));
 ///     Ok(())
 /// }
@@ -22,17 +22,17 @@ use wgpu::{BindingResource, BufferBinding, COPY_BUFFER_ALIGNMENT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Binding {
-    /// Where the piece begins in the buffer, in bytes; a multiple of the device's alignment.
+    /// The beginning of the range in the buffer, in bytes; a multiple of the device's alignment.
     pub offset: u64,
-    /// The bytes of the piece, a multiple of 4.
+    /// The size of the range in bytes, a multiple of 4.
     pub size: NonZeroU64,
-    /// The distance from the beginning of the piece to the element at index zero, in bytes. With strides below zero that is not
-    /// the lowest element.
+    /// The distance from the beginning of the range to the element at index zero, in bytes. With negative strides that
+    /// is not the lowest element.
     pub first: u64,
 }
 
 impl Binding {
-    /// The piece, of the buffer that the tensor gave.
+    /// Returns the binding of this range in the tensor's buffer.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Binding, Result, TensorExt};
@@ -54,10 +54,10 @@ impl Binding {
     }
 }
 
-/// The piece with some bytes of a buffer, which are not none, and the element at index zero at `zero`.
+/// Returns the range for `bytes`, which must not be empty, with the element at index zero at byte `zero`.
 pub(crate) fn of(bytes: Range<u64>, zero: u64, alignment: u32) -> Binding {
     let offset = bytes.start - bytes.start % u64::from(alignment);
-    // Within the buffer, whose size is a multiple.
+    // This stays within the buffer, whose size is a multiple of 4.
     let size = (bytes.end - offset).next_multiple_of(COPY_BUFFER_ALIGNMENT);
     let size = NonZeroU64::new(size).expect("a tensor with elements has bytes");
     Binding { offset, size, first: zero - offset }

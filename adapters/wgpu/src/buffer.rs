@@ -12,7 +12,7 @@ use crate::held::{self, Held, Memory};
 use crate::sealed::Sealed;
 use crate::{Error, Result};
 
-/// What the buffer of a tensor must have been created for: a shader may use it, and it may be copied from and to.
+/// The usages that the buffer of a tensor needs: shaders may use it, and it may be copied from and to.
 ///
 /// ```no_run
 /// fn six_floats(device: &wgpu::Device) -> wgpu::Buffer {
@@ -29,15 +29,15 @@ pub const TENSOR_USAGES: BufferUsages =
 
 /// Buffers of [wgpu](wgpu::Buffer) as tensors.
 pub trait BufferExt: Sealed + Sized {
-    /// The buffer as a tensor in C order, without a copy. It lives as long as the tensor, and all that was made of it
-    /// without a copy.
+    /// Returns the buffer as a tensor in C order, without a copy. The buffer lives as long as the tensor and everything
+    /// that shares its memory.
     ///
-    /// It is not mapped, which wgpu lets nobody ask: one that was mapped at creation is unmapped first. Else wgpu refuses all
-    /// that is submitted with it, which [`to_host`](crate::TensorExt::to_host) returns.
+    /// The buffer must not be mapped: unmap a buffer that was mapped at creation first. wgpu cannot report this; it
+    /// refuses all submissions that use a mapped buffer, and [`to_host`](crate::TensorExt::to_host) returns that error.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a buffer of fewer elements; [`Error::UnevenSize`] for one whose size is no multiple of
-    /// 4; [`Error::Usages`] for one that was created for less than [`TENSOR_USAGES`].
+    /// [`Error::TooSmall`] if the buffer has too few elements; [`Error::UnevenSize`] if its size is not a multiple of
+    /// 4; [`Error::Usages`] if it lacks one of [`TENSOR_USAGES`].
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{BufferExt, Result};
@@ -48,11 +48,11 @@ pub trait BufferExt: Sealed + Sized {
     /// ```
     fn into_tensor<T: Element>(self, shape: impl AsRef<[usize]>) -> Result<Tensor>;
 
-    /// As [`into_tensor`](Self::into_tensor), of any dtype, and with elements that begin `byte_offset` bytes in.
-    /// Those that are narrower than a byte are packed.
+    /// Like [`into_tensor`](Self::into_tensor), for any dtype, with elements that begin `byte_offset` bytes into the
+    /// buffer. Elements narrower than a byte are packed.
     ///
     /// # Errors
-    /// As [`into_tensor`](Self::into_tensor).
+    /// The errors of [`into_tensor`](Self::into_tensor).
     ///
     /// ```no_run
     /// use dlbridge::DataType;
@@ -97,7 +97,7 @@ pub(crate) fn check_device_type(tensor: &Tensor, expected: DeviceType) -> Result
     }
 }
 
-/// The buffer of a tensor on `webgpu`, whatever the tensor says of its elements.
+/// Returns the memory of a tensor on `webgpu`, without checking the tensor's layout.
 pub(crate) fn find(tensor: &Tensor) -> Result<Memory> {
     check_device_type(tensor, DeviceType::WEB_GPU)?;
     if tensor.is_empty() {
@@ -106,7 +106,8 @@ pub(crate) fn find(tensor: &Tensor) -> Result<Memory> {
     held::find(tensor.data()).ok_or(Error::Foreign)
 }
 
-/// The bytes from the lowest of a tensor's elements to the highest, in its buffer of so many bytes, which has all of them.
+/// Returns the range from the lowest to the highest byte of a tensor's elements, after checking that its buffer of
+/// `size` bytes has all of them.
 pub(crate) fn bytes(tensor: &Tensor, size: u64) -> Result<Range<u64>> {
     let bounds = TensorRef::from(tensor).byte_bounds();
     // The core has checked that neither overflows.
@@ -118,13 +119,13 @@ pub(crate) fn bytes(tensor: &Tensor, size: u64) -> Result<Range<u64>> {
     }
 }
 
-/// Elements of a dtype at the beginning of a buffer that is not known yet.
+/// Parts for elements of a dtype at the beginning of a buffer, which the caller sets later.
 pub(crate) fn parts(dtype: DataType) -> RawParts {
     let device = TensorDevice::new(DeviceType::WEB_GPU, 0);
     RawParts { device, ..RawParts::new(ptr::null_mut(), dtype) }
 }
 
-/// Refuses a size that WebGPU neither copies nor binds.
+/// Refuses a size that WebGPU can neither copy nor bind.
 pub(crate) fn check_size(size: u64) -> Result<()> {
     match size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
         true => Ok(()),
@@ -132,7 +133,7 @@ pub(crate) fn check_size(size: u64) -> Result<()> {
     }
 }
 
-/// A tensor over a buffer.
+/// Makes a tensor over a buffer.
 pub(crate) fn over<S: Copy + TryInto<i64>>(
     memory: Memory,
     parts: RawParts,
@@ -147,9 +148,9 @@ pub(crate) fn over<S: Copy + TryInto<i64>>(
     check_size(size)?;
     let owner = Held::new(memory);
     let parts = RawParts { data: owner.data(), ..parts };
-    // SAFETY: the owner keeps the buffer, in which wgpu leaves no byte uninitialised, and whose address as data is never
-    // followed; no view is made of what is on a device, and what is behind the buffer's end is refused below, before
-    // anybody has the tensor.
+    // SAFETY: the owner keeps the buffer, and wgpu initialises all its bytes; the crate never dereferences its
+    // address in `data`; the CPU makes no view of device data, and the check below refuses elements past the end of the
+    // buffer before anything uses the tensor.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) }?;
     if !tensor.is_empty() {
         bytes(&tensor, size)?;

@@ -6,12 +6,13 @@ use wgpu::{BufferDescriptor, BufferUsages, COPY_BUFFER_ALIGNMENT, Device, Queue}
 use crate::held::Memory;
 use crate::{Error, Result, buffer, device, wait};
 
-/// A tensor of the host, copied into a new buffer in C order, with the usages
-/// [`TENSOR_USAGES`](crate::TENSOR_USAGES). The buffer's size is a multiple of 4; what is behind the elements is zero. The
-/// device has the elements before it runs what is submitted later.
+/// Copies a host tensor into a new buffer, in C order, with the usages [`TENSOR_USAGES`](crate::TENSOR_USAGES). The
+/// buffer's size is a multiple of 4, and bytes after the elements are zero. The copy precedes all later submissions on
+/// the device.
 ///
 /// # Errors
-/// An error for a tensor that the CPU cannot read; [`Error::Lost`]; what wgpu says, for instance of a size above its limits.
+/// An error for a tensor that the CPU cannot read; [`Error::Lost`]; errors of wgpu, for example for a size above its
+/// limits.
 ///
 /// ```no_run
 /// use dlbridge_wgpu::{Result, to_device};
@@ -34,7 +35,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     let bytes = source.as_bytes()?;
     let descriptor = BufferDescriptor {
         label: None,
-        // Nothing is mapped of a buffer of nothing.
+        // An empty buffer cannot be mapped.
         size: (bytes.len().max(1) as u64).next_multiple_of(COPY_BUFFER_ALIGNMENT),
         usage: buffer::TENSOR_USAGES,
         mapped_at_creation: true,
@@ -42,7 +43,8 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     let target = wait::checked(device, || {
         let target = device.create_buffer(&descriptor);
         let mapped = target.get_mapped_range_mut(..);
-        // Of a buffer that is valid all is mapped. What else makes it invalid is reported, and comes first.
+        // A valid buffer is fully mapped, so this one is invalid if mapping fails. wgpu reports every cause except a
+        // lost device, and `checked` returns its report instead of this error.
         let mut mapped = mapped.map_err(|_| Error::Lost)?;
         mapped.slice(..bytes.len()).copy_from_slice(bytes);
         drop(mapped);
@@ -54,7 +56,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
     buffer::over(Memory::new(target, Some(device)), parts, &shape, None)
 }
 
-/// A copy of a tensor that is on `webgpu`.
+/// Copies a tensor on `webgpu` to the host.
 pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result<Tensor> {
     let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
     if tensor.is_empty() {
@@ -71,7 +73,7 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result
     let bytes = buffer::bytes(tensor, memory.size())?;
     let bounds = TensorRef::from(tensor).byte_bounds();
     let start = bytes.start - bytes.start % COPY_BUFFER_ALIGNMENT;
-    // Within the buffer, whose size is a multiple.
+    // This stays within the buffer, whose size is a multiple of 4.
     let size = (bytes.end - start).next_multiple_of(COPY_BUFFER_ALIGNMENT);
     let fetched = wait::checked(device, || fetch(&memory, start, size, device, queue))?;
     let first = (bytes.start - start) as isize - bounds.start;
@@ -80,7 +82,8 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result
         subbyte_padded: tensor.is_subbyte_padded(),
         ..RawParts::new(fetched.data().wrapping_byte_offset(first), tensor.dtype())
     };
-    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    // SAFETY: `fetched` has all bytes from the lowest to the highest element, is the only owner, and accepts any
+    // values.
     let host = unsafe { Tensor::from_raw_parts(fetched, parts, &shape, Some(tensor.strides())) }?;
     match host.is_c_contiguous() {
         true => Ok(host),
@@ -88,7 +91,7 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result
     }
 }
 
-/// So many bytes of a buffer, by way of one that can be mapped.
+/// Copies `size` bytes of a buffer to the host, through a buffer that can be mapped.
 fn fetch(
     memory: &wgpu::Buffer,
     start: u64,
@@ -105,7 +108,7 @@ fn fetch(
     wait::read(device, &between, submission, |mapped| {
         let mut bytes = Tensor::zeroed(DataType::UINT8, [mapped.len()])?;
         let mut target = bytes.view_mut::<u8>()?;
-        target.as_mut_slice().expect("new memory is adjacent").copy_from_slice(mapped);
+        target.as_mut_slice().expect("new memory is contiguous").copy_from_slice(mapped);
         Ok(bytes)
     })
 }

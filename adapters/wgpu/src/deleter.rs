@@ -1,7 +1,7 @@
-//! Where the deleters of tensors run that wgpu is done with.
+//! Runs the deleters of tensors that wgpu no longer uses.
 //!
-//! wgpu says so within a call, with locks held that the next call wants. A deleter is another library's, and may make that
-//! call: to wait, or to drop what it has of wgpu. So it runs on a thread that holds nothing.
+//! wgpu reports this within a call, while it holds locks that other calls need. A deleter belongs to another library
+//! and may call wgpu, to wait or to drop its own wgpu objects. So a thread that holds no locks runs it.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use dlbridge::Tensor;
 
 use crate::{Error, Result};
 
-/// What the thread is given.
+/// Work for the thread.
 enum Work {
     Drop(Tensor),
-    /// Whoever has the other end is told when all before this is done.
+    /// Signals the waiting thread when all earlier work is done.
     Tell(Sender<()>),
 }
 
-/// The way to the thread, which waits for ever: this end stays open.
+/// The channel to the thread. It stays open, so the thread never ends.
 struct Deleters {
     work: Sender<Work>,
     thread: ThreadId,
@@ -30,7 +30,7 @@ fn deleters() -> MutexGuard<'static, Option<Deleters>> {
     DELETERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What drops a tensor on the thread, which is started for the first of them.
+/// Returns a function that drops a tensor on the thread, and starts the thread on the first call.
 pub(crate) fn later(tensor: Tensor) -> Result<impl FnOnce() + Send + Sync> {
     let mut deleters = deleters();
     let work = match &*deleters {
@@ -42,31 +42,32 @@ pub(crate) fn later(tensor: Tensor) -> Result<impl FnOnce() + Send + Sync> {
             deleters.insert(Deleters { work, thread }).work.clone()
         }
     };
-    // The other end is never closed.
+    // The receiver is never dropped.
     Ok(move || drop(work.send(Work::Drop(tensor))))
 }
 
 fn run(given: Receiver<Work>) {
     for work in given {
         match work {
+            // This does not panic: the core catches a panic of an owner's drop.
             Work::Drop(tensor) => drop(tensor),
-            // Who has gone does not want to know.
+            // The waiting thread may have gone.
             Work::Tell(waiting) => drop(waiting.send(())),
         }
     }
 }
 
-/// Waits until the deleters have run that are due: of the tensors that
-/// [`VulkanExt::into_webgpu`](crate::VulkanExt::into_webgpu) took, and that wgpu is done with. It finds that out within calls, so
-/// [`Device::poll`](wgpu::Device::poll) comes first.
+/// Waits for the due deleters: those of tensors that [`VulkanExt::into_webgpu`](crate::VulkanExt::into_webgpu) imported
+/// and that wgpu no longer uses. wgpu notices that only within calls, so call [`Device::poll`](wgpu::Device::poll)
+/// first.
 ///
-/// A program calls this before it ends, or it ends in the middle of one. Within a deleter it does not wait, since that would
-/// be for itself.
+/// Call this before the program ends, because the end may interrupt a deleter. Within a deleter it returns at once,
+/// because it would wait for itself.
 ///
 /// ```
 /// use dlbridge_wgpu::wait_for_deleters;
 ///
-/// // The last handles of wgpu are gone.
+/// // All wgpu handles have been dropped.
 /// wait_for_deleters();
 /// ```
 pub fn wait_for_deleters() {
@@ -77,6 +78,6 @@ pub fn wait_for_deleters() {
         }
         _ => return,
     }
-    // An error would say that the thread is gone, and so all that it had.
+    // An error means that the thread has ended, and with it all its work.
     let _ = receiver.recv();
 }

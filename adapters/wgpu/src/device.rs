@@ -1,17 +1,17 @@
-//! Whether devices are the same, and whether a device and a queue belong together.
+//! Compares devices, and checks that a queue belongs to a device.
 
 use wgpu::{Device, Queue};
 
 use crate::Result;
 
-/// Refuses a queue of another device, where wgpu tells.
+/// Refuses a queue of another device, if wgpu shows the difference.
 #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(crate) fn check_queue(device: &Device, queue: &Queue) -> Result<()> {
     use wgpu::hal::api::Vulkan;
 
     use crate::Error;
 
-    // SAFETY: the handles are compared, and nothing is done to what they stand for.
+    // SAFETY: the code only compares the handles, and does nothing to their objects.
     let handles = unsafe { (device.as_hal::<Vulkan>(), queue.as_hal::<Vulkan>()) };
     match handles {
         (None, None) => Ok(()),
@@ -24,13 +24,13 @@ pub(crate) fn check_queue(device: &Device, queue: &Queue) -> Result<()> {
     }
 }
 
-/// Whether two handles are of the same device, as far as wgpu tells. They compare equal if their instances have given them the
-/// same number; that Vulkan's handles are the same too says that the instance is one.
+/// Returns whether two handles refer to the same device, as far as wgpu shows. Two devices compare equal if their
+/// instances gave them the same number; equal Vulkan handles show that the instance is the same.
 #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(crate) fn same(one: &Device, other: &Device) -> bool {
     use wgpu::hal::api::Vulkan;
 
-    // SAFETY: the handles are compared, and nothing is done to what they stand for.
+    // SAFETY: the code only compares the handles, and does nothing to their objects.
     let handles = unsafe { (one.as_hal::<Vulkan>(), other.as_hal::<Vulkan>()) };
     one == other
         && match handles {
@@ -40,13 +40,13 @@ pub(crate) fn same(one: &Device, other: &Device) -> bool {
         }
 }
 
-/// On other platforms there are the numbers alone.
+/// Other platforms have only the numbers.
 #[cfg(not(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(crate) fn same(one: &Device, other: &Device) -> bool {
     one == other
 }
 
-/// On other platforms wgpu itself reports it, to the handler of the queue's device.
+/// On other platforms wgpu itself reports the error, to the handler of the queue's device.
 #[cfg(not(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(crate) fn check_queue(_: &Device, _: &Queue) -> Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of conversions and copies.
 
 use dlbridge::{Device, DeviceType};
 use wgpu::BufferUsages;
@@ -6,7 +6,7 @@ use wgpu::BufferUsages;
 /// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a buffer is no tensor, or a tensor no buffer.
+/// An error of a conversion between a buffer and a tensor, or of a copy.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -14,89 +14,91 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// let error = Tensor::from(vec![1.0_f32]).to_buffer().unwrap_err();
 /// assert!(matches!(error, Error::OtherDeviceType { .. }));
-/// assert_eq!(error.to_string(), "the tensor is on cpu, and not on webgpu; copy it there with to_device");
+/// assert_eq!(error.to_string(), "the tensor is on cpu, not on webgpu; copy it there with to_device");
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the tensor itself refuses.
+    /// dlbridge refuses the tensor.
     #[error("{0}")]
     Tensor(#[from] dlbridge::Error),
-    /// What wgpu refused.
+    /// wgpu returned an error.
     #[error("wgpu: {0}")]
     Wgpu(#[source] wgpu::Error),
-    /// What wgpu said while it waited for the device, or while a buffer was mapped.
-    #[error("wgpu, while it was waited for: {0}")]
+    /// wgpu returned an error while a function waited for the device, or mapped a buffer.
+    #[error("wgpu, during a wait for the device: {0}")]
     Wait(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The elements do not fit the buffer, or begin before it.
+    /// The elements reach past the end of the buffer, or begin before it.
     #[error(
-        "the elements take the bytes {first} to {end} of a buffer of {size}; make it larger, or the tensor smaller"
+        "the elements need the bytes {first} to {end}, but the buffer has {size} bytes; use a larger buffer or a \
+         smaller tensor"
     )]
     TooSmall {
-        /// The first byte of them, counted from the beginning of the buffer.
+        /// Their first byte, counted from the beginning of the buffer.
         first: i64,
-        /// The byte after the last.
+        /// The byte after the last one.
         end: i64,
-        /// The bytes that the buffer has.
+        /// The size of the buffer in bytes.
         size: u64,
     },
-    /// The buffer's size is no multiple of 4.
+    /// The buffer's size is not a multiple of 4.
     #[error(
-        "the buffer has {size} bytes, but WebGPU copies and binds multiples of 4 alone; create it with {}",
+        "the buffer has {size} bytes, but WebGPU requires a multiple of 4 for copies and bindings; create it with {}",
         .size.next_multiple_of(4)
     )]
     UnevenSize {
-        /// The bytes that the buffer has.
+        /// The size of the buffer in bytes.
         size: u64,
     },
-    /// The buffer was created without what a tensor is used for.
-    #[error("the buffer was created without the usages {missing:?}; add them")]
+    /// The buffer was created without some usages of a tensor.
+    #[error("the buffer lacks the usages {missing:?}; create it with them")]
     Usages {
-        /// The usages that it lacks.
+        /// The missing usages.
         missing: BufferUsages,
     },
-    /// The tensor is somewhere else.
-    #[error("the tensor is on {found}, and not on {expected}{}", copy_there(*found, *expected))]
+    /// The tensor is on another kind of device.
+    #[error("the tensor is on {found}, not on {expected}{}", copy_there(*found, *expected))]
     OtherDeviceType {
-        /// Where it is.
+        /// The device of the tensor.
         found: Device,
-        /// Where it has to be.
+        /// The required kind of device.
         expected: DeviceType,
     },
-    /// The tensor is on `webgpu`, but this crate, in this program, has not made it.
+    /// The tensor is on `webgpu`, but this crate did not make it in this program.
     #[error(
-        "the tensor is on webgpu, but was not made by this crate in this program: what another library exports there, \
-         such as a WGPUBuffer, is not a buffer of wgpu; copy it through the host, or share it through Vulkan"
+        "the tensor is on webgpu, but this crate did not make it in this program: tensors of other libraries, such as \
+         a WGPUBuffer, are not wgpu buffers; copy it through the host, or share it through Vulkan"
     )]
     Foreign,
-    /// The tensor has no elements, and so no memory.
-    #[error("the tensor has no elements, and so no buffer")]
+    /// The tensor is empty, so it does not have a buffer.
+    #[error("the tensor is empty, so it does not have a buffer; skip empty tensors")]
     Empty,
-    /// The device and the queue, or the device and the tensor, do not belong together.
+    /// The queue or the tensor belongs to another device.
     #[error(
-        "the device is not the one of the queue, or of the tensor; use the one that they were made with"
+        "the queue or the tensor belongs to another device; use the device that they were made with"
     )]
     OtherDevice,
     /// The device is not one of wgpu's Vulkan backend.
     #[error(
-        "the device is of another backend of wgpu than Vulkan, and its buffers are no VkBuffer; create the instance \
-         with Backends::VULKAN"
+        "the device uses another wgpu backend than Vulkan, so its buffers are not VkBuffers; create the instance with \
+         Backends::VULKAN"
     )]
     NotVulkan,
-    /// The buffer has no `VkBuffer` any more.
-    #[error("the buffer has no VkBuffer: it was destroyed, or is of a device of another backend")]
+    /// The buffer no longer has a `VkBuffer`.
+    #[error(
+        "the buffer lacks a VkBuffer: it was destroyed, or its device uses another backend; use a live buffer of a \
+         Vulkan device"
+    )]
     Destroyed,
     /// The device was destroyed, or is lost.
-    #[error(
-        "the device was destroyed or is lost, and takes no more work; request another of the adapter"
-    )]
+    #[error("the device was destroyed or is lost; request a new one from the adapter")]
     Lost,
     /// The thread that calls deleters could not be started.
     #[error("the thread that calls deleters could not be started: {0}")]
     Thread(#[source] std::io::Error),
 }
 
-/// What to do about a tensor on another device, if a copy from there works.
+/// Suggests a copy, if one from the tensor's device is possible.
 fn copy_there(found: Device, expected: DeviceType) -> &'static str {
     match expected == DeviceType::WEB_GPU && found.device_type().is_host_accessible() {
         true => "; copy it there with to_device",

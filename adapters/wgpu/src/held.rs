@@ -1,8 +1,8 @@
-//! The owners of tensors on `webgpu`, and how a tensor leads back to its buffer.
+//! Owners of tensors on `webgpu`, and the lookup from a tensor to its buffer.
 //!
-//! wgpu has no handle to put into a tensor's data. There stands the address of what the owner
-//! keeps, the [`wgpu::Buffer`] in it, which is never followed: it is looked up among those of all owners that live. So what
-//! another library calls a tensor on `webgpu` is told apart without a look at what it points to.
+//! wgpu does not provide a handle for a tensor's data pointer. The pointer is the address of the owner's [`Memory`],
+//! which holds the [`wgpu::Buffer`]. The crate never dereferences it, and looks it up among the addresses of all live
+//! owners. So it recognises another library's tensor on `webgpu` without reading what that points to.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::{Error, Result, device};
 
-/// What the owner of a tensor keeps.
+/// The memory that the owner of a tensor keeps.
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) buffer: wgpu::Buffer,
-    /// The device of the buffer, if this crate has made it: a buffer does not tell.
+    /// The device of the buffer, if this crate made the buffer: wgpu cannot report it.
     device: Option<wgpu::Device>,
 }
 
@@ -23,7 +23,7 @@ impl Memory {
         Self { buffer, device: device.cloned() }
     }
 
-    /// Refuses a device that is known to be another than the buffer's. wgpu does not: what it compares are numbers, and
+    /// Refuses a device that is known not to be the buffer's. wgpu does not refuse it: it compares only numbers, and
     /// each instance counts from the beginning.
     pub(crate) fn check_device(&self, other: &wgpu::Device) -> Result<()> {
         match self.device.as_ref().is_none_or(|device| device::same(device, other)) {
@@ -33,8 +33,8 @@ impl Memory {
     }
 }
 
-/// All owners that live, by address. An address is not used again while it is in here: the weak handle
-/// keeps the allocation.
+/// All live owners, by address. No address is reused while it is in this map, because the weak handle keeps the
+/// allocation.
 static HELD: Mutex<BTreeMap<usize, Weak<Memory>>> = Mutex::new(BTreeMap::new());
 
 fn held() -> MutexGuard<'static, BTreeMap<usize, Weak<Memory>>> {
@@ -51,7 +51,7 @@ impl Held {
         Self(memory)
     }
 
-    /// What stands in the tensor's data.
+    /// Returns the tensor's data pointer.
     pub(crate) fn data(&self) -> *mut c_void {
         Arc::as_ptr(&self.0).cast_mut().cast()
     }
@@ -59,12 +59,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The lock is given back before wgpu hears of it: a buffer may own a tensor in turn.
+        // Releases the lock before wgpu drops the buffer, which may own a tensor in turn.
         held().remove(&self.data().addr());
     }
 }
 
-/// The memory of the owner whose [`data`](Held::data) this is.
+/// Returns the memory of the owner with this [`data`](Held::data) pointer.
 pub(crate) fn find(data: *mut c_void) -> Option<Memory> {
     let found = held().get(&data.addr())?.upgrade()?;
     Some(Memory::clone(&found))

@@ -1,4 +1,4 @@
-//! wgpu buffers as tensors, and tensors as wgpu buffers, without a copy, for [wgpu] 30.
+//! [wgpu] 30 buffers as tensors, and tensors as wgpu buffers, without a copy.
 //!
 //! ```no_run
 //! use dlbridge::Tensor;
@@ -7,10 +7,10 @@
 //! # fn crossing(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<(), Box<dyn std::error::Error>> {
 //! let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), device)?; // a copy
 //! let buffer = tensor.to_buffer()?;                  // the same memory, for a shader
-//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, where they are
-//! assert_eq!(column.byte_offset(), 4);               // a part is its parent and a byte offset
+//! let column = tensor.transpose().index_axis(0, 1)?; // 2.0 and 4.0, without a copy
+//! assert_eq!(column.byte_offset(), 4);               // the parent's buffer and a byte offset
 //! assert_eq!(column.to_host(device, queue)?.view::<f32>()?.to_vec(), [2.0, 4.0]);
-//! let again = buffer.into_tensor::<f32>([4])?;       // for whoever has this crate too
+//! let again = buffer.into_tensor::<f32>([4])?;       // for other users of this crate
 //! # Ok(())
 //! # }
 //! ```
@@ -19,57 +19,59 @@
 //! | --- | --- |
 //! | [`BufferExt`] | buffers into tensors |
 //! | [`TensorExt`] | tensors as buffers, or copied to the host |
-//! | [`Binding`] | the piece of a buffer that a shader sees for a part of a tensor |
-//! | [`to_device`] | a tensor of the host copied into a new buffer |
+//! | [`Binding`] | the range of a buffer that a shader binds for a slice of a tensor |
+//! | [`to_device`] | copies a host tensor into a new buffer |
 //! | `VulkanExt` | tensors on `webgpu` as tensors on `vulkan`, for other libraries, and back |
-//! | `wait_for_deleters` | waits for the deleters of tensors that came back so |
+//! | `wait_for_deleters` | waits for the deleters of tensors that `VulkanExt` imported |
 //!
-//! # What a tensor on `webgpu` says
+//! # Fields of a tensor on `webgpu`
 //!
-//! - Its **data** is an address that stands for the [`wgpu::Buffer`], which the owner keeps, and for nothing else. `dlpack.h`
-//!   wants a handle, and `webgpu.h` has one, `WGPUBuffer`, but the crate wgpu is no implementation of `webgpu.h`. So only
-//!   this crate finds the buffer again, in the same program, by that address, which it never follows: whatever way the
-//!   tensor has gone, as a part, shared, or by [`into_raw`](dlbridge::Tensor::into_raw) through another library. A
-//!   tensor that another library made, whose data may be a `WGPUBuffer`, is refused: [`Error::Foreign`].
-//! - Nobody can add to a handle, so a part of a tensor is the parent's buffer with a **byte offset**. A shader's binding must
-//!   begin at a multiple of the device's `min_storage_buffer_offset_alignment`, 256 by default:
+//! - The **data** pointer is an address that identifies the [`wgpu::Buffer`], which the owner keeps. `dlpack.h`
+//!   specifies a handle, and `webgpu.h` has one, `WGPUBuffer`, but the crate wgpu does not implement `webgpu.h`. So
+//!   only this crate, in the same program, finds the buffer again by that address, which it never dereferences. It does
+//!   so after any path: as a slice, shared, or by [`into_raw`](dlbridge::Tensor::into_raw) through another library. It
+//!   refuses a tensor that another library made, whose data may be a `WGPUBuffer`: [`Error::Foreign`].
+//! - A handle cannot be offset, so a slice of a tensor is the parent's buffer with a **byte offset**. A shader's
+//!   binding must begin at a multiple of the device's `min_storage_buffer_offset_alignment`, 256 by default:
 //!   [`TensorExt::binding`] splits the offset in two.
-//! - Its **device** is number 0: WebGPU does not number devices. Which [`wgpu::Device`] it is of, the two sides agree on.
-//!   This crate knows the device of buffers that it made itself; of others wgpu tells devices of one
-//!   [`Instance`](wgpu::Instance) apart, but not those of two, whose numbers are the same.
-//! - Its buffer has the **usages** [`TENSOR_USAGES`], and a size that is a multiple of 4, which is what WebGPU copies and binds.
-//!   Buffers that are mapped, or that are created for vertices alone, are copied to such a one first.
-//! - wgpu cannot say of a buffer that it must not be written. A tensor is **read-only** where
-//!   [`into_read_only`](dlbridge::Tensor::into_read_only) said so, and then has no
-//!   [`to_buffer`](TensorExt::to_buffer), but [`to_buffer_for_reading`](TensorExt::to_buffer_for_reading). To write to that one
-//!   breaks a promise, and is no undefined behaviour: all that reaches it goes through wgpu.
-//! - **Order.** All goes through the device's one queue, in the order of submission.
+//! - The **device** has number 0: WebGPU does not number devices. Producer and consumer must agree on the
+//!   [`wgpu::Device`]. This crate knows the device of the buffers that it made itself. For other buffers wgpu
+//!   distinguishes devices of one [`Instance`](wgpu::Instance), but not those of two, whose numbers are the same.
+//! - The buffer has the **usages** [`TENSOR_USAGES`], and a size that is a multiple of 4, which WebGPU requires for
+//!   copies and bindings. Copy mapped buffers, and buffers with other usages such as vertices, to such a buffer first.
+//! - wgpu buffers are always writable. A tensor is **read-only** after
+//!   [`into_read_only`](dlbridge::Tensor::into_read_only). Then [`to_buffer`](TensorExt::to_buffer) refuses it, and
+//!   [`to_buffer_for_reading`](TensorExt::to_buffer_for_reading) returns its buffer. Writing to that buffer breaks a
+//!   promise, but is not undefined behaviour, because all access goes through wgpu.
+//! - **Order.** All commands go through the device's one queue, in submission order.
 //!
-//! # What a tensor on `vulkan` says
+//! # Fields of a tensor on `vulkan`
 //!
-//! wgpu's Vulkan backend has a handle that other libraries know: `VulkanExt` (on 64-bit Linux, Android, FreeBSD and Windows)
-//! makes such a tensor of one on `webgpu`, and the other way round.
+//! wgpu's Vulkan backend has a handle that other libraries know. `VulkanExt` (on 64-bit Linux, Android, FreeBSD and
+//! Windows) converts a tensor on `webgpu` to such a tensor, and back.
 //!
-//! - Its **data** is the `VkBuffer`; a part is the parent's and a byte offset.
-//! - Its **device** is the place of the physical device among those that `vkEnumeratePhysicalDevices` lists for wgpu's instance.
-//! - Which **`VkDevice`** it is of, the two sides agree on: a `VkBuffer` means nothing to another.
-//! - Its **usages** are `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; it belongs to the queue family of wgpu's queue.
-//! - **Order.** Who exports it has finished its writes, or has agreed with the consumer on a queue. A `VkQueue` is used by one
-//!   thread at a time: who submits to wgpu's own sees to it that nobody submits by wgpu meanwhile. The deleter is
-//!   called when the consumer's commands that use it are done: for what wgpu consumes a thread of this crate does so.
-//! - **Loss.** When wgpu loses the device, also because some call ran out of memory, it destroys all buffers, and the handles in
-//!   tensors that it exported dangle while the `VkDevice` lives on.
+//! - The **data** pointer is the `VkBuffer`; a slice is the parent's buffer with a byte offset.
+//! - The **device** is the position of the physical device in `vkEnumeratePhysicalDevices` of wgpu's instance.
+//! - Producer and consumer must agree on the **`VkDevice`**: a `VkBuffer` is invalid on any other.
+//! - The **usages** are `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; the buffer belongs to the queue family of
+//!   wgpu's queue.
+//! - **Order.** Before an export, the producer finishes its writes, or agrees with the consumer on a queue. Only one
+//!   thread at a time may use a `VkQueue`: code that submits to wgpu's own must prevent submissions by wgpu meanwhile.
+//!   The consumer calls the deleter after its commands that use the tensor; for tensors that wgpu imports, a thread of
+//!   this crate does so.
+//! - **Loss.** When wgpu loses the device, which also happens if a call runs out of memory, it destroys all buffers.
+//!   The handles in exported tensors then dangle, although the `VkDevice` lives on.
 //!
 //! # Backends
 //!
-//! This crate asks wgpu for its Vulkan backend alone; a program that wants others names them in its own dependency on wgpu.
-//! Waiting for a device, as [`to_host`](TensorExt::to_host) does, is not possible in a browser.
+//! This crate enables only wgpu's Vulkan backend; a program that needs others names them in its own dependency on wgpu.
+//! Functions that wait for a device, such as [`to_host`](TensorExt::to_host), do not work in a browser.
 //!
 //! # Errors of wgpu
 //!
-//! What wgpu would report to the device's error handler, which panics by default, the functions here return as
-//! [`Error::Wgpu`]. That a device was destroyed it reports nowhere: that is [`Error::Lost`]. A device that is lost while it is
-//! waited for is a panic of wgpu's.
+//! The functions return, as [`Error::Wgpu`], the errors that wgpu would report to the device's error handler, which
+//! panics by default. wgpu does not report that a device was destroyed; the functions return [`Error::Lost`] then. wgpu
+//! panics if a device is lost during a wait.
 
 mod binding;
 mod buffer;
@@ -101,7 +103,7 @@ pub use tensor::TensorExt;
 ))]
 pub use {deleter::wait_for_deleters, vulkan::VulkanExt};
 
-/// Keeps the extension traits closed, so that they can grow.
+/// Keeps the extension traits closed, so that methods can be added.
 mod sealed {
     pub trait Sealed {}
 }

@@ -10,15 +10,15 @@ use crate::{Binding, Result, binding, copy};
 
 /// Tensors as buffers of [wgpu](wgpu::Buffer).
 pub trait TensorExt: Sealed {
-    /// The tensor's buffer: the same memory. The element at index zero is [`byte_offset`](Tensor::byte_offset) bytes
-    /// in, and the strides are the tensor's; a shader is told both, or what [`binding`](Self::binding) makes of the
-    /// first.
+    /// Returns the tensor's buffer, without a copy. The element at index zero begins at
+    /// [`byte_offset`](Tensor::byte_offset), and the strides are the tensor's; the caller passes both to the shader, or
+    /// uses [`binding`](Self::binding) for the offset.
     ///
     /// # Errors
-    /// [`Error::OtherDeviceType`](crate::Error::OtherDeviceType) for a tensor that is somewhere else;
-    /// [`Error::Foreign`](crate::Error::Foreign) for one on `webgpu` that this crate has not made;
-    /// [`Error::Empty`](crate::Error::Empty) for one that has no memory; [`Error::TooSmall`](crate::Error::TooSmall)
-    /// if the elements are not in the buffer; an error for one that must not be written.
+    /// [`Error::OtherDeviceType`](crate::Error::OtherDeviceType) for a tensor on another device;
+    /// [`Error::Foreign`](crate::Error::Foreign) for a tensor on `webgpu` that this crate did not make;
+    /// [`Error::Empty`](crate::Error::Empty) for a tensor without elements; [`Error::TooSmall`](crate::Error::TooSmall)
+    /// if the buffer lacks some elements; an error for a read-only tensor.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt};
@@ -29,12 +29,12 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer(&self) -> Result<wgpu::Buffer>;
 
-    /// As [`to_buffer`](Self::to_buffer), also of a tensor that must not be written. wgpu has no buffer that cannot
-    /// be: who calls this binds it as `var<storage, read>`, or copies from it, and does not make an own tensor of it
-    /// that says less. Else others find elements that they did not expect, but memory stays sound.
+    /// Like [`to_buffer`](Self::to_buffer), but also accepts a read-only tensor. wgpu buffers are always writable: the
+    /// caller binds it as `var<storage, read>`, or copies from it, and must not export it as a writable tensor.
+    /// Otherwise others see unexpected elements, but memory stays sound.
     ///
     /// # Errors
-    /// As [`to_buffer`](Self::to_buffer), but for what must not be written.
+    /// The errors of [`to_buffer`](Self::to_buffer), except the one for read-only tensors.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt};
@@ -45,12 +45,12 @@ pub trait TensorExt: Sealed {
     /// ```
     fn to_buffer_for_reading(&self) -> Result<wgpu::Buffer>;
 
-    /// The piece of the buffer that a shader has to see for this tensor: a binding begins at a multiple of the device's
-    /// [`min_storage_buffer_offset_alignment`](wgpu::Limits::min_storage_buffer_offset_alignment), but a part of a
-    /// tensor anywhere.
+    /// Returns the range of the buffer that a shader binds for this tensor. A binding begins at a multiple of the
+    /// device's [`min_storage_buffer_offset_alignment`](wgpu::Limits::min_storage_buffer_offset_alignment), but a slice
+    /// of a tensor begins anywhere.
     ///
     /// # Errors
-    /// As [`to_buffer_for_reading`](Self::to_buffer_for_reading).
+    /// The errors of [`to_buffer_for_reading`](Self::to_buffer_for_reading).
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt};
@@ -72,24 +72,24 @@ pub trait TensorExt: Sealed {
     /// ```
     fn binding(&self, device: &Device) -> Result<Binding>;
 
-    /// A copy of the elements on the host, in C order, when all that was submitted to the queue is done. All bytes
-    /// between the lowest and the highest are fetched.
+    /// Copies the elements to the host, in C order, after all submissions to the queue. The function fetches all bytes
+    /// between the lowest and the highest.
     ///
     /// # Errors
-    /// As [`to_buffer_for_reading`](Self::to_buffer_for_reading), but a tensor without elements is copied;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) for a device and a queue that do not belong together, and
-    /// for another device than that of a buffer that this crate made; [`Error::Lost`](crate::Error::Lost) for a
-    /// device that was destroyed; [`Error::Wgpu`](crate::Error::Wgpu) for a buffer that was, and for what else wgpu
-    /// says.
+    /// - The errors of [`to_buffer_for_reading`](Self::to_buffer_for_reading), but a tensor without elements is copied.
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) if the queue belongs to another device, or this crate made
+    ///   the buffer with another device.
+    /// - [`Error::Lost`](crate::Error::Lost) if the device was destroyed.
+    /// - [`Error::Wgpu`](crate::Error::Wgpu) if the buffer was destroyed, and for other errors of wgpu.
     ///
-    /// Of a buffer that came by [`BufferExt`](crate::BufferExt) the device is not known. wgpu refuses another device
-    /// of the same [`Instance`](wgpu::Instance), which is [`Error::Wgpu`](crate::Error::Wgpu). It does not know one
-    /// of another instance, and then copies some other buffer, or panics: there the caller sees to it that they
-    /// belong together. The same is true of buffers that this crate made, on other backends than Vulkan.
+    /// The device of a buffer from [`BufferExt`](crate::BufferExt) is not known. wgpu refuses another device of the
+    /// same [`Instance`](wgpu::Instance), with [`Error::Wgpu`](crate::Error::Wgpu). It does not detect a device of
+    /// another instance, and then copies some other buffer, or panics: the caller must pass the right device. The same
+    /// is true of buffers that this crate made, on backends other than Vulkan.
     ///
     /// # Panics
-    /// wgpu panics when the device is lost while it is waited for, and, on other backends than Vulkan, when the queue is
-    /// another device's.
+    /// wgpu panics if the device is lost during the wait, and, on backends other than Vulkan, if the queue belongs to
+    /// another device.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt};

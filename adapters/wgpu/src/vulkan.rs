@@ -12,33 +12,35 @@ use crate::{Error, Result, TENSOR_USAGES, buffer, deleter, device, wait};
 
 /// Tensors between wgpu and other libraries that use the same `VkDevice`.
 pub trait VulkanExt: Sealed {
-    /// A tensor on `vulkan` over the memory of one on `webgpu`: its data is the `VkBuffer`, and the layout is the same. It
-    /// keeps the buffer.
+    /// Returns a tensor on `vulkan` over the memory of a tensor on `webgpu`: its data pointer is the `VkBuffer`, and
+    /// the layout is the same. It keeps the buffer.
     ///
-    /// All that was submitted to the queue is done when this returns. wgpu clears memory when it is first used, which it
-    /// is here, so that it does not clear what a consumer wrote: the whole buffer is read once on the device.
+    /// The function waits for all submissions to the queue. wgpu clears memory on first use. To prevent that it clears
+    /// a consumer's writes, the function uses the memory first: the device reads the whole buffer once.
     ///
     /// # Errors
-    /// Those of [`TensorExt::to_buffer_for_reading`](crate::TensorExt::to_buffer_for_reading); [`Error::NotVulkan`] for a
-    /// device of another backend; [`Error::OtherDevice`] for a queue of another device, and for another device than that of a
-    /// buffer that this crate made; [`Error::Destroyed`]; [`Error::Lost`] for a device that was destroyed; [`Error::Wgpu`]
-    /// for what else wgpu says.
+    /// - The errors of [`TensorExt::to_buffer_for_reading`](crate::TensorExt::to_buffer_for_reading).
+    /// - [`Error::NotVulkan`] if the device uses another backend.
+    /// - [`Error::OtherDevice`] if the queue belongs to another device, or this crate made the buffer with another
+    ///   device.
+    /// - [`Error::Destroyed`]; [`Error::Lost`] if the device was destroyed; [`Error::Wgpu`] for other errors of wgpu.
     ///
     /// # Panics
-    /// wgpu panics when the device is lost while it is waited for.
+    /// wgpu panics if the device is lost during the wait.
     ///
     /// # Safety
-    /// The device and the queue are those of the buffer. Of a buffer that came by [`BufferExt`](crate::BufferExt) nobody can
-    /// ask that: wgpu takes a device of another [`Instance`](wgpu::Instance) for its own, and the handle that comes out is
-    /// of another `VkDevice` and of memory that may be uninitialised.
+    /// The device and the queue must be those of the buffer. The function cannot check this for a buffer from
+    /// [`BufferExt`](crate::BufferExt): wgpu mistakes a device of another [`Instance`](wgpu::Instance) for its own, and
+    /// the returned handle is then one of another `VkDevice`, of memory that may be uninitialised.
     ///
-    /// Until the tensor, and all that is made of it without a copy, is gone:
-    /// - neither [`wgpu::Buffer::destroy`] nor [`wgpu::Device::destroy`] is called, which would free the memory;
-    /// - wgpu does not lose the device, or the handle is not used after that. wgpu loses it not only with the hardware, but
-    ///   also when some call, of any thread, runs out of memory. It then destroys all buffers of the device, this one too,
-    ///   while the `VkDevice` lives on: [`wgpu::Device::set_device_lost_callback`] tells, and the consumer has to be stopped
-    ///   before wgpu is called again;
-    /// - commands of wgpu that use the buffer run neither beside the consumer's nor unordered with them, unless both only read.
+    /// Until the tensor, and everything that shares its memory, is dropped:
+    /// - the program must not call [`wgpu::Buffer::destroy`] or [`wgpu::Device::destroy`], which would free the memory;
+    /// - wgpu must not lose the device, or the handle must not be used afterwards. wgpu loses the device not only when
+    ///   the hardware fails, but also when a call on any thread runs out of memory. It then destroys all buffers of the
+    ///   device, including this one, while the `VkDevice` lives on. [`wgpu::Device::set_device_lost_callback`] reports
+    ///   the loss, and the program must stop the consumer before it calls wgpu again;
+    /// - commands of wgpu and of the consumer that use the buffer must be ordered, and must not run at the same time,
+    ///   unless both only read.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, VulkanExt};
@@ -48,41 +50,45 @@ pub trait VulkanExt: Sealed {
     ///     device: &wgpu::Device,
     ///     queue: &wgpu::Queue,
     /// ) -> Result<dlbridge::Tensor> {
-    ///     // SAFETY: of this device, with whose buffer wgpu is done, and which nobody destroys or loses.
+    ///     // SAFETY: the buffer is of this device, wgpu has finished with it, and the program neither destroys nor
+    ///     // loses either.
     ///     unsafe { tensor.to_vulkan(device, queue) }
     /// }
     /// ```
     unsafe fn to_vulkan(&self, device: &Device, queue: &Queue) -> Result<Tensor>;
 
-    /// A tensor on `webgpu` over the memory of one on `vulkan`, with the same layout, over a buffer of `size` bytes. The
-    /// tensor it is made of is dropped, and so its deleter called, when the last of the buffer's handles is gone, or it was
-    /// destroyed, and the device is done with it. wgpu notices that within a call, so that the device has to be polled or used
-    /// for it, and holds locks meanwhile. So the deleter is called soon after, on a thread of this crate's own, which calls
-    /// one after the other, and it may use wgpu. [`wait_for_deleters`](crate::wait_for_deleters)
-    /// waits for it.
+    /// Returns a tensor on `webgpu` over the memory of a tensor on `vulkan`, with the same layout, over a buffer of
+    /// `size` bytes.
+    ///
+    /// The original tensor is dropped, which calls its deleter, when the device has finished with the buffer and the
+    /// last handle to it is dropped or it was destroyed. wgpu notices that only within a call, so the program must poll
+    /// or use the device. wgpu holds locks during that call, so the deleter runs soon afterwards, on a thread of this
+    /// crate, which calls one deleter after the other. Deleters may use wgpu.
+    /// [`wait_for_deleters`](crate::wait_for_deleters) waits for them.
     ///
     /// # Errors
-    /// [`Error::OtherDeviceType`] for a tensor that is somewhere else; [`Error::Empty`] for one that has no memory; an error for
-    /// one that must not be written, because wgpu cannot promise it; [`Error::NotVulkan`] for a device of another
-    /// backend; [`Error::OtherDevice`] for one of another physical device; [`Error::UnevenSize`]; [`Error::TooSmall`];
-    /// [`Error::Thread`]; [`Error::Wgpu`] for what wgpu says. The tensor is dropped, in the last case on that thread.
+    /// [`Error::OtherDeviceType`] for a tensor on another kind of device; [`Error::Empty`] for a tensor without
+    /// elements; an error for a read-only tensor, because wgpu cannot guarantee read-only access; [`Error::NotVulkan`]
+    /// if the device uses another backend; [`Error::OtherDevice`] if the tensor is on another physical device;
+    /// [`Error::UnevenSize`]; [`Error::TooSmall`]; [`Error::Thread`]; [`Error::Wgpu`] for errors of wgpu. The tensor is
+    /// dropped, in the last case on that thread.
     ///
     /// # Safety
-    /// - The tensor's data is a `VkBuffer` of this device's `VkDevice`, of at least `size` bytes, all of them bound to memory
-    ///   and initialised, created with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`, for the queue
-    ///   family of wgpu's queue. It stays so until the tensor is dropped. What the deleter needs, the `VkDevice` for instance,
-    ///   the tensor keeps itself: wgpu's own handles may be gone by then.
-    /// - The program does not end while the deleter runs, if that uses a driver, which may be torn down by then: it calls
-    ///   [`wait_for_deleters`](crate::wait_for_deleters) first.
-    /// - What the producer has written is done, and made available to other commands.
-    /// - Until the tensor is dropped, commands of others that use those bytes run neither beside wgpu's nor unordered with them,
-    ///   unless both only read.
+    /// - The tensor's data is a `VkBuffer` of this device's `VkDevice`, of at least `size` bytes, all of them bound to
+    ///   memory and initialised, created with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`, for the
+    ///   queue family of wgpu's queue. This holds until the tensor is dropped. The tensor itself keeps what its deleter
+    ///   needs, for example the `VkDevice`: wgpu's own handles may be gone by then.
+    /// - The program does not end while the deleter runs, if the deleter uses a driver, which may be torn down by then:
+    ///   the program calls [`wait_for_deleters`](crate::wait_for_deleters) first.
+    /// - The producer's writes have finished, and are available to other commands.
+    /// - Until the tensor is dropped, other code's commands on those bytes and wgpu's are ordered, and do not run at
+    ///   the same time, unless both only read.
     ///
     /// ```no_run
     /// use dlbridge_wgpu::{Result, TensorExt, VulkanExt};
     ///
     /// fn import(tensor: dlbridge::Tensor, device: &wgpu::Device) -> Result<wgpu::Buffer> {
-    ///     // SAFETY: the producer was given our `VkDevice`, and said that it creates buffers of 4096 bytes for it.
+    ///     // SAFETY: the producer received this program's `VkDevice`, and documents that it makes 4096-byte buffers.
     ///     unsafe { tensor.into_webgpu(device, 4096) }?.to_buffer()
     /// }
     /// ```
@@ -109,8 +115,8 @@ impl VulkanExt for Tensor {
             subbyte_padded: self.is_subbyte_padded(),
             ..RawParts::new(handle, self.dtype())
         };
-        // SAFETY: the owner keeps the buffer, which the caller guarantees not to destroy; wgpu has initialised all of it, and
-        // `buffer::bytes` found the elements within.
+        // SAFETY: the owner keeps the buffer, and the caller guarantees not to destroy it; wgpu has initialised all of
+        // it, and `buffer::bytes` found the elements within.
         let tensor =
             unsafe { Tensor::from_raw_parts(memory, parts, self.shape(), Some(self.strides())) };
         Ok(tensor?)
@@ -124,7 +130,7 @@ impl VulkanExt for Tensor {
         if self.is_read_only() {
             return Err(dlbridge::Error::ReadOnly.into());
         }
-        // So the size is not zero.
+        // The elements fit, so the size is not zero.
         buffer::bytes(&self, size)?;
         buffer::check_size(size)?;
         if of(device)? != self.device() {
@@ -139,32 +145,32 @@ impl VulkanExt for Tensor {
         let descriptor =
             BufferDescriptor { label: None, size, usage: TENSOR_USAGES, mapped_at_creation: false };
         let handle = vk::Buffer::from_raw(self.data().addr() as u64);
-        // wgpu calls this with locks held.
+        // wgpu calls this while it holds locks.
         let done = Box::new(deleter::later(self)?);
-        // SAFETY: the caller guarantees that the buffer lives until the tensor is dropped, which the callback does when wgpu has
-        // done with it.
+        // SAFETY: the caller guarantees that the buffer lives until the tensor is dropped, and the callback drops the
+        // tensor when wgpu has finished with it.
         let adopted = unsafe { vulkan::Buffer::from_raw_externally_owned(handle, done) };
         let memory = wait::checked(device, || {
-            // SAFETY: the caller guarantees a buffer of this `VkDevice`, initialised, of at least this size, and for these
-            // usages. `buffer::bytes` found an element within the size, so that is not zero.
+            // SAFETY: the caller guarantees a buffer of this `VkDevice`, initialised, of at least this size, and for
+            // these usages. `buffer::bytes` found an element within the size, so the size is not zero.
             Ok(unsafe { device.create_buffer_from_hal::<Vulkan>(adopted, &descriptor) })
         })?;
         buffer::over(Memory::new(memory, Some(device)), parts, &shape, Some(&strides))
     }
 }
 
-/// The `VkBuffer` of a buffer on the Vulkan backend.
+/// Returns the `VkBuffer` of a buffer on the Vulkan backend.
 fn handle(memory: &wgpu::Buffer) -> Result<*mut std::ffi::c_void> {
-    // SAFETY: nothing is done to it.
+    // SAFETY: the code only reads the handle.
     let memory = unsafe { memory.as_hal::<Vulkan>() }.ok_or(Error::Destroyed)?;
-    // SAFETY: nobody destroys the handle: whose it is, is known to who gets it.
+    // SAFETY: the code does not destroy the handle; `to_vulkan` passes the caller's obligations on.
     let handle = unsafe { memory.raw_handle() };
     Ok(std::ptr::without_provenance_mut(handle.as_raw() as usize))
 }
 
-/// The device of a tensor on `vulkan`: the place of the physical device in the instance's list.
+/// Returns the device of a tensor on `vulkan`: the position of the physical device in the instance's list.
 fn of(device: &Device) -> Result<TensorDevice> {
-    // SAFETY: it is only asked.
+    // SAFETY: the code only queries the device.
     let device = unsafe { device.as_hal::<Vulkan>() }.ok_or(Error::NotVulkan)?;
     let instance = device.shared_instance().raw_instance();
     // SAFETY: the device keeps its instance.
@@ -175,7 +181,7 @@ fn of(device: &Device) -> Result<TensorDevice> {
     Ok(TensorDevice::new(DeviceType::VULKAN, place))
 }
 
-/// Waits for what was submitted, after a read of the whole buffer, before which wgpu clears what was never written.
+/// Waits for all submissions, after a read of the whole buffer, which makes wgpu clear memory that was never written.
 fn settle(memory: &wgpu::Buffer, device: &Device, queue: &Queue) -> Result<()> {
     const PIECE: u64 = 1 << 22;
     let size = memory.size();

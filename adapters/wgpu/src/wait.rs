@@ -1,4 +1,4 @@
-//! What wgpu reports elsewhere, as errors of the call that caused it.
+//! Turns wgpu's asynchronous error reports into errors of the call that caused them.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -9,13 +9,12 @@ use wgpu::{Device, ErrorFilter, PollError, PollType, SubmissionIndex};
 
 use crate::{Error, Result};
 
-/// Does some work, and returns what wgpu reports of it to the device. Without this, wgpu's own handler would
-/// panic.
+/// Runs some work, and returns the errors that wgpu reports to the device. Otherwise wgpu's own handler would panic.
 pub(crate) fn checked<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let filters = [ErrorFilter::Internal, ErrorFilter::OutOfMemory, ErrorFilter::Validation];
     let scopes = filters.map(|filter| device.push_error_scope(filter));
     let result = work();
-    // The last one that was opened is closed first.
+    // Scopes close in reverse order.
     let reported = scopes.into_iter().rev().filter_map(|scope| ready(scope.pop())).last();
     match reported {
         Some(error) => Err(Error::Wgpu(error)),
@@ -23,7 +22,7 @@ pub(crate) fn checked<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> R
     }
 }
 
-/// The outcome of a future that is ready at once on all native backends.
+/// Returns the output of a future that is ready at once on all native backends.
 fn ready<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -35,8 +34,8 @@ fn ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Waits until the device is done with a submission, and with all before it. One that was not accepted, and of which nothing is
-/// reported, was made to a device that is lost: that alone wgpu does not report.
+/// Waits until the device has finished a submission, and all earlier ones. If the submission was not accepted and wgpu
+/// reported no error, the device is lost: wgpu reports every other cause.
 pub(crate) fn finish(device: &Device, submission: SubmissionIndex) -> Result<()> {
     let wait = PollType::Wait { submission_index: Some(submission), timeout: None };
     match device.poll(wait) {
@@ -46,17 +45,17 @@ pub(crate) fn finish(device: &Device, submission: SubmissionIndex) -> Result<()>
     }
 }
 
-/// Maps a whole buffer for reading, and passes the bytes on. It is used by no submission after this one.
+/// Maps a whole buffer for reading, and passes the bytes on. No later submission may use the buffer.
 pub(crate) fn read<T>(
     device: &Device,
     buffer: &wgpu::Buffer,
     submission: SubmissionIndex,
     read: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<T> {
-    // First: a buffer of a device that is lost cannot be mapped, but that is not why.
+    // First, because mapping a buffer of a lost device also fails, with an error that hides the cause.
     finish(device, submission.clone())?;
     let (sender, receiver) = mpsc::channel();
-    // Nobody listens any more when the waiting failed.
+    // The receiver no longer exists if the wait failed.
     buffer.map_async(wgpu::MapMode::Read, .., move |mapped| drop(sender.send(mapped)));
     finish(device, submission)?;
     let mapped = receiver.recv().map_err(|error| Error::Wait(error.into()))?;

@@ -1,5 +1,5 @@
-// The floors: what somebody would write who takes this one kind of object by this one door, and gives out this one
-// kind of tensor. One look at each thing that must not be wrong, a message for nothing.
+// The floors: hand-written code that imports one kind of object by one protocol, and exports one kind of tensor. It
+// checks each required fact once, and omits helpful error messages.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -22,7 +22,7 @@ static PyObject *finished(int right) {
     Py_RETURN_NONE;
 }
 
-// By `__dlpack__`, of a producer that answers with a versioned capsule or with a legacy one.
+// By `__dlpack__`, from a producer that returns a versioned or a legacy capsule.
 static PyObject *by_dlpack(PyObject *Py_UNUSED(module), PyObject *x) {
     PyObject *arguments[] = {x, version};
     PyObject *capsule = PyObject_VectorcallMethod(dlpack_name, arguments, 1, max_version);
@@ -54,7 +54,7 @@ static PyObject *by_buffer(PyObject *Py_UNUSED(module), PyObject *x) {
     Py_buffer buffer;
     if (PyObject_GetBuffer(x, &buffer, PyBUF_RECORDS_RO))
         return NULL;
-    // Some write the byte order that they have anyway.
+    // Some producers name the native byte order explicitly.
     const char *format = buffer.format + (buffer.format[0] == '=' || buffer.format[0] == '<');
     PyObject *answer = finished(buffer.ndim == 2 && format[0] == 'f' && !format[1]);
     PyBuffer_Release(&buffer);
@@ -99,7 +99,7 @@ static PyObject *by_owned_table(PyObject *Py_UNUSED(module), PyObject *x) {
     return answer;
 }
 
-// A tensor and all that it points to, in one block, but for the elements.
+// A tensor and everything that it points to, except the elements, in one block.
 typedef struct {
     DLManagedTensorVersioned managed;
     int64_t shape[1], strides[1];
@@ -156,7 +156,7 @@ static PyObject *new_capsule(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
     return capsule;
 }
 
-// A new tensor by the exchange table of the type that it becomes one of.
+// A new tensor, made by the exchange table of the target type.
 static PyObject *new_as(PyObject *Py_UNUSED(module), PyObject *type) {
     const DLPackExchangeAPI *table = table_of((PyTypeObject *)type);
     DLManagedTensorVersioned *managed = table ? new_tensor() : NULL;
@@ -166,7 +166,7 @@ static PyObject *new_as(PyObject *Py_UNUSED(module), PyObject *type) {
     return made;
 }
 
-// An object that exports a tensor, and another each time. Its elements are its own until the object is gone.
+// An object that exports a new tensor each time. It owns the elements, which live as long as the object.
 typedef struct {
     PyObject_HEAD
     float elements[LENGTH];

@@ -1,9 +1,9 @@
-//! An allocator that counts: how often a row asks for memory is part of its result.
+//! A counting allocator: the number of a row's allocations is part of its result.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator. The count is one addition to a cell of the thread, in every row alike, so that it
+/// The system's allocator with a count. Counting costs one addition to a thread-local cell in every row, so it
 /// cancels when the source's row is subtracted.
 pub(crate) struct Counting;
 
@@ -11,13 +11,13 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many blocks this thread has asked for.
+/// Returns the number of blocks that this thread has allocated.
 pub(crate) fn count() -> u64 {
     COUNT.get()
 }
 
-// SAFETY: every call goes to the system's allocator as it came; the cell needs no memory of its own and has
-// no destructor, so counting does not allocate.
+// SAFETY: every call is passed unchanged to the system's allocator; the cell is in static thread-local memory without a
+// destructor, so counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

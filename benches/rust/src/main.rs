@@ -1,10 +1,11 @@
-//! dlbridge beside its peers, in Rust: `cargo xtask bench` runs it, and puts the results into `docs/benchmarks.md`.
+//! Measures dlbridge and its peers in Rust. `cargo xtask bench` runs it, and writes the results to
+//! `docs/benchmarks.md`.
 //!
 //! | | |
 //! | --- | --- |
-//! | `rows` | what is measured: one file for each library |
-//! | `measure` | how |
-//! | `counting` | the allocator that counts |
+//! | `rows` | the measured code, one file per library |
+//! | `measure` | the way to measure |
+//! | `counting` | the counting allocator |
 //! | `safetensors` | a large file, opened as many tensors |
 //! | `threads` | one thread and two |
 
@@ -26,9 +27,9 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 
 const USAGE: &str = "\
 rust-benches measure [--quick]          nanoseconds and allocations of each row, as JSON
-rust-benches rows                       their names, as JSON
+rust-benches rows                       the names of the rows, as JSON
 rust-benches repeat ROW N [ROW N ...]   runs a row N times, between marks for callgrind
-rust-benches threads [--quick]          what one thread does in a second, and each of two
+rust-benches threads [--quick]          calls of one thread per microsecond, and of each of two
 rust-benches safetensors LIBRARY FILE   time to the first byte, and memory";
 
 fn main() -> ExitCode {
@@ -78,13 +79,13 @@ fn print_costs(quick: bool) {
     println!("{{{}}}", lines.join(", "));
 }
 
-/// Each row N times, with a mark before the first and after each.
+/// Runs each row N times, with a mark before the first row and after each row.
 fn repeat(pairs: &[&str]) -> Result<(), String> {
     let (pairs, []) = pairs.as_chunks::<2>() else { return Err(USAGE.to_owned()) };
     let mut todo = Vec::new();
     for [name, times] in pairs {
-        let row = rows::named(name).ok_or_else(|| format!("there is no row {name}"))?;
-        let times: u32 = times.parse().map_err(|_| format!("{times} is no number"))?;
+        let row = rows::named(name).ok_or_else(|| format!("unknown row {name}"))?;
+        let times: u32 = times.parse().map_err(|_| format!("{times} is not a number"))?;
         todo.push((row, times));
     }
     mark();
@@ -97,7 +98,7 @@ fn repeat(pairs: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where callgrind, told `--dump-before=getppid`, writes what it has counted and begins anew.
+/// Makes callgrind with `--dump-before=getppid` write its counts and start again.
 fn mark() {
     let _ = std::os::unix::process::parent_id();
 }

@@ -1,21 +1,21 @@
-//! Measuring: the time that the thread was running, of batches that take turns, the median of each row.
+//! Measures the thread's running time of batches that take turns, and returns the median of each row.
 
 use std::time::Duration;
 
 use crate::counting;
 use crate::rows::Row;
 
-/// What a call of one row costs.
+/// The cost of a call of one row.
 pub(crate) struct Cost {
     pub(crate) nanoseconds: f64,
     pub(crate) allocations: f64,
 }
 
-/// How long, and how often.
+/// The length and the number of the measurements.
 pub(crate) struct Plan {
-    /// Calls between two looks at the clock.
+    /// Calls between two readings of the clock.
     pub(crate) batch: u32,
-    /// Turns of every row.
+    /// Batches of every row.
     pub(crate) rounds: usize,
 }
 
@@ -25,11 +25,11 @@ impl Plan {
     }
 }
 
-/// Measures all rows. They take turns, so that what slows the machine for a while slows all of them; the
-/// median leaves out the rounds that something else interrupted.
+/// Measures all rows. They take turns, so that a temporary load on the machine slows all of them; the median
+/// excludes interrupted rounds.
 pub(crate) fn measure(rows: &[Row], plan: &Plan) -> Vec<Cost> {
     let mut times = vec![Vec::with_capacity(plan.rounds); rows.len()];
-    // The first round fills the caches and is thrown away.
+    // The first round fills the caches and does not count.
     for round in 0..=plan.rounds {
         for (row, times) in rows.iter().zip(&mut times) {
             let time = timed(row, plan.batch);
@@ -44,7 +44,7 @@ pub(crate) fn measure(rows: &[Row], plan: &Plan) -> Vec<Cost> {
         .collect()
 }
 
-/// Nanoseconds of one call.
+/// Returns nanoseconds per call.
 fn timed(row: &Row, calls: u32) -> f64 {
     let before = thread_time();
     for _ in 0..calls {
@@ -67,11 +67,11 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// How long this thread has been running. Other programs take the processor, and none of this.
+/// Returns this thread's CPU time, which other programs do not add to.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is a valid place to write.
+    // SAFETY: `time` is writable.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(answer, 0, "the system has no clock of threads");
+    assert_eq!(answer, 0, "the system lacks a CPU-time clock for threads");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,5 +1,5 @@
-//! A large file opened as many tensors: how long until a byte of the last one can be read, and how much memory
-//! the process has by then. One library in each process, so that nothing is warm that another warmed.
+//! A large file opened as many tensors: the time until a byte of the last one is read, and the growth of the process's
+//! memory until then. Each process runs one library, so that no library profits from another's caches.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -8,11 +8,11 @@ use std::time::Instant;
 use memmap2::Mmap;
 use safetensors::SafeTensors;
 
-/// Opens the file and prints what that took, as JSON.
+/// Opens the file, and prints time and memory as JSON.
 pub(crate) fn print(library: &str, path: &str) -> Result<(), String> {
     let before = resident()?;
     let begun = Instant::now();
-    // What is returned is alive until the memory is looked at.
+    // The match returns the tensors, so that they live until the memory is measured.
     let (count, held): (usize, Box<dyn std::any::Any>) = match library {
         "dlbridge" => {
             let tensors = dlbridge::safetensors::load(map(path)?).map_err(|e| e.to_string())?;
@@ -28,7 +28,7 @@ pub(crate) fn print(library: &str, path: &str) -> Result<(), String> {
                 file.names().iter().map(|name| file.tensor(name)).collect();
             let tensors = tensors.map_err(|e| e.to_string())?;
             let last = tensors.last().ok_or("no tensors")?.validate().map_err(|e| e.to_string())?;
-            // SAFETY: the memory is the map's, which lives, and which nobody writes.
+            // SAFETY: the memory is the map's, which is alive, and which no code writes.
             let values = unsafe { last.cpu_slice::<f32>() }.map_err(|e| e.to_string())?;
             black_box(values[0]);
             (tensors.len(), Box::new(tensors))
@@ -41,7 +41,7 @@ pub(crate) fn print(library: &str, path: &str) -> Result<(), String> {
             let (count, taken) = (views.len(), begun.elapsed());
             return show(taken.as_nanos(), resident()? - before, count);
         }
-        _ => return Err(format!("{library} opens no safetensors files")),
+        _ => return Err(format!("unknown library for safetensors files: {library}")),
     };
     let taken = begun.elapsed();
     show(taken.as_nanos(), resident()? - before, count)?;
@@ -57,13 +57,13 @@ fn show(nanoseconds: u128, bytes: u64, tensors: usize) -> Result<(), String> {
 
 fn map(path: &str) -> Result<Mmap, String> {
     let file = File::open(path).map_err(|e| format!("{path}: {e}"))?;
-    // SAFETY: the benchmark made the file, and nobody changes it.
+    // SAFETY: the benchmark made the file, and no other code changes it.
     unsafe { Mmap::map(&file) }.map_err(|e| format!("{path}: {e}"))
 }
 
-/// The bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Result<u64, String> {
     let text = fs::read_to_string("/proc/self/statm").map_err(|e| e.to_string())?;
     let pages = text.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-    Ok(pages.ok_or("/proc/self/statm has no second number")? * 4096)
+    Ok(pages.ok_or("/proc/self/statm lacks a second number")? * 4096)
 }

@@ -1,5 +1,5 @@
-//! One thread and two: what they share must not make them wait. Tensors share the allocator; borrows share the
-//! registry, of which there is one in a process.
+//! One thread and two: shared state must not make them wait. Tensors share the allocator; borrows share the one
+//! registry of the process.
 
 use std::sync::Barrier;
 use std::thread;
@@ -9,12 +9,12 @@ use dlbridge_borrow::{Mode, Region, Registry};
 
 use crate::rows;
 
-/// Prints how many calls a thread makes in a microsecond, alone and as one of two, as JSON.
+/// Prints the calls of a thread per microsecond, alone and as one of two, as JSON.
 pub(crate) fn print(quick: bool) {
     let time = Duration::from_millis(if quick { 100 } else { 1000 });
     let registry = Registry::new();
     let borrow = |thread: usize| {
-        // Each thread has memory of its own, as two callers have that work on two arrays.
+        // Each thread borrows memory of its own, like two callers with two arrays.
         let region = Region::bytes(0x10_0000 * (1 + thread), 4096);
         if let Ok(ticket) = registry.acquire(region, Mode::Read, "bench") {
             registry.release(ticket);
@@ -38,7 +38,7 @@ pub(crate) fn print(quick: bool) {
     println!("{{{}}}", lines.join(", "));
 }
 
-/// Calls of each thread in a microsecond.
+/// Returns the calls of each thread per microsecond.
 fn rate(work: &(dyn Fn(usize) + Sync), threads: usize, time: Duration) -> f64 {
     let start = Barrier::new(threads);
     let rates: Vec<f64> = thread::scope(|scope| {

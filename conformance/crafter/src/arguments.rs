@@ -4,7 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-/// The items of a tuple or a list. A `Vec` would take any sequence, and would reserve as much memory as its length says.
+/// The items of a tuple or a list. A `Vec` would accept any sequence and reserve memory for the length that it claims.
 pub(crate) struct Items<T>(pub(crate) Vec<T>);
 
 impl<'a, 'py, T> FromPyObject<'a, 'py> for Items<T>

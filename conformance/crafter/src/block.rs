@@ -1,4 +1,4 @@
-//! A crafted struct with what its deleter needs.
+//! A crafted struct and the state of its deleter.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -16,23 +16,23 @@ use crate::managed::Managed;
 use crate::record::Record;
 use crate::{chain, extent};
 
-/// Tensors that have a deleter: how many were made and deleted, and how many calls there were after the first.
+/// For tensors with a deleter: how many were made, how many were deleted, and how many deleter calls were repeated.
 static MADE: AtomicU32 = AtomicU32::new(0);
 static DELETED: AtomicU32 = AtomicU32::new(0);
 static REPEATED: AtomicU32 = AtomicU32::new(0);
 
-/// How many tensors with a deleter were made, how many were deleted, and how often one was again.
+/// Returns how many tensors with a deleter were made, how many were deleted, and how many deleter calls were repeated.
 #[pyfunction]
 pub(crate) fn counts() -> (u32, u32, u32) {
     (MADE.load(SeqCst), DELETED.load(SeqCst), REPEATED.load(SeqCst))
 }
 
-/// Refuses to read or delete what is no more.
+/// The error for reading or deleting a tensor after its deletion.
 pub(crate) fn given_back() -> PyErr {
     PyValueError::new_err("the tensor was given back")
 }
 
-/// The struct, and what its deleter needs. The struct comes first, so that the deleter finds the rest.
+/// The struct, and the state of its deleter. The struct comes first, so that the deleter finds the rest.
 #[repr(C)]
 pub(crate) struct Block {
     /// A library that has the struct may write to it.
@@ -40,21 +40,21 @@ pub(crate) struct Block {
     versioned: bool,
     record: Record,
     data: Mutex<Data>,
-    /// Another tensor that the deleter deletes too, after it has let the GIL go.
+    /// Another tensor that the deleter deletes too, after it has released the GIL.
     owned: Mutex<Option<Managed>>,
 }
 
-/// The data of a block. The crafter reads and writes it under the lock; a library that has the struct needs none.
+/// The data of a block. The crafter reads and writes it under the lock; a library that has the struct needs no lock.
 pub(crate) struct Data {
     /// The bytes that were crafted.
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
-    /// Of the struct as it was made.
+    /// `data` and `byte_offset` of the struct as it was made.
     pub(crate) data: *mut c_void,
     pub(crate) byte_offset: u64,
-    /// Set if `data` is an address that a test gave, and vouches for.
+    /// Set if a test chose the address in `data`. The test then guarantees that the memory exists.
     pub(crate) elsewhere: bool,
-    /// Set by the deleter.
+    /// The deleter sets it.
     pub(crate) is_deleted: bool,
 }
 
@@ -64,11 +64,12 @@ pub(crate) union Either {
     pub(crate) versioned: ManuallyDrop<DLManagedTensorVersioned>,
 }
 
-// SAFETY: every field that changes is atomic or in a lock, except the struct, which is in an `UnsafeCell` and only used by its address.
+// SAFETY: every field that changes is atomic or behind a lock, except the struct. That is in an `UnsafeCell`, and used
+// only through its address.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Keeps a struct for ever.
+    /// Makes a block that is never freed.
     pub(crate) fn keep(
         managed: Either,
         versioned: bool,
@@ -87,10 +88,10 @@ impl Block {
         block
     }
 
-    /// The block whose struct is at an address, if it is one.
+    /// The block whose struct is at an address; None if the address is not that of a crafted struct.
     pub(crate) fn at(address: usize) -> Option<&'static Self> {
         match made::at(address)? {
-            // SAFETY: Kept: `keep` has put a block there.
+            // SAFETY: `keep` put a block at this address, which is never freed (Kept).
             What::Struct => Some(unsafe { &*ptr::with_exposed_provenance(address) }),
             _ => None,
         }
@@ -101,7 +102,7 @@ impl Block {
         Managed { address: ptr::from_ref(self).cast_mut().cast(), versioned: self.versioned }
     }
 
-    /// Does something with `count` bytes, `offset` bytes from the first element on; the deleter waits until it is done.
+    /// Calls `act` with `count` bytes that begin `offset` bytes after the first element. The deleter waits meanwhile.
     pub(crate) fn bytes<T>(
         &self,
         offset: isize,
@@ -141,9 +142,9 @@ impl Block {
 }
 
 /// # Safety
-/// The struct of a block.
+/// `block` is the address of a block.
 unsafe fn delete(block: *const Block) {
-    // SAFETY: Kept.
+    // SAFETY: the caller passes a block, which is never freed (Kept).
     let block = unsafe { &*block };
     let (calls_before, is_attached) = block.record.note();
     if calls_before > 0 {
@@ -153,23 +154,24 @@ unsafe fn delete(block: *const Block) {
     {
         let mut data = locked(&block.data);
         data.is_deleted = true;
-        // SAFETY: Kept.
+        // SAFETY: `start` has `len` bytes that are never freed (Kept), and the lock keeps the crafter's accesses away.
         unsafe { data.start.write_bytes(0xDD, data.len) };
     }
     DELETED.fetch_add(1, SeqCst);
     let owned = locked(&block.owned).take();
     if let Some(owned) = owned {
-        // SAFETY: given away to the block, which gives it away here; attached, as this call has found.
+        // SAFETY: the block owned this tensor, and `take` above moved it here; `note` found whether this thread is
+        // attached.
         unsafe { chain::delete(owned, is_attached) };
     }
 }
 
 pub(crate) unsafe extern "C" fn delete_legacy(managed: *mut DLManagedTensor) {
-    // SAFETY: DLPack: called with the struct that has this deleter, which is that of a block.
+    // SAFETY: DLPack requires the caller to pass the struct that has this deleter; only structs of blocks have it.
     unsafe { delete(managed.cast()) }
 }
 
 pub(crate) unsafe extern "C" fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: DLPack: called with the struct that has this deleter, which is that of a block.
+    // SAFETY: DLPack requires the caller to pass the struct that has this deleter; only structs of blocks have it.
     unsafe { delete(managed.cast()) }
 }

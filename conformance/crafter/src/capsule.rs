@@ -1,4 +1,4 @@
-//! Capsules over a managed tensor, and what is taken out of one.
+//! Makes capsules over managed tensors, and takes managed tensors out of capsules.
 
 use std::ffi::{CStr, CString, c_void};
 
@@ -12,18 +12,20 @@ use crate::held::Held;
 use crate::made;
 use crate::managed::Managed;
 
-/// The names of capsules that nobody has taken: legacy and versioned.
+/// The names of unconsumed capsules: legacy and versioned.
 const UNUSED: [&CStr; 2] = [c"dltensor", c"dltensor_versioned"];
-/// The same, taken.
+/// The names of consumed capsules.
 const USED: [&CStr; 2] = [c"used_dltensor", c"used_dltensor_versioned"];
 
-/// 0 for a legacy capsule, 1 for a versioned one.
+/// Returns 0 for a legacy capsule, 1 for a versioned one, None for any other object.
 fn abi_of(capsule: *mut ffi::PyObject, names: [&CStr; 2]) -> Option<usize> {
-    // SAFETY: attached; an object and a name.
+    // SAFETY: attached; `capsule` is an object, and the name a C string.
     (0..2).find(|&abi| unsafe { ffi::PyCapsule_IsValid(capsule, names[abi].as_ptr()) } != 0)
 }
 
-/// The managed tensor at an address. The name of the capsule says of which ABI it is, and is not believed of what was crafted.
+/// The managed tensor at an address, of the ABI in the capsule's name.
+///
+/// That name may lie about a crafted tensor, so the ABI of a crafted one comes from its block.
 fn managed_at(address: *mut c_void, abi: usize) -> PyResult<Managed> {
     match (Block::at(address.addr()), made::at(address.addr())) {
         (Some(block), _) => Ok(block.managed()),
@@ -32,9 +34,10 @@ fn managed_at(address: *mut c_void, abi: usize) -> PyResult<Managed> {
     }
 }
 
-/// What a producer owes: an unused capsule calls the deleter, and a pending exception stays.
+/// The destructor of our capsules. Calls the deleter of an unconsumed capsule, and keeps a pending exception.
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
-    // SAFETY: attached, with a capsule that dies; Named.
+    // SAFETY: Python calls this attached, with the capsule that it destroys. Its name says which struct it holds
+    // (Named).
     unsafe {
         let (mut kind, mut value, mut traceback) =
             (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
@@ -55,10 +58,10 @@ pub(crate) fn over(
     managed: Managed,
     name: Option<String>,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // A capsule does not copy its name: it is kept for ever.
+    // A capsule does not copy its name, so the name is never freed.
     let name =
         name.map(CString::new).transpose()?.map_or(std::ptr::null(), |n| n.into_raw().cast_const());
-    // SAFETY: attached; not NULL; the name stays.
+    // SAFETY: attached; the address of a struct is not NULL; the name is never freed.
     unsafe {
         let capsule = ffi::PyCapsule_New(managed.address, name, Some(destroy));
         Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
@@ -68,7 +71,7 @@ pub(crate) fn over(
 /// The name of a capsule.
 #[pyfunction]
 pub(crate) fn capsule_name(capsule: &Bound<'_, PyCapsule>) -> PyResult<Option<String>> {
-    // SAFETY: attached; a capsule, whose name stays as long as it does.
+    // SAFETY: attached; `capsule` is a capsule, whose name lives as long as it does.
     unsafe {
         let name = ffi::PyCapsule_GetName(capsule.as_ptr());
         if name.is_null() {
@@ -78,13 +81,13 @@ pub(crate) fn capsule_name(capsule: &Bound<'_, PyCapsule>) -> PyResult<Option<St
     }
 }
 
-/// Takes the managed tensor out of a capsule, which is renamed.
+/// Takes the managed tensor out of a capsule, and renames the capsule to a consumed one.
 #[pyfunction]
 pub(crate) fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Held> {
     let Some(abi) = abi_of(capsule.as_ptr(), UNUSED) else {
         return Err(PyValueError::new_err(format!("{} holds no tensor", capsule.repr()?)));
     };
-    // SAFETY: attached; a capsule of the name; Named.
+    // SAFETY: attached; `abi_of` found a capsule with this name, which says which struct it holds (Named).
     unsafe {
         let address = ffi::PyCapsule_GetPointer(capsule.as_ptr(), UNUSED[abi].as_ptr());
         let managed = managed_at(address, abi)?;

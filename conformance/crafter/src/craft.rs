@@ -20,16 +20,18 @@ use crate::held::Held;
 use crate::made::{self, What};
 use crate::managed::{Managed, add_rest, fields_with};
 
-/// A managed tensor with every field settable. A `shape` or `strides` of None is a NULL pointer. The data is
-/// `payload` from its byte `origin` on, at an address that is a multiple of 256 but for that, or whatever is at the
-/// address `data`. `skew` is how many bytes shape and strides lie off their alignment.
+/// A managed tensor with every field settable.
 ///
-/// Unsafe: `data` is an address that is believed, as those of `ctypes` are. Whoever reads or writes there, also through a
-/// `Held`, ends the process if there is no memory. And what is wrong here is meant for a consumer, which may crash.
+/// A `shape` or `strides` of None is a NULL pointer. `payload` is stored at a multiple of 256, and the tensor's data
+/// begins at its byte `origin`. With an address in `data`, the tensor's data begins there instead. `skew` is how many bytes shape and strides lie off
+/// their alignment.
+///
+/// Unsafe: `data` is trusted, like an address in `ctypes`. Reading or writing an address without memory crashes the
+/// process, also through a `Held`. And a consumer of a wrong struct may crash.
 #[pyclass(frozen, module = "dlbridge._core._crafter")]
 pub(crate) struct Crafted {
     block: &'static Block,
-    /// What the fields were made as.
+    /// The fields as they were made.
     fields: Py<PyDict>,
     #[pyo3(get)]
     versioned: bool,
@@ -70,14 +72,14 @@ impl Crafted {
         };
         let layout = Layout::from_size_align(size, 256)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        // SAFETY: not of size zero.
+        // SAFETY: the size is not zero.
         let body = unsafe { alloc_zeroed(layout) };
         if body.is_null() {
             return Err(PyMemoryError::new_err(format!(
                 "a body of {size} bytes cannot be allocated"
             )));
         }
-        // SAFETY: the body has room for the payload, and behind it for the numbers.
+        // SAFETY: `size` has room for the payload and, from `dims_at` on, for the numbers of shape and strides.
         let tensor = unsafe {
             ptr::copy_nonoverlapping(payload.as_ptr(), body, payload.len());
             let mut end = body.add(dims_at);
@@ -85,7 +87,7 @@ impl Crafted {
                 let Some(dims) = dims else { return ptr::null_mut() };
                 let start = end;
                 ptr::copy_nonoverlapping(dims.as_ptr().cast(), end, 8 * dims.len());
-                // No two arrays are at one address.
+                // Empty arrays advance too, since `made` needs a distinct address for each array.
                 end = end.add(8 * dims.len() + 8);
                 made::add(start.expose_provenance(), What::Numbers(dims.len()));
                 start.cast()
@@ -147,9 +149,9 @@ impl Crafted {
         ptr::from_ref(self.block).expose_provenance()
     }
 
-    /// A capsule over the struct, under a name, or under none.
+    /// A capsule over the struct, under a name, or without a name.
     ///
-    /// Unsafe: a consumer believes the name, and reads the struct as what the name says.
+    /// Unsafe: a consumer trusts the name, and reads the struct as the ABI that it announces.
     fn capsule<'py>(
         &self,
         py: Python<'py>,
@@ -168,12 +170,13 @@ impl Crafted {
         self.block.record().values()
     }
 
-    /// Makes the deleter delete another tensor too, after it has let the GIL go. The other is given away.
+    /// Makes the deleter delete another tensor too, after it has released the GIL. The crafted tensor then owns the
+    /// other.
     fn own(&self, held: &Held) -> PyResult<()> {
         self.block.own(|| held.give_away())
     }
 
-    /// The struct as a consumer holds it that took it.
+    /// The struct as held by a consumer that took it.
     fn held(&self, py: Python<'_>) -> Held {
         Held::of(self.block, self.fields.clone_ref(py))
     }
@@ -184,7 +187,7 @@ impl Crafted {
         self.block.managed()
     }
 
-    /// The struct, if it is a versioned one.
+    /// The struct; ValueError for a legacy one.
     pub(crate) fn as_versioned(&self) -> PyResult<*mut DLManagedTensorVersioned> {
         match self.versioned {
             true => Ok(self.managed().address.cast()),

@@ -20,28 +20,29 @@ use crate::made::{self, What, locked};
 use crate::managed::{Managed, tensor_fields};
 use crate::record::is_attached;
 
-/// What the functions of crafted tables do, which have no argument that would tell one table from another.
+/// The behaviour of all crafted tables. It is global, because their functions get no argument that identifies the
+/// table.
 struct Behaviour {
     stream: usize,
-    /// For which devices the function for the stream was asked.
+    /// The devices that `current_work_stream` was called for.
     asked: Vec<(i32, i32)>,
-    /// Called by the allocator.
+    /// The allocator calls it.
     allocate: Option<Py<PyAny>>,
-    /// What functions return that fail.
+    /// The status that a failing function returns.
     failure: c_int,
 }
 
 static BEHAVIOUR: Mutex<Behaviour> =
     Mutex::new(Behaviour { stream: 0, asked: Vec::new(), allocate: None, failure: -1 });
 
-/// A capsule over a table whose functions go to methods of the object: `_crafted()` returns the `Crafted` that it
-/// lends. The object that a managed tensor becomes is a `Held`. The functions named in `missing` are NULL;
-/// `previous` is the address of an older crafted table, or 0.
+/// Makes a capsule over a table. To export an object, or to let a caller borrow it, the table calls its `_crafted()`,
+/// which returns a `Crafted`. An import makes a `Held`. The functions named in `missing` are NULL; `previous` is the
+/// address of an older crafted table, or 0.
 ///
-/// The rest holds for all crafted tables from then on: `stream` is what `current_work_stream` answers, `failure` what
-/// functions return that fail, and `allocate(shape, dtype, device, gil)` returns what the allocator returns, the
-/// `Crafted` that it gives or None, and what it reports as (kind, message); `gil` says whether it was called under the
-/// GIL. Without it nothing is allocated.
+/// The other arguments apply to all crafted tables from then on. `stream` is the answer of `current_work_stream`, and
+/// `failure` the status that a failing function returns. `allocate(shape, dtype, device, gil)` returns the status of
+/// the allocator, the `Crafted` that it makes or None, and the errors that it reports as (kind, message); `gil` says
+/// whether the allocator was called under the GIL. Without `allocate`, the allocator fails.
 #[pyfunction]
 #[pyo3(signature = (
     *, version=(1, 3), missing=Items(Vec::new()), name="dlpack_exchange_api".to_owned(), previous=0, stream=0,
@@ -66,7 +67,7 @@ pub(crate) fn craft_table(
         "current_work_stream",
     ];
     if let Some(unknown) = missing.0.iter().find(|name| !FUNCTIONS.contains(&name.as_str())) {
-        return Err(PyValueError::new_err(format!("a table has no function {unknown}")));
+        return Err(PyValueError::new_err(format!("a table does not have a function {unknown}")));
     }
     if previous != 0 && !matches!(made::at(previous), Some(What::Table)) {
         return Err(PyValueError::new_err(format!(
@@ -75,11 +76,11 @@ pub(crate) fn craft_table(
     }
     let name = CString::new(name)?.into_raw().cast_const();
     let behaviour = Behaviour { stream, asked: Vec::new(), allocate, failure };
-    // The lock is let go before the old function is dropped, which can run Python.
+    // The lock is released before the old `allocate` is dropped, because dropping it can run Python code.
     let old = std::mem::replace(&mut *locked(&BEHAVIOUR), behaviour);
     drop(old);
     let is_there = |name: &str| !missing.0.iter().any(|missing| missing == name);
-    // Never freed: a table lives as long as the process.
+    // Never freed, because a table must live as long as the process.
     let table = Box::leak(Box::new(DLPackExchangeAPI {
         header: DLPackExchangeAPIHeader {
             version: DLPackVersion { major: version.0, minor: version.1 },
@@ -91,7 +92,7 @@ pub(crate) fn craft_table(
         dltensor_from_py_object_no_sync: is_there(FUNCTIONS[3]).then_some(borrow),
         current_work_stream: is_there(FUNCTIONS[4]).then_some(current_work_stream),
     }));
-    // SAFETY: attached; the table and the name stay.
+    // SAFETY: attached; the table and the name are never freed.
     unsafe {
         let pointer = ptr::from_mut(table);
         made::add(pointer.expose_provenance(), What::Table);
@@ -100,34 +101,35 @@ pub(crate) fn craft_table(
     }
 }
 
-/// For which devices crafted tables were asked for a stream since the last time, or since the last one was made.
+/// Returns and clears the devices that `current_work_stream` was called for since the last call of this function, or
+/// since the last crafted table.
 #[pyfunction]
 pub(crate) fn stream_asked() -> Vec<(i32, i32)> {
     std::mem::take(&mut locked(&BEHAVIOUR).asked)
 }
 
-/// The tensor that an object lends.
+/// The struct of the `Crafted` that the object's `_crafted()` returns.
 ///
 /// # Safety
-/// Attached; an object.
+/// The thread is attached, and `object` is a Python object.
 unsafe fn crafted(object: *mut c_void) -> PyResult<*mut DLManagedTensorVersioned> {
-    // SAFETY: by contract.
+    // SAFETY: the caller is attached.
     let py = unsafe { Python::assume_attached() };
-    // SAFETY: by contract.
+    // SAFETY: the caller passes a Python object.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
     let crafted = object.call_method0("_crafted")?.cast_into::<Crafted>()?;
     crafted.get().as_versioned()
 }
 
-/// 0, or the status of a failure with the exception set.
+/// Returns 0, or sets the exception and returns the status of a failure.
 ///
 /// # Safety
-/// Attached.
+/// The thread is attached.
 unsafe fn status(result: PyResult<()>) -> c_int {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            // SAFETY: by contract.
+            // SAFETY: the caller is attached.
             error.restore(unsafe { Python::assume_attached() });
             locked(&BEHAVIOUR).failure
         }
@@ -138,12 +140,13 @@ unsafe extern "C" fn from_py_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
-    // SAFETY: the specification: attached, an object, and a place to write to.
+    // SAFETY: the specification requires an attached caller, a Python object, and a place to write to.
     unsafe { status(crafted(object).map(|managed| *out = managed)) }
 }
 
 unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
-    // SAFETY: the specification, as above; Kept.
+    // SAFETY: the specification requires an attached caller, a Python object, and a place to write to; the crafted
+    // struct is never freed (Kept).
     unsafe {
         status(crafted(object).map(|managed| {
             ptr::copy(&raw const (*managed).dl_tensor, out, 1);
@@ -155,7 +158,8 @@ unsafe extern "C" fn to_py_object(
     managed: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the specification: attached, a managed tensor that is given away, a place to write to.
+    // SAFETY: the specification requires an attached caller, a managed tensor that the caller gives away, and a place
+    // to write to.
     unsafe {
         let py = Python::assume_attached();
         let held = Held::new(Managed { address: managed.cast(), versioned: true });
@@ -170,25 +174,25 @@ unsafe extern "C" fn current_work_stream(
 ) -> c_int {
     let mut behaviour = locked(&BEHAVIOUR);
     behaviour.asked.push((device_type.0, device_id));
-    // SAFETY: the specification: a place to write to.
+    // SAFETY: the specification requires a place to write to.
     unsafe { *out = ptr::with_exposed_provenance_mut(behaviour.stream) };
     0
 }
 
-/// What an allocator is to return, give and report.
+/// The status that the allocator returns, the tensor that it makes, and the errors that it reports.
 type Allocated = (c_int, Option<Py<Crafted>>, Items<(String, String)>);
 
-/// What a function of Python says that the allocator does.
+/// Asks a Python function how the allocator shall behave.
 ///
 /// # Safety
-/// The shape has as many numbers as there are dimensions.
+/// Shape and strides of the prototype are NULL, or have `ndim` numbers.
 unsafe fn asked(
     py: Python<'_>,
     allocate: &Py<PyAny>,
     prototype: &DLTensor,
     gil: bool,
 ) -> PyResult<Allocated> {
-    // SAFETY: by contract.
+    // SAFETY: shape and strides are as `tensor_fields` requires, as the caller guarantees the same.
     let fields = unsafe { tensor_fields(py, prototype) }?;
     let field = |name| fields.get_item(name);
     let arguments = (field("shape")?, field("dtype")?, field("device")?, gil);
@@ -205,7 +209,7 @@ unsafe extern "C" fn allocator(
     Python::attach(|py| {
         let allocate = locked(&BEHAVIOUR).allocate.as_ref().map(|allocate| allocate.clone_ref(py));
         let answer = match allocate {
-            // SAFETY: the specification: a description with its shape.
+            // SAFETY: the specification requires a prototype with its shape.
             Some(allocate) => unsafe { asked(py, &allocate, &*prototype, gil) },
             None => Err(PyMemoryError::new_err("a crafted table makes no tensors")),
         };
@@ -217,13 +221,13 @@ unsafe extern "C" fn allocator(
             )
         });
         if let Some(managed) = crafted.and_then(|crafted| crafted.get().as_versioned().ok()) {
-            // SAFETY: the specification: a place to write to.
+            // SAFETY: the specification requires a place to write to.
             unsafe { *out = managed };
         }
         for (kind, message) in reports.0 {
             let texts = (CString::new(kind), CString::new(message));
             if let (Some(set_error), (Ok(kind), Ok(message))) = (set_error, texts) {
-                // SAFETY: the specification: the function is called with the context.
+                // SAFETY: as specified, the function gets the context that came with it, and two C strings.
                 unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };
             }
         }

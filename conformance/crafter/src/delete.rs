@@ -23,7 +23,7 @@ pub(crate) enum Way {
     WithoutGil,
     NativeThread,
     AtExit,
-    /// On a thread that nobody waits for; the GIL is held until after it has asked for it.
+    /// On a new thread, without joining it. The caller keeps the GIL until the deleter is done, or for `GIL_HELD`.
     NotWaitedFor,
 }
 
@@ -34,7 +34,9 @@ impl TryFrom<u8> for Way {
         let ways =
             [Self::WithGil, Self::WithoutGil, Self::NativeThread, Self::AtExit, Self::NotWaitedFor];
         let found = ways.get(usize::from(way));
-        found.copied().ok_or_else(|| PyValueError::new_err(format!("there is no way {way}")))
+        found
+            .copied()
+            .ok_or_else(|| PyValueError::new_err(format!("unknown way {way}; known: 0 to 4")))
     }
 }
 
@@ -45,11 +47,11 @@ unsafe extern "C" {
     safe fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-/// How long the GIL is held for a deleter that nobody waits for, at most.
+/// The longest time that `Way::NotWaitedFor` keeps the GIL.
 const GIL_HELD: Duration = Duration::from_millis(100);
 
-/// Deletes what is left over when the process ends: after Python, and before the destructors of the libraries that
-/// were loaded when this was called first.
+/// Registers the deletion of the tensors of `Way::AtExit` for the end of the process: after Python, and before the
+/// destructors of the libraries that were loaded before the first call of this function.
 fn register_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -60,13 +62,13 @@ fn register_at_exit() {
 extern "C" fn delete_left() {
     let left = std::mem::take(&mut *locked(&AT_EXIT));
     for managed in left {
-        // SAFETY: given away to here.
+        // SAFETY: `by` was given this tensor and queued it once.
         unsafe { managed.delete() };
     }
 }
 
-/// Has the counts reported when the process ends, if somebody asks for that: after the destructors of the libraries
-/// that are loaded later.
+/// Registers `report` for the end of the process. It runs after the destructors of libraries that are loaded later, and
+/// prints only if `report_at_exit` was called.
 pub(crate) fn register_report() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -78,33 +80,33 @@ extern "C" fn report() {
     if REPORTED.load(SeqCst) {
         let (made, deleted, repeated) = counts();
         let owed = made.saturating_sub(deleted);
-        // If nobody reads it, there is nobody to tell.
+        // If stdout is closed, the failure cannot be reported either.
         let _ = writeln!(io::stdout(), "owed {owed} repeated {repeated}");
     }
 }
 
-/// Has the process print at its end how many crafted tensors were not deleted, and how many calls of a deleter
-/// were repeated.
+/// Makes the process print, at its end, how many crafted tensors were not deleted, and how many deleter calls were
+/// repeated.
 #[pyfunction]
 pub(crate) fn report_at_exit() {
     REPORTED.store(true, SeqCst);
 }
 
-/// Whether the last deletion of `Way::NotWaitedFor` was finished before the GIL was let go.
+/// Set if the last deletion by `Way::NotWaitedFor` finished while the caller held the GIL.
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the last deleter that ran on a thread nobody waited for had finished while another thread held the GIL.
+/// Returns whether the last deletion by `Way::NotWaitedFor` finished while the caller held the GIL.
 #[pyfunction]
 pub(crate) fn finished_with_gil_held() -> bool {
     FINISHED.load(SeqCst)
 }
 
-/// Calls a deleter.
+/// Calls a deleter in one of the ways.
 ///
 /// # Safety
-/// The tensor is the caller's to delete.
+/// The caller owns the tensor and gives it away.
 pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) -> PyResult<()> {
-    // SAFETY: by contract.
+    // SAFETY: the caller gave the tensor away, and each way calls this closure at most once.
     let delete = move || unsafe { managed.delete() };
     match way {
         Way::WithGil => delete(),
@@ -133,39 +135,39 @@ pub(crate) unsafe fn by(py: Python<'_>, managed: Managed, way: Way) -> PyResult<
     Ok(())
 }
 
-/// Starts a thread. OSError if there can be no more.
+/// Starts a thread. Fails with an OSError if the system cannot start one.
 pub(crate) fn on_a_thread<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().spawn(run)
 }
 
-/// Whether an exception is what is pending now; nothing is afterwards.
+/// Clears the pending exception, and returns whether it was this one.
 fn is_pending(exception: &Bound<'_, PyAny>) -> bool {
     PyErr::take(exception.py()).is_some_and(|error| error.value(exception.py()).is(exception))
 }
 
 fn raise(exception: &Bound<'_, PyAny>) {
-    // SAFETY: attached; an exception and its class.
+    // SAFETY: attached; the arguments are the class of an exception and the exception.
     unsafe { ffi::PyErr_SetObject(exception.get_type().as_ptr(), exception.as_ptr()) };
 }
 
-/// Calls a deleter while an exception is pending.
+/// Calls a deleter while an exception is pending, and returns whether the same exception is pending afterwards.
 ///
 /// # Safety
-/// The tensor is the caller's to delete.
+/// The caller owns the tensor and gives it away.
 pub(crate) unsafe fn pending(managed: Managed, exception: &Bound<'_, PyAny>) -> bool {
     raise(exception);
-    // SAFETY: by contract.
+    // SAFETY: the caller owns the tensor and gave it away.
     unsafe { managed.delete() };
     is_pending(exception)
 }
 
-/// Empties a list while an exception is pending; whether the same one is afterwards.
+/// Empties a list while an exception is pending, and returns whether the same exception is pending afterwards.
 #[pyfunction]
 pub(crate) fn clear_pending(list: &Bound<'_, PyList>, exception: &Bound<'_, PyAny>) -> bool {
     raise(exception);
-    // SAFETY: attached; a list.
+    // SAFETY: attached; `list` is a list, and NULL deletes the slice.
     unsafe {
         ffi::PyList_SetSlice(
             list.as_ptr(),

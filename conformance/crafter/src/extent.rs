@@ -1,4 +1,4 @@
-//! Where the bytes of a tensor are: what may be read and written through a `Held`.
+//! Computes the byte range of a tensor's elements, which a `Held` may read and write.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 const HOST: [DLDeviceType; 4] =
     [DLDeviceType(1), DLDeviceType(3), DLDeviceType(11), DLDeviceType(13)];
 
-/// The flag of a struct whose elements of less than a byte have a byte each.
+/// The flag of a struct that pads each sub-byte element to a byte.
 const SUBBYTE_PADDED: u64 = 4;
 
-/// The address `offset` bytes from the first element on, if it is one and `count` bytes may follow.
+/// The address `offset` bytes after the first element. ValueError if `count` bytes cannot be there.
 pub(crate) fn place(
     data: *mut c_void,
     byte_offset: u64,
@@ -35,7 +35,7 @@ pub(crate) fn place(
     }
 }
 
-/// Refuses bytes that are not within a range; both count from the first element.
+/// Refuses bytes outside of a range. Offset and range count from the first element.
 pub(crate) fn check(range: &Range<i128>, offset: isize, count: usize) -> PyResult<()> {
     let (begin, end) = (offset as i128, offset as i128 + count as i128);
     match count == 0 || (range.start <= begin && end <= range.end) {
@@ -47,7 +47,7 @@ pub(crate) fn check(range: &Range<i128>, offset: isize, count: usize) -> PyResul
     }
 }
 
-/// Where the elements of a tensor of the host are, in bytes from the first element.
+/// The byte range of the elements of a tensor in host memory, counted from the first element.
 pub(crate) fn of(
     tensor: &DLTensor,
     flags: u64,
@@ -63,7 +63,8 @@ pub(crate) fn of(
         bits = 8 * ((bits + 7) / 8);
     }
     let shape = shape.unwrap_or_default();
-    // In C order from the last dimension on. Numbers that are too large stay the largest ones: nothing is that far.
+    // From the last dimension to the first, since `step` is the stride of C order. Numbers that are too large saturate:
+    // no memory is that far away.
     let (mut first, mut last, mut step) = (0_i128, 0_i128, 1_i128);
     for (i, &extent) in shape.iter().enumerate().rev() {
         if extent <= 0 {

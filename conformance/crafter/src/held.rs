@@ -11,27 +11,27 @@ use crate::delete::{self, Way};
 use crate::extent;
 use crate::managed::{Managed, numbers};
 
-/// The flag of a struct whose memory must not be written.
+/// The flag of a struct with read-only memory.
 const READ_ONLY: u64 = 1;
 
-/// A managed tensor that a consumer has taken: its deleter is to be called once. Nothing of it can be asked for
-/// after that.
+/// A managed tensor that a consumer has taken, and whose deleter it must call once. Every access after the call raises
+/// ValueError.
 #[pyclass(frozen, module = "dlbridge._core._crafter")]
 pub(crate) struct Held {
     managed: Managed,
-    /// If it was crafted.
+    /// Set if the tensor was crafted.
     block: Option<&'static Block>,
     /// The fields as they were made, if it came from a `Crafted`.
     made: Option<Py<PyDict>>,
-    /// Set once the deleter was called from here, or is another's to call.
+    /// Set once the deleter was called through this object, or the tensor was given away.
     is_gone: AtomicBool,
 }
 
 impl Held {
-    /// Wraps a managed tensor that was given away to here.
+    /// Takes ownership of a managed tensor.
     ///
     /// # Safety
-    /// Held.
+    /// The caller gives the tensor away. It is crafted, or satisfies the invariant Held.
     pub(crate) unsafe fn new(managed: Managed) -> Self {
         let block = Block::at(managed.address.addr());
         Self { managed, block, made: None, is_gone: AtomicBool::new(false) }
@@ -47,7 +47,7 @@ impl Held {
         }
     }
 
-    /// Gives it away: it is the caller's to delete. A crafted one can be given away more than once.
+    /// Gives the tensor away: the caller must delete it. A crafted tensor can be given away more than once.
     pub(crate) fn give_away(&self) -> PyResult<Managed> {
         match self.is_gone.swap(true, SeqCst) && self.block.is_none() {
             true => Err(given_back()),
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// Does something with `count` bytes, `offset` bytes from the first element on, while the tensor lives.
+    /// Calls `act` with `count` bytes that begin `offset` bytes after the first element, while the tensor lives.
     fn at<T>(
         &self,
         offset: isize,
@@ -69,12 +69,13 @@ impl Held {
         if self.is_gone.load(SeqCst) {
             return Err(given_back());
         }
-        // SAFETY: Held: it was not given away, and is not while this runs.
+        // SAFETY: Held: `is_gone` is false, so the struct lives, and the GIL keeps others from giving it away
+        // meanwhile.
         let (tensor, flags) = unsafe { self.managed.tensor() };
         if is_written && flags & READ_ONLY != 0 {
             return Err(PyValueError::new_err("the flags of the tensor say READ_ONLY"));
         }
-        // SAFETY: Held.
+        // SAFETY: Held: shape and strides have `ndim` numbers.
         let (shape, strides) =
             unsafe { (numbers(tensor.shape, tensor.ndim)?, numbers(tensor.strides, tensor.ndim)?) };
         let range = extent::of(&tensor, flags, shape.as_deref(), strides.as_deref())?;
@@ -91,7 +92,7 @@ impl Held {
         self.managed.address.addr()
     }
 
-    /// True if the struct is a versioned one.
+    /// True if the struct is versioned.
     #[getter]
     fn versioned(&self) -> bool {
         self.managed.versioned
@@ -105,11 +106,11 @@ impl Held {
         if self.is_gone.load(SeqCst) {
             return Err(given_back());
         }
-        // SAFETY: Held, or Kept.
+        // SAFETY: a crafted struct is never freed (Kept). Any other lives while `is_gone` is false (Held).
         unsafe { self.managed.fields(py) }
     }
 
-    /// Bytes of the data, from a distance in bytes to the address of the first element on.
+    /// Reads `count` bytes of the data that begin `offset` bytes after the first element.
     #[pyo3(signature = (count, offset=0))]
     fn bytes<'py>(
         &self,
@@ -125,7 +126,7 @@ impl Held {
         }
         PyBytes::new_with(py, count, |bytes| {
             self.at(offset, count, false, |place| {
-                // SAFETY: `at` has checked that these bytes are the tensor's.
+                // SAFETY: `at` has checked that these bytes belong to the tensor; `bytes` has `count` bytes.
                 unsafe { std::ptr::copy(place, bytes.as_mut_ptr(), count) }
             })
         })
@@ -135,7 +136,7 @@ impl Held {
     #[pyo3(signature = (bytes, offset=0))]
     fn write(&self, bytes: &[u8], offset: isize) -> PyResult<()> {
         self.at(offset, bytes.len(), true, |place| {
-            // SAFETY: as in `bytes`.
+            // SAFETY: `at` has checked that these bytes belong to the tensor, and may be written.
             unsafe { std::ptr::copy(bytes.as_ptr(), place, bytes.len()) }
         })
     }
@@ -143,13 +144,13 @@ impl Held {
     /// Calls the deleter, in one of the ways of `Way`.
     fn delete(&self, py: Python<'_>, way: u8) -> PyResult<()> {
         let way = Way::try_from(way)?;
-        // SAFETY: given away to here.
+        // SAFETY: `give_away` gives the tensor to this call.
         unsafe { delete::by(py, self.give_away()?, way) }
     }
 
-    /// Calls the deleter while an exception is pending; whether the same one is afterwards.
+    /// Calls the deleter while an exception is pending, and returns whether the same exception is pending afterwards.
     fn delete_pending(&self, exception: &Bound<'_, PyAny>) -> PyResult<bool> {
-        // SAFETY: given away to here.
+        // SAFETY: `give_away` gives the tensor to this call.
         Ok(unsafe { delete::pending(self.give_away()?, exception) })
     }
 }

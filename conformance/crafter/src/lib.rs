@@ -1,39 +1,44 @@
-//! What a conformance test needs and Python cannot make: managed tensors with every field settable, right or
-//! wrong; deleters that record how they were called; the calls that a consumer may make, from any thread, at any
-//! time; and the C exchange API, function by function, from both sides.
+//! Crafts DLPack structs that Python cannot make, for conformance tests.
 //!
-//! A crafted struct is not validated: that is the purpose, and a consumer that believes it can end the process. The functions
-//! here do not believe it. They look up what was crafted by its address (`made`), and read and write no memory beyond it. Where
-//! an argument is an address, or calls a function of another library, its documentation says *Unsafe*.
+//! It offers managed tensors with every field settable, right or wrong; deleters that record how they were called; the
+//! calls that a consumer may make, from any thread, at any time; and the C exchange API, function by function, as the
+//! library and as its caller.
+//!
+//! The crafter does not validate a crafted struct, because tests need wrong ones. A consumer that trusts such a struct
+//! can crash the process. The functions here do not trust it: they look it up by its address (`made`), and never read
+//! or write beyond its memory. The documentation says *Unsafe* where an argument is an address, or where a function of
+//! another library is called.
 //!
 //! | | |
 //! | --- | --- |
-//! | `made` | what was crafted, by address |
+//! | `made` | a register of crafted structs by address |
 //! | `managed` | the fields and the deleter of a managed tensor |
-//! | `extent` | where its bytes are |
+//! | `extent` | the byte range of its elements |
 //! | `chain` | deleters of tensors that a crafted one owns |
 //! | `record` | how a deleter was called |
-//! | `block` | a crafted struct with what its deleter needs |
+//! | `block` | a crafted struct and the state of its deleter |
 //! | `held` | a managed tensor as a consumer holds it |
-//! | `capsule` | capsules over one, and what is taken out of one |
+//! | `capsule` | makes and consumes capsules |
 //! | `craft` | a managed tensor with every field settable |
 //! | `delete` | the ways to call a deleter |
-//! | `table` | the C exchange API of a type, called |
+//! | `table` | calls the C exchange API of a type |
 //! | `craft_table` | a C exchange API with every field settable |
 //! | `arguments` | arguments of Python functions |
 //!
-//! - **Kept.** What `craft` makes is never freed, nor is its data, shape and strides: a deleter that
-//!   is called again counts that, and whoever uses memory that was given back uses no freed memory. The first call
-//!   fills the data with 0xDD, so that they read other elements, and no later one is read or written from here: both
-//!   happen under one lock.
-//! - **Held.** A struct in a `Held` that was not crafted lives until its deleter is called, and is of the ABI that
-//!   it came as, with as many numbers of shape and strides as it has dimensions: DLPack obliges the library to that.
-//!   Its deleter is called through the `Held`, which is empty then, or by whom it was given away to; all under the
-//!   GIL.
-//! - **Tables.** A table of the C exchange API lives as long as the process and does not change, and neither do the
-//!   older ones behind it: DLPack obliges the library to that. Beyond its header a table is of the layout here if its
-//!   major version is 1.
-//! - **Named.** A capsule under one of the names of DLPack holds what the name says, unless it is one of ours.
+//! The SAFETY comments cite these invariants:
+//!
+//! - **Kept.** A crafted struct is never freed, and neither are its data, shape and strides. So a second call of the
+//!   deleter only counts, and a consumer that uses the tensor after its deletion does not use freed memory. The first
+//!   call of the deleter fills the data with 0xDD, so that such a consumer reads other elements. The crafter itself
+//!   neither reads nor writes the data after that: one lock guards the deletion and these accesses.
+//! - **Held.** A struct in a `Held` that was not crafted lives until its deleter is called, has the ABI that it came
+//!   as, and has `ndim` numbers in its shape and in its strides: DLPack requires this of the library. Its deleter is
+//!   called through the `Held`, which is empty afterwards, or by the new owner if the `Held` gave it away. All of this
+//!   happens under the GIL.
+//! - **Tables.** A table of the C exchange API and the older tables that it links to live as long as the process and do
+//!   not change: DLPack requires this of the library. A table of major version 1 has the layout of `DLPackExchangeAPI`;
+//!   of any other table, only the header is read.
+//! - **Named.** A capsule under one of DLPack's names holds the struct that the name announces, unless we crafted it.
 
 mod arguments;
 mod block;
@@ -49,7 +54,7 @@ mod managed;
 mod record;
 mod table;
 
-/// The functions as a module of Python.
+/// The Python module.
 #[pyo3::pymodule(gil_used = true)]
 mod _crafter {
     #[pymodule_export]

@@ -1,29 +1,30 @@
-//! Finds what was crafted by its address. A field, a capsule's name or a deleter may lie about it: tests need that.
+//! Finds crafted structs by their address, because fields, capsule names and deleters may lie about them.
 //!
-//! Only threads attached to the interpreter take the lock, and they run no Python code meanwhile. So `os.fork` never copies it locked.
+//! Only threads that are attached to the interpreter take the lock, and they run no Python code while they hold it. So
+//! `os.fork` never copies it locked.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A thing at an address, where it stays until the process ends.
+/// The kind of a crafted thing. It stays at its address until the process ends.
 #[derive(Clone, Copy)]
 pub(crate) enum What {
     /// The struct of a [`Block`](crate::block::Block).
     Struct,
     /// A table of the C exchange API.
     Table,
-    /// So many numbers of a shape, or of strides.
+    /// The numbers of a shape or of strides: how many there are.
     Numbers(usize),
 }
 
 static MADE: Mutex<BTreeMap<usize, What>> = Mutex::new(BTreeMap::new());
 
-/// Remembers what was put at an address for ever.
+/// Remembers a thing that stays at an address until the process ends.
 pub(crate) fn add(address: usize, what: What) {
     locked(&MADE).insert(address, what);
 }
 
-/// Returns what was crafted at an address.
+/// Returns the kind of the crafted thing at an address.
 pub(crate) fn at(address: usize) -> Option<What> {
     locked(&MADE).get(&address).copied()
 }

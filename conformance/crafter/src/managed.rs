@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::made::{self, What};
 
-/// More dimensions than any library has: the numbers behind the pointers are not read.
+/// More dimensions than any library supports. From this count on, shape and strides are not read.
 const TOO_MANY_DIMENSIONS: usize = 1025;
 
 /// A managed tensor of either ABI, at its address.
@@ -20,18 +20,18 @@ pub(crate) struct Managed {
     pub(crate) versioned: bool,
 }
 
-// SAFETY: an address, which is not used without an unsafe function.
+// SAFETY: it holds an address, and only unsafe functions use that.
 unsafe impl Send for Managed {}
-// SAFETY: as above.
+// SAFETY: shared access copies the address, which only unsafe functions use.
 unsafe impl Sync for Managed {}
 
 impl Managed {
-    /// Calls the deleter, if there is one.
+    /// Calls the deleter, if the struct has one.
     ///
     /// # Safety
-    /// A struct of the ABI that says so, which is the caller's to delete.
+    /// A live struct of the ABI in `versioned` is at the address. The caller owns it and gives it away.
     pub(crate) unsafe fn delete(self) {
-        // SAFETY: by contract.
+        // SAFETY: the caller owns a live struct of this ABI, so its deleter may be called once.
         unsafe {
             match self.versioned {
                 true => {
@@ -50,12 +50,12 @@ impl Managed {
         }
     }
 
-    /// The description of the tensor, and its flags; a legacy struct has none.
+    /// The description of the tensor, and its flags; 0 for a legacy struct, which lacks this field.
     ///
     /// # Safety
-    /// A struct of the ABI that says so, which lives.
+    /// A live struct of the ABI in `versioned` is at the address.
     pub(crate) unsafe fn tensor(self) -> (DLTensor, u64) {
-        // SAFETY: by contract.
+        // SAFETY: a live struct of this ABI is at the address.
         unsafe {
             match self.versioned {
                 true => {
@@ -70,11 +70,12 @@ impl Managed {
     /// Every field, as keywords of `Fields`.
     ///
     /// # Safety
-    /// A struct of the ABI that says so, which lives; its shape and strides have `ndim` numbers, or are crafted.
+    /// A live struct of the ABI in `versioned` is at the address. Its shape and strides have `ndim` numbers, or are
+    /// crafted.
     pub(crate) unsafe fn fields(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        // All is read before the first object of Python is made: that can run the garbage collector, and the collector
-        // can run code that has the tensor deleted.
-        // SAFETY: by contract.
+        // All fields are read before the first Python object is made. Making one can run the garbage collector, which
+        // can run code that deletes the tensor.
+        // SAFETY: a live struct of this ABI is at the address.
         let (version, flags, manager_ctx, deleter) = unsafe {
             match self.versioned {
                 true => {
@@ -90,23 +91,25 @@ impl Managed {
                 }
             }
         };
-        // SAFETY: by contract.
+        // SAFETY: the struct lives, and its shape and strides have `ndim` numbers or are crafted.
         let fields = unsafe { tensor_fields(py, &self.tensor().0) }?;
         add_rest(&fields, version, flags, manager_ctx, deleter)?;
         Ok(fields)
     }
 }
 
-/// Calls a deleter. One that waits for the Python interpreter while that goes is unwound by Python (before 3.14), which Rust
-/// frames would turn into an abort: the thread is stopped for good instead.
+/// Calls a deleter.
+///
+/// Before 3.14, Python unwinds a thread that waits for the GIL while the interpreter shuts down. Rust frames would turn
+/// that into an abort, so this stops the thread for good instead.
 ///
 /// # Safety
-/// That of the deleter.
+/// The deleter may be called with this struct.
 unsafe fn call<M>(deleter: unsafe extern "C" fn(*mut M), managed: *mut M) {
-    // SAFETY: the two types differ only in what the compiler assumes of unwinding.
+    // SAFETY: the two function types differ only in the compiler's assumption about unwinding.
     let deleter: unsafe extern "C-unwind" fn(*mut M) = unsafe { mem::transmute(deleter) };
     let stop = Stop;
-    // SAFETY: by contract.
+    // SAFETY: the caller may call the deleter with this struct.
     unsafe { deleter(managed) };
     mem::forget(stop);
 }
@@ -122,11 +125,11 @@ impl Drop for Stop {
     }
 }
 
-/// The numbers of a shape or of strides; None where the pointer is NULL. Of crafted ones there are as many as were crafted,
+/// The numbers of a shape or of strides; None if the pointer is NULL. A crafted array is never read beyond its end,
 /// whatever `ndim` says.
 ///
 /// # Safety
-/// There are `ndim` numbers, or they are crafted.
+/// The pointer is NULL, or has `ndim` numbers, or is that of a crafted array.
 pub(crate) unsafe fn numbers(pointer: *const i64, ndim: i32) -> PyResult<Option<Vec<i64>>> {
     if pointer.is_null() {
         return Ok(None);
@@ -142,26 +145,27 @@ pub(crate) unsafe fn numbers(pointer: *const i64, ndim: i32) -> PyResult<Option<
         }
         _ => ndim,
     };
-    // SAFETY: by contract, and as was crafted; they need not be aligned.
+    // SAFETY: `count` is at most `ndim`, and at most the length of a crafted array; `read_unaligned` needs no
+    // alignment.
     let number = |i| unsafe { pointer.add(i).read_unaligned() };
     Ok(Some((0..count).map(number).collect()))
 }
 
-/// The fields of a `DLTensor`; shape and strides are None where the pointer is NULL.
+/// The fields of a `DLTensor`; shape and strides are None if the pointer is NULL.
 ///
 /// # Safety
-/// Shape and strides have `ndim` numbers, or are crafted.
+/// Shape and strides are NULL, or have `ndim` numbers, or are crafted.
 pub(crate) unsafe fn tensor_fields<'py>(
     py: Python<'py>,
     tensor: &DLTensor,
 ) -> PyResult<Bound<'py, PyDict>> {
-    // SAFETY: by contract.
+    // SAFETY: shape and strides are as `numbers` requires, as the caller guarantees the same.
     let (shape, strides) =
         unsafe { (numbers(tensor.shape, tensor.ndim)?, numbers(tensor.strides, tensor.ndim)?) };
     fields_with(py, tensor, shape.as_deref(), strides.as_deref())
 }
 
-/// The same, with the numbers of shape and strides.
+/// The fields of a `DLTensor` whose shape and strides were read already.
 pub(crate) fn fields_with<'py>(
     py: Python<'py>,
     tensor: &DLTensor,
@@ -179,7 +183,7 @@ pub(crate) fn fields_with<'py>(
     Ok(fields)
 }
 
-/// Adds what a managed tensor has beyond its `DLTensor`.
+/// Adds the fields that a managed tensor has beyond its `DLTensor`.
 pub(crate) fn add_rest(
     fields: &Bound<'_, PyDict>,
     version: Option<(u32, u32)>,

@@ -7,7 +7,7 @@ use libloading::Library;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// How often something was called, and what the last call saw.
+/// How often a deleter was called, and the state of the interpreter that the last call found.
 #[derive(Default)]
 pub(crate) struct Record {
     calls: AtomicU32,
@@ -17,7 +17,7 @@ pub(crate) struct Record {
     pending: AtomicBool,
 }
 
-/// What the interpreter exports beyond the stable ABI.
+/// Functions that the interpreter exports but that are not in the stable ABI.
 struct Symbols {
     gil_is_held: Option<unsafe extern "C" fn() -> std::ffi::c_int>,
     thread_ident: Option<unsafe extern "C" fn() -> std::ffi::c_ulong>,
@@ -25,13 +25,13 @@ struct Symbols {
 
 static SYMBOLS: OnceLock<Symbols> = OnceLock::new();
 
-/// What the process exports.
+/// The symbols that the process exports.
 #[cfg(unix)]
 fn exports(_: Python<'_>) -> Option<Library> {
     Some(libloading::os::unix::Library::this().into())
 }
 
-/// What the DLL of this version of Python exports.
+/// The symbols that the DLL of this version of Python exports.
 #[cfg(windows)]
 fn exports(py: Python<'_>) -> Option<Library> {
     let version = py.version_info();
@@ -45,7 +45,7 @@ pub(crate) fn find_symbols(py: Python<'_>) {
         let Some(library) = exports(py) else {
             return Symbols { gil_is_held: None, thread_ident: None };
         };
-        // SAFETY: the types are those of Python's headers; the interpreter is not unloaded.
+        // SAFETY: the types are those of Python's headers, and the interpreter is never unloaded.
         unsafe {
             Symbols {
                 gil_is_held: library.get(b"PyGILState_Check\0").ok().map(|symbol| *symbol),
@@ -59,15 +59,15 @@ pub(crate) fn find_symbols(py: Python<'_>) {
 }
 
 impl Record {
-    /// Notes a call. Returns how many there were before it, and whether this one is attached to the interpreter.
+    /// Records a call. Returns how many calls came before it, and whether this thread is attached to the interpreter.
     pub(crate) fn note(&self) -> (u32, bool) {
         let symbols = SYMBOLS.get();
-        // SAFETY: may be called at any time, by any thread.
+        // SAFETY: `Py_IsInitialized` may be called at any time, by any thread.
         let initialized = unsafe { ffi::Py_IsInitialized() } != 0;
         let gil = initialized && is_attached();
-        // SAFETY: attached.
+        // SAFETY: `gil` says that this thread is attached.
         let pending = gil && !unsafe { ffi::PyErr_Occurred() }.is_null();
-        // SAFETY: may be called by any thread.
+        // SAFETY: any thread may call `PyThread_get_thread_ident`.
         let thread = symbols.and_then(|s| s.thread_ident).map_or(0, |ident| unsafe { ident() });
         #[allow(clippy::unnecessary_cast, reason = "narrower on other systems")]
         self.thread.store(thread as u64, SeqCst);
@@ -89,11 +89,11 @@ impl Record {
     }
 }
 
-/// Whether this thread holds the GIL of an interpreter that is initialised.
+/// Returns whether this thread holds the GIL. The interpreter must be initialised.
 pub(crate) fn is_attached() -> bool {
     let gil_is_held = SYMBOLS.get().and_then(|symbols| symbols.gil_is_held);
-    // SAFETY: the interpreter is initialised. Where its check is off, `PyGILState_Check` says yes to threads that
-    // have no thread state at all.
+    // SAFETY: the interpreter is initialised, so any thread may call both functions. The first call is needed because
+    // `PyGILState_Check` returns 1 for every thread where the interpreter has switched its check off.
     unsafe {
         !ffi::PyGILState_GetThisThreadState().is_null()
             && gil_is_held.is_some_and(|check| check() != 0)

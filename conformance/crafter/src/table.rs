@@ -1,4 +1,4 @@
-//! The C exchange API of a type, called function by function.
+//! Calls the functions of a type's C exchange API.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,11 +25,12 @@ use crate::managed::{Managed, tensor_fields};
 
 pub(crate) const NAME: &CStr = c"dlpack_exchange_api";
 
-/// The tables in a capsule `dlpack_exchange_api`: the one that it points to and the older ones, by their headers.
-/// The functions are those of the first of major 1. They return (status, answer, exception): what the C function
-/// returned, what it made or None, and the exception that it has set or None.
+/// The tables behind a capsule `dlpack_exchange_api`: the table that it points to, and the older ones.
 ///
-/// Unsafe: the functions are those of a library, which may believe that an object is of the class that has the table.
+/// The methods call the functions of the first table of major version 1. They return (status, answer, exception): the
+/// status of the C function, its result or None, and the exception that it set or None.
+///
+/// Unsafe: the functions belong to a library, which may assume that an object is of the class that has the table.
 #[pyclass(frozen, module = "dlbridge._core._crafter")]
 pub(crate) struct Table {
     /// The address of the first table.
@@ -41,26 +42,26 @@ pub(crate) struct Table {
     table: Option<&'static DLPackExchangeAPI>,
 }
 
-// SAFETY: Tables: it does not change.
+// SAFETY: a table does not change and lives as long as the process (Tables).
 unsafe impl Send for Table {}
-// SAFETY: as above.
+// SAFETY: shared access reads a table, which does not change and lives as long as the process (Tables).
 unsafe impl Sync for Table {}
 
-/// More tables than there are versions: the chain has no end.
+/// More tables than DLPack has versions: such a chain links back to itself.
 const TOO_MANY: usize = 100;
 
-/// What a function of a table did.
+/// (status, answer, exception) of a call.
 type Answer<'py> = (c_int, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// The exception that is set, which is not afterwards.
+/// Clears and returns the exception that is set.
 fn taken(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
     PyErr::take(py).map(|error| error.into_value(py).into_bound(py).into_any())
 }
 
-/// What a function gave, as a `Held`.
+/// Wraps a managed tensor that a function returned in a `Held`; None for NULL.
 ///
 /// # Safety
-/// NULL, or a struct that a library has given away: Held.
+/// `managed` is NULL, or a struct that a library has given away and that satisfies the invariant Held.
 unsafe fn held(
     py: Python<'_>,
     managed: *mut DLManagedTensorVersioned,
@@ -69,18 +70,18 @@ unsafe fn held(
         return Ok(None);
     }
     let managed = Managed { address: managed.cast(), versioned: true };
-    // SAFETY: by contract.
+    // SAFETY: the caller gives away a struct that satisfies Held, as it is not NULL.
     Ok(Some(Bound::new(py, unsafe { Held::new(managed) })?.into_any()))
 }
 
-/// How many calls may run inside each other on a thread: a crafted table calls Python, which may call the table again.
+/// How many calls may be nested on a thread. A crafted table calls Python, which may call the table again.
 const DEEPEST: usize = 100;
 
 thread_local! {
     static RUNNING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A call of a function of a table, until it is dropped.
+/// Counts a nested call of a table's function until it is dropped.
 struct Call;
 
 impl Call {
@@ -104,7 +105,7 @@ impl Drop for Call {
 }
 
 impl Table {
-    /// A function of the table, which has a name.
+    /// A function of the table. NotImplementedError, with `name`, if the table does not have it.
     fn function<F>(
         &self,
         name: &str,
@@ -120,7 +121,9 @@ impl Table {
 impl Table {
     #[new]
     fn new(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // SAFETY: attached; an object and a name; Tables.
+        // SAFETY: attached; the arguments are an object and a C string. A capsule of this name holds a table, whose
+        // chain lives as long as the process; one of major version 1 has the layout of `DLPackExchangeAPI` (Tables,
+        // Named).
         unsafe {
             if ffi::PyCapsule_IsValid(capsule.as_ptr(), NAME.as_ptr()) == 0 {
                 return Err(PyValueError::new_err(format!("{} holds no table", capsule.repr()?)));
@@ -145,12 +148,12 @@ impl Table {
         }
     }
 
-    /// The version of the table whose functions these are; None if there is none of major 1.
+    /// The version of the table whose functions are called; None if no table has major version 1.
     fn version(&self) -> Option<(u32, u32)> {
         self.table.map(|table| (table.header.version.major, table.header.version.minor))
     }
 
-    /// Which functions there are.
+    /// For each function, whether the table has it.
     fn functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let functions = PyDict::new(py);
         let Some(table) = self.table else { return Ok(functions) };
@@ -180,10 +183,10 @@ impl Table {
                 table.managed_tensor_from_py_object_no_sync
             })?;
         let mut managed = ptr::null_mut();
-        // SAFETY: attached; an object, and a place to write to.
+        // SAFETY: attached; the arguments are an object and a place to write to.
         let status = unsafe { function(object.as_ptr().cast(), &mut managed) };
         let error = taken(py);
-        // SAFETY: what the function gave.
+        // SAFETY: the function left NULL, or wrote a managed tensor that it gives away, which lives as Held requires.
         Ok((status, unsafe { held(py, managed) }?, error))
     }
 
@@ -194,11 +197,11 @@ impl Table {
             table.dltensor_from_py_object_no_sync
         })?;
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
-        // SAFETY: attached; an object, and a place to write to.
+        // SAFETY: attached; the arguments are an object and a place to write to.
         let status = unsafe { function(object.as_ptr().cast(), tensor.as_mut_ptr()) };
         let error = taken(py);
         let fields = match status {
-            // SAFETY: zero is a value of every field; the object lives, and so do shape and strides.
+            // SAFETY: zero is a valid value of every field. The object lives, so its shape and strides do too.
             0 => Some(unsafe { tensor_fields(py, &tensor.assume_init()) }?.into_any()),
             _ => None,
         };
@@ -212,19 +215,20 @@ impl Table {
         })?;
         let managed = crafted.as_versioned()?;
         let mut object = ptr::null_mut();
-        // SAFETY: attached; a managed tensor that is given away, and a place to write to.
+        // SAFETY: attached; the arguments are a managed tensor that is given away, and a place to write to.
         let status = unsafe { function(managed, &mut object) };
         let error = taken(py);
         let object = match status {
-            // SAFETY: NULL, or a new reference.
+            // SAFETY: the function left NULL, or wrote a new reference.
             0 => unsafe { Bound::from_owned_ptr_or_opt(py, object.cast()) },
             _ => None,
         };
         Ok((status, object, error))
     }
 
-    /// `managed_tensor_allocator`: the answer is a `Held`; and what the function reported, as (kind, message). It is
-    /// called under the GIL, or on a thread that Python does not know.
+    /// `managed_tensor_allocator`: the answer is a `Held`. Also returns the errors that the function reported, as
+    /// (kind, message). The function runs under the GIL, or on a thread that Python does not know if `native_thread` is
+    /// set.
     #[pyo3(signature = (shape, dtype, device, *, native_thread=false))]
     fn allocated<'py>(
         &self,
@@ -250,7 +254,8 @@ impl Table {
             let reported = Mutex::new(Vec::new());
             let context = ptr::from_ref(&reported).cast_mut().cast();
             let mut managed = ptr::null_mut();
-            // SAFETY: a description, a place to write to, and a function with its context.
+            // SAFETY: the arguments are a prototype, a place to write to, and `report` with its context. All live until
+            // the function returns.
             let status = unsafe { function(&mut prototype, &mut managed, context, Some(report)) };
             let reported = reported.into_inner().unwrap_or_else(PoisonError::into_inner);
             (status, Managed { address: managed.cast(), versioned: true }, reported)
@@ -262,7 +267,7 @@ impl Table {
             false => call(),
         };
         let error = taken(py);
-        // SAFETY: what the function gave.
+        // SAFETY: the function left NULL, or wrote a managed tensor that it gives away, which lives as Held requires.
         let held = unsafe { held(py, managed.address.cast()) }?;
         Ok(((status, held, error), reported))
     }
@@ -272,21 +277,21 @@ impl Table {
         let (_call, function) =
             self.function("current_work_stream", |table| table.current_work_stream)?;
         let mut stream: *mut c_void = ptr::null_mut();
-        // SAFETY: attached; a place to write to.
+        // SAFETY: attached; `stream` is a place to write to.
         let status = unsafe { function(DLDeviceType(device.0), device.1, &mut stream) };
         let error = taken(py);
         Ok((status, Some(stream.addr().into_pyobject(py)?.into_any()), error))
     }
 }
 
-/// What an allocator reports errors to.
+/// Collects the errors that an allocator reports.
 unsafe extern "C" fn report(context: *mut c_void, kind: *const c_char, message: *const c_char) {
     let text = |text: *const c_char| match text.is_null() {
         true => String::new(),
-        // SAFETY: the specification: strings.
+        // SAFETY: the specification requires C strings.
         false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
     };
-    // SAFETY: the context that `allocated` gave, while it runs.
+    // SAFETY: `context` is the one that `allocated` passed, and `allocated` is still running.
     let reported = unsafe { &*context.cast::<Mutex<Vec<(String, String)>>>() };
     let report = (text(kind), text(message));
     locked(reported).push(report);

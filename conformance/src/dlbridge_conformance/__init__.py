@@ -1,8 +1,8 @@
-"""The conformance kit: whether a library keeps the rules of DLPack, as a producer, as a consumer and with its C exchange
-API.
+"""The conformance kit: checks whether a library keeps the rules of DLPack.
 
-``python -m dlbridge_conformance LIBRARY`` checks one that the kit has an adapter for, ``--list`` shows all. A library that
-it does not know needs an :class:`Adapter` of about ten lines.
+It checks a library as a producer, as a consumer, and through its C exchange API. To check a library that the kit has an
+adapter for, run ``python -m dlbridge_conformance LIBRARY``; ``--list`` shows these libraries. Any other library needs an
+:class:`Adapter` of about ten lines.
 """
 
 from dlbridge_conformance.adapter import Adapter, known_adapters

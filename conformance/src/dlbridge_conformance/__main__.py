@@ -23,17 +23,17 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge_conformance",
-        description="Whether libraries keep the rules of DLPack, as producers and as consumers.",
+        description="Checks whether libraries keep the rules of DLPack, as producers and as consumers.",
     )
     parser.add_argument(
         "libraries", nargs="*", metavar="LIBRARY",
-        help="one that --list shows, or module:Class for an adapter; by default all that are installed",
+        help="a library that --list shows, or module:Class for an adapter; by default all installed libraries",
     )  # fmt: skip
-    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="only this rule, or those whose ids begin so")
+    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="run only this rule, or the rules whose ids begin with ID")
     parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a check may take")
-    parser.add_argument("--jobs", type=int, default=2, help="how many libraries are checked at once")
-    parser.add_argument("--in-process", action="store_true", help="no processes of their own, for a debugger")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="stop a check after this many seconds")
+    parser.add_argument("--jobs", type=int, default=2, help="check this many libraries at once")
+    parser.add_argument("--in-process", action="store_true", help="run all checks in this process, for a debugger")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page for a browser")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as a page for documentation")
     parser.add_argument(
         "--from-json", action="append", default=[], type=Path, metavar="FILE",
-        help="read a report from JSON, and check nothing; several are put together, as of other environments",
+        help="read a report from JSON instead of checking; several reports, from several environments, become one",
     )  # fmt: skip
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
@@ -64,7 +64,7 @@ def check_library(adapter: Adapter, rules: dict[str, Rule], server: Server, opti
 
 
 def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.Namespace) -> tuple[Report, bool]:
-    """Runs the rules on what was named, or on all that is installed; and whether the keyboard ended that early."""
+    """Runs the rules on the named libraries, or on all installed ones. Also returns whether Ctrl-C ended this early."""
     chosen = adapters or [adapter for adapter in known_adapters().values() if adapter.is_installed()]
     servers = [Server(adapter.name, options.limit) for adapter in chosen]
     was_interrupted = False
@@ -82,18 +82,18 @@ def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.N
 
 
 def reread(files: list[Path]) -> Report:
-    """The reports of some files as one. Raises ValueError if they cannot be compared."""
+    """Joins the reports of several files. Raises ValueError if they cannot be compared."""
     first, *others = (read(file.read_text(encoding="utf-8")) for file in files)
     shared = (first.rules, first.dlbridge, first.python, first.system)
     for file, other in zip(files[1:], others, strict=True):
         if (other.rules, other.dlbridge, other.python, other.system) != shared:
-            raise ValueError(f"{file} is of other rules, or of another dlbridge, Python or system, than {files[0]}")
+            raise ValueError(f"{file} has other rules, or another dlbridge, Python or system, than {files[0]}")
         first.libraries += other.libraries
     return first
 
 
 def show_evidence(report: Report) -> None:
-    """What was fed and what came back, of the few rules that were asked for."""
+    """Prints the evidence of the rules that --rule selects: the inputs and the results."""
     for library in report.libraries:
         for result in library.results:
             detail = f": {visible(result.detail)}" if result.detail else ""
@@ -103,7 +103,7 @@ def show_evidence(report: Report) -> None:
 
 
 def write_files(report: Report, options: argparse.Namespace) -> None:
-    """Writes the report in every form that was asked for."""
+    """Writes the report in every requested format."""
     forms = {
         "json": Report.to_json, "html": html.page, "junit": junit.suites, "svg": svg.svg, "markdown": markdown.document,
     }  # fmt: skip
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     written = (options.json, options.html, options.junit, options.svg, options.png, options.markdown)
     files = [file for file in written if file]
     if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
-        print(f"there is no folder for {', '.join(nowhere)}", file=sys.stderr)
+        print(f"the folder does not exist: {', '.join(nowhere)}", file=sys.stderr)
         return 2
     if options.png and not chromium.executable():
         print("--png needs Chromium; the environment variable CHROMIUM names it", file=sys.stderr)
@@ -174,6 +174,6 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        # Whoever read has seen enough; Python's own flush at the end would say so once more.
+        # The reader closed the pipe. Without this, Python's flush at exit would raise the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(141)

@@ -1,4 +1,4 @@
-"""The functions of the module are described by :mod:`dlbridge_conformance.crafter`."""
+"""Native functions; :mod:`dlbridge_conformance.crafter` documents and wraps them."""
 
 from typing import Any
 

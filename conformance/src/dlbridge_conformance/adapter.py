@@ -1,4 +1,4 @@
-"""Adapters: how the kit talks to a library. One is about ten lines; :class:`Adapter` says what is needed."""
+"""Adapters connect the kit to a library. An adapter has about ten lines; see :class:`Adapter`."""
 
 from __future__ import annotations
 
@@ -15,104 +15,104 @@ from dlbridge_conformance.outcome import NotApplicable
 
 
 class Adapter:
-    """How the kit talks to a library.
+    """Connects the kit to a library.
 
-    A subclass sets the attributes and overrides what its library can do; what it leaves alone raises
-    :class:`NotApplicable`, and the rules about it do not apply. Methods take and give the library's own arrays.
+    A subclass sets the attributes and overrides the methods that its library supports. All other methods raise
+    :class:`NotApplicable`, so that the rules about them do not apply. Arguments and results are the library's own arrays.
     """
 
-    #: what the library is called on the command line
+    #: the name of the library on the command line
     name: str
     #: the module to import before anything else
     module: str
-    #: the distribution that has the version; the name if empty
+    #: the distribution to read the version from; if empty, the one called ``name``
     distribution: str = ""
-    #: where its arrays are
+    #: the DLPack device of its arrays
     device: tuple[int, int] = (1, 0)
-    #: what :meth:`array` takes for each dtype of DLPack that the library has
+    #: the dtypes that :meth:`array` accepts, by their names in DLPack
     dtypes: tuple[str, ...] = ("float32",)
     #: whether its arrays have ``__dlpack__``
     produces: bool = True
     #: whether it has a ``from_dlpack``
     consumes: bool = True
-    #: how many dimensions its arrays may have: the fewest and the most
+    #: the minimum and maximum number of dimensions of its arrays
     ndims: tuple[int, int] = (0, 64)
-    #: whether its ``from_dlpack`` calls ``__dlpack__``; not for those that take capsules, which the adapter asks for
+    #: whether its ``from_dlpack`` calls ``__dlpack__``; False if it takes capsules, so that the adapter calls it
     asks: bool = True
-    #: whether its ``from_dlpack`` takes memory of the CPU, which is all that the kit crafts
+    #: whether its ``from_dlpack`` accepts CPU memory; the kit crafts no other memory
     takes_host_memory: bool = True
 
     def load(self) -> None:
-        """Imports the library. The process is forked after that, so that nothing may be computed yet."""
+        """Imports the library. It must not compute anything yet, because the process is forked afterwards."""
         setattr(self, self.module.partition(".")[0], importlib.import_module(self.module.partition(".")[0]))
         importlib.import_module(self.module)
 
     def version(self) -> str:
-        """The version of the library; "unknown" where no distribution of its name is installed."""
+        """The version of the library; "unknown" if its distribution is not installed."""
         try:
             return importlib.metadata.version(self.distribution or type(self).name)
         except importlib.metadata.PackageNotFoundError:
             return "unknown"
 
     def is_installed(self) -> bool:
-        """Whether the library can be imported."""
+        """Returns whether the library can be imported."""
         return importlib.util.find_spec(self.module.partition(".")[0]) is not None
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
-        """A fresh array in C order of nested lists of numbers, or of one number."""
-        raise NotApplicable(f"{self.name} makes no arrays here")
+        """Makes an array in C order from nested lists of numbers, or from one number."""
+        raise NotApplicable(f"{self.name} does not make arrays here")
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
-        """The library's ``from_dlpack`` with the keywords as they are."""
+        """Calls the library's ``from_dlpack`` with exactly these keywords."""
         raise NotApplicable(f"{self.name} does not consume")
 
     def from_exchange_api(self, producer: Any) -> Any:
-        """An array of an object whose type has a C exchange API, by the function that uses it, if one does."""
+        """Imports an object by its C exchange API, with the library's function for that; ``from_dlpack`` by default."""
         return self.from_dlpack(producer)
 
     def values(self, array: Any) -> Any:
-        """The elements as nested lists, or as one number."""
+        """Returns the elements as nested lists, or as one number."""
         return array.tolist()
 
     def address(self, array: Any) -> int:
-        """The address of the element at index zero, as the library itself says."""
-        raise NotApplicable(f"{self.name} tells no address")
+        """Returns the address of the element at index zero, as the library reports it."""
+        raise NotApplicable(f"{self.name} does not report addresses")
 
     def transposed(self, array: Any) -> Any:
-        """A matrix transposed, over the same memory."""
-        raise NotApplicable(f"{self.name} has no transposed views")
+        """Transposes a matrix without a copy."""
+        raise NotApplicable(f"{self.name} cannot transpose without a copy")
 
     def stepped(self, array: Any) -> Any:
-        """Every second element of the first axis, over the same memory."""
-        raise NotApplicable(f"{self.name} has no stepped views")
+        """Takes every second element of the first axis without a copy."""
+        raise NotApplicable(f"{self.name} cannot slice with a step without a copy")
 
     def reversed(self, array: Any) -> Any:
-        """The first axis turned round, over the same memory."""
-        raise NotApplicable(f"{self.name} has no negative strides")
+        """Reverses the first axis without a copy."""
+        raise NotApplicable(f"{self.name} does not support negative strides")
 
     def sliced(self, array: Any) -> Any:
-        """All but the first element of the first axis, over the same memory."""
-        raise NotApplicable(f"{self.name} has no slices over the same memory")
+        """Drops the first element of the first axis without a copy."""
+        raise NotApplicable(f"{self.name} cannot slice without a copy")
 
     def broadcast(self, array: Any, extent: int) -> Any:
-        """The array repeated along a new first axis, with stride 0."""
-        raise NotApplicable(f"{self.name} has no broadcast views")
+        """Repeats the array along a new first axis, with stride 0."""
+        raise NotApplicable(f"{self.name} cannot broadcast without a copy")
 
     def read_only(self, array: Any) -> Any:
-        """The array as one that must not be written, over the same memory."""
-        raise NotApplicable(f"{self.name} has no read-only arrays")
+        """Makes a read-only array over the same memory."""
+        raise NotApplicable(f"{self.name} does not support read-only arrays")
 
     def is_read_only(self, array: Any) -> bool:
-        """Whether the array says that it must not be written."""
-        raise NotApplicable(f"{self.name} does not say what must not be written")
+        """Returns whether the array is marked as read-only."""
+        raise NotApplicable(f"{self.name} does not mark read-only arrays")
 
     def write(self, array: Any, value: float) -> None:
         """Writes the element at index zero, in place."""
-        raise NotApplicable(f"{self.name} has arrays that do not change")
+        raise NotApplicable(f"{self.name} cannot change its arrays")
 
 
 def first_version(*distributions: str) -> str:
-    """The version of the first of several distributions that is installed, for a module that has more than one."""
+    """The version of the first installed distribution, for a module that several distributions provide."""
     for name in distributions:
         try:
             return importlib.metadata.version(name)
@@ -122,18 +122,18 @@ def first_version(*distributions: str) -> str:
 
 
 def library_path(distribution: str, name: str) -> Path | None:
-    """Where a distribution has put a shared library whose name begins so; None without it."""
+    """Finds the shared library in a distribution whose file name begins with ``name``; None if it is not installed."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return None
     found = [Path(str(file.locate())).resolve() for file in files if file.name.startswith(name)]
-    # Where archives have no links, the names without a version are small files that say what they would link to.
+    # In archives without links, names without a version are small text files with the name of the real library.
     return max(found, key=lambda path: path.stat().st_size, default=None)
 
 
 def has_cuda() -> bool:
-    """Whether there is a driver for CUDA that finds a GPU."""
+    """Returns whether a CUDA driver is installed and finds a GPU."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -143,7 +143,7 @@ def has_cuda() -> bool:
 
 
 def known_adapters() -> dict[str, Adapter]:
-    """All adapters of the kit by name, those of installed plugins included.
+    """Returns all adapters of the kit and of installed plugins, by name.
 
     A plugin is an entry point of the group ``dlbridge_conformance`` that names a subclass of :class:`Adapter`.
     """
@@ -161,23 +161,23 @@ def known_adapters() -> dict[str, Adapter]:
 
 
 def adapter_named(library: str) -> Adapter:
-    """The adapter of a library that the kit knows, or an instance of the class that ``module:Class`` names.
+    """Returns the adapter with this name, or an instance of the class ``module:Class``.
 
-    The latter is called as it is named here, so that commands with its name find it again. Raises LookupError if there
-    is no such adapter.
+    Such an instance gets ``module:Class`` as its name, so that commands with this name find it again. Raises LookupError
+    if the adapter does not exist.
     """
     module, colon, name = library.partition(":")
     if not colon:
         known = known_adapters()
         if library not in known:
-            raise LookupError(f"there is no adapter for {library}; there are {', '.join(known)}")
+            raise LookupError(f"unknown library {library!r}; known: {', '.join(known)}")
         return known[library]
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise LookupError(f"there is no adapter {library}: {error}") from error
+        raise LookupError(f"cannot load the adapter {library}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise LookupError(f"{library} is no subclass of dlbridge_conformance.Adapter")
+        raise LookupError(f"{library} is not a subclass of dlbridge_conformance.Adapter")
     adapter = found()
     adapter.name = library
     return adapter

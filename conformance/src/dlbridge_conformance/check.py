@@ -1,4 +1,4 @@
-"""One check of a library, in this process."""
+"""Runs one check of a library in this process."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dlbridge_conformance.rule import Rule
 
 
 class Told(list[tuple[str, str]]):
-    """Evidence that is told line by line as it comes, so that it outlives the process."""
+    """Evidence that is written to a pipe line by line at once, so that it survives a crash of the process."""
 
     def __init__(self, pipe: TextIO) -> None:
         super().__init__()
         self._pipe = pipe
 
     def append(self, entry: tuple[str, str]) -> None:
-        """Adds an entry, and tells it."""
+        """Adds an entry, and writes it to the pipe."""
         super().append(entry)
         print(json.dumps(entry), file=self._pipe, flush=True)
 
 
 def check(library: Adapter, rule: Rule) -> Result:
-    """Runs a check; an interrupt from the keyboard, and the end of a debugger, go through."""
+    """Runs a check. KeyboardInterrupt, and the exception that ends a debugger, are not caught."""
     context = Context(library)
     result = _found(context, rule, let_through=(KeyboardInterrupt, bdb.BdbQuit))
     context.finish()
@@ -36,9 +36,9 @@ def check(library: Adapter, rule: Rule) -> Result:
 
 
 def check_and_tell(library: Adapter, rule: Rule, pipe: TextIO) -> None:
-    """Runs a check and tells everything at once: evidence, what was found, and that all was given back after it.
+    """Runs a check and writes every step to a pipe at once.
 
-    The last two are lines of the same result, the first of them with a tilde in front.
+    It writes the evidence; then the result, with a tilde in front; then the result again, after everything was given back.
     """
     context = Context(library, Told(pipe))
     result = _found(context, rule, let_through=())
@@ -48,7 +48,7 @@ def check_and_tell(library: Adapter, rule: Rule, pipe: TextIO) -> None:
 
 
 def _found(context: Context, rule: Rule, let_through: tuple[type[BaseException], ...]) -> Result:
-    """What a check finds; nothing is given back yet."""
+    """Runs a check and returns its result. Does not give anything back yet."""
     start = time.monotonic()
     status, detail = Status.PASSED, ""
     try:

@@ -1,4 +1,4 @@
-"""What a check is given: the library, crafted tensors, and a notebook for what was fed and what came back."""
+"""The context of a check: the library, crafted tensors, and a record of inputs and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import CPU, Crafted, Held, Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
 
-#: the version that consumers ask for
+#: the newest version, which consumers pass as ``max_version``
 NEWEST = (1, 3)
 
 
@@ -22,78 +22,81 @@ class Context:
 
     def __init__(self, library: Adapter, evidence: list[tuple[str, str]] | None = None) -> None:
         self.lib = library
-        #: what was fed and what came back, in order, as (kind, text)
+        #: inputs and results in order, as (kind, text)
         self.evidence: list[tuple[str, str]] = [] if evidence is None else evidence
         self._held: list[Held] = []
         self._crafted: list[Crafted] = []
-        #: what :meth:`unknown` and :meth:`asking` have found
+        #: cached results of :meth:`unknown` and :meth:`asking`
         self._unknown: dict[str, str | None] = {}
         self._asking: dict[str, Any] | None = None
 
     def fed(self, text: str) -> None:
-        """Notes what the library is given."""
+        """Records an input of the library."""
         self.evidence.append(("fed", text))
 
     def got(self, text: str) -> None:
-        """Notes what came back."""
+        """Records a result."""
         self.evidence.append(("got", text))
 
     def expect(self, truth: object, otherwise: str) -> None:
-        """Raises :class:`Broken` with a sentence that says what was found, unless something is true."""
+        """Raises :class:`Broken` with ``otherwise``, a sentence about what was found, unless ``truth`` is true."""
         if not truth:
             raise Broken(otherwise)
 
     def needs(self, truth: object, otherwise: str) -> None:
-        """Raises :class:`NotApplicable` with the reason, unless something is true."""
+        """Raises :class:`NotApplicable` with the reason ``otherwise``, unless ``truth`` is true."""
         if not truth:
             raise NotApplicable(otherwise)
 
     # ------------------------------------------------------------------ the library as a producer
 
     def array(self, values: Any = ((0, 1, 2), (3, 4, 5)), dtype: str = "float32") -> Any:
-        """A fresh array of the library in C order. The rule does not apply if it lacks the dtype."""
+        """Makes an array of the library in C order. The rule does not apply if the library lacks the dtype."""
         self.needs(self.lib.produces, f"{self.lib.name} does not produce")
-        self.needs(dtype in self.lib.dtypes, f"{self.lib.name} has no {dtype}")
+        self.needs(dtype in self.lib.dtypes, f"{self.lib.name} does not support {dtype}")
         array = self.lib.array(_lists(values), dtype)
         self.fed(f"an array of {dtype}, {_lists(values)}")
         return array
 
     def capsule(self, array: Any, **keywords: Any) -> Any:
-        """What ``__dlpack__`` returns."""
+        """Calls ``__dlpack__`` and returns its result."""
         self.fed(f"__dlpack__({_shown(keywords)})")
         capsule = array.__dlpack__(**keywords)
         self.got(f"a capsule named {crafter.capsule_name(capsule)!r}" if _is_capsule(capsule) else repr(capsule))
         return capsule
 
     def export(self, array: Any, **keywords: Any) -> Held:
-        """The managed tensor in what ``__dlpack__`` returns; it is deleted after the check, if that does not."""
+        """Exports an array with ``__dlpack__``. The tensor is deleted after the check, unless the check did it."""
         return self.hold(crafter.take(self.capsule(array, **keywords)))
 
     def hold(self, held: Held) -> Held:
-        """Notes a managed tensor, which is deleted after the check, if that does not."""
+        """Records a managed tensor. It is deleted after the check, unless the check did it."""
         self._held.append(held)
         self.got(str(held.fields))
         return held
 
     def versioned(self, array: Any, **keywords: Any) -> Held:
-        """The same, versioned; the rule does not apply to a library without versioned capsules or without a keyword."""
+        """Exports an array as a versioned tensor.
+
+        The rule does not apply to a library without versioned capsules, or without one of the keywords.
+        """
         self.needs_keywords("max_version", *keywords)
         held = self.export(array, max_version=NEWEST, **keywords)
         if held.fields.version is None:
             held.delete()
-            raise NotApplicable(f"{self.lib.name} answers legacy capsules alone")
+            raise NotApplicable(f"{self.lib.name} exports only legacy capsules")
         return held
 
     def needs_keywords(self, *names: str) -> None:
-        """The rule does not apply if ``__dlpack__`` does not know one of the keywords."""
+        """Raises :class:`NotApplicable` if ``__dlpack__`` does not know one of the keywords."""
         for name in names:
             error = self.unknown(name)
-            self.needs(error is None, f"{self.lib.name} has no keyword {name}: {error}")
+            self.needs(error is None, f"__dlpack__ of {self.lib.name} does not know the keyword {name}: {error}")
 
     def unknown(self, keyword: str) -> str | None:
-        """What ``__dlpack__`` says to a keyword that it does not know; None if it knows it.
+        """The error of ``__dlpack__`` for a keyword that it does not know; None if it knows the keyword.
 
-        It knows one unless None for it is a TypeError, where leaving it out, which means the same, is none.
+        A keyword is unknown if passing None raises TypeError and leaving it out does not, since both mean the same.
         ``max_version`` is tried with a version too.
         """
         if keyword not in self._unknown:
@@ -103,14 +106,14 @@ class Context:
         return self._unknown[keyword]
 
     def asking(self) -> dict[str, Any]:
-        """The keywords that a plain array is exported with: ``max_version``, unless only leaving it out is answered."""
+        """The keywords to export a plain array with: ``max_version``, unless the export works only without it."""
         if self._asking is None:
             ways: tuple[dict[str, Any], ...] = ({"max_version": NEWEST}, {})
             self._asking = next((keywords for keywords in ways if self._failure(**keywords) is None), ways[0])
         return dict(self._asking)
 
     def _failure(self, **keywords: Any) -> Exception | None:
-        """What ``__dlpack__`` of a plain array raises."""
+        """The exception that ``__dlpack__`` of a plain array raises; None if it raises none."""
         self.needs(self.lib.produces, f"{self.lib.name} does not produce")
         values: Any = [0, 1, 2]
         for _ in range(1, self.lib.ndims[0]):
@@ -123,24 +126,21 @@ class Context:
         return None
 
     def _type_error(self, **keywords: Any) -> str:
-        """What the TypeError says that ``__dlpack__`` raises for keywords; nothing if it raises none."""
+        """The text of the TypeError that ``__dlpack__`` raises for keywords; empty if it does not raise one."""
         error = self._failure(**keywords)
         return f"TypeError: {error}" if isinstance(error, TypeError) else ""
 
     # ------------------------------------------------------------------ the library as a consumer
 
     def craft(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
-        """A crafted managed tensor, by :func:`crafter.craft`, with its fields as evidence."""
+        """Makes a tensor by :func:`crafter.craft`, and records its fields."""
         crafted = crafter.craft(shape, **fields)
         self._crafted.append(crafted)
         self.fed(str(crafted.fields))
         return crafted
 
     def consume(self, producer: Any, **keywords: Any) -> Any:
-        """What the library's ``from_dlpack`` makes of a producer, or of a crafted tensor on its way through one.
-
-        A crafted tensor goes as the library can take it: versioned ones by a producer that knows ``max_version``.
-        """
+        """Imports a producer with the library's ``from_dlpack``. A crafted tensor is wrapped in a :class:`Producer`."""
         if isinstance(producer, Crafted):
             producer = Producer(producer, producer.device)
         self.needs_consumer(getattr(producer, "device", CPU))
@@ -150,7 +150,7 @@ class Context:
         return array
 
     def abi(self) -> bool:
-        """Whether the library takes versioned capsules: by what it asks a producer that knows both for."""
+        """Returns whether the library takes versioned capsules, by whether it passes ``max_version`` to a producer."""
         self.needs_consumer()
         if not hasattr(self, "_abi"):
             asked = Producer(self.as_asked)
@@ -165,40 +165,40 @@ class Context:
         return self._abi
 
     def as_asked(self, keywords: dict[str, Any]) -> Crafted:
-        """The answer of a producer that keeps the standard: versioned if it is asked with max_version, or legacy."""
+        """The answer of a producer that follows the standard: versioned if max_version was passed, legacy otherwise."""
         return crafter.craft(self.padded((6,)), versioned="max_version" in keywords)
 
     def fitting(self, shape: tuple[int, ...] | None = (2, 3), **fields: Any) -> Crafted:
-        """A crafted tensor of the ABI and the number of dimensions that the library takes.
+        """Makes a tensor of the ABI and the number of dimensions that the library takes.
 
-        Where it takes no less, there are axes of extent 1 at the end; not for a tensor without dimensions.
+        If the library needs more dimensions, axes of extent 1 are appended, but not to a 0-d tensor.
         """
         fewest, most = self.lib.ndims
         ndim = len(shape or ())
-        self.needs(min(fewest, 1) <= ndim <= most, f"{self.lib.name} has no arrays of {ndim} dimensions")
+        self.needs(min(fewest, 1) <= ndim <= most, f"{self.lib.name} does not support {ndim} dimensions")
         fields = {"versioned": self.abi(), **fields}
         if isinstance(fields.get("strides"), tuple):
             fields["strides"] = self.padded(fields["strides"])
         return self.craft(shape and self.padded(shape), **fields)
 
     def padded(self, extents: tuple[int, ...]) -> tuple[int, ...]:
-        """Extents with as many of 1 at the end as the library needs."""
+        """Appends extents of 1 until there are as many dimensions as the library needs."""
         return extents + (1,) * (self.lib.ndims[0] - len(extents))
 
     def needs_consumer(self, device: Any = CPU) -> None:
-        """Raises :class:`NotApplicable`, unless the library consumes, and takes what is crafted or is on its device."""
+        """Raises :class:`NotApplicable` unless the library consumes, and takes CPU memory or memory of this device."""
         self.needs(self.lib.consumes, f"{self.lib.name} does not consume")
         takes = self.lib.takes_host_memory or device == self.lib.device
-        self.needs(takes, f"{self.lib.name} takes no memory of the CPU, which is all that is crafted")
+        self.needs(takes, f"{self.lib.name} does not take CPU memory, and the kit crafts no other")
 
     def values(self, array: Any) -> Any:
-        """The elements of one of the library's arrays as nested lists."""
+        """Returns the elements of one of the library's arrays as nested lists."""
         values = _lists(self.lib.values(array))
         self.got(f"elements {values}")
         return values
 
     def refused(self, call: Callable[[], Any], *classes: type[BaseException]) -> BaseException:
-        """What a call raises, which has to raise; of one of the classes, if any are given."""
+        """Expects that a call raises an exception, of one of the classes if any are given, and returns it."""
         try:
             answer = call()
         except (Broken, NotApplicable):
@@ -209,17 +209,17 @@ class Context:
                 names = " or ".join(kind.__name__ for kind in classes)
                 raise Broken(f"refused with {type(error).__name__}, and not with {names}") from None
             return error
-        raise Broken(f"not refused: it gave {_brief(answer)}")
+        raise Broken(f"not refused: it returned {_brief(answer)}")
 
     def settle(self) -> None:
-        """Runs whatever is left to be freed."""
+        """Collects garbage until nothing is left to free."""
         for _ in range(3):
             gc.collect()
 
     def script(self, code: str) -> subprocess.CompletedProcess[str]:
         """Runs code in a process of its own, with the library as ``lib`` and the crafter as ``crafter``.
 
-        The rule says how many of these its check starts.
+        The rule's ``processes`` must count these processes.
         """
         begin = (
             "from dlbridge_conformance.adapter import adapter_named\n"
@@ -232,7 +232,7 @@ class Context:
         return done
 
     def finish(self) -> None:
-        """Gives back what a check has left."""
+        """Deletes the managed tensors that a check did not delete."""
         for held in self._held:
             if not held.deleted:
                 held.delete()

@@ -1,8 +1,8 @@
-"""Managed tensors with every field settable, and the other side of every exchange, over native code.
+"""Managed tensors with every field settable, and the other side of each exchange, in native code.
 
-The functions here read no memory beyond what was crafted, whatever a struct says. A consumer that believes a crafted struct can
-end the process. So can these, which are unsafe as :mod:`ctypes` is: ``data`` of :func:`craft` is an address that is believed, and
-a library's functions behind ``native.Table`` may believe that an object is of the class that has the table.
+The functions here never read beyond the crafted memory, whatever a struct says. A consumer that trusts a wrong struct can
+crash the process. Two things here can crash it too, as :mod:`ctypes` can: :func:`craft` trusts the address ``data``, and
+a library's functions behind ``native.Table`` may assume that an object is of the class that has the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = tuple[int, ...]
 LEGACY, VERSIONED = "dltensor", "dltensor_versioned"
 CPU, CUDA, CUDA_HOST, OPENCL, ROCM = (1, 0), (2, 0), (3, 0), (4, 0), (10, 0)
 
-#: What the elements are, by name: the dtype as (code, bits, lanes). Source: ``DLDataTypeCode`` in ``dlpack.h`` 1.3.
+#: Each dtype as (code, bits, lanes), by name. Source: ``DLDataTypeCode`` in ``dlpack.h`` 1.3.
 DTYPES: dict[str, tuple[int, int, int]] = {
     **{f"int{bits}": (0, bits, 1) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (1, bits, 1) for bits in (8, 16, 32, 64)},
@@ -46,7 +46,7 @@ DTYPES: dict[str, tuple[int, int, int]] = {
     "float4_e2m1fn": (17, 4, 1),
 }
 
-#: How Python packs an element, where it can.
+#: The format of :mod:`struct` for each dtype that has one.
 FORMATS = {
     **{f"int{bits}": code for bits, code in zip((8, 16, 32, 64), "bhiq", strict=True)},
     **{f"uint{bits}": code for bits, code in zip((8, 16, 32, 64), "BHIQ", strict=True)},
@@ -75,7 +75,7 @@ class Way(IntEnum):
 
 @dataclass(frozen=True)
 class Record:
-    """How often a deleter was called, and what the last call saw."""
+    """How often a deleter was called, and the state of the interpreter in the last call."""
 
     calls: int
     thread: int
@@ -86,7 +86,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Fields:
-    """Every field of a managed tensor; shape and strides are None where the pointer is NULL."""
+    """Every field of a managed tensor; shape and strides are None if the pointer is NULL."""
 
     version: tuple[int, int] | None
     flags: int
@@ -129,9 +129,9 @@ def c_strides(shape: Ints) -> Ints:
 
 @dataclass
 class Held:
-    """A managed tensor that was taken out of a capsule: its deleter is to be called once.
+    """A managed tensor that was taken out of a capsule, and whose deleter must be called once.
 
-    Whatever it is asked for after that raises ValueError.
+    Every access after that raises ValueError.
     """
 
     native: Any
@@ -148,17 +148,17 @@ class Held:
         self.native.delete(way)
 
     def delete_keeps(self, exception: BaseException) -> bool:
-        """Calls the deleter while an exception is pending; whether the same one is afterwards."""
+        """Calls the deleter while an exception is pending. Returns whether the same one is pending afterwards."""
         self.deleted = True
         kept: bool = self.native.delete_pending(exception)
         return kept
 
     def read(self, count: int, offset: int = 0) -> bytes:
-        """Bytes of the data, ``offset`` bytes from the first element on; ValueError outside of its memory."""
+        """Reads bytes that begin ``offset`` bytes after the first element; ValueError outside of the tensor."""
         return bytes(self.native.bytes(count, offset))
 
     def write(self, data: bytes, offset: int = 0) -> None:
-        """Writes bytes to the data."""
+        """Writes bytes from ``offset`` bytes after the first element on."""
         self.native.write(data, offset)
 
 
@@ -168,26 +168,26 @@ class Crafted:
 
     native: Any
     device: tuple[int, int]
-    #: what the elements are as Python numbers, for those who read the tensor in C order
+    #: the elements as Python numbers, in C order
     values: list[Any]
     has_deleter: bool
     #: makes another struct of the same fields
     again: Callable[[], Any]
-    #: how often it was given away, in a capsule or by a table
+    #: how often it was exported, in a capsule or by a table
     given_away: int = 0
-    #: those that were given away after it
+    #: further structs of the same fields, which were exported after it
     others: list[Crafted] = field(default_factory=list)
 
     @property
     def versioned(self) -> bool:
-        """Whether the struct is a versioned one."""
+        """True if the struct is versioned."""
         versioned: bool = self.native.versioned
         return versioned
 
     def capsule(self, name: str | None = "") -> Any:
         """A capsule over the tensor, which owns it; by default under the name of its ABI.
 
-        Unsafe: a consumer reads the struct as what any other name says.
+        Unsafe: under another name, a consumer reads the struct as the ABI that the name announces.
         """
         self.given_away += 1
         return self.native.capsule((VERSIONED if self.versioned else LEGACY) if name == "" else name)
@@ -198,7 +198,7 @@ class Crafted:
         return Fields(**self.native.fields())
 
     def next(self) -> Crafted:
-        """What a producer gives that is asked: this one, and another of the same fields each time after that."""
+        """The struct for the next export: this one, and a new one with the same fields for each later export."""
         if not self.given_away:
             return self
         self.others.append(replace(self, native=self.again(), given_away=0, others=[]))
@@ -206,12 +206,12 @@ class Crafted:
 
     @property
     def all(self) -> list[Crafted]:
-        """This one, and those that were given away after it."""
+        """This struct, and those that were exported after it."""
         return [self, *self.others]
 
     @property
-    def lent(self) -> list[Crafted]:
-        """Those of all that were given away and not back."""
+    def unreleased(self) -> list[Crafted]:
+        """The exported structs whose deleter has not run."""
         return [crafted for crafted in self.all if crafted.given_away and not crafted.record.calls]
 
     @property
@@ -243,13 +243,13 @@ def craft(
     data: int | None = None,
     skew: int = 0,
 ) -> Crafted:
-    """A managed tensor, right or wrong in every field.
+    """Makes a managed tensor, right or wrong in every field.
 
-    A shape or strides of None are NULL pointers, ``strides="C"`` are those of C order. The data are ``payload`` from
-    its byte ``origin`` on, or whatever is at the address ``data``; without either, ``values`` of the dtype, by default
-    0, 1, 2, ... ``skew`` is how many bytes the shape and strides pointers are off their alignment.
+    A shape or strides of None is a NULL pointer; ``strides="C"`` means C order. The data begin at byte ``origin`` of
+    ``payload``, or at the address ``data``. Without either, they are ``values`` of the dtype, by default 0, 1, 2, ...
+    ``skew`` is how many bytes the shape and strides pointers are off their alignment.
 
-    Unsafe: ``data`` is believed. Reading or writing a tensor at an address without memory ends the process.
+    Unsafe: ``data`` is trusted. Reading or writing a tensor at an address without memory crashes the process.
     """
     name = dtype if isinstance(dtype, str) else "float32"
     if strides == "C":
@@ -271,16 +271,16 @@ def craft(
 
 @dataclass
 class Producer:
-    """An object with ``__dlpack__`` and ``__dlpack_device__`` that notes how it was asked.
+    """An object with ``__dlpack__`` and ``__dlpack_device__`` that records its calls.
 
-    ``answer`` is a crafted tensor, which is crafted anew whenever it is asked for again, an exception or its class to
-    raise, what to return, or a function of the keywords that gives one of these; ``device`` is what
-    ``__dlpack_device__`` says.
+    ``answer`` is a crafted tensor, which each further call crafts anew; an exception or a class of one, which is raised;
+    any other object, which is returned; or a function that gets the keywords and returns one of these. ``device`` is the
+    result of ``__dlpack_device__``.
     """
 
     answer: Any
     device: Any = CPU
-    #: the keywords that were not None, call by call
+    #: the keywords of each call that were not None
     asked: list[dict[str, Any]] = field(default_factory=list)
     asked_device: int = 0
 
@@ -292,12 +292,12 @@ class Producer:
         dl_device: Any = None,
         copy: Any = None,
     ) -> Any:
-        """Answers, and notes the keywords."""
+        """Records the keywords and answers."""
         keywords = dict(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         return self.give({key: value for key, value in keywords.items() if value is not None})
 
     def give(self, keywords: dict[str, Any]) -> Any:
-        """Notes the keywords and answers."""
+        """Records these keywords and answers."""
         self.asked.append(keywords)
         answer = self.answer(keywords) if isinstance(self.answer, Callable) and not (  # type: ignore[arg-type]
             isinstance(self.answer, type)
@@ -307,21 +307,21 @@ class Producer:
         return answer.next().capsule() if isinstance(answer, Crafted) else answer
 
     def __dlpack_device__(self) -> Any:
-        """The device that was set."""
+        """Returns ``device``."""
         self.asked_device += 1
         return self.device
 
 
 class OldProducer(Producer):
-    """The same from before versioned DLPack: its ``__dlpack__`` knows no keyword but ``stream``."""
+    """A producer from before versioned DLPack: its ``__dlpack__`` knows only the keyword ``stream``."""
 
     def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
-        """Answers, and notes the stream."""
+        """Records the stream and answers."""
         return self.give({} if stream is None else {"stream": stream})
 
 
 def take(capsule: Any) -> Held:
-    """Takes the managed tensor out of a capsule, which is renamed as taken."""
+    """Takes the managed tensor out of a capsule, and renames the capsule."""
     return Held(native.take(capsule))
 
 
@@ -332,12 +332,12 @@ def capsule_name(capsule: Any) -> str | None:
 
 
 def clear_keeps(objects: list[Any], exception: BaseException) -> bool:
-    """Empties a list while an exception is pending; whether the same one is afterwards."""
+    """Empties a list while an exception is pending. Returns whether the same one is pending afterwards."""
     kept: bool = native.clear_pending(objects, exception)
     return kept
 
 
 def finished_with_gil_held() -> bool:
-    """Whether the last deletion of ``Way.NOT_WAITED_FOR`` was finished before the GIL was let go."""
+    """Returns whether the last deletion by ``Way.NOT_WAITED_FOR`` finished while the caller held the GIL."""
     finished: bool = native.finished_with_gil_held()
     return finished

@@ -1,4 +1,4 @@
-"""Elements of every dtype as bytes, and bytes as numbers, without NumPy."""
+"""Converts between numbers and the bytes of elements, for every dtype, without NumPy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dlbridge_conformance.crafter import DTYPES, FORMATS, Held, Ints
 class Small:
     """A float of at most eight bits: a sign unless ``unsigned``, then the exponent, then the mantissa.
 
-    ``special`` is where its infinities and NaNs are: with all bits of the exponent set as in IEEE 754 (``ieee``),
-    a NaN alone with all bits set (``fn``), a NaN in the place of minus zero (``fnuz``), or nowhere (``none``).
+    ``special`` says how it encodes infinities and NaNs: with all exponent bits set, as in IEEE 754 (``ieee``); only a
+    NaN, with all bits set (``fn``); only a NaN, in the place of minus zero (``fnuz``); or not at all (``none``).
     """
 
     exponent: int
@@ -29,7 +29,7 @@ class Small:
     unsigned: bool = False
 
     def number(self, code: int) -> float:
-        """The number that bits stand for."""
+        """Decodes bits to a number."""
         top = (1 << self.exponent) - 1
         exponent, mantissa = code >> self.mantissa & top, code & (1 << self.mantissa) - 1
         sign = -1.0 if not self.unsigned and code >> self.exponent + self.mantissa else 1.0
@@ -67,19 +67,19 @@ SMALL = {
 
 @cache
 def _numbers(dtype: str) -> tuple[float, ...]:
-    """The numbers of a small float, by their bits."""
+    """The numbers of a small float, indexed by their bits."""
     kind = SMALL[dtype]
     return tuple(kind.number(code) for code in range(1 << kind.bits))
 
 
 def _nearest(dtype: str, value: float) -> int:
-    """The bits of the number that is nearest to a value."""
+    """The bits of the number nearest to a value."""
     known = [(abs(number - value), code) for code, number in enumerate(_numbers(dtype)) if math.isfinite(number)]
     return min(known)[1]
 
 
 def packed(values: list[Any], dtype: str) -> bytes:
-    """Numbers as the bytes of elements; those below eight bits are packed, the first in the lowest bits."""
+    """Encodes numbers as elements. Sub-byte elements are packed, the first in the lowest bits."""
     if dtype not in SMALL:
         return crafter.packed([bool(value) for value in values] if dtype == "bool" else values, dtype)
     bits, together = SMALL[dtype].bits, 0
@@ -89,7 +89,7 @@ def packed(values: list[Any], dtype: str) -> bytes:
 
 
 def unpacked(data: bytes, dtype: str) -> list[Any]:
-    """The numbers in the bytes of elements of at least eight bits."""
+    """Decodes elements of at least eight bits."""
     if dtype in SMALL:
         return [_numbers(dtype)[code] for code in data]
     if dtype == "bfloat16":
@@ -103,11 +103,11 @@ def unpacked(data: bytes, dtype: str) -> list[Any]:
 
 
 def name_of(dtype: tuple[int, int, int]) -> str:
-    """The name of a dtype. Raises ValueError for one that has none."""
+    """The name of a dtype. Raises ValueError for an unknown one."""
     for name, known in DTYPES.items():
         if known == dtype:
             return name
-    raise ValueError(f"the dtype {dtype} has no name")
+    raise ValueError(f"unknown dtype {dtype}")
 
 
 def shape_of(values: Any) -> Ints:
@@ -116,12 +116,12 @@ def shape_of(values: Any) -> Ints:
 
 
 def flat(values: Any) -> list[Any]:
-    """The numbers of nested lists in C order."""
+    """Flattens nested lists in C order."""
     return [number for part in values for number in flat(part)] if isinstance(values, list | tuple) else [values]
 
 
 def nested(numbers: list[Any], shape: Ints) -> Any:
-    """Numbers in C order as nested lists of a shape."""
+    """Nests numbers in C order to a shape."""
     if not shape:
         return numbers[0]
     size = math.prod(shape[1:])
@@ -129,7 +129,7 @@ def nested(numbers: list[Any], shape: Ints) -> Any:
 
 
 def at(address: int, dtype: str, shape: Ints, strides: Ints) -> Any:
-    """The elements of a strided tensor in this process's memory, as nested lists or one number."""
+    """Reads a strided tensor from this process's memory, as nested lists or one number."""
     bits = DTYPES[dtype][1]
     if bits < 8:
         return _packed_at(address, dtype, shape, strides, 0)
@@ -140,7 +140,7 @@ def at(address: int, dtype: str, shape: Ints, strides: Ints) -> Any:
 
 
 def _packed_at(address: int, dtype: str, shape: Ints, strides: Ints, element: int) -> Any:
-    """The same for elements that are packed into bytes, from one of them on."""
+    """Reads packed sub-byte elements, beginning with the one at index ``element``."""
     if not shape:
         bits = DTYPES[dtype][1]
         byte, shift = divmod(element * bits, 8)
@@ -152,7 +152,7 @@ def _packed_at(address: int, dtype: str, shape: Ints, strides: Ints, element: in
 
 
 def of(held: Held) -> Any:
-    """The elements of a managed tensor on the CPU."""
+    """Reads the elements of a managed tensor on the CPU."""
     fields = held.fields
     shape = fields.shape or ()
     strides = crafter.c_strides(shape) if fields.strides is None else fields.strides
@@ -160,7 +160,7 @@ def of(held: Held) -> Any:
 
 
 def tensor(values: Any, dtype: str) -> dlbridge.Tensor:
-    """A tensor of dlbridge in C order of nested lists, for libraries that make no arrays themselves."""
+    """Makes a dlbridge tensor in C order from nested lists, for libraries that cannot make arrays."""
     made = dlbridge.empty(shape_of(values), dtype)
     data = packed(flat(values), dtype)
     ctypes.memmove(made.address, data, len(data))

@@ -1,4 +1,4 @@
-"""What a consumer sees of an array: its exports of either ABI, and the elements behind them."""
+"""Exports arrays in either ABI, and reads the elements of the exports, as a consumer does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dlbridge_conformance.context import NEWEST, Context
 from dlbridge_conformance.crafter import Fields, Held, Ints, c_strides
 from dlbridge_conformance.outcome import NotApplicable
 
-#: device types whose memory the CPU reads: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
+#: device types whose memory the CPU can read: kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
 HOST = (1, 3, 11, 13)
 
 
 @contextmanager
 def may_refuse(c: Context, what: str) -> Iterator[None]:
-    """The rule does not apply where BufferError says that this cannot be exported, as for strides or a dtype."""
+    """Turns BufferError into :class:`NotApplicable`: the library may refuse to export some strides or dtypes."""
     try:
         yield
     except BufferError as error:
@@ -25,18 +25,18 @@ def may_refuse(c: Context, what: str) -> Iterator[None]:
 
 
 def legacy(c: Context, array: Any, **keywords: Any) -> Held:
-    """The export without ``max_version``; the rule does not apply to a producer that has given up legacy capsules."""
+    """Exports an array without ``max_version``; the rule does not apply if the producer refuses legacy capsules."""
     c.needs_keywords(*keywords)
     try:
         return c.export(array, **keywords)
     except (BufferError, NotImplementedError) as error:
-        raise NotApplicable(f"{c.lib.name} makes no legacy capsule of it: {error}") from None
+        raise NotApplicable(f"{c.lib.name} does not export it as a legacy capsule: {error}") from None
 
 
 def each_abi(c: Context, array: Any, what: str = "") -> list[Held]:
-    """The exports of an array: versioned and legacy, or the one that the library has.
+    """Exports an array as a versioned and as a legacy tensor, or as the only one that the library supports.
 
-    ``what`` says what the array is, if the library may refuse it.
+    ``what`` describes the array, if the library may refuse it.
     """
     found = []
     exports: tuple[Callable[[], Held], ...] = (lambda: c.versioned(array), lambda: legacy(c, array))
@@ -46,12 +46,12 @@ def each_abi(c: Context, array: Any, what: str = "") -> list[Held]:
                 found.append(export())
         except NotApplicable as reason:
             c.got(f"not exported: {reason}")
-    c.needs(found, f"{c.lib.name} has no export of {what or 'it'}")
+    c.needs(found, f"{c.lib.name} does not export {what or 'it'}")
     return found
 
 
 def abis(c: Context) -> list[dict[str, Any]]:
-    """The keywords for a capsule of each ABI that the library has."""
+    """The keywords of ``__dlpack__`` for each ABI that the library supports."""
     found: list[dict[str, Any]] = []
     for held in each_abi(c, c.array()):
         found.append({"max_version": NEWEST} if held.fields.version else {})
@@ -60,7 +60,7 @@ def abis(c: Context) -> list[dict[str, Any]]:
 
 
 def best(c: Context, array: Any, **keywords: Any) -> Held:
-    """The versioned export, or the legacy one of a library that has no other.
+    """Exports an array as a versioned tensor, or as a legacy one if the library supports no other.
 
     The rule does not apply if ``__dlpack__`` does not know one of the keywords.
     """
@@ -69,9 +69,9 @@ def best(c: Context, array: Any, **keywords: Any) -> Held:
 
 
 def needs_no_copy(c: Context, array: Any) -> None:
-    """The rule does not apply where a copy is needed, which a producer says by refusing copy=False with BufferError.
+    """Raises :class:`NotApplicable` if an export needs a copy: the producer then refuses copy=False with BufferError.
 
-    One that has no such keyword exports every array as it is.
+    A producer without this keyword never copies.
     """
     if c.unknown("copy") is None:
         with may_refuse(c, "this without a copy"):
@@ -79,7 +79,7 @@ def needs_no_copy(c: Context, array: Any) -> None:
 
 
 def strides_of(fields: Fields) -> Ints:
-    """The strides; where the pointer is NULL, those of C order."""
+    """The strides; those of C order if the pointer is NULL."""
     return c_strides(fields.shape or ()) if fields.strides is None else fields.strides
 
 
@@ -89,12 +89,12 @@ def address_of(fields: Fields) -> int:
 
 
 def needs_host_memory(c: Context, fields: Fields) -> None:
-    """The rule does not apply to memory that cannot be read from here."""
-    c.needs(fields.device[0] in HOST, f"the memory of device {fields.device} cannot be read from here")
+    """Raises :class:`NotApplicable` for memory that the CPU cannot read."""
+    c.needs(fields.device[0] in HOST, f"the CPU cannot read memory of device {fields.device}")
 
 
 def expect_elements(c: Context, held: Held, wanted: Any) -> None:
-    """The elements in memory are these."""
+    """Expects these elements in memory."""
     needs_host_memory(c, held.fields)
     found = elements.of(held)
     c.got(f"elements in memory {found}")
@@ -102,7 +102,7 @@ def expect_elements(c: Context, held: Held, wanted: Any) -> None:
 
 
 def expect_same_memory(c: Context, array: Any, held: Held) -> None:
-    """The export lies where the library says that the array does."""
+    """Expects the export at the address that the library reports for the array."""
     wanted = c.lib.address(array)
     found = address_of(held.fields)
     c.expect(found == wanted, f"data + byte_offset is {found:#x}, and the array is at {wanted:#x}")

@@ -1,4 +1,4 @@
-"""A check in a fork of this process, which has imported the library: a crash, an abort or a hang is a result."""
+"""Runs a check in a fork of this process, which has imported the library. A crash or a hang becomes a result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dlbridge_conformance.check import check_and_tell
 from dlbridge_conformance.result import Result, Status, result_from
 from dlbridge_conformance.rule import Rule
 
-#: the process that checks at the moment, which ends with this one
+#: the process of the running check, which is killed when this process ends
 running: int | None = None
 
-#: files of this process that are closed in a fork: their other ends wait for nobody but this process
+#: files of this process that a fork must close, so that only this process keeps their other ends waiting
 own_files: list[int] = []
 
 
 def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
-    """Runs a check in a fork of this process, which has so many seconds."""
+    """Runs a check in a fork of this process. After ``limit`` seconds, the fork is killed."""
     global running
     reader, writer = os.pipe()
     with tempfile.TemporaryFile() as output:
@@ -52,7 +52,7 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
 
 
 def _be_the_check(library: Adapter, rule: Rule, reader: int, writer: int, output: int) -> None:
-    """What the fork does; it does not return."""
+    """Runs the check in the fork, and ends the fork."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for file in (reader, *own_files):
         os.close(file)
@@ -68,12 +68,12 @@ def _be_the_check(library: Adapter, rule: Rule, reader: int, writer: int, output
         traceback.print_exc()
         sys.stderr.flush()
     finally:
-        # Not the exit of Python: what the library left behind is not what is checked.
+        # Skip Python's exit handlers: the check does not cover the library's cleanup.
         os._exit(code)
 
 
 def _lines(reader: int, end: float) -> Iterator[str]:
-    """The whole lines that come through a pipe, until the result, the end of the pipe, or the end of the time."""
+    """Yields the complete lines from a pipe, until the result, the end of the pipe, or the end of the time."""
     rest = b""
     try:
         while select.select([reader], [], [], max(end - time.monotonic(), 0))[0]:
@@ -82,7 +82,7 @@ def _lines(reader: int, end: float) -> Iterator[str]:
                 return
             *whole, rest = (rest + part).split(b"\n")
             yield from (line.decode() for line in whole)
-            # Something that the check has started may hold the pipe open.
+            # A process that the check started may hold the pipe open.
             if whole and whole[-1].startswith(b"{"):
                 return
     finally:
@@ -90,7 +90,7 @@ def _lines(reader: int, end: float) -> Iterator[str]:
 
 
 def _status_of(child: int, end: float) -> int | None:
-    """The status of a process that has nothing more to say, as soon as it ends; None if the time is over before."""
+    """Waits for a process to end, and returns its status; None if the time is over first."""
     pause = 0.0005
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -103,7 +103,7 @@ def _status_of(child: int, end: float) -> int | None:
 
 
 def lead_group(child: int) -> None:
-    """Makes a process the first of a group, with those that its check starts; it and its parent both try."""
+    """Makes a process the leader of a group, which the processes of its check join. Parent and child both call this."""
     try:
         os.setpgid(child, child)
     except OSError:
@@ -111,7 +111,7 @@ def lead_group(child: int) -> None:
 
 
 def end_group(child: int) -> None:
-    """Ends what is left of the group of a process: itself, and what it started."""
+    """Kills the remaining processes of a group: its leader, and the processes that it started."""
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
@@ -130,7 +130,7 @@ def death(code: int) -> tuple[str, str | None]:
 def ended(
     rule: Rule, told: list[str], last: str, seconds: float, status: Status, detail: str, name: str | None = None
 ) -> Result:
-    """The result of a check whose process came to no good end, after what it told and the last that it wrote."""
+    """The result of a check whose process crashed or hung: with the lines that it sent, and the end of its output."""
     evidence = [(kind, text) for kind, text in (json.loads(line) for line in told if line.startswith("["))]
     if last:
         evidence.append(("got", last))

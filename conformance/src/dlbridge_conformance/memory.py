@@ -1,4 +1,4 @@
-"""Whether memory is given back: what a process has more of after something was done many times."""
+"""Detects leaks: measures the memory that a process gains when a step is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlbridge_conformance.exports import HOST
 
 Exported = TypeVar("Exported")
 
-#: bytes of an array that is large enough to be seen
+#: the bytes of an array that is large enough to measure
 LARGE = 1 << 18
 STATM = Path("/proc/self/statm")
 
@@ -34,11 +34,10 @@ class _Mallinfo(ctypes.Structure):
 
 
 def taken() -> dict[str, int]:
-    """The bytes of memory that are in use, by whom is asked.
+    """The bytes of memory in use, by source: the system, Python, and malloc if the C library is glibc.
 
-    What is lost a little at a time may be found in memory that the process has anyway, so that the system alone does
-    not tell. ``malloc`` tells with the C library of GNU; Python tells how many small blocks there are, of 16 bytes at
-    the least.
+    The system alone misses small leaks, because they may fit into memory that the process already owns. Python reports
+    the number of its small blocks, each of at least 16 bytes.
     """
     found = {
         "the system": int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
@@ -53,11 +52,11 @@ def taken() -> dict[str, int]:
 
 
 def expect_bounded(c: Context, step: Callable[[], None], times: int, lost: int, what: str) -> None:
-    """Repeating a step does not take ever more memory, where each time would lose so many bytes if it did.
+    """Expects that repeating a step does not leak, where each leak would lose ``lost`` bytes.
 
-    What is taken once does not count: memory that is lost grows in both halves of the repetitions.
+    Memory that is allocated only once does not count: a leak grows in both halves of the repetitions.
     """
-    c.needs(STATM.exists(), "this system does not say how much memory a process has")
+    c.needs(STATM.exists(), "this system does not report the memory of a process")
     half = max(times // 2, 1)
     for _ in range(max(half // 2, 2)):
         step()
@@ -76,7 +75,7 @@ def expect_bounded(c: Context, step: Callable[[], None], times: int, lost: int, 
 
 
 def large_arrays(c: Context) -> Callable[[], Any]:
-    """What makes arrays of 256 KiB, a fresh one by every call."""
+    """A function that makes a new array of 256 KiB."""
     c.needs(c.lib.device[0] in HOST, f"the memory of device {c.lib.device} is not the process's")
     c.array()
     dtype = "float64" if "float64" in c.lib.dtypes else "float32"
@@ -91,13 +90,13 @@ def large_arrays(c: Context) -> Callable[[], Any]:
 
 
 def expect_arrays_freed(c: Context, use: Callable[[Any], None], what: str) -> None:
-    """Arrays that were used once and dropped are gone."""
+    """Expects that arrays which were used once and dropped are freed."""
     make = large_arrays(c)
     expect_bounded(c, lambda: use(make()), 16, LARGE, what)
 
 
 def watch(array: Any) -> Callable[[], bool] | None:
-    """What tells whether an array is gone; None for a class that has no weak references."""
+    """A function that returns whether an array is gone; None if its class does not support weak references."""
     try:
         gone = weakref.ref(array)
     except TypeError:
@@ -108,10 +107,11 @@ def watch(array: Any) -> Callable[[], bool] | None:
 def expect_let_go(
     c: Context, exports: Mapping[str, Callable[[Any], Exported]], delete: Callable[[Exported], None], what: str
 ) -> None:
-    """An array that is dropped before its export is deleted goes with it, for each of several exports, by name.
+    """Expects for each of several exports that an array dropped before its export is freed with the export.
 
-    Its weak reference tells. If there is none, or it goes when the array is dropped, as one does whose memory has an
-    owner of its own, the memory of the process tells, for all such exports at once. On a device nothing else tells.
+    A weak reference shows whether the array is freed. Some classes do not support one, and some arrays die at once when
+    dropped, because another object owns their memory. For all these exports together, the memory of the process shows
+    it; on a device, they are not checked.
     """
     untold = {}
     for name, export in exports.items():
@@ -136,5 +136,5 @@ def expect_let_go(
             delete(one)
 
     if len(untold) == len(exports) or (untold and c.lib.device[0] in HOST):
-        c.got(f"no weak reference tells when an array is let go: {', '.join(untold)}")
+        c.got(f"a weak reference does not show when the array is freed: {', '.join(untold)}")
         expect_arrays_freed(c, use, f"memory is kept: {', '.join(untold)}, {what}")

@@ -1,11 +1,11 @@
-"""The exceptions with which a check ends, unless the library keeps the rule."""
+"""The exceptions that a check raises if the library does not keep the rule."""
 
 from __future__ import annotations
 
 
 class Broken(Exception):
-    """A library broke a rule: what was expected, and what it did."""
+    """The library broke the rule. The text says what was expected, and what the library did."""
 
 
 class NotApplicable(Exception):
-    """A library lacks what a rule is about: the reason."""
+    """The rule does not apply, because the library lacks a feature. The text gives the reason."""

@@ -1,4 +1,4 @@
-"""The rules as test items: ``pytest --dlpack LIBRARY``."""
+"""Runs the rules as test items: ``pytest --dlpack LIBRARY``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlbridge_conformance.rule import Level, Rule, selected
 
 
 class RuleBroken(Exception):
-    """A library broke a rule: all that there is to say about it."""
+    """A library broke a rule. The text is the full account."""
 
 
 class LibraryRules(pytest.Collector):
@@ -28,12 +28,12 @@ class LibraryRules(pytest.Collector):
     rules: dict[str, Rule]
 
     def collect(self) -> Iterator[pytest.Item]:
-        """An item for each rule."""
+        """Yields an item for each rule."""
         for rule in self.rules.values():
             yield RuleItem.of(self, rule)
 
     def setup(self) -> None:
-        """Begins the process of the library; it ends with the last item."""
+        """Starts the process of the library. It ends with the last item."""
         self.server = Server(self.adapter.name)
         self.addfinalizer(self.server.close)
 
@@ -46,7 +46,7 @@ class RuleItem(pytest.Item):
 
     @classmethod
     def of(cls, parent: LibraryRules, rule: Rule) -> RuleItem:
-        """The item; ``-k`` knows its level and role, ``-m`` the mark ``dlpack``."""
+        """Makes an item. ``-k`` selects by level and role, ``-m`` by the mark ``dlpack``."""
         item: RuleItem = cls.from_parent(parent, name=rule.id)
         item.rule = rule
         item.add_marker("dlpack")
@@ -55,7 +55,7 @@ class RuleItem(pytest.Item):
         return item
 
     def runtest(self) -> None:
-        """Skips what does not apply, expects a broken MAY to fail, and fails with the evidence otherwise."""
+        """Skips a rule that does not apply, xfails a broken MAY, and fails with the evidence for other broken rules."""
         result = self.parent.server.check(self.rule)
         if result.status is Status.NOT_APPLICABLE:
             pytest.skip(result.detail)
@@ -66,7 +66,7 @@ class RuleItem(pytest.Item):
             raise RuleBroken(account(report, self.parent.adapter.name, self.rule, result))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *arguments: Any, **keywords: Any) -> Any:
-        """What was found, without a traceback of the kit."""
+        """The account of a broken rule, without a traceback of the kit."""
         if isinstance(excinfo.value, RuleBroken):
             return str(excinfo.value)
         return super().repr_failure(excinfo, *arguments, **keywords)
@@ -77,11 +77,11 @@ class RuleItem(pytest.Item):
 
 
 class Plugin:
-    """Adds the rules of some libraries to what is collected."""
+    """Adds the rules of some libraries to the collected tests."""
 
     def __init__(self, libraries: list[str], rules: list[str]) -> None:
         if any(":" in library for library in libraries) and os.getcwd() not in sys.path:
-            # As ``python -m`` does, by which the process of the library finds the adapter.
+            # As ``python -m`` does. The process of the library starts that way, so it finds the adapter too.
             sys.path.insert(0, os.getcwd())
         try:
             self.adapters = [adapter_named(library) for library in libraries]
@@ -92,14 +92,14 @@ class Plugin:
             raise pytest.UsageError(f"--dlpack: not installed: {', '.join(missing)}")
 
     def pytest_report_header(self) -> list[str]:
-        """Which versions are checked."""
+        """The versions that are checked."""
         return [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Puts the libraries after the files, which there need not be."""
+        """Appends the libraries to the collected files, if any."""
         report = yield
         if isinstance(collector, pytest.Session) and report.passed:
             report.result = [*report.result, *(self._collector(collector, adapter) for adapter in self.adapters)]

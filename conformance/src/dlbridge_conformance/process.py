@@ -1,6 +1,6 @@
-"""The process of a library, from the outside: it imports the library once, and forks for each check.
+"""Controls the process of a library, which imports the library once and forks for each check.
 
-Where there is no fork, it runs one check, and is started for each.
+On systems without fork, each check gets a new process.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from dlbridge_conformance.rule import Rule
 #: how long the import of a library may take, in seconds
 IMPORT_LIMIT = 180.0
 
-#: how many times as long as the first time an import may take in a process that a check starts, on a busy machine
+#: on a busy machine, an import in a process that a check starts may take this many times as long as the first import
 LOADING = 5
 
-#: how much longer than its limit a check may keep its server busy, in seconds, before that one is taken for hung
+#: a server that is busy this many seconds longer than the limit of its check counts as hung
 GRACE = 30.0
 
 
 class Server:
-    """The process of a library. It begins with the first check, and begins anew when a check ends it."""
+    """The process of a library. The first check starts it; if a check ends it, the next check starts a new one."""
 
     def __init__(self, library: str, limit: float = LIMIT) -> None:
         self.library = library
         self.limit = limit
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
-        #: why there is no result any more: the status and the words, and the signal
+        #: the reason why no further check runs: the status, the text and the signal
         self._failure: tuple[Status, str, str | None] | None = None
 
     def check(self, rule: Rule) -> Result:
-        """Runs a check in a process of its own. If the library cannot be imported, that breaks every rule."""
+        """Runs a check in a process of its own. If the library cannot be imported, every rule counts as broken."""
         if self._failure is None and CAN_FORK and self._process is None:
             self._start()
         if self._failure is not None:
@@ -69,9 +69,9 @@ class Server:
         return ended(rule, [], "", seconds, Status.CRASHED, f"the check ended the process of the library: {how}", name)
 
     def stop(self) -> None:
-        """Ends the process, from another thread too. Whatever is asked from now on was interrupted."""
+        """Ends the process; any thread may call this. Further checks return "interrupted"."""
         self._failure = (Status.NOT_APPLICABLE, "interrupted", None)
-        # The thread that checks may end it at the same time.
+        # The thread that runs the checks may end the process at the same time.
         process = self._process
         if process is not None:
             process.send_signal(signal.SIGTERM)
@@ -85,7 +85,7 @@ class Server:
         """Starts the process and waits until the library is imported."""
         self._errors = tempfile.TemporaryFile()
         command = [sys.executable, "-m", "dlbridge_conformance.server", self.library]
-        # Out of reach of the keyboard: the parent decides what an interrupt means.
+        # In a session of its own, so that Ctrl-C reaches only the parent, which decides what to do.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
         )
@@ -101,7 +101,7 @@ class Server:
             self._failure = (Status.HUNG, f"the library was not imported after {IMPORT_LIMIT:g} s", None)
 
     def _end(self) -> tuple[str, str | None]:
-        """Ends the process, and how it ended."""
+        """Ends the process, and returns how it ended and the signal that ended it."""
         assert self._process is not None
         process, self._process, self._unread = self._process, None, b""
         for pipe in (process.stdin, process.stdout):
@@ -126,7 +126,7 @@ class Server:
         return (f"{how}: {last}" if last and name is None else how), name
 
     def _line(self, limit: float) -> str | None:
-        """The next line; an empty one at the end, and None if there is none for so many seconds."""
+        """The next line; empty at the end of the output, None after ``limit`` seconds."""
         assert self._process is not None
         assert self._process.stdout is not None
         file, end = self._process.stdout.fileno(), time.monotonic() + limit
@@ -141,7 +141,7 @@ class Server:
         return line.decode()
 
     def _in_fresh(self, rule: Rule) -> Result:
-        """Runs a check in a process that imports the library for it."""
+        """Runs a check in a new process that imports the library."""
         command = [sys.executable, "-m", "dlbridge_conformance.server", self.library, rule.id]
         start = time.monotonic()
         try:
@@ -157,7 +157,7 @@ class Server:
 
 
 def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Generator[Result, None, None]:
-    """Runs checks on a library, each in a process of its own, and gives the results as they come."""
+    """Runs checks on a library, each in a process of its own, and yields the results as they arrive."""
     server = Server(library, limit)
     try:
         for rule in rules:

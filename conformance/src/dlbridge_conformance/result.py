@@ -1,4 +1,4 @@
-"""What became of a check, and all of them together."""
+"""The result of a check, and the report of all checks."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from dlbridge_conformance.rule import Rule, all_rules
 
 
 class Status(str, Enum):
-    """What became of a check."""
+    """How a check ended."""
 
     PASSED = "passed"
     FAILED = "failed"
-    #: the process ended by a signal
+    #: the process died
     CRASHED = "crashed"
-    #: the time was over
+    #: the check exceeded its time limit
     HUNG = "hung"
-    #: the library lacks what the rule is about; never counted as passed
+    #: the library lacks the feature; never counted as passed
     NOT_APPLICABLE = "not applicable"
 
     @property
     def is_broken(self) -> bool:
-        """Whether the rule is broken."""
+        """True if the rule is broken."""
         return self in (Status.FAILED, Status.CRASHED, Status.HUNG)
 
 
 @dataclass
 class Result:
-    """One rule on one library."""
+    """The result of one rule for one library."""
 
     rule: str
     status: Status
-    #: what was found, or why the rule does not apply; empty if it passed
+    #: the finding, or why the rule does not apply; empty if the check passed
     detail: str = ""
-    #: what was fed and what came back, in order, as (kind, text)
+    #: inputs and results in order, as (kind, text)
     evidence: list[tuple[str, str]] = field(default_factory=list)
     #: the name of the signal that ended the process
     signal: str | None = None
@@ -47,24 +47,24 @@ class Result:
 
 @dataclass
 class Library:
-    """All results of one library."""
+    """The results of one library."""
 
     name: str
     version: str
     results: list[Result] = field(default_factory=list)
 
     def count(self, status: Status) -> int:
-        """How many checks ended so."""
+        """How many checks ended with this status."""
         return sum(result.status is status for result in self.results)
 
 
-#: how long a check may take, in seconds
+#: the time limit of a check, in seconds
 LIMIT = 30.0
 
 
 @dataclass
 class Report:
-    """All results, and what it takes to get them again."""
+    """All results, with the versions and settings that reproduce them."""
 
     rules: list[Rule]
     libraries: list[Library]
@@ -79,7 +79,7 @@ class Report:
         return f"python -m dlbridge_conformance {library} --rule {rule}{limit}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, as it is written to JSON."""
+        """The report as plain values for JSON."""
         return {
             "schema": 1,
             "dlbridge": self.dlbridge,
@@ -110,9 +110,9 @@ class Report:
 
 
 def read(text: str) -> Report:
-    """A report out of the JSON that :meth:`Report.to_json` made.
+    """Reads a report from the JSON that :meth:`Report.to_json` made.
 
-    Raises ValueError for anything else, and for rules that this version of the kit does not have.
+    Raises ValueError for any other text, and for rules that this version of the kit does not have.
     """
     known = all_rules()
     try:
@@ -124,11 +124,11 @@ def read(text: str) -> Report:
         ]
         return Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], plain["limit"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"this is no report of this version of the kit: {error}") from None
+        raise ValueError(f"not a report of this version of the kit: {error}") from None
 
 
 def result_from(line: str) -> Result:
-    """A result out of the line that :func:`line_of` made."""
+    """Reads a result from the line that :func:`line_of` made."""
     return _result(json.loads(line))
 
 
@@ -144,5 +144,5 @@ def line_of(result: Result) -> str:
     return json.dumps({**asdict(result), "status": result.status.value})
 
 
-#: whether processes can be forked, which saves importing the library for each check
+#: whether processes can fork; without fork, each check imports the library again
 CAN_FORK = sys.platform != "win32"

@@ -1,4 +1,4 @@
-"""Rules: what a library has to do, the sentence of the standard that says so, and how to find out."""
+"""Rules: a requirement, its source in the standard, and the check for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check = Callable[[Context], None]
 
 
 class Level(str, Enum):
-    """How much a rule binds, by RFC 2119."""
+    """The level of a rule, by RFC 2119."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -22,7 +22,7 @@ class Level(str, Enum):
 
 
 class Role(str, Enum):
-    """What a rule is about."""
+    """The side of an exchange that a rule is about."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -34,8 +34,8 @@ class Role(str, Enum):
 class Rule:
     """A rule with its check.
 
-    ``id`` is its name for ever, ``says`` what has to be, in our words, and ``source`` where the standard says so.
-    ``processes`` is how many processes of its own the check starts that import the library, which takes its time.
+    ``id`` is its name, which never changes; ``says`` is the requirement in our words; ``source`` is the place in the
+    standard. ``processes`` is how many processes the check starts that import the library; each extends the time limit.
     """
 
     id: str
@@ -55,13 +55,13 @@ def rule(
 ) -> Callable[[Check], Check]:
     """Registers a check as a rule.
 
-    The check returns if the library keeps the rule, and raises :class:`Broken` if it does not. Any other exception
-    is one of the library's, where none was to be expected, and breaks the rule as well.
+    The check returns if the library keeps the rule, and raises :class:`Broken` if it does not. Any other exception is
+    an unexpected one of the library, and breaks the rule too.
     """
 
     def register(check: Check) -> Check:
         if id in _RULES:
-            raise ValueError(f"there are two rules {id}")
+            raise ValueError(f"two rules have the id {id}")
         _RULES[id] = Rule(id, role, level, says, source, check, processes)
         return check
 
@@ -69,7 +69,7 @@ def rule(
 
 
 def all_rules() -> dict[str, Rule]:
-    """All rules by id, in the order of the files in ``rules/``."""
+    """All rules by id, ordered as the files in ``rules/``."""
     from dlbridge_conformance import rules
 
     for module in sorted(info.name for info in pkgutil.iter_modules(rules.__path__)):
@@ -78,9 +78,9 @@ def all_rules() -> dict[str, Rule]:
 
 
 def selected(patterns: Iterable[str]) -> dict[str, Rule]:
-    """The rules whose ids are named, or all that begin with a name that no rule has; all of them without names.
+    """The rules that some patterns select: a rule's id, or the beginning of several ids. All rules without patterns.
 
-    Raises ValueError for a pattern that no rule has.
+    Raises ValueError for a pattern that selects no rule.
     """
     rules, wanted = all_rules(), list(patterns)
     chosen: dict[str, Rule] = {}
@@ -90,6 +90,6 @@ def selected(patterns: Iterable[str]) -> dict[str, Rule]:
             continue
         found = {id: r for id, r in rules.items() if id.startswith(f"{pattern}-")}
         if not found:
-            raise ValueError(f"there is no rule {pattern!r}; --list shows all")
+            raise ValueError(f"unknown rule {pattern!r}; --list shows all")
         chosen |= found
     return {id: r for id, r in rules.items() if id in chosen} if wanted else rules

@@ -1,4 +1,4 @@
-"""The process of a library, which :mod:`dlbridge_conformance.process` starts."""
+"""The process of a library; :mod:`dlbridge_conformance.process` starts it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dlbridge_conformance.rule import all_rules
 
 
 def serve(library: Adapter) -> None:
-    """Imports the library, and tells how many seconds that took; then runs the rules that come by standard input.
+    """Imports the library, prints how many seconds that took, and then runs the rules that standard input names.
 
-    A line is the id of a rule and the seconds that its check has. Each is answered with the result.
+    Each line of the input has the id of a rule and the time limit of its check. The answer is the result.
     """
-    # What the library prints must not come between the results.
+    # The library's own output goes to stderr, so that it does not mix with the results.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     fork.own_files.append(results.fileno())
@@ -28,7 +28,7 @@ def serve(library: Adapter) -> None:
     library.load()
     rules = all_rules()
     signal.signal(signal.SIGTERM, lambda *_: leave())
-    # A collection in a fork would visit, and so copy, all objects of the library.
+    # A garbage collection in a fork would touch all objects of the library, and so copy their pages.
     gc.freeze()
     print(f"loaded {time.monotonic() - start}", file=results, flush=True)
     for line in sys.stdin:
@@ -37,14 +37,14 @@ def serve(library: Adapter) -> None:
 
 
 def leave() -> None:
-    """Ends this process, and the check that it waits for. The library's own end is not what is checked."""
+    """Ends this process and the check that it waits for, without the library's exit handlers."""
     if fork.running is not None:
         fork.end_group(fork.running)
     os._exit(0)
 
 
 def main(arguments: list[str]) -> None:
-    """The process of a library: of all rules, or of the one that is named."""
+    """Serves all rules of a library, or runs the one that the arguments name."""
     library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)

@@ -1,8 +1,8 @@
-//! What borrows are called.
+//! Names of borrows.
 
 use std::fmt;
 
-/// What a borrow is called, in messages: the beginning of a text.
+/// The name of a borrow in messages: the beginning of a text.
 ///
 /// ```
 /// let label = dlbridge_borrow::Label::new("numpy.ndarray");
@@ -23,7 +23,7 @@ impl Label {
     /// ```
     pub const MAX: usize = 63;
 
-    /// As much of a text as there is room for. What is no UTF-8 is shown as nothing.
+    /// Returns the beginning of a text, at most [`MAX`](Self::MAX) bytes. A text that is not UTF-8 is shown as empty.
     ///
     /// ```
     /// assert_eq!(dlbridge_borrow::Label::new("torch.Tensor").as_str(), "torch.Tensor");
@@ -42,11 +42,11 @@ impl Label {
         self.len = text.len() as u8;
     }
 
-    /// As much of a text as there is room for.
+    /// Returns the beginning of a text that fits into a label.
     #[inline]
     fn fitting(text: &[u8]) -> &[u8] {
         let mut len = text.len().min(Self::MAX);
-        // Not in the middle of a character.
+        // Do not cut a character.
         while text.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) {
             len = len.saturating_sub(1);
         }
@@ -78,7 +78,7 @@ impl fmt::Debug for Label {
 pub(crate) const WORD: usize = size_of::<usize>();
 pub(crate) const WORDS: usize = Label::MAX.div_ceil(WORD);
 
-/// The words of a [`Label`], ready to be stored. A reader who borrows often keeps them.
+/// The words of a [`Label`], in the form that a registry stores. Keep them if you borrow often.
 ///
 /// ```
 /// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
@@ -91,14 +91,14 @@ pub(crate) const WORDS: usize = Label::MAX.div_ceil(WORD);
 #[derive(Clone, Debug)]
 pub struct LabelWords {
     pub(crate) words: [usize; WORDS],
-    /// How many of them hold bytes of the text.
+    /// The number of words that hold bytes of the text.
     pub(crate) used: usize,
-    /// The bytes of the text.
+    /// The length of the text in bytes.
     pub(crate) len: usize,
 }
 
 impl LabelWords {
-    /// As much of a text as a [`Label`] has room for.
+    /// Returns the words of the beginning of a text, at most [`Label::MAX`] bytes.
     ///
     /// ```
     /// let words = dlbridge_borrow::LabelWords::new("numpy.ndarray");
@@ -109,7 +109,7 @@ impl LabelWords {
         let text = Label::fitting(text.as_ref());
         let mut words = [0; WORDS];
         for (word, bytes) in words.iter_mut().zip(text.chunks(WORD)) {
-            // By shifts: what is written byte by byte and read as a word makes the processor wait.
+            // By shifts: the processor waits when it reads a word that was written byte by byte.
             *word = bytes.iter().rev().fold(0, |word, &byte| word << 8 | usize::from(byte));
         }
         Self { words, used: text.len().div_ceil(WORD), len: text.len() }

@@ -1,9 +1,8 @@
 //! A registry of borrowed tensor memory: any number of readers of a byte, or one writer.
 //!
-//! Rust's compiler proves that mutable borrows do not overlap where it sees the owner. Memory that
-//! came from Python may be reached from anywhere, so the proof is made when the program runs: whoever is
-//! about to hand out a view says which bytes it covers, and is refused if somebody else's view is in
-//! the way.
+//! Rust's compiler proves that mutable borrows do not overlap where it sees the owner. Any code may
+//! reach memory that came from Python, so this registry checks when the program runs: before a caller
+//! creates a view, it borrows the view's bytes here. The registry refuses if another view conflicts.
 //!
 //! ```
 //! use dlbridge_borrow::{Mode, Region, Registry};
@@ -18,9 +17,9 @@
 //! assert!(registry.acquire(numbers.clone(), Mode::Write, "c").is_ok());
 //! ```
 //!
-//! - [`Region`]: which bytes a strided view covers, and whether two of them share one
-//! - [`Registry`]: the borrows of this moment
-//! - [`LabelWords`]: a label that is stored often
+//! - [`Region`]: the bytes of a strided view, and a test for overlap
+//! - [`Registry`]: the current borrows
+//! - [`LabelWords`]: a label in the form that a registry stores, to use many times
 #![forbid(unsafe_code)]
 
 mod label;

@@ -1,20 +1,20 @@
-//! Whether two strided regions share a byte.
+//! Decides if two strided regions share a byte.
 //!
-//! A byte of a region is its start, plus a multiple of each stride up to the extent, plus a place within
-//! the element. Two regions share one if an equation has a solution in whole numbers within bounds:
+//! The address of a byte is the region's start, plus a multiple of each stride within the extent, plus a place
+//! within the element. Two regions share a byte if this equation has a solution in whole numbers within bounds:
 //!
 //! ```text
 //! start a + sum(stride * index) + place  =  start b + sum(stride * index) + place
 //! ```
 //!
-//! With the indices of `b` counted from their ends all terms are on one side with signs above zero:
-//! `sum(coefficient * unknown) = target`. It is solved from the largest coefficient down; what the smaller ones
-//! can reach leaves few values for each. In general that is a hard problem, so the steps are counted.
+//! With the indices of `b` counted from their ends, all terms are on one side and positive:
+//! `sum(coefficient * unknown) = target`. The search goes from the largest coefficient down; the most that the
+//! smaller ones add up to leaves few values for each. In general this problem is hard, so the steps are counted.
 
-/// An axis: how many indices beyond the first, and the bytes from one to the next.
+/// An axis: the last index, and the bytes from one index to the next.
 pub(crate) type Axis = (u64, u64);
 
-/// The steps after which two regions are taken to overlap. Views of one matrix need a few.
+/// After this many steps, two regions count as overlapping. Views of one matrix need a few.
 const BUDGET: u32 = 2_000;
 
 /// Terms that fit without an allocation: the axes of two regions and the places within an element.
@@ -27,12 +27,12 @@ struct Term {
     most: u128,
     /// The most that this and all smaller terms add up to.
     reach: u128,
-    /// What divides this and all smaller coefficients.
+    /// The greatest common divisor of this and all smaller coefficients.
     divisor: u128,
 }
 
-/// Whether a number is a sum of multiples, each of a coefficient and from 0 to its axis' last index; `true` also if
-/// that takes too long to tell. `count` axes are as many as there are, or more.
+/// Returns true if `target` is a sum of one multiple of each axis' coefficient, each factor from 0 to the axis' last
+/// index, and also if the search takes too long. There are at most `count` axes.
 pub(crate) fn is_sum(target: u128, axes: impl Iterator<Item = Axis>, count: usize) -> bool {
     if count <= INLINE {
         let mut terms = [Term::default(); INLINE];
@@ -41,7 +41,7 @@ pub(crate) fn is_sum(target: u128, axes: impl Iterator<Item = Axis>, count: usiz
     solve(collect(axes, &mut vec![Term::default(); count]), target)
 }
 
-/// The terms, the largest coefficient first, equal ones as one.
+/// Collects the terms, the largest coefficient first, and merges equal coefficients.
 fn collect(axes: impl Iterator<Item = Axis>, room: &mut [Term]) -> &[Term] {
     let mut count = 0;
     for (most, coefficient) in axes.filter(|&(most, _)| most > 0) {
@@ -70,7 +70,7 @@ fn solve(terms: &[Term], target: u128) -> bool {
     is_solvable(terms, target, &mut budget)
 }
 
-/// Whether values within bounds add up to the target.
+/// Returns true if values within bounds add up to the target, or if the budget runs out.
 fn is_solvable(terms: &[Term], target: u128, budget: &mut u32) -> bool {
     let Some((term, smaller)) = terms.split_first() else { return target == 0 };
     if target > term.reach || !target.is_multiple_of(term.divisor) {

@@ -1,14 +1,14 @@
-//! Borrows to read a run of bytes, which are most of all borrows: taken and given back without a lock.
+//! Borrows that read a contiguous run of bytes, the most common ones: acquired and released without a lock.
 //!
-//! A reader takes a place, and looks whether anybody writes; a writer says that it writes, and looks at the
-//! places. In whatever order they do that, one of the two sees the other:
+//! A reader takes a place, and then checks for writers. A writer announces itself in the count of writers, and then
+//! checks the places. In either order, one of the two sees the other:
 //!
-//! - **Order.** To take a place and to say that one writes are read-modify-write operations, what either
-//!   looks at next is loaded, and all four are `SeqCst`. Who comes second in their one order sees the first.
-//!   A reader who sees a writer leaves, and asks under the lock.
-//! - **Place.** What is in a place is written by the thread that took it, between `TAKEN` and `HELD`. Its
-//!   count is another one each time, so who read the same `HELD` before and after has read what belongs to
-//!   it. Nothing that waits, allocates or may panic is between, so that a writer who finds `TAKEN` can wait.
+//! - **Order.** Taking a place and announcing a writer are read-modify-write operations, each check is a load,
+//!   and all four are `SeqCst`. The second one in their single total order sees the first.
+//!   A reader that sees a writer leaves its place, and borrows under the lock.
+//! - **Place.** The thread that took a place writes the entry, between `TAKEN` and `HELD`. The place's count
+//!   changes each time, so a thread that reads the same `HELD` before and after has read the entry that belongs
+//!   to it. Between the two states nothing waits, allocates or may panic, so a writer that finds `TAKEN` can wait.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -20,27 +20,27 @@ use std::sync::atomic::{AtomicUsize, fence};
 use crate::label::{Label, LabelWords, WORD, WORDS};
 use crate::region::Region;
 
-/// The places. A reader who finds none asks under the lock, as all others do.
+/// The places. A reader that finds no free place borrows under the lock, like all other borrowers.
 #[derive(Debug)]
 pub(crate) struct Readers {
     places: [Place; PLACES],
 }
 
-/// A writer looks at all of them.
+/// A writer checks all of them.
 #[cfg(not(loom))]
 const PLACES: usize = 32;
 #[cfg(loom)]
 const PLACES: usize = 2;
 
-/// The places that a reader looks at.
+/// The number of places that a reader tries.
 const PROBES: usize = 4;
 
-/// A borrow, or a place for one. Alone in its cache lines, and in those that are fetched with them: two
-/// threads do not wait for each other.
+/// A borrow, or a free place for one. The alignment gives it its own cache line, and the line that the processor fetches
+/// with it: threads that use two places do not wait for each other.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Place {
-    /// How often somebody was here, and in the lowest bits what is here now.
+    /// The number of times that the place was freed, and in the lowest bits the present state.
     state: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
@@ -65,8 +65,8 @@ impl Readers {
         Self { places: std::array::from_fn(|_| Place::new()) }
     }
 
-    /// Takes a place for some bytes; the number with which it is given back. `None` if there are writers, or if
-    /// the places that were looked at are taken.
+    /// Takes a place for some bytes, and returns the number to release it with. Returns `None` if there are writers, or
+    /// if all the places that it tries are taken.
     #[inline]
     pub(crate) fn take(
         &self,
@@ -85,7 +85,7 @@ impl Readers {
                 continue;
             }
             ordered();
-            // Place: nothing below is seen before `TAKEN` is.
+            // Place: no thread sees a store below before it sees `TAKEN`.
             fence(Release);
             place.start.store(start, Relaxed);
             place.end.store(end, Relaxed);
@@ -100,7 +100,7 @@ impl Readers {
         None
     }
 
-    /// Gives a place back; whether it was held by this number.
+    /// Releases a place. Returns true if this number held it.
     #[inline]
     pub(crate) fn give_back(&self, ticket: usize) -> bool {
         let index = ticket % PLACES;
@@ -113,13 +113,13 @@ impl Readers {
         held
     }
 
-    /// The reader that is in the way of a writer, who has said that it writes.
+    /// Returns the reader that conflicts with a writer, which has announced itself.
     pub(crate) fn in_the_way(&self, region: &Region) -> Option<(Label, Region)> {
         ordered();
         self.places.iter().find_map(|place| place.in_the_way(region))
     }
 
-    /// In a child after `fork`, frees the places that a thread which the child lacks had taken and not filled. The unfinished
+    /// In a child after `fork`, frees the places that a thread of the parent had taken and not filled. The unfinished
     /// entry is lost; no thread of the child knows if the borrow was granted.
     pub(crate) fn free_taken(&self) {
         for place in &self.places {
@@ -135,22 +135,22 @@ impl Readers {
     }
 }
 
-/// Where to look first for a place for memory that begins here. All bits of the address count: large memory begins
-/// where a page does.
+/// Returns the first place to try for memory that begins at an address. All bits of the address count, because large
+/// memory begins at a page.
 #[inline]
 fn scattered(address: usize) -> usize {
-    /// 2^64 by the golden ratio, which scatters what is evenly spaced.
+    /// 2^64 divided by the golden ratio, which scatters evenly spaced numbers.
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
     ((address as u64).wrapping_mul(GOLDEN) >> 32) as usize
 }
 
-/// The number of a place at one time. The highest two bits are left free, for who keeps it.
+/// Returns the number of one borrow in a place. The highest two bits stay free for the caller.
 fn number(state: usize, index: usize) -> usize {
     let count = state / ONCE;
     count.wrapping_mul(PLACES).wrapping_add(index) & usize::MAX >> 2
 }
 
-/// Order, for the model checker: it takes `SeqCst` for less than it is, but for fences.
+/// Order, for the model checker, which gives `SeqCst` its full strength only in fences.
 #[inline(always)]
 fn ordered() {
     #[cfg(loom)]
@@ -192,13 +192,13 @@ impl Place {
         Label::new(text.get(..self.label_len.load(Relaxed)).unwrap_or_default())
     }
 
-    /// What is here, if it shares a byte with a region.
+    /// Returns the borrow in this place if it shares a byte with a region.
     fn in_the_way(&self, region: &Region) -> Option<(Label, Region)> {
         loop {
             let state = self.state.load(SeqCst);
             match state & WHAT {
                 FREE => return None,
-                // Another thread is between two lines of `take`.
+                // Another thread is in `take`, and is about to set `HELD` or to free the place.
                 TAKEN => {
                     yield_now();
                     continue;

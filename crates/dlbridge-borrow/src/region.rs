@@ -1,11 +1,11 @@
-//! Which bytes a strided view covers.
+//! The bytes that a strided view covers.
 
 use crate::overlap::{self, Axis};
 
-/// The axes that are kept without an allocation.
+/// The number of axes that need no allocation.
 const INLINE: usize = 4;
 
-/// The bytes of a strided view: those of each element, and not those between them.
+/// The bytes of a strided view: those of its elements, without the gaps between them.
 ///
 /// ```
 /// use dlbridge_borrow::Region;
@@ -17,15 +17,15 @@ const INLINE: usize = 4;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The lowest byte, and the one after the highest; equal if there is none.
+    /// The lowest byte, and the one after the highest; equal if the region is empty.
     start: usize,
     end: usize,
     /// The bytes of an element.
     item: usize,
     /// The axes with more than one index, all strides above zero.
     axes: Axes,
-    /// Whether some bytes would be outside of the address space, so that the arithmetic would be about
-    /// other ones.
+    /// True if some bytes would be outside of the address space, where the arithmetic would be about
+    /// other bytes.
     clipped: bool,
 }
 
@@ -39,11 +39,11 @@ impl Region {
     pub(crate) const EMPTY: Self =
         Self { start: 0, end: 0, item: 0, axes: Axes::EMPTY, clipped: false };
 
-    /// The bytes of elements of `item` bytes each; `address` is that of the one at index zero. Strides
-    /// count bytes, and may be negative or zero. A negative extent counts as zero.
+    /// Returns the bytes of elements of `item` bytes each. `address` is that of the element at index zero.
+    /// Strides count bytes, and may be negative or zero. A negative extent counts as zero.
     ///
-    /// Bytes outside of the address space are left out; what else there is of such a region overlaps
-    /// whatever comes near it.
+    /// Bytes outside of the address space are left out. Such a region overlaps every region whose span meets
+    /// its own.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
@@ -54,9 +54,13 @@ impl Region {
     /// ```
     ///
     /// # Panics
-    /// If there are not as many strides as extents.
+    /// Panics if the numbers of extents and strides differ.
     pub fn new(address: usize, item: usize, shape: &[i64], byte_strides: &[i64]) -> Self {
-        assert_eq!(shape.len(), byte_strides.len(), "as many strides as extents");
+        assert_eq!(
+            shape.len(),
+            byte_strides.len(),
+            "the numbers of extents and strides must be equal"
+        );
         if item == 0 || shape.iter().any(|&extent| extent <= 0) {
             return Self { start: address, end: address, item, axes: Axes::EMPTY, clipped: false };
         }
@@ -79,7 +83,7 @@ impl Region {
         Self { start, end, item, axes, clipped }
     }
 
-    /// A run of bytes.
+    /// Returns a contiguous run of bytes.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
@@ -111,7 +115,7 @@ impl Region {
         self.end
     }
 
-    /// Whether there is no byte in it.
+    /// Returns true if the region is empty.
     ///
     /// ```
     /// assert!(dlbridge_borrow::Region::bytes(0x1000, 0).is_empty());
@@ -120,8 +124,8 @@ impl Region {
         self.start == self.end
     }
 
-    /// Whether some byte is in both, as far as can be told: `false` is always right, and `true` may be
-    /// said of regions that are disjoint in a way that takes too long to prove.
+    /// Returns true if the two regions share a byte. `false` is always right; `true` may be wrong for
+    /// disjoint regions if the proof takes too long, or if one reaches outside of the address space.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
@@ -139,7 +143,7 @@ impl Region {
         !apart && !empty && (unknown || self.shares_a_byte(other))
     }
 
-    /// Whether some byte is in both regions, which have bytes; `true` also if that takes too long to tell.
+    /// Returns true if two regions that are not empty share a byte, and also if the proof takes too long.
     fn shares_a_byte(&self, other: &Self) -> bool {
         // Backwards from the highest byte of `other`, each of its terms has the sign of those of `self`.
         let last = other.end.checked_sub(1);
@@ -152,7 +156,7 @@ impl Region {
         overlap::is_sum(target as u128, axes, count)
     }
 
-    /// The first byte and the one after the last, if that is all there is to say.
+    /// Returns the first byte and the one after the last, if the region is one contiguous run.
     #[inline]
     pub(crate) fn run(&self) -> Option<(usize, usize)> {
         (self.axes().is_empty() && !self.clipped).then_some((self.start, self.end))

@@ -1,4 +1,4 @@
-//! The borrows of this moment.
+//! The current borrows.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,7 +12,7 @@ use crate::label::{Label, LabelWords};
 use crate::readers::Readers;
 use crate::region::Region;
 
-/// What a borrow is for.
+/// Reading, or reading and writing.
 ///
 /// ```
 /// use dlbridge_borrow::Mode;
@@ -21,13 +21,13 @@ use crate::region::Region;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// To read; others may read too.
+    /// A borrow that reads; others may read too.
     Read,
-    /// To read and write; nobody else may do either.
+    /// A borrow that reads and writes; no other borrow may do either.
     Write,
 }
 
-/// The borrows of this moment. It can be asked from any thread.
+/// The current borrows. Any thread can use it.
 ///
 /// ```
 /// use dlbridge_borrow::Registry;
@@ -38,7 +38,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Registry {
     readers: Readers,
-    /// How many borrows write; changed under the lock. Without any, readers need not look at the others.
+    /// The number of borrows that write; changed under the lock. If it is 0, a reader need not check other borrows.
     writers: AtomicUsize,
     state: Mutex<State>,
 }
@@ -46,14 +46,14 @@ pub struct Registry {
 /// The borrows that are not among the readers.
 #[derive(Debug)]
 struct State {
-    /// By ticket. Places that are free are taken again.
+    /// The borrows by ticket. Later borrows reuse free places.
     borrows: Vec<Borrow>,
-    /// The places that are free.
+    /// The free places.
     free: Vec<usize>,
 }
 
-/// A borrow, or a place for one: then the mode is `None`, and the rest is what was there before. It is
-/// written where it stays, field by field, since to move it costs more than all else that a borrow does.
+/// A borrow, or a free place for one: then the mode is `None`, and the rest is left from the last borrow. It is
+/// written in place, field by field, because moving it costs more than everything else that a borrow does.
 #[derive(Debug)]
 struct Borrow {
     region: Region,
@@ -61,29 +61,29 @@ struct Borrow {
     label: Label,
 }
 
-/// The lowest bit of a ticket that is a reader's.
+/// The lowest bit of a reader's ticket.
 const READER: usize = 1;
 
-/// So many places stay when nothing is borrowed any more.
+/// Up to this many places stay allocated when the last borrow ends.
 const KEPT: usize = 16;
 
 impl Borrow {
     const FREE: Self = Self { region: Region::EMPTY, mode: None, label: Label::EMPTY };
 }
 
-/// A borrow that was granted, to be given back.
+/// A granted borrow. Pass it to [`Registry::release`].
 ///
 /// ```
 /// use dlbridge_borrow::{Mode, Region, Registry, Ticket};
 ///
 /// let registry = Registry::new();
 /// let ticket = registry.acquire(Region::bytes(0x1000, 1), Mode::Read, "").unwrap();
-/// // As a number, it can go through C.
+/// // As a number, it can pass through C.
 /// registry.release(Ticket::from_number(ticket.number()));
 /// assert!(registry.is_empty());
 /// ```
 #[derive(Debug)]
-#[must_use = "a borrow lasts until it is given back"]
+#[must_use = "a borrow lasts until it is released"]
 pub struct Ticket(usize);
 
 impl Ticket {
@@ -102,7 +102,7 @@ impl Ticket {
         self.0
     }
 
-    /// The ticket of a number.
+    /// Returns the ticket with a number.
     ///
     /// ```
     /// assert_eq!(dlbridge_borrow::Ticket::from_number(7).number(), 7);
@@ -112,7 +112,7 @@ impl Ticket {
     }
 }
 
-/// The borrow that is in the way of another one.
+/// The existing borrow that conflicts with a new one.
 ///
 /// ```
 /// use dlbridge_borrow::{Mode, Region, Registry};
@@ -124,16 +124,16 @@ impl Ticket {
 /// ```
 #[derive(Debug)]
 pub struct Conflict {
-    /// What the borrow is called.
+    /// The name of the borrow.
     pub label: Label,
-    /// What it is for.
+    /// Its mode.
     pub mode: Mode,
     /// Its bytes.
     pub region: Region,
 }
 
 impl State {
-    /// The borrow that is in the way of another one.
+    /// Returns the borrow that conflicts with a new one as an error.
     #[inline(never)]
     fn check(&self, region: &Region, mode: Mode) -> Result<(), Box<Conflict>> {
         let in_the_way = self.borrows.iter().find(|held| {
@@ -179,10 +179,10 @@ impl Registry {
         }
     }
 
-    /// Borrows the bytes of a region. A region without bytes is never in anybody's way.
+    /// Borrows the bytes of a region. An empty region conflicts with no borrow.
     ///
     /// # Errors
-    /// The borrow that is in the way: one that shares a byte, where either of the two writes.
+    /// Returns the conflicting borrow: one that shares a byte, where at least one of the two writes.
     ///
     /// ```
     /// use dlbridge_borrow::{Mode, Region, Registry};
@@ -208,8 +208,8 @@ impl Registry {
         self.acquire_locked(region, mode, label.as_ref())
     }
 
-    /// Borrows a run of bytes to read, without a lock. `None` if only [`acquire`](Registry::acquire) can tell whether that
-    /// may be: there are writers, or many readers.
+    /// Borrows a contiguous run of bytes for reading, without a lock. Returns `None` if there are writers or many
+    /// readers: then call [`acquire`](Registry::acquire).
     ///
     /// ```
     /// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
@@ -267,11 +267,12 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a borrow back.
+    /// Ends a borrow.
     ///
     /// # Panics
-    /// If the ticket is not one of this registry, or was given back before: then somebody else's
-    /// borrow might go. Of two threads that give one ticket back at the same time, neither may notice.
+    /// Panics if no borrow of this registry has the ticket. Release each ticket once, in the registry that granted it:
+    /// after a second release, or in another registry, the ticket may be that of another borrow, and then this ends
+    /// that borrow. The check can also miss two threads that release one ticket at the same time.
     ///
     /// ```
     /// use dlbridge_borrow::{Mode, Region, Registry};
@@ -287,7 +288,7 @@ impl Registry {
             READER => self.readers.give_back(ticket.0 >> 1),
             _ => self.release_locked(ticket.0 >> 1),
         };
-        assert!(given_back, "a ticket is given back once");
+        assert!(given_back, "release takes each ticket once");
     }
 
     #[inline(never)]
@@ -299,7 +300,7 @@ impl Registry {
             self.writers.fetch_sub(1, SeqCst);
         }
         state.free.push(place);
-        // Who writes looks at all places.
+        // A writer checks all places, so free them when none is used.
         if state.borrows.len() > KEPT && state.free.len() == state.borrows.len() {
             state.free.clear();
             state.borrows.clear();
@@ -307,8 +308,8 @@ impl Registry {
         true
     }
 
-    /// Keeps all other threads out of the lock, for a fork: a lock that another thread holds meanwhile would stay locked
-    /// in the child. Borrows that need no lock are still taken and given back.
+    /// Holds the lock during a fork: a lock that another thread held would stay locked in the child. Other threads can
+    /// still acquire and release borrows that need no lock.
     ///
     /// ```
     /// let registry = dlbridge_borrow::Registry::new();
@@ -321,7 +322,7 @@ impl Registry {
         Held { registry: self, _state: self.lock() }
     }
 
-    /// Whether nothing is borrowed.
+    /// Returns true if nothing is borrowed.
     ///
     /// ```
     /// assert!(dlbridge_borrow::Registry::new().is_empty());
@@ -332,7 +333,7 @@ impl Registry {
     }
 }
 
-/// The lock of a registry, held over a fork until this is dropped.
+/// The lock of a registry, held during a fork until this is dropped.
 ///
 /// ```
 /// let registry = dlbridge_borrow::Registry::new();
@@ -347,8 +348,8 @@ pub struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Releases the lock in a child, where this thread is the only one. All borrows stay; a place that another thread was
-    /// about to fill becomes free, since a writer would wait for that thread.
+    /// Releases the lock in a child, where this thread is the only one. All borrows stay. A place that another thread
+    /// was about to fill becomes free, because a writer would wait for that thread.
     ///
     /// ```
     /// use dlbridge_borrow::{Mode, Region, Registry};

@@ -1,4 +1,4 @@
-//! Every order in which threads can get at the registry.
+//! Runs threads that use one registry, in every possible order.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --package dlbridge-borrow --test loom --release`
 #![cfg(loom)]
@@ -8,8 +8,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Threads that write a cell if they are granted it, which loom watches for a second one; the sum of
-/// what was granted.
+/// Runs threads that use the cells that they borrow; loom fails if two conflict. Returns the number of
+/// granted borrows.
 fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usize {
     let registry = Arc::new(Registry::new());
     let cells: Arc<[UnsafeCell<usize>; 2]> = Arc::default();
@@ -44,30 +44,30 @@ fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usi
 }
 
 #[test]
-fn two_writers_of_the_same_memory() {
+fn two_writers_of_the_same_memory_do_not_conflict() {
     loom::model(|| assert!((1..=2).contains(&writers(&[&[0, 1], &[1]], |_| Mode::Write))));
 }
 
 #[test]
-fn two_writers_of_memory_of_their_own() {
+fn two_writers_of_disjoint_memory_are_both_granted() {
     loom::model(|| assert_eq!(writers(&[&[0], &[1]], |_| Mode::Write), 2));
 }
 
 #[test]
-fn two_readers() {
+fn two_readers_are_both_granted() {
     loom::model(|| assert_eq!(writers(&[&[0, 1], &[0, 1]], |_| Mode::Read), 2));
 }
 
 #[test]
-fn a_reader_and_a_writer() {
+fn reader_and_writer_do_not_conflict() {
     let mode = |number| if number == 0 { Mode::Read } else { Mode::Write };
     loom::model(move || assert!((1..=2).contains(&writers(&[&[0], &[0, 1]], mode))));
 }
 
 #[test]
-fn two_readers_and_a_writer() {
+fn two_readers_and_a_writer_do_not_conflict() {
     let mode = |number| if number == 2 { Mode::Write } else { Mode::Read };
-    // Every order would be too many.
+    // All orders would be too many.
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(move || assert!((1..=3).contains(&writers(&[&[0], &[1], &[0, 1]], mode))));

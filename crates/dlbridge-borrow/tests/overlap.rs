@@ -1,4 +1,4 @@
-//! Regions against the sets of their bytes.
+//! Compares regions with the sets of their bytes.
 
 use std::collections::BTreeSet;
 
@@ -42,20 +42,20 @@ proptest! {
     })]
 
     #[test]
-    fn overlap_is_that_of_the_sets_of_bytes(a in strided(3), b in strided(3)) {
+    fn overlap_of_few_axes_equals_that_of_byte_sets(a in strided(3), b in strided(3)) {
         let shared = a.bytes().intersection(&b.bytes()).next().is_some();
         prop_assert_eq!(a.region().overlaps(&b.region()), shared);
         prop_assert_eq!(b.region().overlaps(&a.region()), shared);
     }
 
     #[test]
-    fn what_is_said_to_be_disjoint_is(a in strided(6), b in strided(6)) {
+    fn regions_reported_disjoint_share_no_byte(a in strided(6), b in strided(6)) {
         let shared = a.bytes().intersection(&b.bytes()).next().is_some();
         prop_assert!(a.region().overlaps(&b.region()) || !shared);
     }
 
     #[test]
-    fn bounds_are_those_of_the_bytes(a in strided(5)) {
+    fn bounds_equal_those_of_the_byte_set(a in strided(5)) {
         let (region, bytes) = (a.region(), a.bytes());
         prop_assert_eq!(region.is_empty(), bytes.is_empty());
         if let (Some(first), Some(last)) = (bytes.first(), bytes.last()) {
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// A matrix of `rows` by `columns` numbers, and a part of it.
+/// Returns a sub-matrix of a matrix with `columns` columns. `rows` and `cols` are (start, end, step).
 fn part(columns: i64, rows: (i64, i64, i64), cols: (i64, i64, i64)) -> Region {
     let first = 0x10_0000 + (rows.0 * columns + cols.0) * 4;
     let shape = [(rows.1 - rows.0 + rows.2 - 1) / rows.2, (cols.1 - cols.0 + cols.2 - 1) / cols.2];
@@ -72,7 +72,7 @@ fn part(columns: i64, rows: (i64, i64, i64), cols: (i64, i64, i64)) -> Region {
 }
 
 #[test]
-fn parts_of_a_large_matrix() {
+fn sub_matrices_overlap_exactly_if_they_share_an_element() {
     for columns in [1920, 1921] {
         let all = (0, 1080, 1);
         let even = part(columns, all, (0, columns, 2));
@@ -86,7 +86,7 @@ fn parts_of_a_large_matrix() {
         )));
         assert!(!part(columns, all, (0, 960, 1)).overlaps(&part(columns, all, (960, columns, 1))));
         assert!(part(columns, all, (0, 961, 1)).overlaps(&part(columns, all, (960, columns, 1))));
-        // The channels of a picture, and every third number.
+        // Two channels of an image: every third number.
         assert!(!part(columns, all, (0, 1920, 3)).overlaps(&part(columns, all, (2, 1920, 3))));
     }
 }
@@ -96,7 +96,7 @@ fn all_of(columns: i64) -> (i64, i64, i64) {
 }
 
 #[test]
-fn a_matrix_and_its_transpose_overlap() {
+fn matrix_and_its_transpose_overlap() {
     let matrix = Region::new(0x1000, 8, &[300, 500], &[4000, 8]);
     let transpose = Region::new(0x1000, 8, &[500, 300], &[8, 4000]);
     assert!(matrix.overlaps(&transpose));
@@ -105,21 +105,21 @@ fn a_matrix_and_its_transpose_overlap() {
 }
 
 #[test]
-fn axes_of_one_index_and_broadcast_ones_do_not_matter() {
+fn axes_of_extent_one_or_stride_zero_add_no_bytes() {
     let row = Region::new(0x1000, 1, &[1, 4, 1000], &[i64::MAX, 1, 0]);
     assert_eq!((row.start(), row.end()), (0x1000, 0x1004));
     assert!(!row.overlaps(&Region::bytes(0x1004, 1)));
 }
 
 #[test]
-fn extremes_are_not_wrapped() {
+fn extreme_extents_and_strides_do_not_wrap() {
     let huge = Region::new(0x1000, 1, &[i64::MAX, i64::MAX], &[i64::MAX, i64::MIN]);
     assert_eq!((huge.start(), huge.end()), (0, usize::MAX));
     assert!(Region::new(0x1000, 1, &[-3], &[1]).is_empty());
     assert!(Region::bytes(usize::MAX - 1, 8).overlaps(&Region::bytes(usize::MAX - 1, 1)));
     let all = Region::bytes(0, usize::MAX);
     assert!(all.overlaps(&all));
-    // What is partly outside of the address space is not reckoned with, so that nothing is missed.
+    // A region partly outside of the address space overlaps its whole span, so that no overlap is missed.
     assert!(Region::new(10, 1, &[2], &[-16]).overlaps(&Region::bytes(10, 1)));
     let high = Region::new(usize::MAX - 3, 1, &[2], &[16]);
     let byte = Region::bytes(usize::MAX - 3, 1);
@@ -127,8 +127,8 @@ fn extremes_are_not_wrapped() {
 }
 
 #[test]
-fn what_takes_too_long_to_prove_counts_as_overlapping() {
-    // Sums of many numbers that are nearly equal: a hard case for the search.
+fn overlap_search_of_a_hard_case_is_bounded() {
+    // Sums of many nearly equal numbers are hard for the search.
     let shape = [2; 30];
     let strides: Vec<i64> = (0..30).map(|axis| 2 * (1_000_003 + 7919 * axis)).collect();
     let a = Region::new(0x1000_0000, 1, &shape, &strides);
@@ -139,7 +139,7 @@ fn what_takes_too_long_to_prove_counts_as_overlapping() {
 }
 
 #[test]
-#[should_panic(expected = "as many strides as extents")]
-fn strides_and_extents_go_together() {
+#[should_panic(expected = "the numbers of extents and strides must be equal")]
+fn region_with_too_few_strides_panics() {
     let _ = Region::new(0x1000, 4, &[2], &[]);
 }

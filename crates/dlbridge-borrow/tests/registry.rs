@@ -1,4 +1,4 @@
-//! Any number of readers of a byte, or one writer.
+//! The registry grants any number of readers of a byte, or one writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -7,7 +7,7 @@ use std::thread;
 use dlbridge_borrow::{Mode, Region, Registry, Ticket};
 use proptest::prelude::*;
 
-/// What a test does: take a borrow of some bytes, or give the n-th of those back that are held.
+/// A step of a test: borrow some bytes, or release the n-th borrow that is held.
 #[derive(Clone, Debug)]
 enum Action {
     Acquire { first: usize, count: usize, step: i64, writes: bool },
@@ -30,7 +30,7 @@ proptest! {
 
     /// A model of memory with a count for each byte: above zero readers, below zero a writer.
     #[test]
-    fn no_sequence_of_borrows_lets_a_writer_share_a_byte(actions in actions()) {
+    fn borrows_in_any_sequence_never_share_a_written_byte(actions in actions()) {
         let registry = Registry::new();
         let mut memory = [0_i32; 64];
         let mut held: Vec<(Ticket, Vec<usize>, i32)> = Vec::new();
@@ -38,7 +38,7 @@ proptest! {
             match action {
                 Action::Acquire { first, count, step, writes } => {
                     let bytes: Vec<_> = (0..count).map(|i| first + i * step as usize).collect();
-                    // Runs of bytes have a way of their own.
+                    // Contiguous runs have a path of their own.
                     let region = match step {
                         1 => Region::bytes(1000 + first, count),
                         _ => Region::new(1000 + first, 1, &[count as i64], &[step]),
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn threads_never_write_together() {
+fn threads_borrow_at_once_and_never_write_together() {
     let registry = Arc::new(Registry::new());
     let users: Arc<[AtomicIsize; 8]> = Arc::default();
     let threads: Vec<_> = (0..4)
@@ -103,9 +103,9 @@ fn threads_never_write_together() {
     assert!(registry.is_empty());
 }
 
-/// More than there are places for without the lock, in the same memory and in other.
+/// More readers than lock-free places, in the same memory and in separate memory.
 #[test]
-fn any_number_of_readers_is_seen_by_a_writer() {
+fn writer_detects_any_number_of_readers() {
     for distance in [0, 1, 64, 4096] {
         let registry = Registry::new();
         let at = |reader: usize| Region::bytes(0x10_0000 + reader * distance, 1);
@@ -122,12 +122,12 @@ fn any_number_of_readers_is_seen_by_a_writer() {
         let writer = registry.acquire(at(0), Mode::Write, "w").unwrap();
         assert!(registry.acquire(at(0), Mode::Read, "r").is_err());
         registry.release(writer);
-        assert!(registry.is_empty(), "the reader that was refused left nothing");
+        assert!(registry.is_empty(), "a refused reader leaves no borrow");
     }
 }
 
 #[test]
-fn the_one_in_the_way_is_named() {
+fn conflict_names_the_existing_borrow() {
     let registry = Registry::new();
     let _reader = registry.acquire(Region::bytes(100, 4), Mode::Read, "numpy.ndarray").unwrap();
     let _writer = registry.acquire(Region::bytes(200, 4), Mode::Write, "ä".repeat(60)).unwrap();
@@ -140,7 +140,7 @@ fn the_one_in_the_way_is_named() {
     assert_eq!(conflict.mode, Mode::Write);
 }
 
-/// Gives a ticket back twice.
+/// Releases a ticket twice.
 fn twice(region: Region, mode: Mode) {
     let registry = Registry::default();
     let ticket = registry.acquire(region, mode, "").unwrap();
@@ -150,21 +150,21 @@ fn twice(region: Region, mode: Mode) {
 }
 
 #[test]
-#[should_panic(expected = "a ticket is given back once")]
-fn a_reader_gives_its_ticket_back_once() {
+#[should_panic(expected = "release takes each ticket once")]
+fn reader_released_twice_panics() {
     twice(Region::bytes(100, 4), Mode::Read);
 }
 
 #[test]
-#[should_panic(expected = "a ticket is given back once")]
-fn a_writer_gives_its_ticket_back_once() {
+#[should_panic(expected = "release takes each ticket once")]
+fn writer_released_twice_panics() {
     twice(Region::bytes(100, 4), Mode::Write);
 }
 
-/// A ticket of a place that somebody else has now.
+/// The old ticket of a place that the next reader holds.
 #[test]
-#[should_panic(expected = "a ticket is given back once")]
-fn a_ticket_is_not_that_of_the_next_reader() {
+#[should_panic(expected = "release takes each ticket once")]
+fn stale_ticket_of_a_reused_place_panics() {
     let registry = Registry::default();
     let first = registry.acquire(Region::bytes(100, 4), Mode::Read, "").unwrap();
     let again = Ticket::from_number(first.number());

@@ -1,10 +1,11 @@
-//! The list of all locks, and what a fork does with them.
+//! The list of all locks, and the handlers that a fork calls for them.
 //!
-//! - **List.** A link is put into the list once, while the list is locked, and stays there: its lock is static. Before a fork the list is
-//!   locked too, so no lock is added while the others are held, and none is taken for the first time.
+//! - **List.** A link is added to the list once, while the list is locked, and stays there: its lock is static. Before a
+//!   fork the list is locked too, so no lock is added while the others are held, and none is taken for the first time.
 //!
-//! A fork on one thread calls `before` and then, on the same thread, `in_parent` or `in_child`, also if the fork fails. Two handlers may be
-//! registered, and a fork that began before a handler was registered may call its second half alone: `HELD` says what to release.
+//! A fork on one thread calls `before` and then, on the same thread, `in_parent` or `in_child`, also if the fork fails.
+//! Two handlers may be registered, and a fork that began before a handler was registered may call its second half
+//! alone: `HELD` says what to release.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,14 +13,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// A lock in the list.
 pub(crate) struct Link {
-    /// The one that was added before.
+    /// The lock that was added before this one.
     next: AtomicPtr<Link>,
     before: unsafe fn(*const Link),
     after: unsafe fn(*const Link, bool),
 }
 
 impl Link {
-    /// `before` takes the lock of a link, `after` releases it: in a child with `true`.
+    /// `before` takes the lock of a link, `after` releases it. `after` gets `true` in a child.
     pub(crate) const fn new(
         before: unsafe fn(*const Self),
         after: unsafe fn(*const Self, bool),
@@ -32,13 +33,13 @@ impl Link {
 #[derive(Clone, Copy)]
 pub(crate) struct Listed(*const Link);
 
-// SAFETY: an address of something static that all threads may read.
+// SAFETY: the address is that of a static lock (`Listed::new`), which all threads may read.
 unsafe impl Send for Listed {}
 
 impl Listed {
     /// # Safety
-    /// The address of the link of a lock that is static, which is one of the whole lock: its functions look at more than the
-    /// link.
+    /// `link` points to the link of a static lock. The pointer may access the whole lock: the functions of the link
+    /// read more than the link.
     pub(crate) unsafe fn new(link: *const Link) -> Self {
         Self(link)
     }
@@ -47,7 +48,7 @@ impl Listed {
 /// The lock that was added last.
 static LAST: Mutex<Listed> = Mutex::new(Listed(ptr::null()));
 
-/// Adds a lock, unless it is there.
+/// Adds a lock, unless the list already has it.
 pub(crate) fn list(lock: &Listed) {
     #[cfg(all(unix, not(miri)))]
     fork::register();
@@ -61,7 +62,7 @@ pub(crate) fn list(lock: &Listed) {
     *last = *lock;
 }
 
-/// The links from one on. The list is locked.
+/// The links from `from` on. The caller has locked the list.
 fn links(from: Listed) -> impl Iterator<Item = *const Link> {
     let mut at = from.0;
     std::iter::from_fn(move || {
@@ -91,7 +92,7 @@ mod fork {
     }
 
     thread_local! {
-        /// The locked list, of the thread that forks. Without a destructor, so that it is there as long as the thread.
+        /// The locked list, on the thread that forks. Without a destructor, it is usable as long as the thread lives.
         static HELD: Cell<Option<ManuallyDrop<MutexGuard<'static, Listed>>>> = const { Cell::new(None) };
     }
 
@@ -100,10 +101,11 @@ mod fork {
     pub(super) fn register() {
         static DONE: AtomicBool = AtomicBool::new(false);
         if !DONE.load(Ordering::Acquire) {
-            // Two threads may both register the handlers before one of them notes it: handlers that are called twice in
-            // a fork take the locks once.
-            // SAFETY: functions that can be called at any time, on any thread, while this library is loaded: glibc removes the
-            // handlers of a library that it unloads, musl and Python unload none. Without memory for them, forks are as they were.
+            // Two threads may both register the handlers before one of them sets `DONE`. Handlers that a fork calls
+            // twice take the locks once.
+            // SAFETY: these functions can be called at any time, on any thread, while this library is loaded: glibc
+            // removes the handlers of a library that it unloads, and musl and Python unload none. If memory for the
+            // handlers runs out, forks do not take the locks.
             let _ = unsafe { pthread_atfork(before, in_parent, in_child) };
             DONE.store(true, Ordering::Release);
         }
@@ -139,7 +141,7 @@ mod fork {
     }
 }
 
-/// Forks without a second process: the handlers are called in their order, on one thread, while others list and take locks.
+/// Forks without a second process: one thread calls the handlers in order, while others list and take locks.
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,12 @@
 //! Locks that a child process finds free after `fork`.
 //!
-//! A child has the memory of its parent and one thread, the one that forked. A lock that another thread held would stay locked
-//! for ever. So a handler of `pthread_atfork`, which also holds for forks by C code, takes every lock that was used before a fork, and
-//! releases it in the parent and in the child. No lock is then held by a thread that the child lacks, and no state is half written.
+//! A child has the memory of its parent and one thread, the one that forked. A lock that another thread held would stay
+//! locked for ever. So a handler of `pthread_atfork`, which forks by C code call too, takes every lock that was used
+//! before a fork, and releases it in the parent and in the child. Then no thread that the child lacks holds a lock, and
+//! no state is half written.
 //!
-//! While one of these locks is held, its thread takes no other one, does not wait for a thread that takes one, and does not fork:
-//! otherwise it can wait for ever, as with any lock that is taken twice.
+//! A thread that holds one of these locks must not take another one, wait for a thread that takes one, or fork.
+//! Otherwise it can wait for ever, as with any lock that is taken twice.
 //!
 //! ```
 //! use dlbridge_fork::ForkMutex;
@@ -16,11 +17,12 @@
 //! assert_eq!(NAMES.lock().len(), 1);
 //! ```
 //!
-//! The handler is registered when the first lock of an extension is taken. A fork by C code on another thread that has begun just then does
-//! not call it; `os.fork` cannot have, if an attached thread takes the first lock. Calls that run no handlers, such as glibc's `_Fork`, leave
-//! locks as they are; `vfork` and `posix_spawn` need none, because their children only start another program.
+//! Taking the first lock of an extension registers the handler. A fork by C code on another thread that has already
+//! begun then does not call it; `os.fork` cannot have begun if an attached thread takes the first lock. Calls that run
+//! no handlers, such as glibc's `_Fork`, leave locks as they are; `vfork` and `posix_spawn` need no handler, because
+//! their children only start another program.
 //!
-//! Where there is no `fork`, these are plain locks.
+//! On systems without `fork`, these are plain locks.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -44,7 +46,7 @@ use handler::{Link, Listed};
 pub type ForkMutex<T> = ForkLock<Mutex<T>, MutexGuard<'static, T>>;
 
 impl<T: Send> ForkMutex<T> {
-    /// A mutex whose value a child finds as it was.
+    /// A mutex whose value a child finds unchanged.
     ///
     /// ```
     /// use dlbridge_fork::ForkMutex;
@@ -71,7 +73,7 @@ impl<T: Send> ForkMutex<T> {
         Self::of(Mutex::new(value), take, in_child)
     }
 
-    /// Locks the mutex. A panic of a thread that held it does not matter: what it guards must be right at any time.
+    /// Locks the mutex, also after a thread that held it panicked: keep the guarded value valid at all times.
     ///
     /// ```
     /// use dlbridge_fork::ForkMutex;
@@ -110,20 +112,20 @@ pub struct ForkLock<L: 'static, H: 'static> {
     lock: L,
     hold: fn(&'static L) -> H,
     in_child: fn(H),
-    /// What is held during a fork.
+    /// The guard of the lock during a fork.
     held: UnsafeCell<Option<H>>,
     is_listed: AtomicBool,
 }
 
-// SAFETY: the lock is shared as it is. `held` is used by the handler alone, on the thread that forks, while that thread
-// holds the list of all locks; what it holds is made and released on that one thread, in the child too.
+// SAFETY: `L: Sync` lets threads share the lock. Only the handler uses `held`, on the thread that forks, while that
+// thread holds the list of all locks; it makes and releases the guard on that one thread, in the child too.
 unsafe impl<L: Sync, H> Sync for ForkLock<L, H> {}
 
 impl<L: Sync, H> ForkLock<L, H> {
-    /// A lock that `hold` takes before a fork. In the parent the result is dropped, in the child it is passed to `in_child`.
+    /// A lock that `hold` takes before a fork. The parent drops the result; the child passes it to `in_child`.
     ///
-    /// Both run while all locks are held, so they take no other lock, and `hold` ignores that a lock is poisoned. A panic in one of them ends
-    /// the process.
+    /// Both run while all locks are held, so they must not take another lock, and `hold` must accept a poisoned lock. A
+    /// panic in one of them ends the process.
     ///
     /// See [`ForkLock`] for an example.
     pub const fn of(lock: L, hold: fn(&'static L) -> H, in_child: fn(H)) -> Self {
@@ -137,7 +139,7 @@ impl<L: Sync, H> ForkLock<L, H> {
         }
     }
 
-    /// The lock, which is safe over forks from now on.
+    /// Returns the lock. Forks hold it from now on.
     ///
     /// See [`ForkLock`] for an example.
     #[inline]
@@ -150,13 +152,13 @@ impl<L: Sync, H> ForkLock<L, H> {
 
     #[cold]
     fn list(&'static self) {
-        // SAFETY: static; the link is the first field.
+        // SAFETY: `self` is static, the link is its first field, and the pointer is one to the whole lock.
         let listed = unsafe { Listed::new(std::ptr::from_ref(self).cast()) };
         handler::list(&listed);
         self.is_listed.store(true, Ordering::Release);
     }
 
-    /// The lock, of which [`listed`](Self::listed) was called before.
+    /// Returns the lock. Call [`listed`](Self::listed) before.
     ///
     /// ```
     /// use dlbridge_fork::ForkMutex;
@@ -174,9 +176,9 @@ impl<L: Sync, H> ForkLock<L, H> {
 
 impl<L: Sync, H> ForkLock<L, H> {
     /// # Safety
-    /// The link is that of a static lock of this type. The thread holds the list of all locks.
+    /// `link` belongs to a static lock of this type. The thread holds the list of all locks.
     unsafe fn before(link: *const Link) {
-        // SAFETY: by contract; the link is the first field.
+        // SAFETY: the caller passes the link of a static lock of this type, and the link is its first field.
         let this: &'static Self = unsafe { &*link.cast::<Self>() };
         let held = (this.hold)(&this.lock);
         // SAFETY: only the thread that holds the list uses this.
@@ -186,7 +188,7 @@ impl<L: Sync, H> ForkLock<L, H> {
     /// # Safety
     /// As for [`before`](Self::before).
     unsafe fn after(link: *const Link, in_child: bool) {
-        // SAFETY: by contract; the link is the first field.
+        // SAFETY: the caller passes the link of a static lock of this type, and the link is its first field.
         let this: &'static Self = unsafe { &*link.cast::<Self>() };
         // SAFETY: only the thread that holds the list uses this.
         let held = unsafe { (*this.held.get()).take() };

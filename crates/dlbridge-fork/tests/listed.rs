@@ -53,10 +53,10 @@ fn fork_while_others_list() -> i32 {
 
 #[test]
 fn child_of_a_fork_while_threads_list_locks_finds_all_free() {
-    // The handlers are registered by the first lock, here: a fork that has begun before does not call them.
+    // The first lock registers the handlers, here: a fork that began before does not call them.
     drop(FIRST.lock());
     for _ in 0..20 {
-        // A process in which no other lock was taken before.
+        // A new process, which has taken no other lock.
         assert_eq!(child(fork_while_others_list), 0, "a child waited for a lock");
     }
 }

@@ -1,4 +1,4 @@
-//! Copies from, to and between devices of CUDA.
+//! Copies from, to and between CUDA devices.
 
 use std::ptr;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::release::AfterStream;
 use super::staging::Transfer;
 use super::stream::Stream;
 
-/// Memory of a device. If the driver can, it is freed on the legacy stream, without a wait; otherwise the driver waits for
-/// the device.
+/// Memory of a device. If the driver has pools, the memory is freed on the legacy stream, without a wait; otherwise the
+/// driver waits for the device.
 struct DeviceMemory {
     driver: &'static Driver,
     functions: MemoryFunctions,
@@ -22,14 +22,14 @@ struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Memory for work on the stream of a transfer.
+    /// Allocates memory for work on the stream of a transfer.
     fn new(transfer: &Transfer, size: usize) -> Result<Self> {
         let &Transfer { functions, stream } = transfer;
         let (driver, device) = (stream.driver(), stream.device());
         let in_order = driver.has_pools(device);
         let _entered = driver.enter(device)?;
         let mut address = 0;
-        // SAFETY: Live, and a place for the address.
+        // SAFETY: the stream is live (Live), and `address` is writable.
         let status = unsafe {
             match in_order {
                 true => (functions.alloc_async)(&mut address, size, stream.handle()),
@@ -40,8 +40,8 @@ impl DeviceMemory {
         Ok(Self { driver, functions, device, in_order, address })
     }
 
-    /// The same, and its address; it is given back when the stream has passed what is on it then. It is held so before
-    /// anything is copied to it: a copy that fails half way may still be under way.
+    /// Allocates memory, and returns it with its address. Dropping it frees the memory when the stream's pending work
+    /// is done. Call this before the first copy to the memory: a copy that failed may still be running.
     fn after_stream(transfer: &Transfer, size: usize) -> Result<(AfterStream, u64)> {
         let memory = Self::new(transfer, size)?;
         let address = memory.address;
@@ -52,12 +52,12 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         const LEGACY: StreamHandle = 0;
-        // It cannot be freed without its device, which is asked for once more.
+        // The memory cannot be freed without its device, so try to enter the device twice.
         let enter = || self.driver.enter(self.device);
         let Ok(_entered) = enter().or_else(|_| enter()) else { return };
-        // SAFETY: memory of the driver's, used no more: the stream of the copy has passed. A failure, as while a graph is
-        // captured, cannot be reported, and leaks the memory: the driver does not say whether it is freed, and its
-        // address may be that of other memory already.
+        // SAFETY: the driver allocated the memory, and nothing uses it any more: the work of the copy's stream is done.
+        // A failure, for example while a graph is captured, cannot be reported, and leaks the memory: the driver does
+        // not report if the memory is freed, and its address may already be that of other memory.
         unsafe {
             match self.in_order {
                 true => (self.functions.free_async)(self.address, LEGACY),
@@ -78,23 +78,27 @@ impl Drop for DeviceMemory {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Where the copy is.
+    /// The device that holds the copy.
     pub device: Device,
     /// The stream that runs the copy.
     pub stream: StreamHandle,
 }
 
-/// Copies a tensor, between the CPU and a device of CUDA or between two such devices. `passed` is the stream of its device with the pending writes to it, if one is known.
+/// Copies a tensor between the CPU and a CUDA device, or between two CUDA devices.
 ///
-/// A copy on the CPU is complete, in C order, when this returns. A copy on a device is ready for work on the stream; it is
-/// in C order if it comes from the CPU, and otherwise has the strides of its source. The memory of a
-/// copy on a device is released when the stream has passed.
+/// `passed` is the stream of the tensor's device with the pending writes to the tensor, if the caller knows it.
+///
+/// A copy on the CPU is complete, in C order, when this returns. A copy on a device is ready for work on the stream; it
+/// is in C order if the source is on the CPU, and otherwise has the strides of its source. Dropping a copy on a device
+/// releases its memory when the stream's pending work is done.
 ///
 /// # Errors
-/// Returns an error without the driver or memory, if the driver refuses, and while a graph is captured on the stream.
+/// Returns an error if the driver is missing or refuses, if memory runs out, and while a graph is captured on the
+/// stream.
 ///
 /// # Safety
-/// Live streams of their devices, or the handles of default ones; that of a copy on a device lives as long as it.
+/// Both handles are those of live streams of their devices, or of default streams. The stream of a copy on a device
+/// lives as long as the copy.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -117,15 +121,15 @@ pub unsafe fn copied(
 ) -> Result<Tensor> {
     let from = tensor.device();
     let to_host = to.device == Device::CPU;
-    // The device that the stream is of.
+    // The stream's device.
     let device = if to_host { from } else { to.device };
     let driver = Driver::of(device.device_type())?;
     driver.memory()?;
     if tensor.is_empty() {
         return nothing(tensor, to.device);
     }
-    // SAFETY: the caller guarantees that the stream lives: during this call, and as long as a copy on a device, which is as long
-    // as the value is used.
+    // SAFETY: the caller guarantees that the stream lives during this call, and as long as a copy on a device; the
+    // value is not used longer.
     let stream = unsafe { Stream::of(driver, device.id(), to.stream) }?;
     if stream.device() != device.id() {
         return Err(Failure::new(format!(
@@ -142,8 +146,8 @@ pub unsafe fn copied(
         }
         _ => {}
     }
-    // SAFETY: the tensor is on the device that each function is for, and the stream is ordered behind the pending writes that the
-    // caller named.
+    // SAFETY: the match calls the function for the tensor's device, and the stream runs after the pending writes that
+    // the caller named (`order`).
     unsafe {
         match to_host {
             true => fetched(tensor, &transfer),
@@ -164,12 +168,12 @@ fn nothing(tensor: &Tensor, device: Device) -> Result<Tensor> {
         subbyte_padded: tensor.is_subbyte_padded(),
         ..RawParts::new(ptr::null_mut(), tensor.dtype())
     };
-    // SAFETY: no elements.
+    // SAFETY: the tensor is empty, so nothing reads the NULL pointer.
     unsafe { Tensor::from_raw_parts((), parts, tensor.shape(), None::<&[i64]>) }
         .map_err(Failure::core)
 }
 
-/// The address of the lowest byte of a tensor's elements, and how many there are up to the highest.
+/// Returns the address of the lowest byte of a tensor's elements, and the number of bytes up to the highest.
 fn span(tensor: &Tensor) -> (u64, usize) {
     let bounds = TensorRef::from(tensor).byte_bounds();
     let first = (tensor.data().addr() as u64)
@@ -178,17 +182,17 @@ fn span(tensor: &Tensor) -> (u64, usize) {
     (first, bounds.len())
 }
 
-/// From a device to the CPU.
+/// Copies from a device to the CPU.
 ///
 /// # Safety
-/// The tensor's device is that of the transfer, and its pending writes come before on the stream.
+/// The tensor's device is that of the transfer, and the transfer's stream runs after the pending writes to the tensor.
 unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let mut bytes = Tensor::zeros::<u8>([count]).map_err(Failure::core)?;
     let mut view = bytes.view_mut::<u8>().map_err(Failure::core)?;
     let target = view.as_mut_slice().expect("new memory is contiguous");
-    // SAFETY: the bytes of the tensor's elements (`span`). The tensor is alive until all is there, or after an error until the
-    // stream has passed.
+    // SAFETY: `span` returned the bytes of the tensor's elements. The tensor is alive until the copy is complete, or
+    // after an error until the stream's pending work is done.
     if let Err(failure) = unsafe { transfer.fetch(first, target) } {
         // Work queued on the stream before still reads the tensor.
         transfer.after_stream(Box::new(Arc::clone(tensor)));
@@ -200,7 +204,7 @@ unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
         subbyte_padded: tensor.is_subbyte_padded(),
         ..RawParts::new(bytes.data().wrapping_byte_offset(-start), tensor.dtype())
     };
-    // SAFETY: the owner has all bytes from the lowest to the highest, alone, and is sound with any.
+    // SAFETY: the owner alone has all bytes from the lowest to the highest, and a `u8` tensor is valid with any bytes.
     let host =
         unsafe { Tensor::from_raw_parts(bytes, parts, tensor.shape(), Some(tensor.strides())) }
             .map_err(Failure::core)?;
@@ -210,7 +214,7 @@ unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     }
 }
 
-/// From the CPU to the device of a transfer.
+/// Copies from the CPU to the device of a transfer.
 ///
 /// # Safety
 /// `to` is the device of the transfer.
@@ -223,18 +227,18 @@ unsafe fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tenso
     }
     let bytes = source.as_bytes().map_err(Failure::core)?;
     let (memory, address) = DeviceMemory::after_stream(transfer, bytes.len())?;
-    // SAFETY: memory of that size on the device of the transfer, which the caller guarantees to be `to`. It is given back when the
-    // stream has passed.
+    // SAFETY: the memory has this size, on the device of the transfer, which the caller guarantees to be `to`. It is
+    // freed only when the stream's pending work is done.
     unsafe {
         transfer.send(bytes, address)?;
         over(memory, address, 0, &source, None, to)
     }
 }
 
-/// From a device to new memory of the same or another one.
+/// Copies from a device to new memory of the same device or another one.
 ///
 /// # Safety
-/// The tensor is on a device of CUDA, and its pending writes come before on the stream.
+/// The tensor is on a CUDA device, and the transfer's stream runs after the pending writes to the tensor.
 unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let stream = transfer.stream;
@@ -242,10 +246,10 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result
     let start = source.byte_bounds().start;
     let (memory, address) = DeviceMemory::after_stream(transfer, count)?;
     let from = tensor.device();
-    // Held from before the copy, so that the source is let go after it even if something fails.
+    // Held before the copy starts, so that the source is released after it even if a call fails.
     let held = AfterStream::new(Box::new(Arc::clone(tensor)), stream);
-    // SAFETY: the bytes of the tensor's elements (`span`), and memory of that size. Both are given back when the stream has
-    // passed.
+    // SAFETY: `span` returned the bytes of the tensor's elements, and the memory has this size. Both are released only
+    // when the stream's pending work is done.
     unsafe {
         match from.device_type() == DeviceType::CUDA && from.id() != to.id() {
             true => transfer.copy_from_device(address, (from.id(), first), count)?,
@@ -256,10 +260,10 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result
     }
 }
 
-/// The tensor over new memory, whose lowest byte is `start` bytes from the first element.
+/// Returns a tensor that owns new memory. The lowest byte of the memory is `start` bytes from the first element.
 ///
 /// # Safety
-/// The memory has as many bytes from the address on as the elements take, on device `device`.
+/// The memory is on `device`, and has at least the bytes that the elements take from `address` on.
 unsafe fn over(
     memory: AfterStream,
     address: u64,
@@ -275,7 +279,7 @@ unsafe fn over(
         subbyte_padded: like.is_subbyte_padded(),
         ..RawParts::new(address.wrapping_byte_offset(-start).cast(), like.dtype())
     };
-    // SAFETY: the caller guarantees room for the elements in memory that the owner has alone, and keeps.
+    // SAFETY: the caller guarantees room for the elements, in memory that the owner alone has and keeps.
     unsafe { Tensor::from_raw_parts(memory, parts, &shape_of(like), strides) }
         .map_err(Failure::core)
 }

@@ -1,6 +1,6 @@
 //! The drivers of CUDA and ROCm: their functions, loaded when first needed, if the machine has the library.
 //!
-//! Both have the same functions under other names, except those by which a thread selects its device.
+//! Both have the same functions under other names, except those that select the device of a thread.
 //!
 //! Source: the documentation of the CUDA driver API and of HIP.
 
@@ -13,19 +13,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge::{Device, DeviceType};
 use libloading::Library;
 
-/// The drivers that were needed and could be used, each kept for ever. They are found by threads that are not attached to Python too.
+/// The loaded drivers, each kept for ever. Threads that are not attached to Python use them too.
 static CUDA: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 static ROCM: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 
 /// The error number of a driver, where 0 is success.
 pub(super) type Status = c_int;
-/// Handles are pointers that are never read through here.
+/// A handle is a pointer that this crate never dereferences.
 pub type StreamHandle = usize;
 pub(super) type EventHandle = usize;
 pub(super) type ContextHandle = usize;
 
-/// Why a driver did not do what it was asked for, as a sentence; and its number for that, if it was the driver that
-/// refused.
+/// The reason why a call of a driver failed, as a sentence, with the driver's error number if the driver refused.
 ///
 /// ```
 /// use dlbridge::DeviceType;
@@ -75,7 +74,7 @@ impl Failure {
         matches!(self.status, Some(NOT_INITIALIZED | DEINITIALIZED | CONTEXT_IS_DESTROYED))
     }
 
-    /// Returns true if it was refused because of a graph that is being captured.
+    /// Returns true if the driver refused because a graph is being captured.
     pub(super) fn is_about_a_capture(&self) -> bool {
         matches!(self.status, Some(900..=908))
     }
@@ -89,7 +88,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The result of work of a driver.
+/// The result of a call of a driver.
 ///
 /// ```
 /// use dlbridge::DeviceType;
@@ -101,13 +100,13 @@ impl std::error::Error for Failure {}
 /// ```
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// A driver that was found: the functions of it that are used here.
+/// A loaded driver: its functions that this crate calls.
 ///
 /// ```
 /// use dlbridge::DeviceType;
 /// use dlbridge_gpu::Driver;
 ///
-/// // A driver is kept for ever.
+/// // A loaded driver is kept for ever.
 /// let found: Option<&'static Driver> = Driver::of(DeviceType::CUDA).ok();
 /// # let _ = found;
 /// ```
@@ -128,7 +127,7 @@ pub struct Driver {
     pub(super) memory: Option<MemoryFunctions>,
 }
 
-/// Those that are about memory, which dlbridge copies on CUDA.
+/// The functions for memory, which dlbridge copies only on CUDA.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryFunctions {
     pointer_attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
@@ -148,10 +147,10 @@ enum ErrorName {
     Rocm(unsafe extern "C" fn(Status) -> *const c_char),
 }
 
-/// How the device of a stream is found.
+/// The way to find the device of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum StreamContext {
-    /// By its context, which is made the current one to be asked.
+    /// By its context: make it the current one, and query the current device.
     Cuda {
         of_stream: unsafe extern "C" fn(StreamHandle, *mut ContextHandle) -> Status,
         device: unsafe extern "C" fn(*mut c_int) -> Status,
@@ -159,10 +158,11 @@ pub(super) enum StreamContext {
     Rocm(unsafe extern "C" fn(StreamHandle, *mut c_int) -> Status),
 }
 
-/// How a thread says on which device it works.
+/// The way to select the device of a thread.
 #[derive(Clone, Copy)]
 pub(super) enum Switch {
-    /// By a stack of contexts. That of a device which all libraries share is held as long as the process lives.
+    /// By a stack of contexts. The primary context of a device, which all libraries share, is retained as long as the
+    /// process lives.
     Cuda {
         retain: unsafe extern "C" fn(*mut ContextHandle, c_int) -> Status,
         push: unsafe extern "C" fn(ContextHandle) -> Status,
@@ -185,8 +185,8 @@ const ROCM_LIBRARIES: &[&str] = if cfg!(windows) {
 };
 
 impl Driver {
-    /// The driver for the devices of a type, an error that says what is wrong with it if it cannot be used. One that is
-    /// not there is looked for again: another library may have loaded it since.
+    /// Returns the driver for the devices of a type. Each call tries again to find a missing driver: another library
+    /// may have loaded it since.
     ///
     /// # Errors
     /// Returns an error if the library of the driver is missing, lacks a function, or does not start.
@@ -196,7 +196,7 @@ impl Driver {
     /// use dlbridge_gpu::Driver;
     ///
     /// match Driver::of(DeviceType::CUDA) {
-    ///     Ok(_) => println!("there is a driver"),
+    ///     Ok(_) => println!("found a driver"),
     ///     Err(failure) => println!("{failure}"),
     /// }
     /// ```
@@ -213,7 +213,7 @@ impl Driver {
         libraries: &[&str],
         load: fn(&Functions) -> Result<Self>,
     ) -> Result<&'static Self> {
-        // SAFETY: NULL, or the address of a driver that was leaked below, which no code writes or frees.
+        // SAFETY: the pointer is NULL, or the address of a driver that was leaked below, which no code writes or frees.
         if let Some(known) = unsafe { driver.load(Ordering::Acquire).as_ref() } {
             return Ok(known);
         }
@@ -221,13 +221,13 @@ impl Driver {
         let new = ptr::from_mut(Box::leak(Box::new(loaded)));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let first = driver.compare_exchange(ptr::null_mut(), new, success, failure);
-        // If another thread was first, its driver is used, and this one stays unused.
-        // SAFETY: a driver that was leaked here, by this thread or another one.
+        // If another thread was first, use its driver; this one stays leaked.
+        // SAFETY: the address is that of a driver that was leaked here, by this thread or another one.
         Ok(unsafe { &*first.map_or_else(|first| first, |_| new) })
     }
 
     fn load_cuda(library: &Functions) -> Result<Self> {
-        // SAFETY: the types are those of the documentation.
+        // SAFETY: the types of the fields are those of the driver's documentation.
         unsafe {
             library.init(c"cuInit")?;
             Ok(Self {
@@ -266,7 +266,7 @@ impl Driver {
     }
 
     fn load_rocm(library: &Functions) -> Result<Self> {
-        // SAFETY: the types are those of the documentation.
+        // SAFETY: the types of the fields are those of the driver's documentation.
         unsafe {
             library.init(c"hipInit")?;
             Ok(Self {
@@ -290,14 +290,14 @@ impl Driver {
         }
     }
 
-    /// An error for what the driver answered, unless that was success.
+    /// Converts the status of a call to an error, unless it is success.
     pub(super) fn check(&self, function: &str, status: Status) -> Result<()> {
         const OUT_OF_MEMORY: Status = 2;
         if status == 0 {
             return Ok(());
         }
         let mut name = ptr::null();
-        // SAFETY: a place for the name, which is a text that lives as long as the driver.
+        // SAFETY: `name` is writable. The driver stores or returns NULL or a C string that lives as long as the driver.
         let name = unsafe {
             match self.error_name {
                 ErrorName::Cuda(error_name) => {
@@ -312,8 +312,8 @@ impl Driver {
         Err(Failure { text, status: Some(status), out_of_memory: status == OUT_OF_MEMORY })
     }
 
-    /// Where an address is, and of which device: its memory, managed memory, or pinned memory of the host, which
-    /// DLPack does not number. The second value is the number of the device that the driver names for it.
+    /// Returns the DLPack device of an address: device memory, managed memory, or pinned host memory, whose number is 0
+    /// in DLPack. The second value is the number of the device that the driver reports for the address.
     ///
     /// # Errors
     /// Returns an error if the driver does not know the address.
@@ -340,37 +340,38 @@ impl Driver {
             false if is_host()? => DeviceType::CUDA_HOST,
             false => DeviceType::CUDA,
         };
-        // Memory of pools has none.
+        // Memory of pools lacks a context.
         let mut context = 0_usize;
         let asked = self.ask(address, CONTEXT, (&raw mut context).cast());
         if device_type == DeviceType::CUDA && asked.is_ok() && context != 0 {
             let primary = self.context(id)?;
             if context != primary {
                 return Err(Failure::new(format!(
-                    "what is at {address:#x} belongs to a context that is not the primary one of its device, as \
-                     libraries share it"
+                    "the memory at {address:#x} belongs to a context that is not the primary context of its device, \
+                     which libraries share"
                 )));
             }
         }
+        // Managed memory keeps the number of its GPU, although DLPack gives it 0: the stream to synchronise with is on that GPU.
         let number = if device_type == DeviceType::CUDA_HOST { 0 } else { id };
         Ok((Device::new(device_type, number), id))
     }
 
     fn attribute(&self, address: usize, attribute: c_int) -> Result<i32> {
-        // All that are asked for are an `int` or an `unsigned int`.
+        // All attributes that `locate` reads by this function are an `int` or an `unsigned int`.
         let mut value = 0_i32;
         self.ask(address, attribute, (&raw mut value).cast())?;
         Ok(value)
     }
 
     fn ask(&self, address: usize, attribute: c_int, value: *mut c_void) -> Result<()> {
-        // SAFETY: a place for the value; the driver checks the address and does not use it.
+        // SAFETY: `value` is writable and as large as the attribute; the driver checks the address and does not use it.
         let status =
             unsafe { (self.memory()?.pointer_attribute)(value, attribute, address as u64) };
-        self.check(&format!("say what is at {address:#x}"), status)
+        self.check(&format!("report the memory at {address:#x}"), status)
     }
 
-    /// The functions that are about memory.
+    /// Returns the functions for memory, or an error if dlbridge does not copy on this driver.
     pub(super) fn memory(&self) -> Result<&MemoryFunctions> {
         self.memory
             .as_ref()
@@ -381,7 +382,7 @@ impl Driver {
     pub(super) fn has_pools(&self, device: i32) -> bool {
         const MEMORY_POOLS_SUPPORTED: c_int = 115;
         let mut value = 0;
-        // SAFETY: a place for the value.
+        // SAFETY: `value` is writable.
         self.memory().is_ok_and(|functions| unsafe {
             (functions.device_attribute)(&mut value, MEMORY_POOLS_SUPPORTED, device) == 0
                 && value != 0
@@ -389,7 +390,7 @@ impl Driver {
     }
 }
 
-/// The library of a driver, which is never closed again.
+/// The library of a driver, which is never closed.
 struct Functions {
     library: ManuallyDrop<Library>,
     driver: &'static str,
@@ -399,7 +400,7 @@ impl Functions {
     fn open(driver: &'static str, names: &[&str]) -> Result<Self> {
         let mut first = None;
         for name in names {
-            // SAFETY: the driver's own library may be loaded at any time.
+            // SAFETY: the drivers' libraries have initialisers that may run at any time.
             match unsafe { Library::new(name) } {
                 Ok(library) => return Ok(Self { library: ManuallyDrop::new(library), driver }),
                 Err(error) => first = first.or(Some(error)),
@@ -410,7 +411,7 @@ impl Functions {
     }
 
     /// # Safety
-    /// The function is of this type.
+    /// The function `name` has the type `F`.
     unsafe fn get<F: Copy>(&self, name: &CStr) -> Result<F> {
         // SAFETY: the caller guarantees the type. The library is never closed, so the function stays.
         let found = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
@@ -420,7 +421,7 @@ impl Functions {
     }
 
     /// # Safety
-    /// The function takes flags and returns a status.
+    /// The function `name` takes flags and returns a status.
     unsafe fn init(&self, name: &CStr) -> Result<()> {
         // SAFETY: the caller guarantees the type; 0 means no flags, the only value that drivers accept.
         match unsafe { self.get::<unsafe extern "C" fn(c_uint) -> Status>(name)?(0) } {

@@ -1,17 +1,20 @@
-//! The drivers of CUDA and ROCm for tensors: events between streams, copies, and memory that is released when a stream has passed.
+//! The drivers of CUDA and ROCm for tensors: events between streams, copies, and memory that is released after a
+//! stream's work.
 //!
-//! The libraries of the drivers are opened when they are first needed. Every function makes the device current on the thread and
-//! restores the previous one, also if the driver fails. Before a call that would spoil the capture of a graph it checks for a capture.
+//! The crate opens the drivers' libraries when it first needs them. Every function makes the device current on the
+//! thread and restores the previous one, also if the driver fails. Before a call that would spoil the capture of a
+//! graph it checks for a capture.
 //!
-//! A stream is its handle as a number. 0 is the default stream of a device; on CUDA 1 is the legacy one and 2 that of each thread.
+//! A stream is a number: its handle. 0 is the default stream of a device. On CUDA, 1 is the legacy default stream and 2
+//! that of each thread.
 //!
 //! | | |
 //! | --- | --- |
 //! | `driver` | the functions of a driver |
-//! | `entered` | the device that a thread works on |
+//! | `entered` | the current device of a thread |
 //! | `stream` | the promise that a stream lives |
 //! | `event` | order between streams, and captures |
-//! | `release` | memory that is released when a stream has passed |
+//! | `release` | memory that is released when a stream's pending work is done |
 //! | `staging` | pinned memory between the CPU and a device |
 //! | `copy` | copies |
 

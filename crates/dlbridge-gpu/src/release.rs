@@ -1,4 +1,4 @@
-//! Memory that is given back when a stream has passed.
+//! Memory that is released when the pending work of a stream is done.
 
 use std::cell::RefCell;
 use std::mem;
@@ -13,16 +13,16 @@ use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};
 use super::stream::Stream;
 
-/// What is dropped when a stream has passed what is on it then.
+/// A value to drop after the work that its stream has pending when this is dropped.
 pub(super) struct AfterStream {
     what: Option<Box<dyn Send>>,
     stream: Stream,
 }
 
 impl AfterStream {
-    /// Holds something from now on, and asks the driver nothing: it is called before anything is put on the stream.
+    /// Holds a value, without a call of the driver. Call this before queuing work on the stream.
     ///
-    /// It uses the stream until `what` is dropped: while the stream is captured that is later than this is.
+    /// The stream is used until `what` is dropped. If the stream is captured, that is later than the drop of this.
     pub(super) fn new(what: Box<dyn Send>, stream: Stream) -> Self {
         Self { what: Some(what), stream: stream.of_any_thread() }
     }
@@ -40,18 +40,18 @@ impl Drop for AfterStream {
     }
 }
 
-/// A stream that is to pass what is on it.
+/// A stream whose pending work a value waits for.
 struct Waiting {
     stream: Stream,
-    /// What it had under way; nothing as long as it is captured, when nothing can be recorded. What was captured runs later,
-    /// if ever, and who captures it keeps the tensor as long as the graph.
+    /// The recorded work. `None` while the stream is captured, because nothing can be recorded then. Captured work runs
+    /// later, if ever, and the code that captures it keeps the tensor as long as the graph.
     event: Option<Event>,
 }
 
 impl Waiting {
     fn has_passed(&mut self) -> Result<bool> {
         match self.look() {
-            // Another thread has begun to capture in between.
+            // Another thread has begun a capture in the meantime.
             Err(failure) if failure.is_about_a_capture() => {
                 self.event = None;
                 Ok(false)
@@ -71,7 +71,7 @@ impl Waiting {
     }
 }
 
-/// What becomes of memory of which nobody can tell whether it is still used: it is leaked, unless all work has ended.
+/// Leaks a value that pending work may still use. Drops it if the driver has ended, and all work with it.
 fn give_up(failure: &Failure, what: Box<dyn Send>) {
     match failure.is_the_end() {
         true => drop_one_by_one(what),
@@ -79,7 +79,7 @@ fn give_up(failure: &Failure, what: Box<dyn Send>) {
     }
 }
 
-/// Drops what may hold another of its kind, and that another, without a call for each.
+/// Drops a chain of values that hold each other, without recursion.
 fn drop_one_by_one(what: Box<dyn Send>) {
     thread_local! {
         static HELD: RefCell<Option<Vec<Box<dyn Send>>>> = const { RefCell::new(None) };
@@ -104,13 +104,13 @@ fn drop_one_by_one(what: Box<dyn Send>) {
 
 type Pending = (Waiting, Box<dyn Send>);
 
-/// The thread that drops what is pending. A child lacks this thread, and starts its own.
+/// The thread that drops pending values. A child lacks this thread, and starts its own.
 static RELEASER: ForkMutex<Option<Sender<Pending>>> = ForkMutex::with_child(None, |mut sender| {
-    // The thread at the other end is gone, perhaps while it held a lock of the channel.
+    // The receiving thread does not exist in the child. It may have held a lock of the channel.
     mem::forget(sender.take());
 });
 
-/// Drops it on a thread, which looks at all that is pending from time to time.
+/// Drops a value on a thread, which polls all pending values.
 fn drop_later(waiting: Waiting, what: Box<dyn Send>) {
     let mut sender = RELEASER.lock();
     if sender.is_none() {
@@ -120,7 +120,7 @@ fn drop_later(waiting: Waiting, what: Box<dyn Send>) {
     }
     let unsent = match &*sender {
         Some(thread) => thread.send((waiting, what)).err().map(|unsent| unsent.0),
-        // There is no thread to be had.
+        // The thread did not start.
         None => Some((waiting, what)),
     };
     drop(sender);
@@ -144,7 +144,7 @@ fn give_back(incoming: &Receiver<Pending>) {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         pending.extend(incoming.try_iter());
-        // None waits for another.
+        // Check all, so that no value waits for another.
         for (mut waiting, what) in mem::take(&mut pending) {
             match waiting.has_passed() {
                 Ok(true) => drop_one_by_one(what),
@@ -155,14 +155,15 @@ fn give_back(incoming: &Receiver<Pending>) {
     }
 }
 
-/// The same tensor, whose memory is given back to its producer when a stream has passed what is on it when the
-/// tensor is dropped.
+/// Returns the same tensor, which returns its memory to the producer later: after the work that `stream` has pending
+/// when the tensor is dropped.
 ///
 /// # Errors
-/// Returns an error without the driver, or if the driver refuses; then the tensor is dropped.
+/// Returns an error if the driver is missing or refuses; then the tensor is dropped.
 ///
 /// # Safety
-/// A live stream, or the handle of a default one of the tensor's device. It lives until the memory was given back.
+/// `stream` is a live stream, or the handle of a default one of the tensor's device. It lives until the memory is
+/// returned.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -184,9 +185,9 @@ pub unsafe fn after_stream(tensor: Tensor, stream: StreamHandle) -> Result<Tenso
         ..RawParts::new(tensor.data(), tensor.dtype())
     };
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    // SAFETY: the caller guarantees that the stream lives until the memory was given back, which ends the last use of the value.
+    // SAFETY: the caller guarantees that the stream lives until the memory is returned; the value is not used longer.
     let stream = unsafe { Stream::of(driver, tensor.device().id(), stream) }?;
     let owner = AfterStream::new(Box::new(tensor), stream);
-    // SAFETY: the parts of a tensor that the owner holds.
+    // SAFETY: the parts describe the tensor that the owner holds.
     unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) }.map_err(Failure::core)
 }

@@ -1,16 +1,16 @@
-//! Streams that live: the promise that calls of the driver with a stream rely on.
+//! Live streams: the invariant that calls of the driver with a stream rely on.
 
 use super::driver::{Driver, Result, StreamHandle};
 
 /// CUDA's default stream of each thread.
 const PER_THREAD: StreamHandle = 2;
-/// CUDA's default stream that waits for those of all threads.
+/// CUDA's default stream that waits for the default streams of all threads.
 const LEGACY: StreamHandle = 0;
 
 /// A stream of a device.
 ///
-/// **Live.** The handle is that of a live stream of the device, or of a default stream, as long as a copy of this value is used.
-/// [`Stream::of`] makes all of them from handles, and its caller promises it.
+/// **Live.** The handle is that of a live stream of the device, or of a default stream, as long as a copy of this value
+/// is used. Only [`Stream::of`] makes values from handles, and its caller guarantees this.
 #[derive(Clone, Copy)]
 pub(super) struct Stream {
     driver: &'static Driver,
@@ -19,10 +19,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns a stream with the device that it is of; that is `meant` for the handle of a default stream.
+    /// Returns a stream with its device, which is `meant` for the handle of a default stream.
     ///
     /// # Safety
-    /// A live stream, or the handle of a default one. It lives as long as a copy of the returned value is used.
+    /// `handle` is that of a live stream, or of a default one. The stream lives as long as a copy of the returned value
+    /// is used.
     pub(super) unsafe fn of(
         driver: &'static Driver,
         meant: i32,
@@ -46,10 +47,10 @@ impl Stream {
         self.handle
     }
 
-    /// Returns the stream whose work includes that of this one, whichever thread asks: the thread that drops a tensor need not
-    /// be the one that named its default stream.
+    /// Returns a stream whose work includes that of this one, on every thread: another thread may drop the tensor than
+    /// the one that named its default stream.
     pub(super) fn of_any_thread(self) -> Self {
-        // Live: a default stream for a default stream.
+        // Live: this replaces a default stream only by another default stream.
         Self { handle: if self.handle == PER_THREAD { LEGACY } else { self.handle }, ..self }
     }
 }

@@ -1,14 +1,14 @@
-//! The attribute macro of `dlbridge-pyo3`, which has its documentation.
+//! The attribute macro of `dlbridge-pyo3`, which documents it.
 //!
-//! It adds methods to a block, as text: nothing of the block is looked at but the names of its functions.
+//! It adds methods to an `impl` block as text, and reads only the names of the block's functions.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
 /// Adds all export protocols to a class. See `dlbridge_pyo3::producer`.
 #[proc_macro_attribute]
-pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
-    if lend.is_empty() {
-        return error("name the function that lends the tensor: #[producer(Self::tensor)]");
+pub fn producer(function: TokenStream, block: TokenStream) -> TokenStream {
+    if function.is_empty() {
+        return error("name the function that returns the tensor: #[producer(Self::tensor)]");
     }
     let mut tokens: Vec<TokenTree> = block.into_iter().collect();
     let body = match tokens.pop() {
@@ -19,12 +19,12 @@ pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
         return error("#[producer(..)] goes above the #[pymethods] of an impl block");
     }
     let own = functions(body.stream());
-    let lend = lend.to_string();
-    // The block with the methods whose names pass.
+    let function = function.to_string();
+    // Returns the block with the methods whose names pass.
     let with = |passes: &dyn Fn(&str) -> bool| {
         let methods =
             METHODS.iter().filter(|(name, _)| passes(name) && !own.iter().any(|own| own == name));
-        let text: String = methods.map(|(_, text)| text.replace("LEND", &lend)).collect();
+        let text: String = methods.map(|(_, text)| text.replace("TENSOR", &function)).collect();
         let mut inside = body.stream();
         inside.extend(text.parse::<TokenStream>().ok()?);
         let mut tokens = tokens.clone();
@@ -32,12 +32,12 @@ pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
         Some(tokens.into_iter().collect::<TokenStream>())
     };
     let (Some(all), Some(without_buffer)) = (with(&|_| true), with(&|name| name != BUFFER)) else {
-        return error("what #[producer(..)] names must be a function, like Self::tensor");
+        return error("#[producer(..)] must name a function, like Self::tensor");
     };
     if own.iter().any(|own| own == BUFFER) {
         return all;
     }
-    // This crate is built for the host, and does not know the target ABI. The other crate does.
+    // This crate is compiled for the host and does not know the target ABI; `dlbridge-pyo3` does.
     let Ok(select) = "::dlbridge_pyo3::__by_buffer_slots!".parse::<TokenStream>() else {
         return error("#[producer(..)] cannot select the methods");
     };
@@ -46,7 +46,7 @@ pub fn producer(lend: TokenStream, block: TokenStream) -> TokenStream {
     select.into_iter().chain([group(both)]).collect()
 }
 
-/// The method that a class has only if the target ABI includes the buffer protocol.
+/// A class has this method only if the target ABI includes the buffer protocol.
 const BUFFER: &str = "__getbuffer__";
 
 /// The names of the functions of a block.
@@ -60,14 +60,14 @@ fn error(text: &str) -> TokenStream {
     format!("::core::compile_error!({text:?});").parse().unwrap_or_default()
 }
 
-/// The methods, by name; `LEND` stands for the function that lends the tensor.
+/// The methods, by name; `TENSOR` is replaced by the path of the function that returns the tensor.
 const METHODS: [(&str, &str); 12] = [
     (
         "__dlbridge_tensor__",
         "/// The tensor itself.
         fn __dlbridge_tensor__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::dlbridge_pyo3::PyTensor>> {
-            ::dlbridge_pyo3::exports::lent(py, LEND(self))
+            ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))
         }",
     ),
     (
@@ -82,7 +82,7 @@ const METHODS: [(&str, &str); 12] = [
             dl_device: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
             ::dlbridge_pyo3::exports::dlpack(&tensor, stream, max_version, dl_device, copy)
         }",
     ),
@@ -91,7 +91,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The device as a tuple of DLPack device type and device id.
         fn __dlpack_device__(&self, py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<(i32, i32)> {
             ::core::result::Result::Ok(
-                ::dlbridge_pyo3::exports::device(&::dlbridge_pyo3::exports::lent(py, LEND(self))?))
+                ::dlbridge_pyo3::exports::device(&::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?))
         }",
     ),
     (
@@ -110,7 +110,7 @@ const METHODS: [(&str, &str); 12] = [
         fn __array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
             ::dlbridge_pyo3::exports::attribute(
-                py, LEND(self), \"__array_interface__\")
+                py, TENSOR(self), \"__array_interface__\")
         }",
     ),
     (
@@ -119,7 +119,7 @@ const METHODS: [(&str, &str); 12] = [
         #[getter]
         fn __array_struct__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::attribute(py, LEND(self), \"__array_struct__\")
+            ::dlbridge_pyo3::exports::attribute(py, TENSOR(self), \"__array_struct__\")
         }",
     ),
     (
@@ -129,12 +129,12 @@ const METHODS: [(&str, &str); 12] = [
         fn __cuda_array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
             ::dlbridge_pyo3::exports::attribute(
-                py, LEND(self), \"__cuda_array_interface__\")
+                py, TENSOR(self), \"__cuda_array_interface__\")
         }",
     ),
     (
         "__arrow_c_array__",
-        "/// The Arrow PyCapsule interface, for numbers that are adjacent.
+        "/// The Arrow PyCapsule interface, for contiguous numbers.
         #[pyo3(signature = (requested_schema=None))]
         fn __arrow_c_array__<'py>(
             &self,
@@ -142,7 +142,7 @@ const METHODS: [(&str, &str); 12] = [
             requested_schema: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
             let _ = requested_schema;
-            ::dlbridge_pyo3::exports::call(py, LEND(self), \"__arrow_c_array__\")
+            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__arrow_c_array__\")
         }",
     ),
     (
@@ -150,7 +150,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The type of the Arrow array.
         fn __arrow_c_schema__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::call(py, LEND(self), \"__arrow_c_schema__\")
+            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__arrow_c_schema__\")
         }",
     ),
     (
@@ -163,14 +163,14 @@ const METHODS: [(&str, &str); 12] = [
             let tensor = this
                 .try_borrow()
                 .map_err(::pyo3::PyErr::from)
-                .and_then(|object| ::dlbridge_pyo3::exports::lent(this.py(), LEND(&*object)));
-            // SAFETY: Python gives a place to write to.
+                .and_then(|object| ::dlbridge_pyo3::exports::tensor_of(this.py(), TENSOR(&*object)));
+            // SAFETY: Python passes NULL, or a `Py_buffer` to write to.
             unsafe { ::dlbridge_pyo3::exports::buffer(tensor, view, flags) }
         }",
     ),
     (
         "__array__",
-        "/// For `numpy.asarray` and what calls it, where no other door of NumPy's knows the dtype.
+        "/// For `numpy.asarray` and its callers: dtypes that NumPy's other protocols do not support.
         #[pyo3(signature = (dtype=None, copy=None))]
         fn __array__<'py>(
             &self,
@@ -178,7 +178,7 @@ const METHODS: [(&str, &str); 12] = [
             dtype: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
             ::dlbridge_pyo3::exports::to_array(&tensor, dtype, copy)
         }",
     ),
@@ -186,7 +186,7 @@ const METHODS: [(&str, &str); 12] = [
         "__reduce_ex__",
         "fn __reduce_ex__<'py>(&self, py: ::pyo3::Python<'py>, protocol: i32)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::lent(py, LEND(self))?;
+            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
             ::dlbridge_pyo3::exports::reduce(&tensor, protocol)
         }",
     ),

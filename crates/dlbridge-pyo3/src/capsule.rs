@@ -1,8 +1,7 @@
-//! Capsules: a managed tensor on its way from producer to consumer.
+//! Capsules, which pass a managed tensor from the producer to the consumer.
 //!
-//! A capsule named `dltensor` or `dltensor_versioned` holds a tensor nobody has taken. Whoever
-//! takes it renames the capsule with `used_` in front. A capsule that dies under its first name
-//! calls the deleter itself.
+//! A capsule named `dltensor` or `dltensor_versioned` holds a tensor that has not been consumed. The consumer renames
+//! the capsule with the prefix `used_`. The destructor of a capsule that still has its first name calls the deleter.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -30,51 +29,54 @@ const VERSIONED: &CStr = c"dltensor_versioned";
 const USED_LEGACY: &CStr = c"used_dltensor";
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 
-/// The name of a capsule over the versioned managed tensor that an array of NumPy was made from.
+/// The name of a capsule that owns the versioned managed tensor behind a NumPy array.
 pub(crate) const OWNER_OF_ARRAY: &CStr = c"dlbridge_owner_of_array";
 
-/// The `max_version` that a producer is asked for.
+/// The `max_version` that imports request.
 pub(crate) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
     static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
     let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
     once(&VERSION, py, make).map(|version| version.bind(py))
 }
 
-/// A capsule over a versioned managed tensor, which it owns from here on.
+/// A capsule that takes ownership of a versioned managed tensor.
 ///
 /// # Safety
-/// `managed` is valid, and the caller gives it up.
+/// `managed` is valid, and the caller gives up its ownership.
 pub(crate) unsafe fn versioned(
     py: Python<'_>,
     managed: *mut DLManagedTensorVersioned,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
+    // SAFETY: the destructor is the one for this name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), VERSIONED, destroy_versioned) };
-    // SAFETY: without a capsule the managed tensor is still ours. The caller promises that it is valid, and gives it up.
+    // SAFETY: no capsule was made, so we still own the managed tensor. The caller promises that it is valid, and
+    // gives up its ownership.
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
 }
 
-/// A capsule over a legacy managed tensor, which it owns from here on.
+/// A capsule that takes ownership of a legacy managed tensor.
 ///
 /// # Safety
-/// `managed` is valid, and the caller gives it up.
+/// `managed` is valid, and the caller gives up its ownership.
 pub(crate) unsafe fn legacy(
     py: Python<'_>,
     managed: *mut DLManagedTensor,
 ) -> PyResult<Bound<'_, PyCapsule>> {
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), LEGACY, destroy_legacy) };
-    // SAFETY: without a capsule the managed tensor is still ours. The caller promises that it is valid, and gives it up.
+    // SAFETY: no capsule was made, so we still own the managed tensor. The caller promises that it is valid, and
+    // gives up its ownership.
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw_legacy(managed) }))
 }
 
-/// A capsule that owns a tensor, as the base object of an array of NumPy.
+/// A capsule that owns a tensor, as the base object of a NumPy array.
 #[inline]
 pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = tensor.into_raw();
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), OWNER_OF_ARRAY, destroy_owner_of_array) };
-    // SAFETY: without a capsule the managed tensor is still ours; valid, as it was made from a tensor.
+    // SAFETY: no capsule was made, so we still own the managed tensor, which is valid because it was made from a
+    // tensor.
     capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
 }
 
@@ -93,14 +95,15 @@ unsafe fn new<'py>(
 
 /// The destructor of a capsule over a versioned managed tensor.
 unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule; what is in one of this
-    // name is ours to give up, unless somebody renamed it.
+    // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
+    // taken its managed tensor, so the capsule owns it.
     unsafe { destroy(capsule, VERSIONED, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast()))) }
 }
 
-/// The destructor of a capsule that owns the tensor of an array.
+/// The destructor of a capsule that owns an array's tensor.
 unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
-    // SAFETY: as above; these are never renamed.
+    // SAFETY: Python calls a destructor attached, with the dying capsule. No code renames these capsules or takes their
+    // managed tensors, so the capsule owns its own.
     unsafe {
         destroy(capsule, OWNER_OF_ARRAY, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast())))
     }
@@ -108,14 +111,15 @@ unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
 
 /// The destructor of a capsule over a legacy managed tensor.
 unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
-    // SAFETY: as above.
+    // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
+    // taken its legacy managed tensor, so the capsule owns it.
     unsafe { destroy(capsule, LEGACY, USED_LEGACY, |m| drop(Tensor::from_raw_legacy(m.cast()))) }
 }
 
-/// Calls `delete` on what the capsule holds, unless somebody has taken it.
+/// Calls `delete` on the capsule's pointer, unless a consumer has taken it.
 ///
 /// # Safety
-/// Attached; `capsule` is a capsule, and `delete` is right for the pointer of one of this name.
+/// The thread is attached, `capsule` is a capsule, and `delete` is right for the pointer of a capsule of this name.
 unsafe fn destroy(
     capsule: *mut ffi::PyObject,
     unused: &'static CStr,
@@ -124,14 +128,16 @@ unsafe fn destroy(
 ) {
     // SAFETY: Python runs the destructors of capsules attached, and passes the capsule (the caller's promise).
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
-    // Most capsules die after they were taken, by us or by who has a text of its own that says so.
+    // Most capsules were consumed before: by dlbridge, which sets this very pointer, or by a consumer with its own
+    // string.
     if name == used.as_ptr() {
         return;
     }
-    // SAFETY: as above: a destructor runs attached.
+    // SAFETY: the caller promises that this thread is attached.
     let py = unsafe { Python::assume_attached() };
     keeping_pending(py, || {
-        // SAFETY: as above: attached, and a capsule. `delete` gets the pointer only if the name is the one that it is right for.
+        // SAFETY: the caller promises an attached thread and a capsule. `delete` gets the pointer only if the capsule
+        // has the name that it is right for.
         unsafe {
             let is_unused =
                 name == unused.as_ptr() || ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0;
@@ -142,18 +148,17 @@ unsafe fn destroy(
     });
 }
 
-/// Takes the managed tensor out of a capsule. The ABI is told by the capsule's name.
+/// Takes the managed tensor out of a capsule, whose name determines the ABI.
 ///
-/// The capsule counts as used from then on, also when the tensor turns out to be invalid; its
-/// deleter has run then.
+/// The capsule counts as consumed from then on, even if the tensor is invalid; its deleter has run then.
 pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
-    // Without the GIL two threads could find the same capsule unused.
+    // Without the GIL, two threads could find the same capsule unused.
     if let Some(managed) =
         with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
     {
-        // SAFETY: the name said that this is a valid versioned managed tensor that nobody has
-        // taken, and the new name says that it is ours. That nobody writes while a view is alive is
-        // promised by the program (see the crate documentation).
+        // SAFETY: the old name showed a valid versioned managed tensor that no consumer has taken, and the new name
+        // makes it ours. The program promises that no code writes while a view is alive (see the crate
+        // documentation).
         let tensor = unsafe {
             let version = managed.cast::<DLPackVersion>().read();
             let tensor = Tensor::from_raw(managed.cast().as_ptr());
@@ -166,7 +171,8 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     }
     if let Some(managed) = with_critical_section(capsule, || rename(capsule, LEGACY, USED_LEGACY))?
     {
-        // SAFETY: as above, for a legacy managed tensor.
+        // SAFETY: the old name showed a valid legacy managed tensor that no consumer has taken, and the new name makes
+        // it ours. The program promises that no code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
         return Ok(Imported::new(tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
@@ -179,19 +185,19 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     Err(PyValueError::new_err(format!("{repr} holds no tensor: {hint}")))
 }
 
-/// Refuses a versioned capsule where a legacy one is wanted. It stays as it is.
+/// Refuses a versioned capsule where a legacy one is requested, and leaves it unconsumed.
 pub(crate) fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
     if !capsule.is_valid_checked(Some(VERSIONED)) {
         return Ok(());
     }
     Err(PyValueError::new_err(format!(
         "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
-         leave it out",
+         leave protocol out",
         shown(capsule)
     )))
 }
 
-/// The pointer of a capsule that has a name, which becomes another; `None` if it has not.
+/// Renames a capsule that has one name to another, and returns its pointer; `None` if it has a different name.
 fn rename(
     capsule: &Bound<'_, PyCapsule>,
     from: &'static CStr,
@@ -201,14 +207,14 @@ fn rename(
         return Ok(None);
     }
     let pointer = capsule.pointer_checked(Some(from))?;
-    // SAFETY: attached, a capsule, and a name that lives for ever.
+    // SAFETY: the thread is attached, this is a capsule, and the name is static.
     match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {
         0 => Ok(Some(pointer)),
         _ => Err(PyErr::fetch(capsule.py())),
     }
 }
 
-/// The capsule that a producer's `__dlpack__` returned.
+/// Checks that a producer's `__dlpack__` returned a capsule.
 pub(crate) fn expect<'py>(
     answer: Bound<'py, PyAny>,
     producer: &Bound<'py, PyAny>,

@@ -1,4 +1,4 @@
-//! Copies of elements: other Python threads run while a large one is made, and an interrupt ends it.
+//! Copies of elements. During a large copy, other Python threads run, and a signal can stop it.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,39 +9,39 @@ use pyo3::prelude::*;
 
 use crate::error::to_py_err;
 
-/// Copies of this many bytes or more let other Python threads run. To release and take the GIL costs 0.1 to 0.3 µs, less
-/// than 0.2 % of a copy of this size, which takes 160 µs or more. Smaller copies hold the GIL for less than the 5 ms that Python
+/// Copies of at least this many bytes release the GIL. Releasing and taking it costs 0.1 to 0.3 µs, less than 0.2 %
+/// of a copy of this size, which takes 160 µs or more. Smaller copies hold the GIL for less than the 5 ms that Python
 /// gives a thread, which is also how long the copying thread may wait to get it back.
 const DETACHED: usize = 1 << 22;
 
-/// How often a copy asks for interrupts: to be attached it may wait for 5 ms.
+/// The time between two checks for signals: a check may wait 5 ms to attach.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
-/// Elements that work which asks by itself does between two questions whether to go on.
+/// The number of elements between two checks, for work that checks by itself.
 pub(crate) const BLOCK: usize = 1 << 22;
 
-/// A copy in C order in new memory, at a multiple of `alignment`, a power of two. The caller holds a borrow of the
-/// source, and keeps it alive.
+/// A copy in C order in new memory, aligned to `alignment` bytes, a power of two. The caller must hold a borrow of
+/// the source, and keep it alive.
 pub(crate) fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
     detached(bytes(source), |go_on| source.to_copy_while(alignment, go_on))
 }
 
-/// The same with the bytes of each number reversed.
+/// As [`copied`], with the bytes of each number reversed.
 pub(crate) fn byte_swapped(source: &TensorRef<'_>) -> PyResult<Tensor> {
     detached(bytes(source), |go_on| source.to_byte_swapped_while(go_on))
 }
 
-/// The same with a byte for each element that is narrower.
+/// As [`copied`], with a byte for each element that is narrower.
 pub(crate) fn unpacked(source: &Tensor) -> PyResult<Tensor> {
     detached(source.len(), |_| source.to_unpacked().map(Some))
 }
 
-/// The bytes that a copy of a tensor has.
+/// The size of a copy in bytes.
 fn bytes(source: &TensorRef<'_>) -> usize {
     source.nbytes().try_into().unwrap_or(usize::MAX)
 }
 
-/// Calls `work` with one block of elements after the other, and where it begins; `None` if it is not to go on.
+/// Calls `work` with one block of elements after the other, and its start; `None` if `work` stopped it.
 pub(crate) fn each_block<T>(
     elements: &mut [T],
     go_on: &mut dyn FnMut() -> bool,
@@ -56,16 +56,16 @@ pub(crate) fn each_block<T>(
     Some(())
 }
 
-/// Runs `work` on `bytes` bytes, detached from Python if they are `DETACHED` or more. `work` calls its argument now and then,
-/// and returns `None` if that returns false: then an interrupt is pending, and is raised.
+/// Runs `work` on `bytes` bytes, detached from Python if they are at least `DETACHED`. `work` calls its argument now
+/// and then, and returns `None` if that returns false: a signal is pending then, and its exception is raised.
 pub(crate) fn detached<R: Send>(
     bytes: usize,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<Option<R>> + Send,
 ) -> PyResult<R> {
     let (mut work, mut done) = (Some(work), None);
     while_detached(bytes, &mut |go_on| done = work.take().map(|work| work(go_on)))?;
-    let done = done.expect("the work was done").map_err(to_py_err)?;
-    Ok(done.expect("it was told to go on"))
+    let done = done.expect("the work ran").map_err(to_py_err)?;
+    Ok(done.expect("no check stopped the work"))
 }
 
 /// As [`detached`], compiled once for all kinds of work.
@@ -83,7 +83,7 @@ fn while_detached(
             let mut asked = Instant::now();
             work(&mut || {
                 if asked.elapsed() >= ASKED_EVERY {
-                    // Not where Python ends, and this is a thread that it does not wait for.
+                    // Attaching fails when Python ends and does not wait for this thread.
                     let signals = Python::try_attach(|py| py.check_signals());
                     interrupt = signals.and_then(std::result::Result::err);
                     asked = Instant::now();
@@ -91,7 +91,7 @@ fn while_detached(
                 interrupt.is_none()
             });
         });
-        // Or one that came since the last question.
+        // A signal may have come since the last check.
         let done = interrupt.map_or_else(|| py.check_signals(), Err);
         INTERRUPT.set(done.as_ref().err().map_or(0, |interrupt| address(py, interrupt)));
         done
@@ -99,8 +99,8 @@ fn while_detached(
 }
 
 thread_local! {
-    /// The address of the exception that ended this thread's last large copy, until an import begins: another exception
-    /// may get the address later.
+    /// The address of the exception that stopped this thread's last large copy, until an import begins: another
+    /// exception may get the same address later.
     static INTERRUPT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -108,19 +108,20 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
     error.value(py).as_ptr().addr()
 }
 
-/// Called where an import begins.
+/// Called when an import begins.
 pub(crate) fn forget_interrupt() {
     INTERRUPT.set(0);
 }
 
-/// Returns true for an exception that ends what the program does, so that no other protocol is tried and no other refusal takes its
-/// place: `KeyboardInterrupt` and others that are not an `Exception`, and those of [signal handlers](is_interrupt).
+/// Returns true for an exception that ends the program, so that no other protocol is tried and no other refusal
+/// replaces it: `KeyboardInterrupt` and others that are not an `Exception`, and those of [signal
+/// handlers](is_interrupt).
 pub(crate) fn must_be_raised(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || is_interrupt(py, error)
 }
 
-/// Returns true for an exception of a signal handler that ended a copy of the import that is made, and false for one of a
-/// producer.
+/// Returns true for an exception of a signal handler that stopped a copy of the current import, and false for one of
+/// a producer.
 pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     INTERRUPT.get() == address(py, error)
 }

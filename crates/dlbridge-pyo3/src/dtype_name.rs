@@ -1,4 +1,4 @@
-//! Names of dtypes as users write them: those of the specification, and the short ones of NumPy.
+//! Names of dtypes as users write them: the specification's names, and NumPy's short ones.
 
 use std::ffi::c_long;
 
@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 use crate::import_options::wrong_type;
 use crate::shown::shown;
 
-/// The dtype of a name; of those that the specification knows.
+/// The dtype of a name, if the specification knows it.
 pub(crate) fn parse(name: &str) -> Result<DataType> {
     let dtype = match short(name) {
         Some(dtype) => dtype,
@@ -23,7 +23,7 @@ pub(crate) fn parse(name: &str) -> Result<DataType> {
     }
 }
 
-/// A header can hold any width; no library has numbers of 31 or 33 bits.
+/// A header can hold any width, but libraries only have certain widths, and not 31 or 33 bits.
 fn is_known(dtype: DataType) -> bool {
     match (dtype.code(), dtype.bits()) {
         (Code::INT | Code::UINT, bits) => matches!(bits, 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128),
@@ -36,7 +36,7 @@ fn is_known(dtype: DataType) -> bool {
     }
 }
 
-/// NumPy's names of Python's types and of C's, its letters, and `<f4`.
+/// NumPy's names of Python's and C's types, its letters, and forms like `<f4`.
 fn short(name: &str) -> Option<DataType> {
     Some(match name {
         "float" | "double" | "d" => DataType::FLOAT64,
@@ -86,17 +86,17 @@ fn with_size(name: &str) -> Option<DataType> {
         _ => return None,
     };
     let dtype = DataType::new(code, bits, 1);
-    // NumPy's `f16` is a number of the machine, and `c4` does not exist.
+    // NumPy's `f16` depends on the machine, and `c4` does not exist.
     let is_integer = matches!(code, Code::INT | Code::UINT);
     (is_known(dtype) && dtype != DataType::COMPLEX32 && (!is_integer || bits <= 64))
         .then_some(dtype)
 }
 
-/// The value of an argument `dtype`: a name, or a dtype of a library, which has one.
+/// The value of an argument `dtype`: a name, or a library's dtype, which has a name.
 pub(crate) struct DtypeName(pub(crate) String);
 
 impl DtypeName {
-    /// The dtype of this name, or a refusal that says what to name instead.
+    /// The dtype of this name, or a refusal with the name to write instead.
     pub(crate) fn expect(&self) -> PyResult<DataType> {
         let Self(name) = self;
         parse(name).map_err(|error| {
@@ -112,9 +112,7 @@ impl DtypeName {
 fn instead(name: &str) -> Option<String> {
     let swapped = if cfg!(target_endian = "little") { '>' } else { '<' };
     if let Some(native) = name.strip_prefix(swapped).filter(|native| parse(native).is_ok()) {
-        return Some(format!(
-            "whose bytes are in the other order than this machine's; write '{native}'"
-        ));
+        return Some(format!("whose byte order is not this machine's; write '{native}'"));
     }
     let name = name.trim_start_matches(['<', '>', '=', '|']);
     let kind = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -167,7 +165,7 @@ impl<'py> FromPyObject<'_, 'py> for DtypeName {
             && cfg!(target_endian = "little")
         {
             return Err(PyValueError::new_err(format!(
-                "dtype is {}, whose bytes are in the other order than this machine's; pass \
+                "dtype is {}, whose byte order is not this machine's; pass \
                  dtype.newbyteorder('=')",
                 shown(&dtype)
             )));
@@ -177,7 +175,7 @@ impl<'py> FromPyObject<'_, 'py> for DtypeName {
         {
             return Ok(Self(name));
         }
-        // A dtype of NumPy has a name, a class of it one too, and PyTorch prints 'torch.float32'.
+        // A NumPy dtype and its class have a name, and PyTorch prints 'torch.float32'.
         for name in [intern!(py, "name"), intern!(py, "__name__")] {
             if let Some(Ok(name)) = dtype.getattr_opt(name)?.map(|name| name.extract::<String>()) {
                 return Ok(Self(name));
@@ -191,7 +189,7 @@ impl<'py> FromPyObject<'_, 'py> for DtypeName {
     }
 }
 
-/// The name of the dtype that NumPy has for a class of its scalars, like 'int64' for `numpy.longlong`.
+/// The name of NumPy's dtype for one of its scalar classes, like 'int64' for `numpy.longlong`.
 fn of_numpy_scalar(class: &Bound<'_, PyType>) -> PyResult<Option<String>> {
     let py = class.py();
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
@@ -225,7 +223,7 @@ pub(crate) fn is_same(dtype: DataType, other: &Bound<'_, PyAny>) -> PyResult<boo
     if let Some((_, meant)) = of_python.iter().find(|(class, _)| other.is(class)) {
         return Ok(*meant == dtype);
     }
-    // Other objects have names too, which are not meant as that of a dtype.
+    // Other objects have names too, which do not mean a dtype.
     let is_class = other.is_instance_of::<PyType>();
     let is_dtype =
         || Ok::<_, PyErr>(other.get_type().name()?.to_cow()?.to_lowercase().ends_with("type"));

@@ -1,8 +1,8 @@
-//! The elements of a vector on their way into an array of NumPy, without the allocation that a tensor needs.
+//! The elements of a vector that becomes a NumPy array, without the allocation that a tensor needs.
 //!
-//! - **Memory.** `memory` and `capacity` came out of a `Vec` of the type that `free`, `size` and `align` are of, and nothing else has
-//!   that memory. `dtype` is the type's. Elements need not be dropped.
-//! - **Within.** The axes lead from `first`, which is aligned, to elements within that memory that are initialised.
+//! - **Memory.** `memory` and `capacity` come from a `Vec` of the type that `free`, `size` and `align` belong to, and
+//!   nothing else owns that memory. `dtype` is the type's. Elements need no drop.
+//! - **Within.** The axes lead from `first`, which is aligned, to initialised elements within that memory.
 
 use std::alloc::{Layout, dealloc};
 use std::ffi::{CStr, c_void};
@@ -16,7 +16,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// The name of a capsule that owns the memory of a vector: the pointer is the memory's, the context is the capacity.
+/// The name of a capsule that owns a vector's memory: its pointer is the memory, its context the capacity.
 const NAME: &CStr = c"dlbridge_elements_of_array";
 
 /// The elements of a vector (Memory, Within).
@@ -30,7 +30,7 @@ pub(crate) struct Elements {
     axes: Axes,
 }
 
-// SAFETY: Memory: it owns elements, which are `Send`.
+// SAFETY: Memory: this struct alone owns the elements, which are `Send`.
 unsafe impl Send for Elements {}
 
 /// Extents and byte strides.
@@ -38,7 +38,7 @@ unsafe impl Send for Elements {}
 pub(crate) struct Axes {
     numbers: [isize; 2 * MAX_NDIM],
     ndim: usize,
-    /// True if the strides are those of C order, and not written.
+    /// True for the strides of C order, which are then not stored.
     c_order: bool,
 }
 
@@ -51,7 +51,7 @@ impl Axes {
         &self.numbers[..self.ndim]
     }
 
-    /// The strides; `None` for those of C order.
+    /// The strides; `None` for C order.
     #[inline]
     pub(crate) fn strides(&self) -> Option<&[isize]> {
         (!self.c_order).then(|| &self.numbers[self.ndim..2 * self.ndim])
@@ -79,7 +79,7 @@ impl Elements {
         }
     }
 
-    /// The elements of an array of ndarray, with any strides; the array comes back if it has too many dimensions.
+    /// The elements of an ndarray array, with any strides; returns the array if it has too many dimensions.
     #[cfg(feature = "ndarray")]
     #[inline]
     pub(crate) fn of_array<T: Element, D: Dimension>(
@@ -92,13 +92,13 @@ impl Elements {
         let mut numbers = [0; 2 * MAX_NDIM];
         for (axis, (&extent, &stride)) in array.shape().iter().zip(array.strides()).enumerate() {
             numbers[axis] = extent as isize;
-            // It overflows only where no step is taken.
+            // This overflows only for dimensions of extent 1.
             numbers[ndim + axis] = stride.wrapping_mul(size_of::<T>() as isize);
         }
         let c_order = array.is_standard_layout();
         let (elements, offset) = array.into_raw_vec_and_offset();
         let mut elements = Self::new(elements);
-        // ndarray keeps all elements of an array within its vector; an empty array lacks an offset.
+        // ndarray keeps all elements of an array within its vector. An empty array lacks an offset.
         let memory = elements.memory.cast::<T>().as_ptr();
         elements.first = memory.wrapping_add(offset.unwrap_or(0)).cast();
         elements.axes = Axes { numbers, ndim, c_order };
@@ -123,8 +123,9 @@ impl Elements {
     /// A capsule that owns the memory.
     #[inline]
     pub(crate) fn into_capsule(self, py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-        // SAFETY: attached. The destructor frees the memory of a vector of the type that it is of, by its capacity (Memory); until the
-        // context is set, that is NULL and frees nothing. Setting it fails for other objects only.
+        // SAFETY: attached. The destructor frees the memory of a vector of its own element type, by the capacity in
+        // the context (Memory). The context is NULL until it is set below, and then the destructor frees nothing.
+        // Setting it fails only for objects that are not capsules.
         unsafe {
             let capsule = ffi::PyCapsule_New(self.memory.as_ptr(), NAME.as_ptr(), Some(self.free));
             let capsule = Bound::from_owned_ptr_or_err(py, capsule)?;
@@ -141,14 +142,14 @@ impl Elements {
         let (axes, itemsize) = (self.axes, self.dtype.itemsize() as isize);
         let strides = axes.strides().map(|strides| strides.iter().map(|s| s / itemsize).collect());
         let strides: Option<Vec<_>> = strides;
-        // SAFETY: Memory, Within: initialised elements that the owner keeps, and nothing else has.
+        // SAFETY: Memory, Within: initialised elements, which the owner keeps and nothing else accesses.
         unsafe { Tensor::from_raw_parts(self, parts, axes.extents(), strides.as_deref()) }
     }
 }
 
 impl Drop for Elements {
     fn drop(&mut self) {
-        // SAFETY: Memory.
+        // SAFETY: Memory: the vector's memory, capacity and layout; this is the only release.
         unsafe { give_back(self.memory, self.capacity, self.layout) }
     }
 }
@@ -156,13 +157,13 @@ impl Drop for Elements {
 /// Frees the memory of a vector.
 ///
 /// # Safety
-/// It came out of a `Vec` of that capacity, of elements of that layout, and is not used again.
+/// The memory comes from a `Vec` with that capacity and element layout, and is not used again.
 #[inline]
 unsafe fn give_back(memory: NonNull<c_void>, capacity: usize, element: Layout) {
     let bytes = capacity * element.size();
     if bytes != 0 {
-        // SAFETY: a `Vec` allocates `capacity` elements with this layout, which is valid since the vector had it. The caller promises that the
-        // memory came out of such a vector and is not used again.
+        // SAFETY: a `Vec` allocates `capacity` elements with this layout, which is valid because the vector had it.
+        // The caller promises that the memory comes from such a vector and is not used again.
         unsafe {
             let layout = Layout::from_size_align_unchecked(bytes, element.align());
             dealloc(memory.as_ptr().cast(), layout);
@@ -172,8 +173,8 @@ unsafe fn give_back(memory: NonNull<c_void>, capacity: usize, element: Layout) {
 
 /// The destructor of a capsule over the memory of a vector.
 unsafe extern "C" fn free<T: Element>(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule, which `into_capsule` made: no other code uses this
-    // destructor. No Python code runs, so a pending exception stays as it is.
+    // SAFETY: Python calls a destructor attached, with the dying capsule. `into_capsule` made it: no other code uses
+    // this destructor. No Python code runs, so a pending exception stays as it is.
     unsafe {
         let memory = ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr());
         let capacity = ffi::PyCapsule_GetContext(capsule).addr();

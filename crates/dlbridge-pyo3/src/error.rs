@@ -1,4 +1,4 @@
-//! Errors of the core as Python exceptions, what messages call an object, and libraries that are not installed.
+//! Python exceptions for errors of the core, names of objects in messages, and missing libraries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,17 +13,17 @@ use pyo3::types::{PyString, PyType};
 use crate::once::once;
 use crate::pending::made;
 
-/// The exception for an error of the core, where no `?` makes it.
+/// The exception for an error of the core, for code that cannot use `?`.
 pub(crate) fn to_py_err(error: Error) -> PyErr {
     error.into()
 }
 
-/// The name of an object's type, with its module if that has a name.
+/// The name of an object's type, with its module if it has one.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     name_of(&object.get_type())
 }
 
-/// The name of a type, with its module if that has a name.
+/// The name of a type, with its module if it has one.
 pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
     let name = object_type.fully_qualified_name().or_else(|_| object_type.name());
     name.map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string_lossy().into_owned())
@@ -32,7 +32,7 @@ pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
 /// The name of a type with its article.
 pub(crate) fn with_article(name: &str) -> String {
     let article = match name.as_bytes() {
-        // The name of a type without one.
+        // "an unnamed type" has an article already.
         [b'a', b'n', b' ', ..] => return name.to_owned(),
         [b'a' | b'e' | b'i' | b'o' | b'A' | b'E' | b'I' | b'O', ..] => "an",
         _ => "a",
@@ -43,18 +43,19 @@ pub(crate) fn with_article(name: &str) -> String {
 /// The class of the exception for an argument of a function in Rust.
 #[derive(Clone, Copy)]
 pub(crate) enum ErrorClass {
-    /// A `TypeError`: it is another tensor than was asked for.
+    /// A `TypeError`: the tensor does not meet the demands.
     Mismatch,
-    /// A `BufferError`: its memory is borrowed by somebody else.
+    /// A `BufferError`: other code has borrowed the memory, several indices lead to one element that the function writes,
+    /// or an element is not a value of its type.
     Borrowed,
 }
 
 impl ErrorClass {
-    /// The exception, of a class of the package `dlbridge`, which puts the name of the argument in front of
-    /// the text; without that package it is the base class.
+    /// The exception, of a class of the package `dlbridge` that adds the argument's name in front of the text;
+    /// without that package, of its base class.
     ///
-    /// It is made at once: PyO3 makes an exception when its value is first asked for, and gives up the GIL before that, which
-    /// takes as long as the exception.
+    /// Made at once: PyO3 makes an exception lazily, and releases the GIL before it, which takes as long as making
+    /// the exception.
     pub(crate) fn new_err(self, py: Python<'_>, text: &str) -> PyErr {
         let class = match (self.class(py), self) {
             (Ok(Some(class)), _) => class.bind(py),
@@ -65,7 +66,7 @@ impl ErrorClass {
         made(class, text)
     }
 
-    /// Returns true for an exception of the class of the package `dlbridge`.
+    /// Returns true for an exception of this class of the package `dlbridge`.
     pub(crate) fn is(self, py: Python<'_>, error: &PyErr) -> bool {
         self.class(py)
             .is_ok_and(|class| class.is_some_and(|class| error.is_instance(py, class.bind(py))))
@@ -96,14 +97,14 @@ impl ErrorClass {
         let found = match found {
             Ok(class) => Some(class),
             Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => None,
-            // Another release of the package, or one that cannot be imported now, and may be later.
+            // Another release of the package, or one that cannot be imported at present.
             Err(error)
                 if error.is_instance_of::<PyImportError>(py)
                     || error.is_instance_of::<PyAttributeError>(py) =>
             {
                 return Ok(None);
             }
-            // Of a signal handler, say.
+            // For example an exception of a signal handler.
             Err(error) => return Err(error),
         };
         Ok(once(class, py, || Ok::<_, PyErr>(found))?.as_ref())
@@ -113,7 +114,7 @@ impl ErrorClass {
 /// The module of the package `dlbridge` with the classes.
 const MODULE: &str = "dlbridge._errors";
 
-/// That module if it has been imported.
+/// The module [`MODULE`]; an error unless it was imported before.
 fn loaded(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.get_item(MODULE)
 }
@@ -121,9 +122,10 @@ fn loaded(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// The threads that are in [`import`]: their process in the upper half, their number in the lower.
 static IMPORTS: AtomicU64 = AtomicU64::new(0);
 
-/// Imports a module; `None` in a child that was forked while another thread was in here.
+/// Imports a module; `None` in a child that was forked while another thread was importing here.
 ///
-/// That thread holds a lock of Python's import system, which no thread of the child releases, so an import would wait for ever.
+/// That thread holds a lock of Python's import system, and no thread of the child releases it, so an import would
+/// wait for ever.
 fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModule>>> {
     const NUMBER: u64 = u32::MAX as u64;
     let process = u64::from(std::process::id()) << 32;
@@ -138,7 +140,7 @@ fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModu
     Some(module)
 }
 
-/// The module of a library that a function needs. `package` is the one whose absence means that the library is not
+/// The module of a library that a function needs. If `package` is missing, the error says that the library is not
 /// installed.
 pub(crate) fn library<'py>(
     py: Python<'py>,
@@ -157,7 +159,7 @@ pub(crate) fn library<'py>(
     })
 }
 
-/// Whether an import failed because that very package is not there, and not something that it needs.
+/// Returns true if an import failed because `package` itself is missing, and not one of its dependencies.
 pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
     if !error.is_instance_of::<PyModuleNotFoundError>(py) {
         return Ok(false);
@@ -165,7 +167,7 @@ pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResul
     error.value(py).getattr(intern!(py, "name"))?.eq(package)
 }
 
-/// The refusal of elements that no dtype of tensors has, with the attribute that [`is_beyond_tensors`] looks for.
+/// The refusal of elements that tensors lack a dtype for, with the attribute that [`is_beyond_tensors`] checks.
 #[cold]
 pub(crate) fn beyond_tensors(text: String) -> PyErr {
     let error = PyBufferError::new_err(text);
@@ -175,8 +177,8 @@ pub(crate) fn beyond_tensors(text: String) -> PyErr {
     }
 }
 
-/// Returns true for the refusal of elements that no dtype of tensors has. An exception of a class that Python code defined is
-/// not one, and its code does not run.
+/// Returns true for the refusal of elements that tensors lack a dtype for. Never true for an exception of a class
+/// that Python code defined, and does not run that code.
 #[cold]
 pub(crate) fn is_beyond_tensors(error: &PyErr) -> bool {
     Python::attach(|py| {

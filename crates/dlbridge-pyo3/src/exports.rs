@@ -1,5 +1,5 @@
-//! The functions that the methods of [`producer`](macro@crate::producer) call: each makes the tensor of an object and exports it
-//! through one protocol.
+//! The functions that the methods of [`producer`](macro@crate::producer) call: each gets the tensor of an object and
+//! exports it through one protocol.
 
 use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
@@ -9,8 +9,8 @@ use crate::protocol::dlpack_export::{self, Keywords};
 use crate::protocol::exchange_table;
 use crate::{PyTensor, pickle, to_library};
 
-/// What a function may return that lends the tensor of an object.
-pub trait Lent {
+/// The result types of a function that returns the tensor of an object.
+pub trait IntoTensor {
     /// The tensor, for Python.
     ///
     /// # Errors
@@ -18,44 +18,44 @@ pub trait Lent {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>>;
 }
 
-impl Lent for &Py<PyTensor> {
+impl IntoTensor for &Py<PyTensor> {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         Ok(self.bind(py).clone())
     }
 }
 
-impl Lent for Py<PyTensor> {
+impl IntoTensor for Py<PyTensor> {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         Ok(self.into_bound(py))
     }
 }
 
-impl Lent for PyTensor {
+impl IntoTensor for PyTensor {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         Bound::new(py, self)
     }
 }
 
-impl Lent for Tensor {
+impl IntoTensor for Tensor {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         Bound::new(py, PyTensor::from(self))
     }
 }
 
-impl<T: Lent> Lent for Result<T, Error> {
+impl<T: IntoTensor> IntoTensor for Result<T, Error> {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         self.map_err(to_py_err)?.into_bound(py)
     }
 }
 
-impl<T: Lent> Lent for PyResult<T> {
+impl<T: IntoTensor> IntoTensor for PyResult<T> {
     fn into_bound(self, py: Python<'_>) -> PyResult<Bound<'_, PyTensor>> {
         self?.into_bound(py)
     }
 }
 
-pub fn lent(py: Python<'_>, lent: impl Lent) -> PyResult<Bound<'_, PyTensor>> {
-    lent.into_bound(py)
+pub fn tensor_of(py: Python<'_>, source: impl IntoTensor) -> PyResult<Bound<'_, PyTensor>> {
+    source.into_bound(py)
 }
 
 pub fn dlpack<'py>(
@@ -78,12 +78,20 @@ pub fn exchange_api(py: Python<'_>) -> PyResult<Py<PyAny>> {
     exchange_table::capsule_of_producers(py).map(Bound::unbind)
 }
 
-pub fn attribute<'py>(py: Python<'py>, lend: impl Lent, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    lent(py, lend)?.getattr(name)
+pub fn attribute<'py>(
+    py: Python<'py>,
+    source: impl IntoTensor,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    tensor_of(py, source)?.getattr(name)
 }
 
-pub fn call<'py>(py: Python<'py>, lend: impl Lent, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    lent(py, lend)?.call_method0(name)
+pub fn call<'py>(
+    py: Python<'py>,
+    source: impl IntoTensor,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    tensor_of(py, source)?.call_method0(name)
 }
 
 pub fn to_array<'py>(
@@ -130,23 +138,24 @@ mod slot {
     /// The buffer of a tensor, which the tensor itself releases.
     ///
     /// # Safety
-    /// `view` is NULL or a place to write to.
+    /// `view` is NULL, or a `Py_buffer` to write to.
     pub unsafe fn buffer(
         tensor: PyResult<Bound<'_, PyTensor>>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
         let refuse = |error: PyErr| match view.is_null() {
-            true => PyBufferError::new_err("a buffer without a place to describe it"),
+            true => PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"),
             false => {
-                // SAFETY: not NULL, so the place for a view that Python passes to the slot. Python wants to see that nothing was exported.
+                // SAFETY: not NULL, so this is the `Py_buffer` that Python passes to the slot. A NULL `obj` shows
+                // Python that nothing was exported.
                 unsafe { (*view).obj = std::ptr::null_mut() };
                 error
             }
         };
         let tensor = tensor.map_err(refuse)?;
         let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
-        // SAFETY: the caller passes on what Python passes to the slot: NULL, or a place for a view.
+        // SAFETY: the caller passes Python's argument of the slot: NULL, or a `Py_buffer` to write to.
         unsafe { buffer_export::export(tensor.as_any(), this, read_only, view, flags) }
     }
 }

@@ -17,22 +17,22 @@ use crate::protocol::dlpack::expect_named_device;
 use crate::shown::shown;
 use crate::stream::Streams;
 
-/// Import any object that speaks an exchange protocol.
+/// Import any object that supports an exchange protocol.
 ///
-/// The data is shared wherever a tensor can express it.
+/// The memory is shared whenever a tensor can express the data.
 ///
 /// protocol selects one protocol and tries no other: 'exchange-api', 'dlpack', 'dlpack-legacy',
 /// 'cuda-array-interface', 'array-interface', 'array-struct', 'buffer', 'arrow'.
 /// copy=True copies, in C order; copy=False makes every copy an error.
-/// device is where the data is to be: 'cpu', 'cuda:0', or a tuple of DLPack device type and id.
-/// align is a power of two, at most 1 GiB: what the address is to be a multiple of.
+/// device is the target device: 'cpu', 'cuda:0', or a tuple of DLPack device type and id.
+/// align is the required alignment in bytes: a power of two, at most 1 GiB.
 /// contiguous is 'C' or True, or 'F': the order in which the elements must be contiguous.
-/// writable=True copies what must not be written; writable=False marks the tensor so.
-/// stream is what the caller works on: a number as in the array API standard, or a dpctl.SyclQueue.
+/// writable=True copies read-only data; writable=False marks the tensor as read-only.
+/// stream is the caller's stream: a number as in the array API standard, or a dpctl.SyclQueue.
 ///
-/// Raises TypeError for an object without a protocol and arguments of the wrong type, ValueError for
-/// arguments of the wrong value and capsules that were consumed, BufferError for data that breaks a
-/// specification, that a tensor cannot express, or that would need a copy that copy=False forbids.
+/// Raises TypeError for an object without a protocol and for arguments of the wrong type, ValueError for arguments
+/// with a wrong value and for consumed capsules, BufferError for data that breaks a specification, that a tensor
+/// cannot express, or that needs a copy although copy=False forbids it.
 #[pyfunction]
 #[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None, dtype=None), text_signature = "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None)")]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
@@ -47,7 +47,7 @@ pub(crate) fn asdlpack<'py>(
     stream: Option<&Bound<'py, PyAny>>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
-    // No documented argument: programs that come from `numpy.asarray` pass it.
+    // An undocumented argument: programs that come from `numpy.asarray` pass it.
     if dtype.is_some() {
         return Err(PyTypeError::new_err(
             "asdlpack() has no argument dtype: dlbridge never converts numbers; convert them with the library that \
@@ -68,7 +68,7 @@ pub(crate) fn asdlpack<'py>(
     }
 }
 
-/// Import an object that has __dlpack__, as the array API standard describes it.
+/// Import an object that has __dlpack__, as the array API standard describes.
 ///
 /// device is a tuple of DLPack device type and device id, or a name like 'cpu' or 'cuda:0'; stream as for asdlpack.
 ///
@@ -88,7 +88,7 @@ pub(crate) fn from_dlpack<'py>(
     PyTensor::from_dlpack_on(x, &options, &streams)
 }
 
-/// Make a new tensor in C order on the CPU, with contents that are not specified.
+/// Make a new tensor in C order on the CPU, with unspecified contents.
 ///
 /// align is a power of two, at most 1 GiB. Every new tensor is aligned to 256 bytes or more.
 #[pyfunction]
@@ -139,7 +139,7 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     Ok(vec![one(shape)?])
 }
 
-/// Returns true if an object has a protocol, or raises an exception when its attribute is looked up.
+/// Returns true if an object has a protocol, or if the lookup of its attribute raises an exception.
 #[pyfunction]
 #[pyo3(name = "_has_protocol")]
 pub(crate) fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) -> PyResult<bool> {

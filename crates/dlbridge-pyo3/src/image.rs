@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 
-/// The beginning of the program or shared library, in memory, that has a function or static at an address; `None` for
-/// all other memory.
+/// The start, in memory, of the program or shared library that contains the function or static at an address; `None`
+/// for all other memory.
 #[cfg(unix)]
 pub(crate) fn of(address: *const c_void) -> Option<NonZeroUsize> {
     use std::ffi::{c_char, c_int};
@@ -26,14 +26,14 @@ pub(crate) fn of(address: *const c_void) -> Option<NonZeroUsize> {
         symbol: null.cast(),
         symbol_address: null.cast(),
     };
-    // SAFETY: any address, which is looked up and not used, and a place for what is found.
+    // SAFETY: `dladdr` accepts any address and only looks it up; `found` is writable.
     match unsafe { dladdr(address, &mut found) } {
         0 => None,
         _ => NonZeroUsize::new(found.image.addr()),
     }
 }
 
-/// As on other systems.
+/// The start of the program or library that contains an address, as on Unix.
 #[cfg(windows)]
 pub(crate) fn of(address: *const c_void) -> Option<NonZeroUsize> {
     const FROM_ADDRESS: u32 = 4;
@@ -43,14 +43,14 @@ pub(crate) fn of(address: *const c_void) -> Option<NonZeroUsize> {
         fn GetModuleHandleExW(flags: u32, address: *const c_void, image: *mut *mut c_void) -> i32;
     }
     let mut image = std::ptr::null_mut();
-    // SAFETY: any address, which is looked up and not used, and a place for what is found.
+    // SAFETY: the function accepts any address and only looks it up; `image` is writable.
     match unsafe { GetModuleHandleExW(FROM_ADDRESS | UNCHANGED_COUNT, address, &mut image) } {
         0 => None,
         _ => NonZeroUsize::new(image.addr()),
     }
 }
 
-/// No memory is known to be a library's.
+/// Returns `None`: on other systems, no memory is known to belong to a library.
 #[cfg(not(any(unix, windows)))]
 pub(crate) fn of(_address: *const c_void) -> Option<NonZeroUsize> {
     None

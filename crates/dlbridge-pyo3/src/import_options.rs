@@ -10,8 +10,7 @@ use crate::imported::Protocol;
 use crate::order::Order;
 use crate::shown::shown;
 
-/// The options of an import. By default the data is shared as it is, and
-/// copied only where a tensor could not express it.
+/// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyTensor, ImportOptions};
@@ -19,23 +18,23 @@ use crate::shown::shown;
 ///
 /// #[pyfunction]
 /// fn rows<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
-///     let wanted = ImportOptions { align: Some(64), ..ImportOptions::default() };
-///     PyTensor::import(x, &wanted)
+///     let options = ImportOptions { align: Some(64), ..ImportOptions::default() };
+///     PyTensor::import(x, &options)
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions {
     /// The protocol to use; `None` for the first that the object supports.
     pub protocol: Option<Protocol>,
-    /// `Some(true)` for a copy, `Some(false)` for an error where one would be needed.
+    /// `Some(true)` forces a copy; `Some(false)` makes every necessary copy an error.
     pub copy: Option<bool>,
-    /// Where the data is to be.
+    /// The target device.
     pub device: Option<Device>,
     /// The alignment of the first element in bytes: a power of two, at most 1 GiB.
     pub align: Option<usize>,
     /// The order in which the elements must be contiguous.
     pub order: Order,
-    /// `Some(true)` for data that may be written, `Some(false)` for a tensor that says it must not.
+    /// `Some(true)` for writable data, `Some(false)` to mark the tensor as read-only.
     pub writable: Option<bool>,
 }
 
@@ -56,7 +55,7 @@ impl ImportOptions {
         }))
     }
 
-    /// Why the driver of CUDA cannot copy to a device, if there is none.
+    /// Why the CUDA driver cannot copy to a device, if the driver is missing.
     pub(crate) fn missing_driver(&self, device: Device) -> Option<Failure> {
         let by_driver = device.device_type() == DeviceType::CUDA && self.copy != Some(false);
         if by_driver { Driver::of(DeviceType::CUDA).err() } else { None }
@@ -118,7 +117,8 @@ pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol>
         .ok_or_else(|| PyValueError::new_err(format!("protocol must be {}, not '{name}'", names())))
 }
 
-/// Converts an object to an integer by its `__index__`; `None` for a boolean, and for an object that is not one integer.
+/// Converts an object to an integer by its `__index__`; `None` for a boolean, and for an object that is not a single
+/// integer.
 pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     if object.is_instance_of::<PyBool>() {
@@ -130,7 +130,7 @@ pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
     let Some(index) = object.getattr_opt(intern!(py, "__index__"))? else { return Ok(None) };
     match index.call0() {
         Ok(number) => Ok(number.is_instance_of::<PyInt>().then_some(number)),
-        // Arrays have the method, and refuse to be one integer.
+        // Arrays have the method, and refuse unless they are a single integer.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => Ok(None),
         Err(error) => Err(error),
     }

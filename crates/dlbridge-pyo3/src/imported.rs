@@ -13,12 +13,11 @@ use dlbridge::{CopyReason, Tensor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// The C exchange API of DLPack, which a type offers as `__dlpack_c_exchange_api__`.
+    /// The C exchange API of DLPack, in the type's attribute `__dlpack_c_exchange_api__`.
     ExchangeApi,
-    /// `__dlpack__`, answered with a versioned capsule; or such a capsule itself.
+    /// `__dlpack__` with a versioned capsule; or such a capsule itself.
     Dlpack,
-    /// `__dlpack__`, answered with a legacy capsule, which cannot say whether data is read-only; or
-    /// such a capsule itself.
+    /// `__dlpack__` with a legacy capsule, which cannot mark data as read-only; or such a capsule itself.
     LegacyDlpack,
     /// `__cuda_array_interface__`.
     CudaArrayInterface,
@@ -63,13 +62,13 @@ impl Protocol {
         }
     }
 
-    /// Returns true if a producer can mark its data as read-only. A legacy producer cannot, and may share data that must not
-    /// change: such data is treated as read-only unless it is a copy, as NumPy does.
+    /// Returns true if a producer can mark its data as read-only. A legacy producer cannot, and may share data that
+    /// must not change, so such data is treated as read-only unless it is a copy, as in NumPy.
     pub(crate) const fn tells_read_only(self) -> bool {
         !matches!(self, Self::LegacyDlpack)
     }
 
-    /// The feature of this crate that imports through this protocol need, if the extension is built without it.
+    /// The feature of this crate that this protocol needs, if the extension is built without it.
     pub(crate) const fn missing_feature(self) -> Option<&'static str> {
         match self {
             Self::CudaArrayInterface | Self::ArrayInterface | Self::ArrayStruct
@@ -83,7 +82,7 @@ impl Protocol {
         }
     }
 
-    /// The attribute of an object that has this protocol, or the name of the protocol.
+    /// The attribute or the name of this protocol, for messages.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::ExchangeApi => "__dlpack_c_exchange_api__",
@@ -97,13 +96,13 @@ impl Protocol {
     }
 }
 
-/// A tensor out of a Python object, with what is known of how it came.
+/// A tensor imported from a Python object, with the facts about its import.
 pub(crate) struct Imported {
     pub(crate) tensor: Tensor,
     pub(crate) protocol: Protocol,
-    /// Why the elements were copied, as far as is known.
+    /// Why the elements were copied, if that is known.
     pub(crate) reason: Option<CopyReason>,
-    /// The version of DLPack that the producer's managed tensor says it is of.
+    /// The version in the producer's managed tensor.
     pub(crate) version: Option<DLPackVersion>,
 }
 
@@ -112,7 +111,7 @@ impl Imported {
         Self { tensor, protocol, reason: None, version: None }
     }
 
-    /// Returns true if the data must not be written, or if its producer could not mark it as read-only.
+    /// Returns true if the data is read-only, or if its producer could not mark it.
     pub(crate) fn is_read_only(&self) -> bool {
         let told = self.reason.is_some() || self.protocol.tells_read_only();
         !told || self.tensor.is_read_only()

@@ -1,4 +1,4 @@
-//! Which interpreter is running, and how to reach it from any thread.
+//! Identifies the running interpreter, and attaches to it from any thread.
 
 use std::mem;
 
@@ -8,10 +8,10 @@ use pyo3::{PyTraverseError, PyVisit, Python, ffi};
 
 use crate::pending::keeping_pending;
 
-/// Whether this is the main interpreter. What Python owns is released from any thread, which Python
-/// offers for the main interpreter alone: in a subinterpreter it would wait for ever.
+/// Returns true in the main interpreter. dlbridge releases Python's objects on any thread, which Python supports only
+/// for the main interpreter: in a subinterpreter the release would wait for ever.
 ///
-/// Extensions call it when their module is imported, and refuse the import if it says no.
+/// An extension calls this when its module is imported, and refuses the import if it returns false.
 ///
 /// ```no_run
 /// use pyo3::exceptions::PyImportError;
@@ -41,21 +41,21 @@ pub(crate) fn check_main_interpreter(py: Python<'_>) -> PyResult<()> {
     ))
 }
 
-/// Calls `release` attached, on whatever thread this is, and keeps a pending exception. When the
-/// interpreter is gone, or going, there is nobody to give anything back to, and it is not called.
+/// Calls `release` attached, on this thread, and keeps a pending exception. If the interpreter has ended or is
+/// ending, its objects cannot be released, and `release` is not called.
 pub(crate) fn while_it_lives(release: impl FnOnce(Python<'_>)) {
-    // SAFETY: may be asked at any time.
+    // SAFETY: this function may be called at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
         return;
     }
-    // A deleter may be called by code that let the GIL go below a Rust function that has it, so only
-    // Python itself can tell whether this thread has it now.
-    // SAFETY: the interpreter is there.
+    // A deleter may be called by code that released the GIL inside a Rust function that holds it, so only Python
+    // knows whether this thread is attached.
+    // SAFETY: the interpreter is initialised, as checked above.
     let state = unsafe { ffi::PyGILState_Ensure() };
-    // SAFETY: just attached.
+    // SAFETY: the call above attached this thread.
     let py = unsafe { Python::assume_attached() };
     keeping_pending(py, || release(py));
-    // SAFETY: what `PyGILState_Ensure` returned, in the same thread.
+    // SAFETY: `state` comes from `PyGILState_Ensure` on this thread.
     unsafe { ffi::PyGILState_Release(state) };
 }
 
@@ -73,7 +73,7 @@ impl PyOwner {
         self.0.as_ref().map(|object| Self(Some(object.clone_ref(py))))
     }
 
-    /// Shows the object to Python's garbage collector.
+    /// Reports the object to Python's garbage collector.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.0)
     }
@@ -83,7 +83,7 @@ impl Drop for PyOwner {
     fn drop(&mut self) {
         let mut object = self.0.take();
         while_it_lives(|py| drop(object.take().map(|object| object.into_bound(py))));
-        // Without an interpreter there is no reference to give back.
+        // After the interpreter's end, its references cannot be released.
         mem::forget(object);
     }
 }

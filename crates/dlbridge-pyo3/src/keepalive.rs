@@ -1,7 +1,7 @@
-//! Tensors that keep the memory of others alive: exports, and the tensor that owns the memory of a tensor.
+//! Tensors that keep the memory of others alive: exports, and the tensor that owns another tensor's memory.
 //!
-//! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as its owner
-//!   lives, whatever happens to the object.
+//! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as
+//!   its owner lives, whatever happens to the object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use dlbridge::{Access, Tensor, TensorRef};
 
 use crate::live::Recorded;
 
-/// A handle that an export keeps on its tensor, recorded until it is dropped if exports are recorded now.
+/// An export's handle on its tensor. If exports are recorded, its record lasts until it is dropped.
 pub(crate) struct Export {
     tensor: Arc<Tensor>,
     _recorded: Recorded,
@@ -22,7 +22,7 @@ impl Export {
         Self { tensor: root(tensor), _recorded: recorded }
     }
 
-    /// A handle that keeps the tensor alive for another tensor of this library, which is not an export.
+    /// A handle that keeps the tensor alive for another tensor of this library, and does not count as an export.
     pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
         Self { tensor: root(tensor), _recorded: Recorded::NONE }
     }
@@ -42,15 +42,15 @@ pub(crate) fn root(tensor: &Arc<Tensor>) -> Arc<Tensor> {
     Arc::clone(tensor)
 }
 
-/// The source that a tensor shares its memory with. `None` for an exclusive tensor, whose holder must be its only user.
+/// The source that a tensor shares its memory with. `None` for an exclusive tensor, which nothing else may use.
 pub(crate) fn inner(tensor: &Tensor) -> Option<&Arc<Tensor>> {
     if tensor.access() == Access::Exclusive {
         return None;
     }
-    // SAFETY: no element is accessed through the owner.
-    let (lent, export) =
+    // SAFETY: this reads the type of the owner, and accesses no element through it.
+    let (shared, export) =
         unsafe { (tensor.owner_ref::<Arc<Tensor>>(), tensor.owner_ref::<Export>()) };
-    lent.or_else(|| export.map(Export::tensor))
+    shared.or_else(|| export.map(Export::tensor))
 }
 
 /// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.

@@ -11,7 +11,7 @@
 //!     x.iter().sum()
 //! }
 //!
-//! /// An array of NumPy.
+//! /// A NumPy array.
 //! #[pyfunction]
 //! fn squares(n: u32) -> Numpy<u32, 1> {
 //!     (0..n).map(|i| i * i).collect::<Vec<_>>().into()
@@ -30,11 +30,11 @@
 //! | --- | --- |
 //! | [`PyReadonlyTensor`], [`PyReadwriteTensor`] | arguments: dtype, dimensions and more in the type |
 //! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is synchronised with |
-//! | [`Accepts`], [`Constraint`] | what an argument can demand; [`dispatch!`] for several dtypes |
+//! | [`Accepts`], [`Constraint`] | the demands of an argument; [`dispatch!`] for several dtypes |
 //! | [`ArgumentError`] | why an argument was refused; `?` makes it a `PyErr` |
 //! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
 //! | [`dlbridge`] | the core, re-exported: `Tensor`, `Error`, views |
-//! | [`Numpy`], [`Torch`], [`Like`] | results: an array of NumPy, a tensor of PyTorch, or of the caller's library |
+//! | [`Numpy`], [`Torch`], [`Like`] | results: a NumPy array, a PyTorch tensor, or an object of the caller's library |
 //! | [`import`], [`PyTensor::import`] | import any object that supports a protocol |
 //! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
 //! | [`Protocol`] | the protocol of an import |
@@ -44,19 +44,18 @@
 //!
 //! # Borrows
 //!
-//! A typed argument borrows its memory as long as it lives, and so does the tensor of [`import`]. Each byte
-//! has any number of readers, or one writer, in all extensions of the process that are built on
-//! dlbridge or use rust-numpy. An overlap that breaks this is a `BufferError`. Python code does not take part in
-//! borrows: if it writes while a function holds a view, in another thread or because the function calls it, that is
-//! a race in the program.
+//! A typed argument borrows its memory as long as it lives, and so does the tensor of [`import`]. Each byte has any
+//! number of readers, or one writer, in all extensions of the process that are built on dlbridge or use rust-numpy. A
+//! conflicting borrow raises `BufferError`. Python code does not take part in borrows: if it writes while a function
+//! holds a view, in another thread or because the function calls it, the program has a race.
 //!
-//! Deleters and capsule destructors run on any thread, with or without the GIL, keep a pending
-//! exception, and never unwind into C. Python objects are released while the interpreter lives,
-//! and leaked afterwards.
+//! Deleters and capsule destructors may run on any thread, with or without the GIL. They keep a pending exception and
+//! never unwind into C. Python objects are released while the interpreter lives, and leaked afterwards.
 
-// Without the class the compiler leaves out what only the class uses. Lints with default features find dead code.
+// Without the class, the compiler drops the code that only the class uses. Lints run with the default features, and
+// find dead code.
 #![cfg_attr(not(feature = "tensor-class"), allow(dead_code, unused_imports))]
-// The documentation is published with all features; without some of them it refers to types that are left out.
+// The documentation is published with all features; without some of them it links to types that do not exist.
 #![cfg_attr(not(feature = "tensor-class"), allow(rustdoc::broken_intra_doc_links))]
 
 #[macro_use]
@@ -91,6 +90,7 @@ mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;
 mod numpy;
+mod optional_attr;
 mod order;
 #[cfg(feature = "tensor-class")]
 #[doc(hidden)]
@@ -110,10 +110,10 @@ mod tensor;
 mod to_library;
 mod to_numpy;
 
-/// The core: what a tensor is, without Python. Its features are features of this crate too.
+/// The core: tensors without Python. Its features are also features of this crate.
 ///
-/// An extension needs no other dependency of dlbridge, and `?` turns errors of the core into exceptions: a `MemoryError`
-/// where memory ran out, a `BufferError` otherwise.
+/// An extension needs no other dependency of dlbridge, and `?` converts errors of the core to exceptions: a
+/// `MemoryError` if memory ran out, a `BufferError` otherwise.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::PyTensor;
@@ -140,16 +140,15 @@ pub use argument::{
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
 pub use dlbridge::CopyReason;
-/// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces, the
-/// buffer protocol, Arrow, `__array__` and pickling. Write it above the `#[pymethods]` of the class, with the
-/// function that returns its tensor from `&self`.
+/// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces,
+/// the buffer protocol, Arrow, `__array__` and pickling. Write it above the class's `#[pymethods]`, with the function
+/// that returns the tensor from `&self`.
 ///
-/// The function returns a `&Py<PyTensor>` that the object keeps, or a tensor that it makes each time: a
-/// [`PyTensor`] or a [`Tensor`](dlbridge::Tensor), or a `Result` of one. The code of the class accesses the elements
-/// of a kept tensor through a typed argument, like all other code, so it neither reads memory that is being written nor
-/// writes memory that is being read.
+/// The function returns a `&Py<PyTensor>` that the object keeps, or makes a tensor each time: a [`PyTensor`] or a
+/// [`Tensor`](dlbridge::Tensor), or a `Result` of one. The class's own code accesses a kept tensor through a typed
+/// argument, as all other code does, so a borrow protects it from other readers and writers.
 ///
-/// A method that the block defines itself stays as it is. Unpickling returns a `dlbridge.Tensor`.
+/// A method that the block defines itself is kept. Unpickling returns a `dlbridge.Tensor`.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, producer};

@@ -1,5 +1,4 @@
-//! What of our tensors is lent at the moment, for those who look for leaks. Nothing is recorded
-//! unless somebody asked for it.
+//! Records the exports that consumers still hold, to find leaks. Off by default.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ static RECORDING: AtomicBool = AtomicBool::new(false);
 
 static EXPORTS: ForkMutex<Exports> = ForkMutex::new(Exports { next: 0, records: BTreeMap::new() });
 
-/// The exports that are recorded and not given back, by number.
+/// The recorded exports that consumers still hold, by number.
 struct Exports {
     next: u64,
     records: BTreeMap<u64, Record>,
@@ -30,7 +29,7 @@ struct Record {
     since: Instant,
 }
 
-/// The record of an export, until it is dropped; no record unless exports are recorded now.
+/// The record of an export, until it is dropped; empty while recording is off.
 pub(crate) struct Recorded(Option<u64>);
 
 impl Recorded {
@@ -66,24 +65,24 @@ fn record(tensor: &Tensor, protocol: &'static str) -> u64 {
     number
 }
 
-/// Whether exports are recorded now.
+/// Returns true while exports are recorded.
 pub(crate) fn is_recording() -> bool {
     cfg!(feature = "tensor-class") && RECORDING.load(Ordering::Relaxed)
 }
 
-/// Begins or ends to record what is lent; whether it was recorded before.
+/// Starts or stops recording exports. Returns true if they were recorded before.
 #[cfg(feature = "tensor-class")]
 #[pyfunction]
 pub(crate) fn record_exports(on: bool) -> bool {
     RECORDING.swap(on, Ordering::Relaxed)
 }
 
-/// What was lent while exports were recorded, and is not given back: a list of dictionaries with the
-/// number of the export, dtype, shape, device, door and age in seconds.
+/// The exports that were recorded and that consumers still hold: a list of dictionaries with the number of the
+/// export, dtype, shape, device, protocol and age in seconds.
 #[cfg(feature = "tensor-class")]
 #[pyfunction]
 pub(crate) fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    // Making Python objects may run the collector, and that a deleter, which takes the lock.
+    // Making Python objects may run the garbage collector, and through it a deleter, which takes this lock.
     let records = EXPORTS.lock().records.clone();
     let dictionary = |(number, record): (u64, Record)| {
         let fields = PyDict::new(py);
@@ -91,7 +90,7 @@ pub(crate) fn live_exports(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         fields.set_item("dtype", record.dtype)?;
         fields.set_item("shape", PyTuple::new(py, record.shape)?)?;
         fields.set_item("device", record.device)?;
-        fields.set_item("door", record.protocol)?;
+        fields.set_item("protocol", record.protocol)?;
         fields.set_item("age", record.since.elapsed().as_secs_f64())?;
         Ok(fields)
     };

@@ -1,6 +1,6 @@
-//! How a tensor differs from what is wanted of it, by the options of an import or by the type of an argument.
+//! The difference between a tensor and the options of an import, or the type of an argument.
 //!
-//! Refusals, the reason of a copy and the words for people are made from a [`Mismatch`].
+//! Refusals, reasons of copies and messages are made from a [`Mismatch`].
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use dlbridge::{CopyReason, Device};
 
 use crate::order::Order;
 
-/// A difference between a tensor and what is wanted of it.
+/// A difference between a tensor and the demands.
 #[derive(Clone, Copy)]
 pub(crate) enum Mismatch {
     /// The tensor is on another device than `wanted`.
@@ -17,16 +17,16 @@ pub(crate) enum Mismatch {
     Order(Order),
     /// The address of the first element is not a multiple of `required` bytes.
     Alignment { address: usize, required: usize },
-    /// The data must not be written.
+    /// The data is read-only.
     ReadOnly,
-    /// The producer cannot say if the data may be written.
+    /// The producer cannot say whether the data may be written.
     UnknownAccess,
-    /// The data was copied, and the original is wanted.
+    /// The data was copied, and a copy is not allowed.
     Copied(CopyReason),
 }
 
 impl Mismatch {
-    /// The reason of the copy that makes the tensor as it is wanted; `None` if a copy on the CPU cannot.
+    /// The reason of the copy that meets the demand; `None` if a copy on the CPU cannot meet it.
     pub(crate) fn copy_reason(self) -> Option<CopyReason> {
         match self {
             Self::Device { found, wanted } => {
@@ -45,7 +45,7 @@ impl Mismatch {
     }
 }
 
-/// The words of a message for the tensor that was found.
+/// Describes the tensor that was found.
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -56,14 +56,15 @@ impl fmt::Display for Mismatch {
                 )
             }
             Self::Order(_) => f.write_str("not contiguous in that order"),
-            Self::Alignment { address, .. } => {
-                write!(f, "aligned to {} bytes", address & address.wrapping_neg())
-            }
+            Self::Alignment { address, .. } => match address & address.wrapping_neg() {
+                1 => f.write_str("aligned to 1 byte"),
+                bytes => write!(f, "aligned to {bytes} bytes"),
+            },
             Self::ReadOnly => f.write_str("read-only"),
             Self::UnknownAccess => {
                 f.write_str("from a producer that cannot say whether it may be written")
             }
-            Self::Copied(reason) => write!(f, "copied, since {reason}"),
+            Self::Copied(reason) => write!(f, "which needs a copy, since {reason}"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the compiler must refuse, each as small as it gets. What a type says that cannot be, it refuses when it
-//! makes the code that takes such an argument.
+//! Code that the compiler must refuse, in minimal examples. Contradictory demands in a type are refused when the code
+//! that takes such an argument is compiled.
 //!
 //! A view that outlives its argument:
 //!
@@ -29,7 +29,7 @@
 //! }
 //! ```
 //!
-//! One to read beside one to write:
+//! A view to read beside a view to write:
 //!
 //! ```compile_fail,E0502
 //! fn f(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) {
@@ -39,7 +39,7 @@
 //! }
 //! ```
 //!
-//! Writing what is read:
+//! Writing a read-only argument:
 //!
 //! ```compile_fail,E0599
 //! fn f(mut x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) {
@@ -55,7 +55,7 @@
 //! }
 //! ```
 //!
-//! A view of one of several types, before it is known which:
+//! A view of one of several types, without dispatch:
 //!
 //! ```compile_fail,E0599
 //! use dlbridge_pyo3::{OneOf, PyReadonlyTensor};
@@ -65,15 +65,15 @@
 //! }
 //! ```
 //!
-//! A slice without the order that makes one:
+//! A slice without a constraint on the order:
 //!
-//! ```compile_fail,E0599
+//! ```compile_fail,E0277
 //! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 2>) -> f32 {
 //!     x.slice().iter().sum()
 //! }
 //! ```
 //!
-//! The argument itself where Python is not attached:
+//! The argument itself in detached code:
 //!
 //! ```compile_fail,E0277
 //! use pyo3::prelude::*;
@@ -92,7 +92,7 @@
 //! # fn main() { let _ = BOTH; }
 //! ```
 //!
-//! An alignment that is no power of two:
+//! An alignment that is not a power of two:
 //!
 //! ```compile_fail,E0080
 //! use dlbridge_pyo3::{Aligned, Constraint};
@@ -101,7 +101,7 @@
 //! # fn main() { let _ = ODD; }
 //! ```
 //!
-//! A copy of what is written:
+//! A copy of an argument that is written:
 //!
 //! ```compile_fail,E0080
 //! use dlbridge_pyo3::{AllowCopy, PyReadwriteTensor};
@@ -127,7 +127,7 @@
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Pixels<'py>> = f; }
 //! ```
 //!
-//! Writing an argument that is read:
+//! Writing a read-only argument, by a constraint:
 //!
 //! ```compile_fail,E0080
 //! use dlbridge_pyo3::{PyReadonlyTensor, Writable};
@@ -139,7 +139,7 @@
 //! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> = f; }
 //! ```
 //!
-//! A view of what is on a device:
+//! A view of data on a device:
 //!
 //! ```compile_fail,E0599
 //! fn f(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) {
@@ -147,7 +147,7 @@
 //! }
 //! ```
 //!
-//! A stream that nobody vouches for:
+//! A stream without an unsafe promise:
 //!
 //! ```compile_fail,E0200
 //! use dlbridge::Device;
@@ -160,7 +160,7 @@
 //! }
 //! ```
 //!
-//! Elements of one's own, which would be given what is to be written:
+//! An element type of your own, which could receive data to write:
 //!
 //! ```compile_fail,E0277
 //! struct Any;
@@ -170,7 +170,7 @@
 //! }
 //! ```
 //!
-//! An order that is only said to be there:
+//! A constraint of your own, which could claim an order:
 //!
 //! ```compile_fail,E0277
 //! struct Ordered;
@@ -180,7 +180,7 @@
 //! }
 //! ```
 //!
-//! A device that the CPU cannot read, for an argument that it reads:
+//! A device that the CPU cannot read, for an argument that the CPU reads:
 //!
 //! ```compile_fail,E0080
 //! use dlbridge_pyo3::{OnCuda, PyReadonlyTensor};

@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-/// The value of a cell, made at the first call.
+/// The value of a cell, made by the first call.
 ///
-/// `PyOnceLock::get_or_init` lets other threads run while the cell is neither empty nor full: if one of them forks,
-/// the next call in the child waits for ever. Here two threads may make a value each, and the first one is kept.
+/// `PyOnceLock::get_or_init` lets other threads run while it fills the cell: if one of them forks, the next call in
+/// the child waits for ever. Here two threads may each make a value, and the first one is kept.
 #[inline]
 pub(crate) fn once<'a, T, E>(
     cell: &'a PyOnceLock<T>,
@@ -29,7 +29,7 @@ fn fill<'a, T>(cell: &'a PyOnceLock<T>, py: Python<'_>, value: T) -> &'a T {
     }
 }
 
-/// As `pyo3::intern`, by [`once`].
+/// As `pyo3::intern`, through [`once`].
 macro_rules! intern {
     ($py:expr, $text:expr $(,)?) => {{
         static NAME: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::types::PyString>> =

@@ -1,7 +1,7 @@
 //! The contents of the extension module `dlbridge._core`.
 //!
-//! The functions are in this crate, because they read what it keeps private: options, frameworks, recorded exports. One function that registers
-//! them is a smaller public surface than that state.
+//! The functions are in this crate because they use its private state: options, frameworks, recorded exports. One
+//! function that registers them is a smaller public surface than that state.
 
 use pyo3::prelude::*;
 

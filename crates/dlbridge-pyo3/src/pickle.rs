@@ -1,4 +1,4 @@
-//! Pickling: the elements as a buffer, which protocol 5 can pass on without a copy, and the way back.
+//! Pickling: exports the elements as a buffer, which protocol 5 can pass on without a copy, and restores them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::protocol::{buffer, buffer_abi};
 use crate::reexport::{self, byte_count};
 use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
-/// What pickle asks for: a function and its arguments. The elements are in C order.
+/// The result for pickle: a function and its arguments. The elements are in C order.
 pub(crate) fn reduce<'py>(
     tensor: &Bound<'py, PyTensor>,
     protocol: i32,
@@ -29,7 +29,7 @@ pub(crate) fn reduce<'py>(
     }
     if tensor.get().tensor().dtype().code() == DataTypeCode::OPAQUE_HANDLE {
         return Err(PyBufferError::new_err(
-            "handles mean nothing in another process, so they are not pickled",
+            "handles are not valid in another process, so they cannot be pickled",
         ));
     }
     let options = ImportOptions { order: Order::C, ..ImportOptions::default() };
@@ -55,7 +55,7 @@ pub(crate) fn reduce<'py>(
     Ok((rebuild, (bytes, dtype.to_string(), shape, padded).into_pyobject(py)?))
 }
 
-/// Make a tensor again of what pickle kept of it.
+/// Restore a tensor from its pickled parts.
 #[pyfunction]
 #[pyo3(name = "_rebuild")]
 pub(crate) fn rebuild<'py>(
@@ -73,7 +73,7 @@ pub(crate) fn rebuild<'py>(
     });
     let tensor = tensor.map_err(|error| {
         PyValueError::new_err(format!(
-            "these bytes are no tensor of {dtype} with the shape {shape:?}: {error}"
+            "these bytes are not a tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
     Bound::new(py, this.with_tensor(py, Arc::new(tensor)))

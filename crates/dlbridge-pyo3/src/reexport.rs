@@ -1,4 +1,5 @@
-//! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of another dtype.
+//! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of
+//! another dtype.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use dlbridge::{Access, DataType, Error, RawParts, Result, Tensor};
 
 use crate::keepalive::Export;
 
-/// The same elements, recorded as an export until the last handle on them is gone.
+/// The same elements, recorded as an export until the last handle on them is dropped.
 pub(crate) fn same(
     tensor: &Arc<Tensor>,
     protocol: &'static str,
@@ -17,8 +18,8 @@ pub(crate) fn same(
         ..parts(tensor, read_only, tensor.dtype(), tensor.is_subbyte_padded())
     };
     let (shape, strides) = (tensor.shape(), tensor.strides());
-    // SAFETY: Data of a tensor that the owner keeps alive, described as it describes itself. That
-    // nobody writes while a view is alive is promised by the program (see the crate documentation).
+    // SAFETY: Data of a tensor that the owner keeps alive, with that tensor's own metadata. The program promises that
+    // no code writes while a view is alive (see the crate documentation).
     unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
 }
 
@@ -37,12 +38,13 @@ pub(crate) fn with_dtype(
     check_on_cpu(tensor)?;
     let parts = parts(tensor, read_only, dtype, false);
     let (shape, strides) = (tensor.shape(), tensor.strides());
-    // SAFETY: as in `same`; each element is as many bytes in the same place.
+    // SAFETY: Data of a tensor that the owner keeps alive; each element has the same size and place under the new
+    // dtype. The program promises that no code writes while a view is alive (see the crate documentation).
     unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
 }
 
-/// The bytes of a tensor in C order as elements of another dtype and shape, all of them; recorded as an
-/// export if a protocol is named.
+/// All bytes of a tensor in C order as elements of another dtype and shape; recorded as an export if a protocol is
+/// named.
 pub(crate) fn with_shape(
     tensor: &Arc<Tensor>,
     protocol: Option<&'static str>,
@@ -71,11 +73,12 @@ pub(crate) fn with_shape(
         Some(protocol) => Export::new(tensor, protocol),
         None => Export::unrecorded(tensor),
     };
-    // SAFETY: as in `same`; the elements are those bytes, which are adjacent.
+    // SAFETY: Data of a tensor that the owner keeps alive: its bytes are contiguous, and the new elements are exactly
+    // these. The program promises that no code writes while a view is alive (see the crate documentation).
     unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) }
 }
 
-/// The number of bytes that adjacent elements take.
+/// The size in bytes of contiguous elements.
 pub(crate) fn byte_count(dtype: DataType, elements: usize, padded: bool) -> u128 {
     match dtype.is_subbyte() && !padded {
         true => (elements as u128 * u128::from(dtype.element_bits())).div_ceil(8),

@@ -5,13 +5,13 @@ use pyo3::types::PyString;
 
 use crate::error::type_name;
 
-/// The text of an object for a message: the beginning of what `repr` gives, or its type where that fails. Rust's own
-/// formatting of such an object prints what its `__str__` raises.
+/// The text of an object for a message: the beginning of its `repr`, or its type if that fails. Rust's own formatting
+/// of such an object prints the exceptions of its `__str__`.
 pub(crate) fn shown(object: &Bound<'_, PyAny>) -> String {
     from_text(object, object.repr())
 }
 
-/// The same by `str`, for what is named by its text.
+/// As `shown`, by `str`, for objects that their text names.
 pub(crate) fn named(object: &Bound<'_, PyAny>) -> String {
     from_text(object, object.str())
 }
@@ -23,7 +23,7 @@ fn from_text(object: &Bound<'_, PyAny>, text: PyResult<Bound<'_, PyString>>) -> 
     }
 }
 
-/// The beginning of a text that is too long for a message.
+/// Shortens a text that is too long for a message.
 fn shortened(text: String) -> String {
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,6 +1,7 @@
 //! Streams of imports and exports: makes one stream wait for the pending writes on another.
 //!
-//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12; for oneAPI the behaviour of dpctl and dpnp.
+//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12; for oneAPI the behaviour of dpctl
+//! and dpnp.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -57,11 +58,11 @@ impl DataStream {
             (None, Ok(-1)) if device.device_type() != DeviceType::ONE_API => Ok(Self::Default),
             (_, Ok(-1)) => Ok(Self::Unsynchronized),
             (None, _) => Err(PyValueError::new_err(format!(
-                "stream must be None for data on {device}, which has no streams with numbers; got {}",
+                "stream must be None for data on {device}, which has no numbered streams; got {}",
                 shown(stream)
             ))),
             (Some(_), Err(_)) | (Some(_), Ok(i64::MIN..=-2)) => {
-                refused("which is the number of no stream")
+                refused("which is not the number of a stream")
             }
             (Some(Kind::Cuda), Ok(0)) => refused(
                 "which is ambiguous on CUDA: 1 is the legacy default stream, 2 that of each thread",
@@ -97,8 +98,9 @@ impl DataStream {
         }
     }
 
-    /// The driver's handle of the stream on this thread; `None` for an unknown stream and for a queue. The driver has no
-    /// handle here for the default stream of another thread; the legacy stream stands for it, because it waits for it.
+    /// The driver's handle of the stream on this thread; `None` for an unknown stream and for a queue. The driver has
+    /// no handle here for the default stream of another thread, so the result is the legacy stream, which waits for
+    /// that stream.
     pub(crate) fn handle(&self) -> Option<usize> {
         match self {
             Self::Default => Some(0),
@@ -130,7 +132,7 @@ impl DataStream {
         Ok(number.into_pyobject(py)?.into_any())
     }
 
-    /// Shows the queue to Python's garbage collector, if the stream is one.
+    /// Reports the queue to Python's garbage collector, if the stream is one.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Self::Queue(queue) => visit.call(queue),
@@ -191,14 +193,14 @@ pub(crate) fn order(
         _ => {
             let of = |stream: &DataStream| (device, stream.handle().unwrap_or_default());
             let (from, to) = (of(passed), of(waiting));
-            // SAFETY: both streams live: the handles are those that Python code named, which dlbridge believes (docs/safety.md), or
-            // those of an implementation of the unsafe trait `Stream`.
+            // SAFETY: both streams live: the handles are those that Python code named, which dlbridge trusts
+            // (docs/safety.md), or those of an implementation of the unsafe trait `Stream`.
             py.detach(|| unsafe { gpu::order(from, to) }).map_err(|failure| {
                 let number = |stream: &DataStream| {
                     stream.to_object(py, device).map_or(String::new(), |number| shown(&number))
                 };
                 let text = format!(
-                    "the data on {device} is in the order of stream {} and cannot be put in that of stream {}: \
+                    "the data on {device} is synchronised with stream {} and cannot be synchronised with stream {}: \
                      {failure}; pass stream=-1 and synchronise yourself",
                     number(passed),
                     number(waiting)
@@ -213,7 +215,7 @@ pub(crate) fn order(
 pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyResult<()> {
     let Some(handle) = stream.handle() else { return Ok(()) };
     // Detached, because the pending work may wait for Python code on other threads.
-    // SAFETY: the stream lives, as in `order`.
+    // SAFETY: the stream lives: a default one, one that Python code named (docs/safety.md), or of the trait `Stream`.
     py.detach(|| unsafe { gpu::wait(device, handle) }).map_err(|failure| {
         let text = format!("dlbridge cannot wait for the pending work on {device}: {failure}");
         refused(&failure, text)
@@ -327,12 +329,12 @@ impl<'a, 'py> Streams<'a, 'py> {
         };
         match (kind(device), i64::try_from(handle)) {
             // In DLPack, -1 requests no synchronisation.
-            (Some(_), Err(_)) => wrong("which is no handle"),
+            (Some(_), Err(_)) => wrong("which is not a handle"),
             (Some(Kind::Rocm), Ok(1 | 2)) => {
-                wrong("which ROCm has no stream for; its default one is NULL")
+                wrong("which is not a stream of ROCm; its default one is NULL")
             }
             (None, Ok(1..) | Err(_)) => Err(PyBufferError::new_err(format!(
-                "a stream is named for data on {device}, for which DLPack has no number, so the \
+                "a stream is named for data on {device}, and DLPack does not number its streams, so the \
                  producer cannot synchronise with it"
             ))),
             _ => Ok(()),
@@ -367,7 +369,7 @@ impl<'a, 'py> Streams<'a, 'py> {
         };
         Err(PyBufferError::new_err(format!(
             "the data is on {found}, and its producer, which lacks __dlpack_device__, was not asked to \
-             synchronise with the stream {stream}; take the default stream"
+             synchronise with the stream {stream}; use the default stream"
         )))
     }
 }

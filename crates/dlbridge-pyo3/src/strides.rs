@@ -2,12 +2,12 @@
 
 use dlbridge::Tensor;
 
-/// An extent that no tensor has: an axis that cannot be told is refused with it, in the one place where a layout is
-/// checked. A second way out would keep the compiler from writing the tensor once.
+/// An extent that no tensor has: marks an axis that cannot be described, so that the one check of a layout refuses
+/// it. A second exit would keep the compiler from writing the tensor once.
 pub(crate) const NO_EXTENT: i64 = -1;
 
-/// The extent and the stride of an axis, of elements of `1 << shift` bytes; [`NO_EXTENT`] where the byte stride is no
-/// whole number of them.
+/// The extent and the stride of an axis, for elements of `1 << shift` bytes; [`NO_EXTENT`] if the byte stride is not
+/// a multiple of the element size.
 #[inline(always)]
 pub(crate) fn in_elements(extent: isize, byte_stride: isize, shift: u32) -> (i64, i64) {
     let whole = byte_stride >> shift << shift == byte_stride;
@@ -17,6 +17,6 @@ pub(crate) fn in_elements(extent: isize, byte_stride: isize, shift: u32) -> (i64
 /// Strides in bytes, of a tensor whose elements are whole bytes.
 pub(crate) fn byte_strides(tensor: &Tensor) -> Vec<isize> {
     let itemsize = tensor.dtype().itemsize() as isize;
-    // Layout: the byte extent fits; the stride of an axis with one element may be anything.
+    // Layout: the byte extent fits; the stride of a dimension of extent 1 may be anything.
     tensor.strides().iter().map(|&stride| (stride as isize).wrapping_mul(itemsize)).collect()
 }

@@ -1,4 +1,4 @@
-//! The Python class: its fields, and what the rest of the crate does with it. Python's view of it is in `class/`.
+//! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,8 +14,9 @@ use crate::{live, reexport};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
-/// It can be exported any number of times, and each result keeps the memory alive. `t.torch()`, `t.jax()` and `t.to(...)` know
-/// what a library refuses; its own `from_dlpack(t)` takes what the library supports.
+/// It can be exported any number of times, and each result keeps the memory alive. `t.torch()`, `t.jax()` and
+/// `t.to(...)` know which tensors a library refuses; a library's own `from_dlpack(t)` accepts what that library
+/// supports.
 #[cfg_attr(doc, doc = include_str!("tensor.md"))]
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
 pub struct PyTensor {
@@ -25,11 +26,11 @@ pub struct PyTensor {
     pub(crate) version: Option<DLPackVersion>,
     /// The stream that runs its work after the pending writes to the data, unless it is the default stream.
     pub(crate) stream: Option<Box<DataStream>>,
-    /// Held once read-only memory that Rust made was exported through a protocol whose consumers keep this object.
+    /// Set once read-only memory that Rust made was exported through a protocol whose consumers keep this object.
     pub(crate) reading: OnceLock<Guard>,
 }
 
-/// A tensor, or anything that a [`Tensor`] is made from: vectors, boxes, nested arrays, arrays of ndarray, images, ...
+/// A tensor, or anything that converts to a [`Tensor`]: vectors, boxes, nested arrays, ndarray arrays, images, ...
 ///
 /// ```
 /// # fn make() -> dlbridge_pyo3::PyTensor {
@@ -55,13 +56,13 @@ impl From<Imported> for PyTensor {
 }
 
 impl PyTensor {
-    /// The stream that the data is in the order of.
+    /// The stream that the data is synchronised with.
     pub(crate) fn stream(&self) -> &DataStream {
         static DEFAULT: DataStream = DataStream::Default;
         self.stream.as_deref().unwrap_or(&DEFAULT)
     }
 
-    /// Makes the default stream of the device wait, for a consumer that knows of no other.
+    /// Makes the device's default stream wait, for a consumer that knows no other stream.
     pub(crate) fn in_default_order(&self, py: Python<'_>) -> PyResult<()> {
         let device = self.tensor.device();
         match stream::has_streams(device) {
@@ -75,7 +76,7 @@ impl PyTensor {
         &self.tensor
     }
 
-    /// Returns true if the data must not be written, or if its producer could not mark it as read-only.
+    /// Returns true if the data is read-only, or if its producer could not mark it.
     pub(crate) fn is_read_only(&self) -> bool {
         let told = self.reason.is_some() || self.protocol.is_none_or(Protocol::tells_read_only);
         !told || self.tensor.is_read_only()
@@ -102,12 +103,12 @@ impl PyTensor {
         })
     }
 
-    /// The version of DLPack that the producer's managed tensor said it was of.
+    /// The version in the producer's managed tensor.
     pub(crate) fn version(&self) -> Option<DLPackVersion> {
         self.version
     }
 
-    /// Another tensor that came the same way.
+    /// Another tensor with the same import record.
     pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: Arc<Tensor>) -> Self {
         let Self { protocol, reason, version, .. } = *self;
         let stream = remembered(self.stream().clone_ref(py));
@@ -122,26 +123,26 @@ impl PyTensor {
         }
     }
 
-    /// The same with the marks that the tensor has itself, for a tensor that came the same way.
+    /// As [`alias`](Self::alias), with the flags of the tensor itself, for a tensor with the same import record.
     pub(crate) fn second(&self) -> PyResult<Tensor> {
-        // SAFETY: just made by `lend`, and this is its only use. Python code that writes while a view is alive is
-        // the program's race (see the crate documentation).
-        unsafe { Tensor::from_raw(self.tensor.lend()) }.map_err(to_py_err)
+        // SAFETY: `to_raw` just made the managed tensor, and this is its only use. If Python code writes while a view
+        // is alive, the program has a race (see the crate documentation).
+        unsafe { Tensor::from_raw(self.tensor.to_raw()) }.map_err(to_py_err)
     }
 
-    /// Borrows read-only memory that Rust made to be read as long as this object lives: some consumers
-    /// forget that it must not be written, and a borrow for writing is then refused.
+    /// Borrows read-only memory that Rust made, for reading, as long as this object lives: some consumers ignore the
+    /// read-only flag. A borrow for writing is then refused.
     pub(crate) fn keep_reading(&self) -> PyResult<()> {
         let rusts_own = self.protocol.is_none() && self.is_read_only();
         if rusts_own && self.reading.get().is_none() {
-            // Another thread may have been quicker, and then this one is given back.
+            // If another thread was faster, this borrow is released.
             let _ = self.reading.set(Guard::reading(&self.tensor, "read-only dlbridge.Tensor")?);
         }
         Ok(())
     }
 
     /// A managed tensor over the same memory for the consumer of a protocol.
-    pub(crate) fn lend(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+    pub(crate) fn to_raw(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
         let read_only = self.is_read_only();
         if live::is_recording() {
             let recorded =
@@ -152,22 +153,22 @@ impl PyTensor {
             });
         }
         Ok(match (read_only, self.protocol) {
-            (false, _) => self.tensor.lend(),
+            (false, _) => self.tensor.to_raw(),
             (true, None) => Borrowed::read_only(&self.tensor)?.into_raw(),
             (true, Some(_)) => self.tensor.share().into_raw(),
         })
     }
 
-    /// A legacy managed tensor over the same memory, for data that such a one can express.
-    pub(crate) fn lend_legacy(&self) -> PyResult<*mut DLManagedTensor> {
-        let lent = if live::is_recording() {
+    /// A legacy managed tensor over the same memory, for data that it can express.
+    pub(crate) fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
+        let exported = if live::is_recording() {
             let read_only = self.tensor.is_read_only();
             reexport::same(&self.tensor, Protocol::LegacyDlpack.name(), read_only)
                 .and_then(|recorded| recorded.into_raw_legacy().map_err(|(_, error)| error))
         } else {
-            self.tensor.lend_legacy()
+            self.tensor.to_raw_legacy()
         };
-        lent.map_err(to_py_err)
+        exported.map_err(to_py_err)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{library, to_py_err};
 use crate::numpy::api::NumpyApi;
 use crate::{live, reexport};
 
-/// A new tensor of our own as an array of NumPy, made by NumPy's C API.
+/// A new tensor of our own as a NumPy array, made by NumPy's C API.
 pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     if !tensor.is_read_only()
         && !live::is_recording()
@@ -26,7 +26,7 @@ pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, P
     give_numpy_slowly(py, tensor)
 }
 
-/// The elements of a vector as an array of NumPy.
+/// The elements of a vector as a NumPy array.
 #[inline]
 pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
     let elements = match NumpyApi::known(py).filter(|_| !live::is_recording()) {
@@ -39,11 +39,11 @@ pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Boun
     give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
 }
 
-/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that
-/// NumPy's C API makes no array from.
+/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that NumPy's
+/// C API cannot wrap.
 #[cold]
 fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    // NumPy is imported, or the error says that it is not installed.
+    // Imports NumPy, or raises that it is not installed.
     library(py, "numpy", "numpy", "numpy")?;
     let api = NumpyApi::of_loaded(py)?;
     if let Some(most) = api.map(NumpyApi::max_ndim).filter(|&most| most < tensor.ndim()) {
@@ -54,7 +54,7 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
     }
     if tensor.dtype() == Datetime64::<Seconds>::DTYPE {
         return Err(PyBufferError::new_err(
-            "numpy has no dtype handle64; if the elements are times, return Numpy<Datetime64<U>, N>, whose type has the unit \
+            "numpy does not support handle64; if the elements are times, return Numpy<Datetime64<U>, N>, whose type has the unit \
              that a Tensor does not keep",
         ));
     }
@@ -73,14 +73,14 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
     api.array(py, tensor)?.or_else(general)
 }
 
-/// As [`give_numpy`], for a tensor that NumPy's C API makes no array from.
+/// As [`give_numpy`], for a tensor that NumPy's C API cannot wrap.
 #[cfg(feature = "tensor-class")]
 fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     use crate::{PyTensor, to_library};
     to_library::to(&Bound::new(py, PyTensor::from(tensor))?, to_library::framework("numpy")?, None)
 }
 
-/// Refuses a tensor that NumPy's C API makes no array from: such arrays are made through the class.
+/// Refuses a tensor that NumPy's C API cannot wrap: only the class `Tensor` makes such arrays.
 #[cfg(not(feature = "tensor-class"))]
 fn through_dlpack(_: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     let (dtype, device) = (tensor.dtype(), tensor.device());

@@ -1,8 +1,8 @@
-//! Lets errors become Python exceptions, where `dlbridge-pyo3` is in use.
+//! Converts errors to Python exceptions, where `dlbridge-pyo3` is in use.
 //!
-//! `From<dlbridge::Error> for PyErr` can live in the crate of one of the two types only. As a feature of `dlbridge` it
-//! would make `--all-features` of a crate that knows no Python need an interpreter to build and to link. Here the feature
-//! belongs to a crate that is empty without it, and `dlbridge` invokes [`raise!`] either way.
+//! Only the crate of one of the two types can implement `From<dlbridge::Error> for PyErr`. As a feature of `dlbridge`,
+//! the impl would make `--all-features` of a crate without Python need an interpreter to build and to link. Here the
+//! feature belongs to a crate that is empty without it, and `dlbridge` invokes [`raise!`] either way.
 #![no_std]
 
 #[cfg(feature = "pyo3")]
@@ -45,7 +45,7 @@ macro_rules! raise {
     ($error:ty { $($pattern:pat => $class:ident),+ $(,)? }) => {
         /// The Python exception with the text of the error.
         impl ::core::convert::From<$error> for $crate::python::PyErr {
-            // Compiled where it is used, so that tests of this crate need no symbol of Python.
+            // Inlined into the caller, so that tests of this crate need no symbol of Python.
             #[inline]
             fn from(error: $error) -> Self {
                 let class = match &error {

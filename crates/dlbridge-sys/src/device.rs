@@ -36,11 +36,11 @@ codes! { DLDeviceType:
     kDLROCM = 10,
     /// Main memory pinned by ROCm (`hipMallocHost`).
     kDLROCMHost = 11,
-    /// Reserved for extension devices; what it means is up to the parties.
+    /// Reserved for extension devices; producer and consumer agree on the meaning.
     kDLExtDev = 12,
     /// CUDA unified memory (`cudaMallocManaged`).
     kDLCUDAManaged = 13,
-    /// oneAPI unified shared memory; the runtime tells which kind.
+    /// oneAPI unified shared memory; ask the runtime for the kind: host, device or shared.
     kDLOneAPI = 14,
     /// A WebGPU buffer; `data` is an opaque handle.
     kDLWebGPU = 15,

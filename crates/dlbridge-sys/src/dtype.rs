@@ -23,7 +23,7 @@ codes! { DLDataTypeCode:
     kDLUInt = 1,
     /// IEEE 754 binary floating point.
     kDLFloat = 2,
-    /// Opaque handles; the parties must agree on what they are.
+    /// Opaque handles; producer and consumer must agree on their meaning.
     kDLOpaqueHandle = 3,
     /// The bfloat16 format.
     kDLBfloat = 4,
@@ -57,7 +57,7 @@ codes! { DLDataTypeCode:
     kDLBcomplex = 18,
 }
 
-/// The type of an element: what it is, how wide one lane is, how many lanes it has.
+/// The type of an element: its code, the width of one lane, and the number of lanes.
 ///
 /// Values have the byte order of the machine. Elements narrower than a byte are packed from the
 /// lowest bit up, unless the tensor's padded flag says that each takes a whole byte.
@@ -71,7 +71,7 @@ codes! { DLDataTypeCode:
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDataType {
-    /// What the element is.
+    /// The kind of element: integer, float, complex and so on.
     pub code: DLDataTypeCode,
     /// The width of one lane in bits.
     pub bits: u8,

@@ -47,7 +47,7 @@ pub type DLPackManagedTensorAllocator = unsafe extern "C" fn(
 pub type DLPackManagedTensorFromPyObjectNoSync =
     unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int;
 
-/// Describes a Python tensor of the table's type in a struct of the caller's, valid until control
+/// Describes a Python tensor of the table's type in the caller's struct, valid until control
 /// returns to Python, without synchronising any stream. Returns 0, or -1 with a Python exception
 /// set.
 ///
@@ -62,8 +62,8 @@ pub type DLPackManagedTensorFromPyObjectNoSync =
 pub type DLPackDLTensorFromPyObjectNoSync =
     unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int;
 
-/// Tells the stream a framework is working on; NULL on the CPU. Returns 0, or -1 with a Python
-/// exception set.
+/// Stores the stream that a framework is working on; NULL on the CPU. Returns 0, or -1 with a
+/// Python exception set.
 ///
 /// ```
 /// # use dlbridge_sys::DLPackExchangeAPI;
@@ -79,8 +79,8 @@ pub type DLPackCurrentWorkStream = unsafe extern "C" fn(
     out_current_stream: *mut *mut c_void,
 ) -> c_int;
 
-/// Imports an owning managed tensor, which it takes, as a Python tensor of the table's type,
-/// without synchronising any stream. Returns 0, or -1 with a Python exception set.
+/// Imports an owning managed tensor as a Python tensor of the table's type, without synchronising
+/// any stream. Takes ownership of the tensor. Returns 0, or -1 with a Python exception set.
 ///
 /// ```
 /// # use dlbridge_sys::DLPackExchangeAPI;
@@ -95,7 +95,7 @@ pub type DLPackManagedTensorToPyObjectNoSync = unsafe extern "C" fn(
     out_py_object: *mut *mut c_void,
 ) -> c_int;
 
-/// What every version of the table begins with. Check the major version before reading on.
+/// The start of the table in every version. Check the major version before reading on.
 ///
 /// ```
 /// use dlbridge_sys::{DLPackExchangeAPIHeader, DLPackVersion};
@@ -115,8 +115,8 @@ pub struct DLPackExchangeAPIHeader {
 
 /// The table of functions. It lives as long as the process.
 ///
-/// The header forbids NULL in every field but `dltensor_from_py_object_no_sync`; the fields are
-/// options all the same, because a table comes from somebody else.
+/// The header allows NULL only in `dltensor_from_py_object_no_sync`. All fields are options,
+/// because a table comes from another library, which may be wrong.
 ///
 /// ```
 /// use dlbridge_sys::DLPackExchangeAPI;

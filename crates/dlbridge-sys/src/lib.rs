@@ -1,9 +1,9 @@
 //! The C ABI of DLPack 1.3: every struct, code, flag and function type of `dlpack.h`.
 //!
-//! Names are those of the C header. Nothing here owns, checks or frees anything: the crate
+//! Names are those of the C header. This crate owns, checks and frees nothing: the crate
 //! `dlbridge` builds the safe, owning tensor on top. Every enumeration of the header is an open
-//! newtype ([`DLDeviceType`], [`DLDataTypeCode`]), so that a code from a newer minor version is a
-//! value Rust can hold, compare and print.
+//! newtype ([`DLDeviceType`], [`DLDataTypeCode`]), so Rust can hold, compare and print a code from
+//! a newer minor version.
 //!
 //! | header | here |
 //! | --- | --- |
@@ -13,8 +13,8 @@
 //! | `DLTensor`, `DLManagedTensor`, `DLManagedTensorVersioned` | the crate root |
 //! | `DLPackExchangeAPI`, its header and its five function types | the crate root |
 //!
-//! Sizes, offsets, alignments and values are compared with a C program compiled against the real
-//! header by `tests/abi.rs`.
+//! `tests/abi.rs` compares sizes, offsets, alignments and values with those that a C program
+//! prints, compiled against the real header.
 //!
 //! ```
 //! use dlbridge_sys::{DLDevice, kDLCPU};

@@ -4,9 +4,9 @@ use core::ffi::c_void;
 
 use crate::{DLDataType, DLDevice, DLPackVersion};
 
-/// A tensor that owns nothing: where the elements are and how they are laid out.
+/// A tensor that owns nothing: the address and the layout of its elements.
 ///
-/// `data` is nominally aligned to 256 bytes; real producers align to the element, or to nothing.
+/// `data` is nominally aligned to 256 bytes; real producers align to the element, or not at all.
 /// A tensor without elements should have NULL `data`.
 ///
 /// ```
@@ -55,7 +55,7 @@ pub struct DLTensor {
 /// ```
 pub type DLManagedTensorDeleter = unsafe extern "C" fn(*mut DLManagedTensor);
 
-/// A tensor lent with a deleter: the legacy struct, without version and flags.
+/// A tensor exported with a deleter: the legacy struct, without version and flags.
 ///
 /// ```
 /// use dlbridge_sys::{DLManagedTensor, DLTensor};
@@ -67,7 +67,7 @@ pub type DLManagedTensorDeleter = unsafe extern "C" fn(*mut DLManagedTensor);
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// What the producer needs to free it. May be NULL.
+    /// The producer's data for the deleter. May be NULL.
     pub manager_ctx: *mut c_void,
     /// Frees the tensor; `None` when there is nothing to call.
     pub deleter: Option<DLManagedTensorDeleter>,
@@ -84,10 +84,10 @@ pub struct DLManagedTensor {
 /// ```
 pub type DLManagedTensorVersionedDeleter = unsafe extern "C" fn(*mut DLManagedTensorVersioned);
 
-/// A tensor lent with a deleter, a version and flags.
+/// A tensor exported with a deleter, a version and flags.
 ///
-/// Read `version` first. On another major version only `manager_ctx`, `deleter` and `flags` are
-/// where this struct has them: call the deleter and read nothing behind them.
+/// Read `version` first. With another major version, only `manager_ctx`, `deleter` and `flags` are
+/// where this struct has them: call the deleter and read nothing after `flags`.
 ///
 /// ```
 /// use dlbridge_sys::DLManagedTensorVersioned;
@@ -99,7 +99,7 @@ pub type DLManagedTensorVersionedDeleter = unsafe extern "C" fn(*mut DLManagedTe
 pub struct DLManagedTensorVersioned {
     /// The version of DLPack this struct was written for.
     pub version: DLPackVersion,
-    /// What the producer needs to free it. May be NULL.
+    /// The producer's data for the deleter. May be NULL.
     pub manager_ctx: *mut c_void,
     /// Frees the tensor; `None` when there is nothing to call.
     pub deleter: Option<DLManagedTensorVersionedDeleter>,

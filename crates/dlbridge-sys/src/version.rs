@@ -1,7 +1,7 @@
 //! The version of the ABI and the flags of a versioned managed tensor.
 
 /// The major version of the ABI described here. A tensor of another major version has another
-/// memory layout behind its `flags` field.
+/// memory layout after its `flags` field.
 ///
 /// ```
 /// assert_eq!(dlbridge_sys::DLPACK_MAJOR_VERSION, 1);

@@ -2,8 +2,8 @@
 //!
 //! A C program, generated here from the Rust declarations and compiled against the header, prints
 //! one line for every fact: sizes, alignments, offsets, types of fields, prototypes of function
-//! pointers, values of constants. The Rust side makes the same lines. The header's text is parsed
-//! as well, so that a name which the header has and this crate lacks is found.
+//! pointers, values of constants. The Rust side makes the same lines. The test also parses the
+//! header's text, to find names that this crate lacks.
 //!
 //! `DLPACK_INCLUDE` names the directory that holds `dlpack/dlpack.h`. `CC` and `CXX` name the
 //! compilers; `cc` and `c++` are the defaults.
@@ -18,10 +18,10 @@ use std::{env, fs};
 
 use dlbridge_sys::*;
 
-/// Macros of the header that have no value to mirror.
+/// Macros of the header without a value to mirror.
 const NOT_MIRRORED: [&str; 3] = ["DLPACK_DLPACK_H_", "DLPACK_EXTERN_C", "DLPACK_DLL"];
 
-/// What comes before `main`. `IS` tells whether an expression has exactly a type.
+/// The program before `main`. `IS` tests whether an expression has exactly a type.
 const PRELUDE: &str = "\
 #include <stddef.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ macro_rules! c_functions { ($(($($arg:ident)*))*) => {$(
 )*}}
 c_functions! { (A) (A B) (A B C) (A B C D) }
 
-/// Everything that is compared.
+/// The facts to compare.
 #[derive(Default)]
 struct Abi {
     /// The lines that the C program should print.
@@ -218,15 +218,15 @@ fn compare(compiler: &str, standard: &str, file: &str) {
 
 #[test]
 #[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
-fn same_as_in_c() {
+fn abi_compared_with_c_is_equal() {
     compare(&env::var("CC").unwrap_or("cc".into()), "c11", "abi.c");
 }
 
-/// In C++ the header gives `DLDeviceType` a fixed underlying type, and types are told apart that
+/// In C++ the header gives `DLDeviceType` a fixed underlying type. C++ also distinguishes types that
 /// are compatible in C, such as an enumeration and its integer type.
 #[test]
 #[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
-fn same_as_in_cpp() {
+fn abi_compared_with_cpp_is_equal() {
     let compiler = env::var("CXX");
     if compiler.is_err() && Command::new("c++").arg("--version").output().is_err() {
         return eprintln!("skipped: no c++ here, and CXX is not set");
@@ -259,8 +259,8 @@ fn declared(declaration: &str) -> &str {
     before.trim_end().rsplit(not_word).next().unwrap_or_default()
 }
 
-/// Every name that the header declares: `Type`, `Type.member`, `MACRO`. What it cannot make sense
-/// of becomes an odd name, which fails the comparison.
+/// Every name that the header declares: `Type`, `Type.member`, `MACRO`. Text that this cannot parse
+/// becomes an odd name, which fails the comparison.
 fn names_in(header: &str) -> BTreeSet<String> {
     let (mut names, mut code, mut in_cpp) = (BTreeSet::new(), String::new(), false);
     for line in without_comments(header).lines().map(str::trim) {
@@ -295,7 +295,7 @@ fn names_in(header: &str) -> BTreeSet<String> {
 
 #[test]
 #[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
-fn nothing_is_missing() {
+fn names_of_the_header_are_all_declared() {
     let path = include_dir().join("dlpack/dlpack.h");
     let header = names_in(&fs::read_to_string(path).expect("the header is text"));
     let mut here = abi().names;
@@ -308,7 +308,7 @@ fn nothing_is_missing() {
 /// On the main branch of DLPack after 1.3, so not in its header.
 const NEWER: [&str; 4] = ["kDLTPU", "kDLTPUHost", "kDLAscend", "kDLBcomplex"];
 
-/// Needs no header: a constant that is added to the crate must be added to the lists above.
+/// Needs no header. Add every new constant of the crate to the lists above.
 #[test]
 fn every_constant_is_compared() {
     let names = abi().names;

@@ -1,11 +1,11 @@
-//! Who may read and write the data of a tensor.
+//! The permitted users and uses of a tensor's data.
 
 use dlbridge_sys::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY,
 };
 
-/// Which uses of a tensor's data are allowed, and to whom.
+/// The permitted users and uses of a tensor's data.
 ///
 /// | | the holder | others | code that keeps slices of the data |
 /// | --- | --- | --- | --- |
@@ -15,8 +15,8 @@ use dlbridge_sys::{
 /// | `Immutable` | reads | may read | accepts it |
 ///
 /// `ReadOnly` restricts the consumers of a tensor, not its producer: a read-only array of NumPy may be a view of a
-/// writable one. `Immutable` is a promise about everybody. [`Tensor::check_stable`](crate::Tensor::check_stable) is
-/// the check for code that keeps slices.
+/// writable one. `Immutable` restricts all code. Code that keeps slices calls
+/// [`Tensor::check_stable`](crate::Tensor::check_stable) first.
 ///
 /// ```
 /// use dlbridge::{Access, Tensor};
@@ -34,7 +34,7 @@ pub enum Access {
     /// Consumers must not write the data; its producer may. DLPack: `READ_ONLY`.
     ReadOnly,
     /// Nothing writes the data until the tensor's owner is dropped. DLPack lacks a flag for this: consumers see
-    /// `READ_ONLY`, and a tensor that comes back from them is immutable again.
+    /// `READ_ONLY`, and a tensor that they return to this crate is immutable again.
     Immutable,
 }
 
@@ -47,12 +47,12 @@ impl Access {
         }
     }
 
-    /// Whether the flags say that sub-byte elements are padded.
+    /// True if the flags declare padded sub-byte elements.
     pub(crate) const fn subbyte_padded(flags: u64) -> bool {
         flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0
     }
 
-    /// The access that the flags of a managed tensor state, which is never `Immutable`.
+    /// The access that a managed tensor's flags state; never `Immutable`.
     pub(crate) const fn of(flags: u64) -> Self {
         if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
             Self::ReadOnly

@@ -51,7 +51,7 @@ impl<T: PartialEq<U>, U> PartialEq<TensorView<'_, U>> for TensorViewMut<'_, T> {
     }
 }
 
-/// Comparison with containers, whose shape is the one that a tensor made of them has.
+/// Comparison with containers. A container has the shape of a tensor made of it.
 macro_rules! containers {
     ($([$($generics:tt)*] $container:ty, $other:ident => $items:expr;)*) => {$(
         /// Compares the elements, and the shape with the length and the extents of nested arrays.

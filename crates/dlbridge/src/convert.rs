@@ -1,11 +1,11 @@
-//! Tensors with a property that the caller needs, copied only if they lack it.
+//! Gives tensors a property that the caller needs, with a copy only if they lack it.
 
 use alloc::borrow::Cow;
 
 use crate::{Access, CopyReason, Result, Tensor, TensorRef, TensorView, layout};
 
 impl Tensor {
-    /// The tensor with its elements adjacent in C order, and why they were copied, if they were.
+    /// Returns the tensor contiguous in C order, and the reason for the copy if one was needed.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`]. The tensor is dropped then.
@@ -22,8 +22,8 @@ impl Tensor {
         self.copied_for(reason)
     }
 
-    /// The tensor with its first element at a multiple of `alignment` bytes, and why it was copied,
-    /// if it was. A copy is in C order.
+    /// Returns the tensor with its first element at a multiple of `alignment` bytes, and the reason for the copy if one
+    /// was needed. A copy is in C order.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`]. The tensor is dropped then.
@@ -51,8 +51,8 @@ impl Tensor {
         }
     }
 
-    /// The tensor, to be viewed mutably, and why it was copied, if it was: unless it is
-    /// [`Access::Exclusive`] and no two indices lead to one element. A copy is in C order.
+    /// Returns a tensor that can be viewed mutably, and the reason for the copy if one was needed. A tensor is copied
+    /// unless it is [`Access::Exclusive`] and no two indices lead to one element. A copy is in C order.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`]. The tensor is dropped then.
@@ -83,7 +83,7 @@ impl Tensor {
 }
 
 impl<'a, T: Copy> TensorView<'a, T> {
-    /// The elements as one slice: borrowed if they are adjacent in C order, copied if not.
+    /// The elements as one slice: borrowed if they are contiguous in C order, copied if not.
     ///
     /// ```
     /// use std::borrow::Cow;

@@ -4,7 +4,7 @@ use core::fmt;
 
 /// Why elements were copied.
 ///
-/// One type has the reasons of this crate's conversions, and those of imports from Python by `dlbridge-pyo3`.
+/// This crate's conversions and `dlbridge-pyo3`'s imports from Python share this type.
 ///
 /// ```
 /// use dlbridge::{CopyReason, Tensor};
@@ -13,21 +13,21 @@ use core::fmt;
 /// let (rows, copied) = columns.into_contiguous()?;
 /// assert_eq!(copied, Some(CopyReason::NotContiguous));
 /// assert_eq!(rows.view::<i32>()?.as_slice(), Some(&[1, 3, 2, 4][..]));
-/// assert_eq!(CopyReason::Requested.to_string(), "a copy was asked for");
+/// assert_eq!(CopyReason::Requested.to_string(), "a copy was requested");
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyReason {
-    /// The elements were not adjacent in C order.
+    /// The elements were not contiguous in C order.
     NotContiguous,
-    /// The elements were not adjacent in Fortran order.
+    /// The elements were not contiguous in Fortran order.
     NotFortranContiguous,
-    /// The data was not aligned as asked.
+    /// The data did not have the requested alignment.
     Misaligned {
         /// The address of the first element.
         address: usize,
-        /// The alignment asked for, in bytes.
+        /// The requested alignment, in bytes.
         required: usize,
     },
     /// The data must not be written.
@@ -36,20 +36,20 @@ pub enum CopyReason {
     Shared,
     /// Two indices lead to the same element.
     Overlapping,
-    /// The caller asked for a copy, as by `copy=True`.
+    /// The caller requested a copy, for example with `copy=True`.
     Requested,
-    /// The producer copied, or moved the data to another device, and said so.
+    /// The producer reported that it copied the data or moved it to another device.
     Producer,
-    /// The data was asked for on the CPU, and was in memory of another device.
+    /// The caller requested data on the CPU, and it was in memory of another device.
     Device,
-    /// The bytes of each number were in the other order than this machine's.
+    /// The numbers were not in this machine's byte order.
     ByteOrder,
-    /// The strides were no multiples of the size of an element.
+    /// The strides were not multiples of the element size.
     ByteStrides,
-    /// The elements were packed, eight to a byte, and are whole bytes now.
+    /// The elements were packed eight to a byte, and are whole bytes now.
     BitPacked,
     /// Some booleans were neither 0 nor 1, and are 1 now.
-    TruthValues,
+    InvalidBooleans,
     /// Some times were null, and are `NaT` now.
     Nulls,
 }
@@ -57,21 +57,21 @@ pub enum CopyReason {
 impl fmt::Display for CopyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
-            Self::NotContiguous => "the elements were not adjacent in C order",
-            Self::NotFortranContiguous => "the elements were not adjacent in Fortran order",
+            Self::NotContiguous => "the elements were not contiguous in C order",
+            Self::NotFortranContiguous => "the elements were not contiguous in Fortran order",
             Self::Misaligned { address, required } => {
                 return write!(f, "the data at {address:#x} was not aligned to {required} bytes");
             }
             Self::ReadOnly => "the data was read-only",
             Self::Shared => "the data was shared with its producer",
             Self::Overlapping => "elements may overlap with the strides it had",
-            Self::Requested => "a copy was asked for",
+            Self::Requested => "a copy was requested",
             Self::Producer => "the producer made a copy",
             Self::Device => "the data was in memory of another device",
             Self::ByteOrder => "the elements were not in this machine's byte order",
-            Self::ByteStrides => "the strides were no multiples of the size of an element",
+            Self::ByteStrides => "the strides were not multiples of the element size",
             Self::BitPacked => "the elements were packed, eight to a byte",
-            Self::TruthValues => "some truth values were neither 0 nor 1",
+            Self::InvalidBooleans => "some booleans were neither 0 nor 1",
             Self::Nulls => "some times were null",
         })
     }

@@ -1,4 +1,4 @@
-//! Devices: where the data of a tensor lives.
+//! Devices: the place of a tensor's data.
 
 use alloc::format;
 use core::fmt;
@@ -107,11 +107,10 @@ impl DeviceType {
         self.0
     }
 
-    /// Whether the CPU may read the memory through its address: main memory, and memory pinned by
-    /// CUDA or ROCm.
+    /// Returns true if the CPU may read the memory through its address: main memory, and memory pinned by CUDA or ROCm.
     ///
-    /// CUDA unified memory is not among them: the CPU may read it only while no kernel uses it, which
-    /// the address alone does not tell.
+    /// Returns false for CUDA unified memory: the CPU may read it only while no kernel uses it, and the address alone
+    /// does not show that.
     ///
     /// ```
     /// use dlbridge::DeviceType;
@@ -124,10 +123,10 @@ impl DeviceType {
         matches!(self, Self::CPU | Self::CUDA_HOST | Self::ROCM_HOST)
     }
 
-    /// Whether `data` is an address, to which bytes can be added, and not a handle.
+    /// Returns true if `data` is an address, to which bytes can be added, and not a handle.
     ///
-    /// On OpenCL, Vulkan, Metal and WebGPU it is a handle; on device types this version does not
-    /// know, and on those whose meaning the specification leaves open, it is taken for one.
+    /// On OpenCL, Vulkan, Metal and WebGPU it is a handle. Device types that this version does not know, and those
+    /// whose meaning the specification leaves open, count as handles too.
     ///
     /// ```
     /// use dlbridge::DeviceType;
@@ -158,8 +157,7 @@ impl fmt::Debug for DeviceType {
 
 /// A device: its type, and its number among the devices of that type.
 ///
-/// Prints as `cpu`, `cuda:1`, ...; the number is left out where it is 0 and the memory is the
-/// host's.
+/// Prints as `cpu`, `cuda:1`, ...; a number of 0 is left out if the memory is the host's.
 ///
 /// ```
 /// use dlbridge::{Device, DeviceType};
@@ -214,7 +212,7 @@ impl Device {
 }
 
 impl Device {
-    /// The device of a name as `Display` writes it; one without a number is the first of its type.
+    /// The device of a name as `Display` writes it; without a number, the first of its type.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let (device_type, id) = name.split_once(':').unwrap_or((name, "0"));
         let known =

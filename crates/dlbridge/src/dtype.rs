@@ -1,4 +1,4 @@
-//! Data types: what an element is, how wide it is, and the names of both.
+//! Data types: the kind of an element, its width, and the names of both.
 
 use alloc::string::String;
 use core::fmt;
@@ -18,12 +18,12 @@ use dlbridge_sys as sys;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DataTypeCode(u8);
 
-/// How the name of a dtype follows from its code and its bits.
+/// The rule that makes a dtype's name of its code and bits.
 #[derive(Clone, Copy)]
 enum Naming {
     /// `int32`: the name, then the bits.
     WithBits,
-    /// `float8_e4m3fn`: the name alone, which is right for this many bits only.
+    /// `float8_e4m3fn`: the name alone, valid only for this number of bits.
     Fixed(u8),
 }
 
@@ -123,9 +123,8 @@ impl fmt::Debug for DataTypeCode {
 
 /// The type of an element: its code, the width of one lane in bits, and the number of lanes.
 ///
-/// Names are those of NumPy, ml_dtypes and PyTorch: `float32`, `bfloat16`, `float8_e4m3fn`; `x2`
-/// behind the name means two lanes. A combination without such a name prints, and parses, as
-/// `code<code>_<bits>`.
+/// Names are those of NumPy, ml_dtypes and PyTorch: `float32`, `bfloat16`, `float8_e4m3fn`; the suffix `x2` means two
+/// lanes. A combination without such a name prints, and parses, as `code<code>_<bits>`.
 ///
 /// Source: `DLDataType` of `dlpack.h` 1.3.
 ///
@@ -208,7 +207,7 @@ impl DataType {
         Self { code, bits, lanes }
     }
 
-    /// What the element is.
+    /// The kind of the element, without its width.
     ///
     /// ```
     /// use dlbridge::{DataType, DataTypeCode};
@@ -267,7 +266,7 @@ impl DataType {
         self.element_bits().div_ceil(8) as usize
     }
 
-    /// Whether elements are not a whole number of bytes, so that they may share bytes when packed.
+    /// Returns true if elements are not a whole number of bytes, so that packed elements may share bytes.
     ///
     /// ```
     /// use dlbridge::DataType;
@@ -279,18 +278,17 @@ impl DataType {
         !self.element_bits().is_multiple_of(8)
     }
 
-    /// The bytes of one number: of a lane, and of a complex lane's half. `None` if they are not
-    /// whole.
+    /// The size of one number in bytes: of a lane, or of half a complex lane. `None` if it is not whole.
     pub(crate) fn number_size(self) -> Option<usize> {
         let numbers = if self.code == DataTypeCode::COMPLEX { 2 } else { 1 };
         let bits = usize::from(self.bits);
         (bits != 0 && bits.is_multiple_of(8 * numbers)).then_some(bits / 8 / numbers)
     }
 
-    /// Whether such a dtype can exist.
+    /// True if the dtype can exist.
     #[inline]
     pub(crate) fn can_exist(self) -> bool {
-        // Almost every tensor has one of these; the table is for the others.
+        // Almost every tensor has one of these codes; the others need the table.
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
         (common && self.bits != 0 && self.lanes != 0) || self.can_exist_by_name()
     }
@@ -299,7 +297,7 @@ impl DataType {
         let common = self.code.0 <= DataTypeCode::FLOAT.0;
         let width_fits = match (common, self.code.naming()) {
             (true, _) | (_, None | Some((_, Naming::WithBits))) => true,
-            // Booleans of one bit exist in the wild; they are carried, as `code6_1`.
+            // Some producers have booleans of one bit; they pass through as `code6_1`.
             (_, Some(_)) if self.code == DataTypeCode::BOOL => true,
             (_, Some((_, Naming::Fixed(bits)))) => bits == self.bits,
         };
@@ -362,7 +360,7 @@ impl fmt::Debug for DataType {
 impl DataType {
     /// The dtype of a name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        // `complex64` ends in an x and digits too, so the whole name is tried first.
+        // Tries the whole name first: `complex64` also ends in an x and digits.
         scalar(name).or_else(|| {
             let (stem, lanes) = name.rsplit_once('x')?;
             Some(scalar(stem)?.with_lanes(number(lanes)?))

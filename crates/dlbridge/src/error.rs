@@ -1,4 +1,4 @@
-//! The error type: what was asked, what was found, what to do.
+//! The error type: the fault, the value found, the remedy.
 
 use core::fmt;
 
@@ -17,15 +17,14 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// Why a tensor could not be made, imported, viewed or exported.
 ///
-/// The text says what was wrong, gives the offending value where a number says it, and says what to
-/// do about it.
+/// The text names the fault, the value found if there is one, and the remedy.
 ///
 /// ```
 /// use dlbridge::{DataType, Error, Tensor};
 ///
 /// let error = Tensor::from(vec![1_u8]).view::<f32>().unwrap_err();
 /// assert_eq!(error, Error::DataType { expected: DataType::FLOAT32, found: DataType::UINT8 });
-/// assert_eq!(error.to_string(), "expected dtype float32, found uint8; ask for a view of that dtype");
+/// assert_eq!(error.to_string(), "expected dtype float32, found uint8; request elements of dtype uint8");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,32 +63,32 @@ pub enum Error {
         /// The dtype found.
         dtype: DataType,
     },
-    /// The name is not that of a dtype.
+    /// The name is not that of a dtype. Errors are [`Copy`] and allocate nothing, so they do not hold it.
     UnknownDataTypeName,
-    /// The name is not that of a device.
+    /// The name is not that of a device. Errors are [`Copy`] and allocate nothing, so they do not hold it.
     UnknownDeviceName,
     /// An extent, a stride, the elements, or the bytes they span are more than the address space
     /// holds.
     TooLarge,
     /// The allocator cannot provide the memory for a new tensor, or for a copy of one.
     OutOfMemory {
-        /// The number of bytes asked for.
+        /// The number of bytes requested.
         bytes: usize,
-        /// True if they were for a copy.
+        /// True if the memory was for a copy.
         for_copy: bool,
     },
-    /// The shape has another number of elements than there are.
+    /// The shape's number of elements differs from that of the data.
     ElementCount {
         /// The product of the shape.
         shape: usize,
-        /// The number of elements of the owner, or of what is reshaped.
+        /// The number of elements of the owner, or of the reshaped tensor.
         owner: usize,
     },
     /// There are too few bytes for the elements.
     ByteCount {
-        /// Where the elements end, in bytes from the first that there is.
+        /// The end of the elements, in bytes from the first available byte.
         needed: u128,
-        /// The number of bytes that there are.
+        /// The number of available bytes.
         available: usize,
     },
     /// Shape and strides have different lengths.
@@ -108,37 +107,37 @@ pub enum Error {
         /// The number of elements owned.
         owner: usize,
     },
-    /// The dtype is not the one asked for.
+    /// The dtype is not the requested one.
     DataType {
-        /// The dtype asked for.
+        /// The requested dtype.
         expected: DataType,
         /// The dtype of the tensor.
         found: DataType,
     },
-    /// The number of dimensions is not the one asked for.
+    /// The number of dimensions is not the requested one.
     Ndim {
-        /// The number asked for.
+        /// The requested number.
         expected: usize,
         /// The number of the tensor.
         found: usize,
     },
-    /// Axes or extents are given for another number of dimensions than the tensor has.
+    /// The number of given axes or extents differs from the tensor's number of dimensions.
     AxisCount {
         /// The number given.
         given: usize,
         /// The number of dimensions of the tensor.
         ndim: usize,
     },
-    /// The extent of an axis is not the one asked for.
+    /// The extent of an axis is not the requested one.
     Extent {
         /// The axis.
         axis: usize,
-        /// The extent asked for.
+        /// The requested extent.
         expected: usize,
         /// The extent of the tensor.
         found: usize,
     },
-    /// The extent of an axis is more than the library asked for can hold.
+    /// The extent of an axis is larger than the requested library can hold.
     ExtentLimit {
         /// The axis.
         axis: usize,
@@ -159,7 +158,7 @@ pub enum Error {
         /// The alignment needed, in bytes.
         required: usize,
     },
-    /// Elements share bytes, so none can be viewed alone, and no part can begin or end within a byte.
+    /// Elements share bytes, so none can be viewed alone, and no slice can begin or end within a byte.
     SubbytePacked {
         /// The dtype of the tensor.
         dtype: DataType,
@@ -176,15 +175,15 @@ pub enum Error {
     },
     /// The data must not be written.
     ReadOnly,
-    /// Somebody else may read or write the data too.
+    /// Other code may read or write the data too.
     Shared,
-    /// Somebody except the holder of the tensor may write the data, which a library would keep slices of.
+    /// Code other than the tensor's holder may write the data, so a library must not keep slices of it.
     Unstable {
         /// The access of the tensor: shared or read-only.
         access: Access,
     },
-    /// Two indices may lead to the same element, which forbids a mutable view. Strides that interleave
-    /// in unusual ways count as overlapping, even where they are not.
+    /// Two indices may lead to the same element, which forbids a mutable view. Strides that interleave in unusual ways
+    /// count as overlapping even if they are not.
     Overlapping,
     /// The elements are not contiguous in C order.
     NotContiguous,
@@ -192,7 +191,7 @@ pub enum Error {
     NotFortranContiguous,
     /// The tensor does not have this axis.
     InvalidAxis {
-        /// The axis asked for.
+        /// The requested axis.
         axis: usize,
         /// The number of dimensions.
         ndim: usize,
@@ -215,7 +214,7 @@ pub enum Error {
     },
     /// No strides lead through the same elements in the new shape.
     NotReshapable,
-    /// Numbers of this dtype are not whole bytes, which have no order.
+    /// Numbers of this dtype are not whole bytes, so they have no byte order.
     NoByteOrder {
         /// The dtype of the tensor.
         dtype: DataType,
@@ -251,11 +250,10 @@ impl fmt::Display for Error {
             }
             Self::InvalidDataType { dtype } => write!(
                 f,
-                "dtype with code {}, {} bits and {} lanes cannot exist; a dtype has the width its \
-                 code demands, and at least one lane",
+                "no dtype has code {}, {} and {}; use a width that the code allows, and at least one lane",
                 dtype.code().code(),
-                dtype.bits(),
-                dtype.lanes()
+                Count(dtype.bits().into(), "bit", "bits"),
+                Count(dtype.lanes().into(), "lane", "lanes")
             ),
             Self::UnknownDataTypeName => {
                 write!(
@@ -270,38 +268,49 @@ impl fmt::Display for Error {
                 write!(f, "the tensor spans more than the address space; check shape and strides")
             }
             Self::OutOfMemory { bytes, for_copy: false } => {
-                write!(f, "no memory for a tensor of {bytes} bytes; ask for a smaller one")
+                write!(f, "no memory for a tensor of {bytes} bytes; request a smaller one")
             }
             Self::OutOfMemory { bytes, for_copy: true } => {
                 write!(f, "no memory for a copy of {bytes} bytes; copy a slice of the tensor")
             }
             Self::ElementCount { shape, owner } => write!(
                 f,
-                "the shape has {shape} elements but there are {owner}; they must be equal"
+                "the shape has {}, but there {} {owner}; pass a shape with {owner}",
+                Count(shape, "element", "elements"),
+                are(owner)
             ),
             Self::ByteCount { needed, available } => write!(
                 f,
-                "the elements end at byte {needed} but there are {available} bytes; change shape, dtype \
-                 or offset"
+                "the elements end at byte {needed} but there {} {}; change shape, dtype or offset",
+                are(available),
+                Count(available, "byte", "bytes")
             ),
             Self::StridesLength { ndim, strides } => {
-                write!(f, "{strides} strides for {ndim} dimensions; give one stride per dimension")
+                let (strides, ndim) = (Count(strides, "stride", "strides"), dimensions(ndim));
+                write!(f, "{strides} for {ndim}; give one stride per dimension")
             }
             Self::OutOfBounds { lowest, highest, owner } => write!(
                 f,
-                "the strides reach elements {lowest} to {highest} but the owner has {owner}; \
-                 change offset, shape or strides"
+                "the strides reach elements {lowest} to {highest} but the owner has {}; \
+                 change offset, shape or strides",
+                Count(owner, "element", "elements")
             ),
             Self::DataType { expected, found } => {
-                write!(f, "expected dtype {expected}, found {found}; ask for a view of that dtype")
+                write!(
+                    f,
+                    "expected dtype {expected}, found {found}; request elements of dtype {found}"
+                )
             }
             Self::Ndim { expected, found } => {
-                write!(f, "expected {expected} dimensions, found {found}; reshape the tensor")
+                let expected = dimensions(expected);
+                write!(f, "expected {expected}, found {found}; reshape the tensor")
             }
             Self::AxisCount { given, ndim } => write!(
                 f,
-                "{given} axes are given for {ndim} dimensions; give each axis once, and for a broadcast \
-                 at least as many"
+                "found {} for {}; give each axis once, and for a broadcast at least {}",
+                Count(given, "axis", "axes"),
+                dimensions(ndim),
+                Count(ndim, "extent", "extents")
             ),
             Self::Extent { axis, expected, found } => {
                 write!(
@@ -313,7 +322,7 @@ impl fmt::Display for Error {
             Self::ExtentLimit { axis, limit, found } => {
                 write!(
                     f,
-                    "the extent of axis {axis} is {found}, over the limit of {limit}; take a part"
+                    "the extent of axis {axis} is {found}, over the limit of {limit}; slice the tensor"
                 )
             }
             Self::NotHostAccessible { device } => {
@@ -330,22 +339,23 @@ impl fmt::Display for Error {
             Self::SubbytePacked { dtype } => write!(
                 f,
                 "the {dtype} elements are packed, several in a byte: none can be viewed alone, and no \
-                 part can begin or end within a byte; see Tensor::view_subbyte and Tensor::to_unpacked"
+                 slice can begin or end within a byte; read them with Tensor::view_subbyte, or copy them with \
+                 Tensor::to_unpacked"
             ),
             Self::NotSubbyte { dtype } => write!(
                 f,
-                "elements of {dtype} are whole bytes, or have more than 64 bits, so there are no bits to \
-                 view, pack or unpack; take the tensor as it is"
+                "elements of {dtype} cannot be viewed as bits, packed or unpacked, because they are whole \
+                 bytes or have more than 64 bits; use Tensor::view for whole bytes"
             ),
             Self::InvalidElement { dtype } => write!(
                 f,
-                "an element is no valid {dtype}; view the bytes instead, or mend the data"
+                "an element is not a valid {dtype}; view the bytes instead, or repair the data"
             ),
             Self::ReadOnly => write!(f, "the data is read-only; copy the tensor to write it"),
             Self::Shared => write!(
                 f,
                 "the data is shared with its producer, so it cannot be borrowed mutably; copy the \
-                 tensor, or see Tensor::assume_exclusive"
+                 tensor, or promise that no other code uses it (unsafe Tensor::assume_exclusive)"
             ),
             Self::Unstable { access } => {
                 let (found, others) = match access {
@@ -356,30 +366,31 @@ impl fmt::Display for Error {
                 };
                 write!(
                     f,
-                    "the tensor is {found}: {others}, so slices of it cannot be kept; copy the \
-                     tensor first, or promise that nobody writes with the unsafe Tensor::assume_immutable"
+                    "the tensor is {found}: {others}, so safe code cannot keep slices of it; copy the \
+                     tensor first, or promise that no code writes it (unsafe Tensor::assume_immutable)"
                 )
             }
             Self::Overlapping => {
                 write!(f, "elements may overlap with these strides; copy the tensor to write it")
             }
             Self::NotContiguous => {
-                write!(f, "the elements are not adjacent in C order; copy the tensor first")
+                write!(f, "the elements are not contiguous in C order; copy the tensor first")
             }
             Self::NotFortranContiguous => write!(
                 f,
-                "the elements are not adjacent in Fortran order; take the transpose if they are in C \
+                "the elements are not contiguous in Fortran order; take the transpose if they are in C \
                  order, or copy the tensor"
             ),
             Self::InvalidAxis { axis, ndim } => {
-                write!(f, "there is no axis {axis} in {ndim} dimensions; count axes from 0")
+                let ndim = dimensions(ndim);
+                write!(f, "axis {axis} is out of range for {ndim}; count axes from 0")
             }
             Self::RepeatedAxis { axis } => {
                 write!(f, "axis {axis} is named twice; name each axis once")
             }
             Self::InvalidRange { axis, start, end, extent } => write!(
                 f,
-                "indices {start}..{end} are no range on axis {axis}, whose extent is {extent}; begin \
+                "indices {start}..{end} are not a range on axis {axis}, whose extent is {extent}; begin \
                  before the end, and stay within 0..{extent}"
             ),
             Self::NotReshapable => {
@@ -388,20 +399,39 @@ impl fmt::Display for Error {
             Self::NoByteOrder { dtype } => write!(
                 f,
                 "numbers of dtype {dtype} are not whole bytes, so no byte order can be changed; copy \
-                 the tensor as it is"
+                 the tensor with to_copy"
             ),
             Self::LegacyReadOnly => write!(
                 f,
-                "read-only data cannot be lent in a legacy managed tensor, which has no flag to say \
-                 so; export the versioned one, or a copy"
+                "read-only data cannot be exported in a legacy managed tensor, which lacks a flag \
+                 for it; export the versioned one, or a copy"
             ),
             Self::LegacySubbytePadded => write!(
                 f,
-                "padded sub-byte elements cannot be lent in a legacy managed tensor, which has no \
-                 flag to say so; export the versioned one"
+                "padded sub-byte elements cannot be exported in a legacy managed tensor, which lacks \
+                 a flag for it; export the versioned one"
             ),
         }
     }
+}
+
+/// A number of things, with their names for one and for several.
+struct Count(usize, &'static str, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self(number, one, several) = self;
+        write!(f, "{number} {}", if number == 1 { one } else { several })
+    }
+}
+
+fn dimensions(number: usize) -> Count {
+    Count(number, "dimension", "dimensions")
+}
+
+/// The verb for a number of things.
+fn are(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
 }
 
 impl core::error::Error for Error {}

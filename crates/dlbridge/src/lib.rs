@@ -1,8 +1,8 @@
 //! Tensors from any library to any other, without a copy.
 //!
-//! DLPack is the C ABI through which tensor libraries share memory. This crate is one safe,
-//! owning [`Tensor`] over it. A tensor is made of any Rust container, and any DLPack consumer imports it.
-//! The memory of a C producer is validated once and then read through typed views.
+//! DLPack is the C ABI through which tensor libraries share memory. This crate is one safe, owning [`Tensor`] over it.
+//! You make a tensor of any Rust container, and any DLPack consumer imports it. The memory of a C producer is validated
+//! once and then read through typed views.
 //!
 //! ```
 //! use dlbridge::Tensor;
@@ -21,7 +21,7 @@
 //!
 //! ```text
 //!   owner (Vec, Array, file map, ...) or a C producer
-//!     |  moves in, once                       what C sees                    shape, strides
+//!     |  moves in, once                       C reads this                   shape, strides
 //!     v                                            v                               v
 //!   Tensor ----> [ DLManagedTensorVersioned | header | owner ......... | extents | strides ]
 //!     |  one pointer, one allocation                       |  keeps alive
@@ -31,18 +31,17 @@
 //!     +-----------> TensorRef<'_>      -------------^  any dtype; a DLTensor for C kernels
 //! ```
 //!
-//! - A [`Tensor`] owns a Rust value, or the memory of a producer. It was validated when it was made, so
-//!   its description is right: [`shape`](Tensor::shape), [`strides`](Tensor::strides),
-//!   [`dtype`](Tensor::dtype), [`device`](Tensor::device). Dropping it drops the owner, or calls the
-//!   producer's deleter, once.
-//! - A [`TensorView`] borrows elements of a Rust type. Dtype, device, alignment and bits are checked
-//!   when it is made, and never again. A [`TensorRef`] borrows elements of any dtype.
+//! - A [`Tensor`] owns a Rust value, or the memory of a producer. It was validated when it was made, so its description
+//!   is correct: [`shape`](Tensor::shape), [`strides`](Tensor::strides), [`dtype`](Tensor::dtype),
+//!   [`device`](Tensor::device). Dropping it drops the owner, or calls the producer's deleter, once.
+//! - A [`TensorView`] borrows elements of a Rust type. Dtype, device, alignment and bits are checked once, when it is
+//!   made. A [`TensorRef`] borrows elements of any dtype.
 //! - All of them can be sliced, transposed, reshaped, reversed ([`slice`](Tensor::slice),
 //!   [`transpose`](Tensor::transpose), [`reshape`](Tensor::reshape), [`flip`](Tensor::flip), ...)
 //!   without a copy. Functions that copy are named `to_...`, or return a [`CopyReason`] beside the result.
-//! - [`Tensor::into_raw`] exports a tensor to C; [`Tensor::lend`] exports it any number of times;
-//!   [`Tensor::from_raw`] imports one. After a round trip the tensor is recognised:
-//!   [`try_into_owner`](Tensor::try_into_owner) returns the original `Vec`.
+//! - [`Tensor::into_raw`] exports a tensor to C; [`Tensor::to_raw`] exports it any number of times; [`Tensor::from_raw`]
+//!   imports one. An imported tensor that this crate exported is recognised: [`try_into_owner`](Tensor::try_into_owner)
+//!   returns the original `Vec`.
 //!
 //! # Types
 //!
@@ -81,18 +80,20 @@
 //! # Features
 //!
 //! - `std` (default): a panic in an owner's drop is caught in the deleter; a chain of owners, where
-//!   each keeps the next tensor alive, drops without recursion; several threads make large copies.
+//!   each keeps the next tensor alive, drops without recursion.
 //!   Without it the crate is `no_std` with `alloc`: such a panic aborts, and dropping a chain of some
 //!   thousand owners overflows the stack.
+//! - `fast-copies` (default): loops for common strides, transposes and byte orders; with `std`, several threads make
+//!   large copies. Without it copies of other than contiguous elements are slower, and a program is 300 kB smaller.
 //! - `half`: `f16` and `bf16` of half 2 as elements.
 //! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.
-//! - `bytes`: `Bytes` and `BytesMut` of bytes 1 as owners; `Bytes` over the tensor itself.
-//! - `memmap2`: maps of files, of memmap2 0.9, as owners; turns `std` on.
-//! - `safetensors`: files of tensors, read without a copy, and written; turns `std` on.
+//! - `bytes`: `Bytes` and `BytesMut` of bytes 1 as owners; tensors as `Bytes` that own them.
+//! - `memmap2`: file maps of memmap2 0.9 as owners; turns `std` on.
+//! - `safetensors`: reads files of tensors without a copy, and writes them; turns `std` on.
 //! - `ndarray`: arrays of ndarray 0.17 as owners, and views of tensors as ndarray views.
-//! - `image`: buffers of image 0.25 as owners of height × width × channels; tensors as image views, and as
-//!   image buffers over the tensor itself.
+//! - `image`: buffers of image 0.25 as owners of height × width × channels; tensors as image views, and as image
+//!   buffers that own them.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -162,8 +163,8 @@ pub use adapters::safetensors;
 
 /// The largest number of dimensions a [`Tensor`] may have.
 ///
-/// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number counts as
-/// garbage, and its extents are not read.
+/// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number is refused before its extents are
+/// read.
 ///
 /// ```
 /// assert!(dlbridge::MAX_NDIM >= 64);

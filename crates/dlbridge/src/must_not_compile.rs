@@ -1,9 +1,9 @@
-//! What the compiler must refuse, each as small as it gets and with the error it must give (which
-//! nightly compares: `cargo +nightly test -p dlbridge --doc must_not_compile`).
+//! Code that the compiler must refuse: minimal examples, each with the expected error code. Only nightly compares the
+//! codes: `cargo +nightly test -p dlbridge --doc must_not_compile`.
 //!
 //! # Owners
 //!
-//! A value that may not cross threads is not an owner:
+//! A value that must not cross threads is not an owner:
 //! ```compile_fail,E0277
 //! let _ = dlbridge::Tensor::from_parts(std::rc::Rc::<[f32]>::from([1.0]), [1]);
 //! ```
@@ -26,7 +26,7 @@
 //!     }
 //! }
 //! ```
-//! Nor is what is borrowed:
+//! A borrowed value is not an owner:
 //! ```compile_fail,E0597
 //! let values = vec![1.0_f32];
 //! let _ = dlbridge::Tensor::from(values.as_slice());
@@ -45,18 +45,18 @@
 //! ```compile_fail,E0277
 //! let _ = dlbridge::Tensor::from(vec![1_u32]).view::<std::num::NonZeroU32>();
 //! ```
-//! nor has every one the size of its dtype:
+//! The size of an element must be that of its dtype:
 //! ```compile_fail,E0080
 //! #[derive(Clone, Copy)]
 //! struct Wide(#[expect(dead_code)] u64);
-//! // SAFETY: none, which the compiler sees.
+//! // SAFETY: none: the compiler must refuse this.
 //! unsafe impl dlbridge::Element for Wide {
 //!     const DTYPE: dlbridge::DataType = dlbridge::DataType::UINT32;
 //! }
 //! let _ = dlbridge::TensorRef::from(&[Wide(1)]);
 //! ```
 //!
-//! # What outlives its tensor
+//! # Borrows that outlive their tensor
 //!
 //! ```compile_fail,E0505
 //! let tensor = dlbridge::Tensor::from([1_u8]);
@@ -142,7 +142,7 @@
 //! }
 //! ```
 //!
-//! # Two that write, or one that writes while another reads
+//! # Two writers, or a writer and a reader
 //!
 //! ```compile_fail,E0499
 //! let mut tensor = dlbridge::Tensor::from([1_u8]);
@@ -227,7 +227,7 @@
 //! ```compile_fail,E0599
 //! let _ = dlbridge::TensorRefMut::from(&mut [1_u8]).broadcast_to([2, 1]);
 //! ```
-//! Nothing mutable comes of a shared tensor:
+//! A shared tensor gives no mutable view:
 //! ```compile_fail,E0596
 //! let tensor = dlbridge::Tensor::from([1_u8]);
 //! let _ = tensor.view_mut::<u8>();

@@ -1,4 +1,4 @@
-//! Dtypes and devices of text, and the check of a dtype.
+//! Parses dtypes and devices, and checks dtypes.
 
 use core::str::FromStr;
 
@@ -13,12 +13,12 @@ impl FromStr for DataType {
 }
 
 impl DataType {
-    /// Whether such a dtype can exist: some bits, some lanes, and the width that the code demands.
+    /// Checks that the dtype can exist: it has bits, lanes, and the width that its code demands.
     ///
-    /// Codes this version does not know are taken as they are.
+    /// Accepts codes that this version does not know.
     ///
     /// # Errors
-    /// [`Error::InvalidDataType`] otherwise.
+    /// [`Error::InvalidDataType`] if it cannot.
     ///
     /// ```
     /// use dlbridge::{DataType, DataTypeCode};
@@ -38,7 +38,7 @@ impl DataType {
 impl FromStr for Device {
     type Err = Error;
 
-    /// What `Display` writes; a device without a number is the first of its type.
+    /// Parses the text that `Display` writes; a device without a number is the first of its type.
     ///
     /// ```
     /// use dlbridge::{Device, DeviceType};

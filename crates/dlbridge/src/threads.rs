@@ -1,24 +1,24 @@
-//! Work on memory shared out among threads.
+//! Splits work on memory among threads.
 //!
-//! One processor does not use all the bandwidth that memory has. Threads are made for one copy and
-//! are gone after it: what that costs is little beside what is gained for large ones, and there is nothing
-//! to be configured, nothing left over in a child process after `fork`, and nothing to end.
+//! One processor cannot use the whole memory bandwidth. Each large copy starts its own threads and joins them. That
+//! costs little compared with the copy, and needs no configuration, no state in a child process after `fork`, and no
+//! shutdown.
 
-/// Adjacent bytes for which another thread is worth it: to make one takes as long as to copy a few
-/// megabytes that are in a cache.
+/// A thread pays if it copies at least this number of contiguous bytes: starting one takes as long as copying a few
+/// megabytes in cache.
 const BYTES: usize = if SMALL { 256 } else { 1 << 22 };
 
-/// The same in pieces that are moved one by one.
+/// A thread also pays if it moves at least this number of pieces one by one.
 const PIECES: usize = if SMALL { 64 } else { 1 << 18 };
 
-/// Tests, and Miri in all of them, see threads where copies are small, and on any machine.
+/// True in tests and under Miri: small copies then use threads on any machine.
 const SMALL: bool = cfg!(any(test, miri));
 
 /// More threads than this do not make memory faster.
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 const MOST: usize = 8;
 
-/// How many threads should share a copy of so many bytes in so many pieces.
+/// The number of threads for a copy of `bytes` bytes in `pieces` pieces.
 #[inline]
 pub(crate) fn parts(bytes: usize, pieces: usize) -> usize {
     match (bytes / BYTES).max(pieces / PIECES) {
@@ -31,7 +31,7 @@ pub(crate) fn parts(bytes: usize, pieces: usize) -> usize {
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 fn processors() -> usize {
     use core::sync::atomic::{AtomicUsize, Ordering};
-    // Asking takes as long as a copy of a megabyte.
+    // Cached: the system call takes as long as copying a megabyte.
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
     if SMALL {
         return 3;
@@ -51,8 +51,9 @@ fn processors() -> usize {
     1
 }
 
-/// Calls `work` with the beginnings and ends of `parts` parts of `0..extent` at most, each on a thread of
-/// its own where there is one. All but the last are multiples of `grain` long, where that leaves them nearly even.
+/// Splits `0..extent` into at most `parts` ranges and calls `work` with the beginning and end of each, on its own
+/// thread if one is available. The lengths of all ranges except the last are multiples of `grain`, if that leaves them
+/// nearly even.
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 pub(crate) fn split(
     extent: usize,
@@ -69,7 +70,7 @@ pub(crate) fn split(
         for begin in (part..extent).step_by(part) {
             let end = extent.min(begin + part);
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || work(begin, end));
-            // There may be no thread to be had.
+            // The system may refuse a thread.
             if thread.is_err() {
                 work(begin, end);
             }
@@ -83,15 +84,15 @@ pub(crate) fn split(extent: usize, _: usize, _: usize, work: &impl Fn(usize, usi
     work(0, extent);
 }
 
-/// The beginning of memory that is written in parts.
+/// The beginning of memory that several threads write in parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(pub(crate) *mut u8);
 
-// SAFETY: an address. What is written there, and by whom, is up to those who turn it into a reference.
+// SAFETY: only an address. Code that turns it into a reference must argue that no other thread uses that memory.
 unsafe impl Sync for Place {}
 
 impl Place {
-    /// The address so many bytes on.
+    /// The address `bytes` bytes further on.
     pub(crate) fn at(self, bytes: usize) -> *mut u8 {
         self.0.wrapping_add(bytes)
     }

@@ -1,6 +1,7 @@
 //! Points and spans of time as elements: counts of a unit, as NumPy's datetime64 and timedelta64.
 //!
-//! All of them have one dtype in DLPack, so a tensor does not keep the unit: it is viewed with the element type that it was made from.
+//! All of them have the same dtype in DLPack, so a tensor does not keep the unit: view it with the element type that it
+//! was made of.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -15,7 +16,7 @@ use core::time::Duration;
 /// assert_eq!(Datetime64::<Nanoseconds>::new(1_500_000_000).count(), Some(1_500_000_000));
 /// ```
 ///
-/// There are no others: the trait cannot be implemented outside of this crate.
+/// The trait is sealed: other crates cannot implement it.
 pub trait TimeUnit: sealed::Sealed + Copy + Send + Sync + 'static {
     /// NumPy's name for the dtype of points of time.
     ///
@@ -87,11 +88,11 @@ macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident, $letter:literal, $const:ident;)*) => {$(
         $(#[$doc])*
         ///
-        /// It is an `i64` that counts units. One value, [`NAT`](Self::NAT), means that there is no time. The order is that of the
-        /// counts, and `NAT` comes first; unlike in NumPy, `NAT` equals itself.
+        /// It is an `i64` that counts units. One value, [`NAT`](Self::NAT), means "not a time". The order is that of
+        /// the counts, and `NAT` comes first; unlike in NumPy, `NAT` equals itself.
         ///
-        /// DLPack has no dtype for times, so a tensor of them has the dtype `handle64`, which other libraries refuse: none of them takes
-        /// the counts for integers.
+        /// DLPack lacks a dtype for times, so a tensor of them has the dtype `handle64`. Other libraries refuse it, so
+        /// none mistakes the counts for integers.
         ///
         /// ```
         #[doc = concat!("use dlbridge::{", stringify!($name), ", Seconds, Tensor};")]
@@ -108,7 +109,7 @@ macro_rules! counts {
         pub struct $name<U>(i64, PhantomData<fn() -> U>);
 
         impl<U: TimeUnit> $name<U> {
-            /// No time: `NaT` of NumPy, and null of Arrow.
+            /// Not a time: `NaT` of NumPy, and null of Arrow.
             ///
             /// ```
             #[doc = concat!("use dlbridge::{Days, ", stringify!($name), "};")]
@@ -126,7 +127,7 @@ macro_rules! counts {
             /// ```
             pub const NAME: &'static str = U::$const;
 
-            /// So many units; `i64::MIN` is [`NAT`](Self::NAT).
+            /// Makes a value of `count` units; `i64::MIN` is [`NAT`](Self::NAT).
             ///
             /// ```
             #[doc = concat!("use dlbridge::{Days, ", stringify!($name), "};")]
@@ -201,7 +202,8 @@ impl<U: TimeUnit> Timedelta64<U> {
 }
 
 impl<U: TimeUnit> Datetime64<U> {
-    /// The span since the beginning of 1970, in UTC if the elements are; `None` for [`NAT`](Self::NAT) and times before.
+    /// The span since the beginning of 1970, in UTC if the elements are; `None` for [`NAT`](Self::NAT) and earlier
+    /// times.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

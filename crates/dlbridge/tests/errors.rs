@@ -1,5 +1,4 @@
-//! Every error can be met through the public API, and says what was wrong, the value found, and
-//! what to do.
+//! The public API can return every error. Each message has the fault, the value found, and what to do.
 
 mod common;
 
@@ -12,21 +11,21 @@ use dlbridge::{
     Access, DataType, DataTypeCode, Device, DeviceType, Error, RawParts, Tensor, TensorRef,
 };
 
-/// An allocator that has no gigabyte to give, however optimistic the system is.
+/// An allocator that refuses allocations of a gigabyte, even if the system would grant them.
 struct Poor;
 
-// SAFETY: forwards to the system's allocator, or has no memory left.
+// SAFETY: forwards to the system's allocator, or returns NULL, as for exhausted memory.
 unsafe impl GlobalAlloc for Poor {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= 1 << 30 {
             return ptr::null_mut();
         }
-        // SAFETY: the same contract.
+        // SAFETY: the caller guarantees the same for this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the same contract.
+        // SAFETY: the caller guarantees the same for this function, and `alloc` returned the memory of `System`.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -34,7 +33,7 @@ unsafe impl GlobalAlloc for Poor {
 #[global_allocator]
 static ALLOCATOR: Poor = Poor;
 
-/// Every error with the text a user reads.
+/// Every error with its text for users.
 fn cases() -> Vec<(Error, Error, &'static str)> {
     let bytes = |shape: &[i64]| Producer::new(vec![0_u8; 8], shape);
     let import = |producer: Producer| producer.import().unwrap_err();
@@ -83,8 +82,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             import(bytes(&[2]).with(|p| p.tensor.dtype = wrong.into())),
             Error::InvalidDataType { dtype: wrong },
-            "dtype with code 17, 8 bits and 0 lanes cannot exist; a dtype has the width its code \
-             demands, and at least one lane",
+            "no dtype has code 17, 8 bits and 0 lanes; use a width that the code allows, and at least one lane",
         ),
         (
             "gpu:0".parse::<Device>().unwrap_err(),
@@ -107,14 +105,19 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             "no memory for a copy of 1073741824 bytes; copy a slice of the tensor",
         ),
         (
+            Tensor::zeroed(DataType::UINT8, [1 << 30]).unwrap_err(),
+            Error::OutOfMemory { bytes: 1 << 30, for_copy: false },
+            "no memory for a tensor of 1073741824 bytes; request a smaller one",
+        ),
+        (
             Tensor::from_parts(vec![0_u8; 5], [2, 3]).unwrap_err(),
             Error::ElementCount { shape: 6, owner: 5 },
-            "the shape has 6 elements but there are 5; they must be equal",
+            "the shape has 6 elements, but there are 5; pass a shape with 5",
         ),
         (
             TensorRef::from(&[1, 2]).flip(1).unwrap_err(),
             Error::InvalidAxis { axis: 1, ndim: 1 },
-            "there is no axis 1 in 1 dimensions; count axes from 0",
+            "axis 1 is out of range for 1 dimension; count axes from 0",
         ),
         (
             TensorRef::from(&[[1, 2]]).permute([1, 1]).unwrap_err(),
@@ -124,7 +127,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             TensorRef::from(&[1, 2]).slice(0, 1..4).unwrap_err(),
             Error::InvalidRange { axis: 0, start: 1, end: 4, extent: 2 },
-            "indices 1..4 are no range on axis 0, whose extent is 2; begin before the end, and stay within 0..2",
+            "indices 1..4 are not a range on axis 0, whose extent is 2; begin before the end, and stay within 0..2",
         ),
         (
             TensorRef::from(&[[1, 2], [3, 4]]).transpose().reshape([4]).unwrap_err(),
@@ -139,7 +142,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .unwrap_err(),
             Error::NoByteOrder { dtype: fp4 },
             "numbers of dtype float4_e2m1fn are not whole bytes, so no byte order can be changed; copy the \
-             tensor as it is",
+             tensor with to_copy",
         ),
         (
             Tensor::from_bytes(vec![0; 9], DataType::FLOAT32, [2], 2).unwrap_err(),
@@ -149,23 +152,23 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             Tensor::from(vec![0_u8]).view_subbyte().unwrap_err(),
             Error::NotSubbyte { dtype: DataType::UINT8 },
-            "elements of uint8 are whole bytes, or have more than 64 bits, so there are no bits to view, pack or \
-             unpack; take the tensor as it is",
+            "elements of uint8 cannot be viewed as bits, packed or unpacked, because they are whole bytes or have more than \
+             64 bits; use Tensor::view for whole bytes",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8; 5], [2, 2], [1], 0).unwrap_err(),
             Error::StridesLength { ndim: 2, strides: 1 },
-            "1 strides for 2 dimensions; give one stride per dimension",
+            "1 stride for 2 dimensions; give one stride per dimension",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8; 5], [4], [-3], 5).unwrap_err(),
             Error::OutOfBounds { lowest: -4, highest: 5, owner: 5 },
-            "the strides reach elements -4 to 5 but the owner has 5; change offset, shape or strides",
+            "the strides reach elements -4 to 5 but the owner has 5 elements; change offset, shape or strides",
         ),
         (
             Tensor::from(vec![0_u8]).view::<i128>().unwrap_err(),
             Error::DataType { expected: DataType::INT128, found: DataType::UINT8 },
-            "expected dtype int128, found uint8; ask for a view of that dtype",
+            "expected dtype int128, found uint8; request elements of dtype uint8",
         ),
         (
             bytes(&[2]).device(2, 1).import().unwrap().view::<u8>().unwrap_err(),
@@ -173,7 +176,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             "the data is on cuda:1, where the CPU cannot read it; copy it to the CPU first",
         ),
         (
-            // SAFETY: nothing is read, because the view is refused.
+            // SAFETY: no code reads the data, because the view is refused.
             unsafe { Tensor::from_raw_parts((), misaligned(), &[2_i64], None::<&[i64]>) }
                 .and_then(|tensor| tensor.view::<u32>().map(drop))
                 .unwrap_err(),
@@ -188,8 +191,9 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .and_then(|tensor| tensor.view::<Nibble>().map(drop))
                 .unwrap_err(),
             Error::SubbytePacked { dtype: fp4 },
-            "the float4_e2m1fn elements are packed, several in a byte: none can be viewed alone, and no part \
-             can begin or end within a byte; see Tensor::view_subbyte and Tensor::to_unpacked",
+            "the float4_e2m1fn elements are packed, several in a byte: none can be viewed alone, and no slice \
+             can begin or end within a byte; read them with Tensor::view_subbyte, or copy them with \
+             Tensor::to_unpacked",
         ),
         (
             Producer::new(vec![7_u8], &[1])
@@ -198,7 +202,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
                 .and_then(|tensor| tensor.view::<bool>().map(drop))
                 .unwrap_err(),
             Error::InvalidElement { dtype: DataType::BOOL },
-            "an element is no valid bool; view the bytes instead, or mend the data",
+            "an element is not a valid bool; view the bytes instead, or repair the data",
         ),
         (
             Tensor::from(&[0_u8][..]).view_mut::<u8>().unwrap_err(),
@@ -209,7 +213,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             shared().view_mut::<u8>().unwrap_err(),
             Error::Shared,
             "the data is shared with its producer, so it cannot be borrowed mutably; copy the tensor, \
-             or see Tensor::assume_exclusive",
+             or promise that no other code uses it (unsafe Tensor::assume_exclusive)",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8], [2], [0], 0)
@@ -221,40 +225,40 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             bytes(&[8]).import().unwrap().check_stable().unwrap_err(),
             Error::Unstable { access: Access::Shared },
-            "the tensor is shared: its producer and other consumers may write the data, so slices of it \
-             cannot be kept; copy the tensor first, or promise that nobody writes with the unsafe \
-             Tensor::assume_immutable",
+            "the tensor is shared: its producer and other consumers may write the data, so safe code \
+             cannot keep slices of it; copy the tensor first, or promise that no code writes it (unsafe \
+             Tensor::assume_immutable)",
         ),
         (
             bytes(&[8]).import().unwrap().into_read_only().check_stable().unwrap_err(),
             Error::Unstable { access: Access::ReadOnly },
-            "the tensor is read-only: its consumers must not write the data, but its producer may, so slices \
-             of it cannot be kept; copy the tensor first, or promise that nobody writes with the unsafe \
-             Tensor::assume_immutable",
+            "the tensor is read-only: its consumers must not write the data, but its producer may, so safe \
+             code cannot keep slices of it; copy the tensor first, or promise that no code writes it (unsafe \
+             Tensor::assume_immutable)",
         ),
         (
             Tensor::from_parts_strided(vec![0_u8; 3], [2], [2], 0)
                 .and_then(|tensor| tensor.view::<u8>().and_then(<&[u8]>::try_from).map(drop))
                 .unwrap_err(),
             Error::NotContiguous,
-            "the elements are not adjacent in C order; copy the tensor first",
+            "the elements are not contiguous in C order; copy the tensor first",
         ),
         (
             Tensor::from([[0_u8; 2]]).permute([0]).unwrap_err(),
             Error::AxisCount { given: 1, ndim: 2 },
-            "1 axes are given for 2 dimensions; give each axis once, and for a broadcast at least as many",
+            "found 1 axis for 2 dimensions; give each axis once, and for a broadcast at least 2 extents",
         ),
         (
-            Arc::new(Tensor::from(&[0_u8][..])).lend_legacy().unwrap_err(),
+            Arc::new(Tensor::from(&[0_u8][..])).to_raw_legacy().unwrap_err(),
             Error::LegacyReadOnly,
-            "read-only data cannot be lent in a legacy managed tensor, which has no flag to say so; \
+            "read-only data cannot be exported in a legacy managed tensor, which lacks a flag for it; \
              export the versioned one, or a copy",
         ),
         (
             exported(bytes(&[2]).with(|p| p.tensor.dtype = fp4.into()).flags(4).import().unwrap()),
             Error::LegacySubbytePadded,
-            "padded sub-byte elements cannot be lent in a legacy managed tensor, which has no flag to \
-             say so; export the versioned one",
+            "padded sub-byte elements cannot be exported in a legacy managed tensor, which lacks a flag for \
+             it; export the versioned one",
         ),
         #[cfg(feature = "ndarray")]
         (
@@ -279,18 +283,18 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             )
             .unwrap_err(),
             Error::ExtentLimit { axis: 0, limit: 4_294_967_295, found: 4_294_967_296 },
-            "the extent of axis 0 is 4294967296, over the limit of 4294967295; take a part",
+            "the extent of axis 0 is 4294967296, over the limit of 4294967295; slice the tensor",
         ),
     ]
 }
 
-/// Four-byte elements at an address that fits two.
+/// Describes four-byte elements at an address that is aligned to two.
 fn misaligned() -> RawParts {
     RawParts::new(ptr::without_provenance_mut(0x1002), DataType::UINT32)
 }
 
 #[test]
-fn every_error_says_what_was_wrong_and_what_to_do() {
+fn every_error_has_its_text() {
     for (found, expected, text) in cases() {
         assert_eq!(found, expected);
         assert_eq!(found.to_string(), text);
@@ -299,32 +303,87 @@ fn every_error_says_what_was_wrong_and_what_to_do() {
     }
 }
 
-/// The core says it nowhere: crates over libraries that want this order do, and test when.
+/// Only adapter crates, whose libraries need Fortran order, return this error, and test when.
 #[test]
-fn the_error_of_adapter_crates_has_a_text_too() {
+fn error_of_adapter_crates_has_its_text() {
     assert_eq!(
         Error::NotFortranContiguous.to_string(),
-        "the elements are not adjacent in Fortran order; take the transpose if they are in C order, or \
+        "the elements are not contiguous in Fortran order; take the transpose if they are in C order, or \
          copy the tensor"
     );
 }
 
-/// The enumeration is open, so the compiler cannot tell whether the cases are all of them.
-#[test]
+/// The names of the variants as they are declared. The enumeration is open, so the compiler cannot check that
+/// the cases are complete.
 #[cfg(all(feature = "ndarray", feature = "image", target_pointer_width = "64"))]
-fn no_error_is_missing_here() {
-    use std::collections::BTreeSet;
-
+fn declared() -> Vec<&'static str> {
     let source = include_str!("../src/error.rs");
     let body = source.split_once("pub enum Error {").unwrap().1.split_once("\n}").unwrap().0;
     let variant = |line: &'static str| {
         let name = line.strip_prefix("    ")?.split([' ', ',']).next()?;
-        name.starts_with(|c: char| c.is_ascii_uppercase()).then(|| name.to_string())
+        name.starts_with(|c: char| c.is_ascii_uppercase()).then_some(name)
     };
-    let declared: BTreeSet<String> = body.lines().filter_map(variant).collect();
-    let name = |error: Error| format!("{error:?}").split(' ').next().unwrap().to_string();
-    let mut met: BTreeSet<String> = cases().into_iter().map(|case| name(case.0)).collect();
-    met.insert(name(Error::NotFortranContiguous));
-    assert!(declared.len() > 20, "{declared:?}");
-    assert_eq!(met, declared);
+    body.lines().filter_map(variant).collect()
+}
+
+/// The page with the errors.
+#[cfg(all(feature = "ndarray", feature = "image", target_pointer_width = "64"))]
+mod page {
+    use std::collections::BTreeSet;
+    use std::{env, fs};
+
+    use super::*;
+
+    const TEXT: &str = include_str!("../../../docs/troubleshooting.md");
+    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/troubleshooting.md");
+    const ERRORS: &str = "| variant | message | in Python |\n| --- | --- | --- |\n";
+    const CAUSES: &str = "| variant | cause and fix |\n| --- | --- |\n";
+
+    /// The page before a table, its rows, and the page after it.
+    fn table(heading: &str) -> (&str, &str, &str) {
+        let (before, rest) = TEXT.split_once(heading).expect("the page has the table");
+        let (rows, after) = rest.split_at(rest.find("\n\n").unwrap() + 1);
+        (before, rows, after)
+    }
+
+    /// The rows for a variant: one for each of its texts.
+    fn rows(variant: &str) -> String {
+        let errors = cases().into_iter().map(|case| case.0).chain([Error::NotFortranContiguous]);
+        let name = |error: &Error| format!("{error:?}").split(' ').next().unwrap() == variant;
+        // `core_error_classes` in `tests/arguments` checks the classes.
+        let class = |error: &Error| match error {
+            Error::OutOfMemory { .. } => "MemoryError",
+            _ => "BufferError",
+        };
+        let row = |error| format!("| `{variant}` | {error} | `{}` |\n", class(&error));
+        errors.filter(name).map(row).collect()
+    }
+
+    #[test]
+    fn page_lists_every_error() {
+        let declared = declared();
+        assert!(declared.len() > 20, "{declared:?}");
+        let found: Vec<String> = declared.iter().map(|variant| rows(variant)).collect();
+        for (variant, rows) in declared.iter().zip(&found) {
+            assert!(!rows.is_empty(), "no case returns Error::{variant}");
+        }
+        let (found, (before, rows, after)) = (found.concat(), table(ERRORS));
+        if env::var_os("DLBRIDGE_WRITE_ERRORS").is_some() {
+            fs::write(PATH, format!("{before}{ERRORS}{found}{after}")).unwrap();
+            return;
+        }
+        assert_eq!(
+            rows, found,
+            "docs/troubleshooting.md differs; DLBRIDGE_WRITE_ERRORS=1 rewrites its table"
+        );
+    }
+
+    #[test]
+    fn page_explains_errors_that_exist() {
+        let declared: BTreeSet<_> = declared().into_iter().collect();
+        for row in table(CAUSES).1.lines() {
+            let variant = row.split('`').nth(1).unwrap();
+            assert!(declared.contains(variant), "{variant} is not an error");
+        }
+    }
 }

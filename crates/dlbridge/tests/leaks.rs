@@ -1,5 +1,5 @@
-//! How much is allocated, and that all of it is freed on every path, refusals included. An allocator
-//! of its own counts what this thread does; there is one test, so that nothing else does anything.
+//! Counts allocations, and checks that every path frees them, also when it refuses. The allocator of this program
+//! counts per thread; the program has one test, so that no other test allocates.
 
 mod common;
 
@@ -25,13 +25,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         LIVE_BYTES.set(LIVE_BYTES.get() + layout.size() as isize);
-        // SAFETY: the same contract.
+        // SAFETY: the caller guarantees the same for this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE_BYTES.set(LIVE_BYTES.get() - layout.size() as isize);
-        // SAFETY: the same contract.
+        // SAFETY: the caller guarantees the same for this function, and `alloc` returned the memory of `System`.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The number of allocations that `f` makes, and what it returns.
+/// Returns the number of allocations that `f` makes, and its result.
 fn counted<T>(f: impl FnOnce() -> T) -> (usize, T) {
     let before = ALLOCATIONS.get();
     let result = f();
@@ -47,9 +47,9 @@ fn counted<T>(f: impl FnOnce() -> T) -> (usize, T) {
 }
 
 #[test]
-fn nothing_is_allocated_in_vain_and_everything_is_freed() {
+fn every_path_allocates_what_it_needs_and_frees_it() {
     exporting_takes_one_allocation();
-    lending_takes_one_allocation();
+    export_makes_one_allocation();
     importing_takes_one_allocation();
     #[cfg(feature = "ndarray")]
     an_array_takes_one_allocation();
@@ -88,7 +88,7 @@ fn exporting_takes_one_allocation() {
         tensor.view_mut::<f32>().unwrap()[[0]] = 2.0;
         drop(tensor);
     });
-    assert_eq!(allocations, 0, "for views, for a round trip, and for the drop");
+    assert_eq!(allocations, 0, "views, a round trip and the drop allocate nothing");
 
     let values = vec![1.0_f32; 12];
     let (allocations, tensor) = counted(|| Tensor::from_parts(values, [1, 2, 3, 2]).unwrap());
@@ -101,12 +101,12 @@ fn exporting_takes_one_allocation() {
     drop(tensor);
 }
 
-fn lending_takes_one_allocation() {
+fn export_makes_one_allocation() {
     let tensor = Arc::new(Tensor::from(vec![1_u16; 4]));
-    let (allocations, managed) = counted(|| tensor.lend());
+    let (allocations, managed) = counted(|| tensor.to_raw());
     assert_eq!(allocations, 1);
     assert_eq!(counted(|| delete(managed)).0, 0);
-    let (allocations, managed) = counted(|| tensor.lend_legacy().unwrap());
+    let (allocations, managed) = counted(|| tensor.to_raw_legacy().unwrap());
     assert_eq!(allocations, 1);
     assert_eq!(counted(|| delete_the_legacy(managed)).0, 0);
     let (allocations, second) = counted(|| tensor.share());
@@ -145,38 +145,38 @@ fn an_array_takes_one_allocation() {
     assert_eq!(counted(|| drop(tensor)).0, 0);
 }
 
-/// What runs and must leave nothing behind.
+/// Paths that must leave nothing allocated.
 const PATHS: &[(&str, fn())] = &[
     ("drop", || drop(Tensor::from(vec![1_u8; 9]))),
     ("empty", || drop(Tensor::from(Vec::<u64>::with_capacity(9)))),
     ("raw", || delete(floats().into_raw())),
     ("legacy", || delete_the_legacy(floats().into_raw_legacy().unwrap())),
-    ("raw and home", || drop(take(floats().into_raw()).unwrap())),
-    ("legacy and home", || drop(take_legacy(floats().into_raw_legacy().unwrap()).unwrap())),
+    ("raw round trip", || drop(take(floats().into_raw()).unwrap())),
+    ("legacy round trip", || drop(take_legacy(floats().into_raw_legacy().unwrap()).unwrap())),
     ("owner out", || drop(floats().try_into_owner::<Vec<f32>>().unwrap())),
     ("wrong owner", || drop(floats().try_into_owner::<Vec<u32>>().unwrap_err())),
-    ("lent", || {
+    ("exported", || {
         let tensor = Arc::new(floats());
-        let (first, second) = (tensor.lend(), tensor.lend_legacy().unwrap());
+        let (first, second) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
         drop(tensor);
         delete(first);
         delete_the_legacy(second);
     }),
-    ("lent and home", || {
+    ("exported round trip", || {
         let tensor = Arc::new(floats());
-        let (first, second) = (tensor.lend(), tensor.lend_legacy().unwrap());
+        let (first, second) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
         drop((take(first).unwrap(), tensor, take_legacy(second).unwrap()));
     }),
     ("shared", || drop(Arc::new(Arc::new(floats()).share()).share())),
-    ("part", || drop(floats().slice(0, 1..).unwrap())),
-    ("part refused", || assert!(floats().slice(0, 99..).is_err())),
+    ("sub-tensor", || drop(floats().slice(0, 1..).unwrap())),
+    ("sub-tensor refused", || assert!(floats().slice(0, 99..).is_err())),
     ("more axes", || drop(floats().insert_axis(0).unwrap().insert_axis(0).unwrap())),
     ("more axes and owner out", || {
         drop(floats().insert_axis(0).unwrap().try_into_owner::<Vec<f32>>().unwrap());
     }),
-    ("part of what was shared", || {
+    ("sub-tensor of a shared tensor", || {
         let part = Arc::new(Arc::new(floats()).share().flip(0).unwrap());
-        delete(part.lend());
+        delete(part.to_raw());
     }),
     ("iteration", || {
         let mut tensor = floats();
@@ -201,7 +201,7 @@ const PATHS: &[(&str, fn())] = &[
     ("legacy refused", || {
         let tensor = Tensor::from(Arc::<[u8]>::from([1, 2]));
         let (tensor, _) = tensor.into_raw_legacy().unwrap_err();
-        assert!(Arc::new(tensor).lend_legacy().is_err());
+        assert!(Arc::new(tensor).to_raw_legacy().is_err());
     }),
     ("import", || imported(|_| ())),
     ("import: version", || imported(|p| p.version.major = 0)),
@@ -241,7 +241,7 @@ fn floats() -> Tensor {
     Tensor::from(vec![1.0_f32, 2.0, 3.0])
 }
 
-/// Imports three floats, changed, through both ABIs; a refusal is as good as a tensor.
+/// Imports three floats, changed, through both ABIs. The import may succeed or fail.
 fn imported(change: fn(&mut Producer)) {
     let make = || Producer::new(vec![1.0_f32, 2.0, 3.0], &[3]).strides(&[1]).with(change);
     drop(make().import());
@@ -257,7 +257,7 @@ fn furious() -> impl dlbridge::Owner<Item = u8> {
             std::panic::resume_unwind(Box::new("this owner always panics; the test expects it"));
         }
     }
-    // SAFETY: forwards to the vector.
+    // SAFETY: the memory is that of the vector, which this keeps.
     unsafe impl dlbridge::Owner for Furious {
         type Item = u8;
         const ACCESS: dlbridge::Access = dlbridge::Access::Exclusive;
@@ -271,10 +271,10 @@ fn furious() -> impl dlbridge::Owner<Item = u8> {
 
 fn every_path_frees_what_it_allocated() {
     for &(name, path) in PATHS {
-        // Once for what is made at the first use and kept.
+        // Once for state that the first use allocates and keeps.
         path();
         let before = LIVE_BYTES.get();
         path();
-        assert_eq!(LIVE_BYTES.get() - before, 0, "bytes left by: {name}");
+        assert_eq!(LIVE_BYTES.get() - before, 0, "bytes left after: {name}");
     }
 }

@@ -1,5 +1,4 @@
-//! Batches of pictures, written to memory that the caller provides: a tensor of PyTorch that is used again and
-//! again.
+//! Writes batches of pictures to memory that the caller provides: a PyTorch tensor that is reused.
 
 use std::thread;
 
@@ -7,7 +6,7 @@ use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims,
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
-/// Pictures in Rust's memory, uint8 of shape [count, height, width, 3], which numpy and torch see too.
+/// Pictures, uint8 of shape [count, height, width, 3], in memory that Rust, NumPy and PyTorch share.
 #[pyclass(frozen)]
 struct Pictures {
     pixels: Py<PyTensor>,
@@ -25,13 +24,13 @@ impl Pictures {
     /// Keeps the pictures of any framework, without a copy.
     #[new]
     fn new(pixels: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // Whether they are pictures at all.
+        // Checks that the argument has the shape and dtype of pictures.
         pixels.extract::<PyReadonlyTensor<'_, u8, 4, (COrder, dims!(_, _, _, 3))>>()?;
         let options = dlbridge_pyo3::ImportOptions::default();
         Ok(Self { pixels: PyTensor::import(pixels, &options)?.unbind() })
     }
 
-    /// Writes the pictures of some numbers to a batch, float32 of shape [n, 3, height, width] from 0 to 1.
+    /// Writes the pictures at `indices` to a batch, float32 of shape [n, 3, height, width] from 0 to 1.
     #[pyo3(signature = (indices, batch, threads=2))]
     fn load(
         &self,
@@ -54,7 +53,9 @@ impl Pictures {
             .map(|&index| usize::try_from(index).ok().filter(|&index| index < count).ok_or(index))
             .collect::<Result<_, _>>()
             .map_err(|index| {
-                PyIndexError::new_err(format!("there are {count} pictures, and no number {index}"))
+                PyIndexError::new_err(format!(
+                    "no picture {index}; there are {count}, numbered from 0"
+                ))
             })?;
         let size = height * width * 3;
         let pixels = pixels.slice();
@@ -78,7 +79,7 @@ impl Pictures {
     }
 }
 
-/// One picture, from channels last to channels first.
+/// Writes one picture, from channels last to channels first.
 fn write(pixels: &[u8], target: &mut [f32]) {
     let plane = target.len() / 3;
     for (place, pixel) in pixels.chunks_exact(3).enumerate() {

@@ -1,4 +1,4 @@
-"""Batches in memory of PyTorch and NumPy."""
+"""Batches in PyTorch and NumPy memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INDICES = np.array([3, 0, 9, 3])
 EXPECTED = (PIXELS[INDICES].transpose(0, 3, 1, 2) / 255).astype("f4")
 
 
-def test_a_batch_of_pytorch_is_filled_again_and_again() -> None:
+def test_pytorch_batch_is_reused() -> None:
     torch = pytest.importorskip("torch")
     pictures = batch_loader.Pictures(PIXELS)
     batch = torch.empty(4, 3, 5, 7)
@@ -25,19 +25,19 @@ def test_a_batch_of_pytorch_is_filled_again_and_again() -> None:
     assert batch.data_ptr() == place
 
 
-def test_the_pictures_are_not_copied() -> None:
+def test_pictures_are_not_copied() -> None:
     pictures = batch_loader.Pictures(PIXELS)
     assert np.asarray(pictures).ctypes.data == PIXELS.ctypes.data
 
 
-def test_what_does_not_fit() -> None:
+def test_unsuitable_arguments_are_refused() -> None:
     pictures = batch_loader.Pictures(PIXELS)
     batch = np.zeros((4, 3, 5, 7), "f4")
     with pytest.raises(ValueError, match=r"batch must be of shape \[4, 3, 5, 7\], not \[3, 3, 5, 7\]"):
         pictures.load(INDICES, batch[:3])
-    with pytest.raises(IndexError, match="there are 10 pictures, and no number 10"):
+    with pytest.raises(IndexError, match="no picture 10; there are 10, numbered from 0"):
         pictures.load(INDICES + 7, batch)
-    with pytest.raises(IndexError, match="no number -1"):
+    with pytest.raises(IndexError, match="no picture -1"):
         pictures.load(INDICES - 4, batch)
     with pytest.raises(TypeError, match=r"argument 'batch': expected float32\[_, 3, _, _\] on cpu, C order"):
         pictures.load(INDICES, batch.astype("f8"))
@@ -48,7 +48,7 @@ def test_what_does_not_fit() -> None:
         batch_loader.Pictures(PIXELS[..., :2])
 
 
-def test_two_threads_do_not_fill_one_batch_at_once() -> None:
+def test_two_threads_cannot_fill_one_batch_at_once() -> None:
     pictures = batch_loader.Pictures(PIXELS.repeat(200, 0))
     many = np.arange(2000)
     batch = np.zeros((2000, 3, 5, 7), "f4")

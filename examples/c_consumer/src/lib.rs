@@ -1,8 +1,7 @@
-//! A camera that lends its pictures to C. The functions are described in `camera.h`.
+//! A camera that exports its pictures to C. `camera.h` describes the functions.
 //!
-//! No function takes a raw pointer: `Option<&mut MaybeUninit<T>>` is C's `T *`, NULL and
-//! uninitialised memory included. So there is no unsafe code but the promise of `Frame` and the call of
-//! a function of C's.
+//! No function takes a raw pointer: `Option<&mut MaybeUninit<T>>` is C's `T *`, including NULL and uninitialised
+//! memory. So the only unsafe code is the implementation of `Owner` and the call of a C function.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -39,10 +38,10 @@ impl From<Error> for Status {
     }
 }
 
-/// Where a function puts its result: `T *` in C.
+/// The place for a function's result: `T *` in C.
 type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Puts what `make` returns where C wants it. A panic ends here: it must not unwind into C.
+/// Stores the result of `make` in `out`. Catches panics, which must not unwind into C.
 fn answer<T>(out: Out<'_, T>, make: impl FnOnce() -> Result<T, Status>) -> Status {
     let Some(out) = out else { return Status::NoOutput };
     match catch_unwind(AssertUnwindSafe(make)) {
@@ -58,10 +57,10 @@ fn answer<T>(out: Out<'_, T>, make: impl FnOnce() -> Result<T, Status>) -> Statu
 /// The frames that have not been dropped.
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// The bytes of a picture. Any type of one's own can own a tensor's memory.
+/// The bytes of a picture. Any type can own a tensor's memory.
 struct Frame(Vec<u8>);
 
-// SAFETY: forwards to the vector, which keeps the promises of `Owner`.
+// SAFETY: forwards to `Vec<u8>`, whose `items` keeps the promises of `Owner`.
 unsafe impl Owner for Frame {
     type Item = u8;
     const ACCESS: Access = Access::Exclusive;
@@ -121,8 +120,8 @@ pub extern "C" fn camera_message(status: i32) -> *const c_char {
     const MESSAGES: [&CStr; 5] = [
         c"no error",
         c"out is NULL; pass the address of a pointer",
-        c"no memory for the picture; ask for a smaller one",
-        c"read-only data cannot be lent in the legacy struct; ask for the versioned one",
+        c"no memory for the picture; request a smaller one",
+        c"the legacy struct cannot express read-only data; request the versioned one",
         c"the camera has a defect; see standard error",
     ];
     let message = usize::try_from(status).ok().and_then(|status| MESSAGES.get(status));
@@ -157,16 +156,16 @@ pub extern "C" fn camera_frame_for_two(
     out: Out<'_, [*mut DLManagedTensorVersioned; 2]>,
 ) -> Status {
     answer(out, || {
-        // Read-only: neither of the two knows what the other does.
+        // Read-only, because the two consumers do not know of each other.
         let frame = Arc::new(frame(height, width)?.into_read_only());
-        Ok([frame.lend(), frame.lend()])
+        Ok([frame.to_raw(), frame.to_raw()])
     })
 }
 
 /// `camera_frame_filtered`
 ///
 /// # Safety
-/// The filter writes elements of the tensor alone, and keeps no pointer to it.
+/// The filter must write only elements of the tensor, and must not keep a pointer to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn camera_frame_filtered(
     height: u32,
@@ -178,8 +177,8 @@ pub unsafe extern "C" fn camera_frame_filtered(
         let mut frame = frame(height, width)?;
         let mut borrowed = TensorRefMut::try_from(&mut frame)?;
         if let Some(filter) = filter {
-            // SAFETY: the description is valid for the length of the call; by contract the filter
-            // writes elements alone.
+            // SAFETY: the description is valid during the call, and the caller guarantees that the filter writes only
+            // elements.
             unsafe { filter(&mut *borrowed.dl_tensor()) };
         }
         Ok(frame.into_raw())
@@ -199,7 +198,7 @@ pub extern "C" fn camera_frame_legacy(
     width: u32,
     out: Out<'_, *mut DLManagedTensor>,
 ) -> Status {
-    // The tensor that comes back with an error is dropped.
+    // Dropping the error also drops the tensor in it.
     answer(out, || frame(height, width)?.into_raw_legacy().map_err(|(_, error)| error.into()))
 }
 

@@ -1,4 +1,4 @@
-//! Sums of tensors that C lends. The functions are described in `stats.h`.
+//! Sums of tensors that C exports. `stats.h` describes the functions.
 
 mod status;
 
@@ -14,7 +14,7 @@ pub struct Job(JoinHandle<Result<f64, Failure>>);
 
 fn sum(tensor: &Tensor) -> Result<f64, Failure> {
     fn sum<T: Element + Copy + Into<f64>>(tensor: &Tensor) -> Result<f64, Failure> {
-        // Any strides. Fails for data on another device, or at an address that no `T` can have.
+        // Accepts any strides. Fails for data on another device, or at an address that is not aligned for `T`.
         Ok(tensor.view::<T>()?.iter().fold(0.0, |sum, &element| sum + element.into()))
     }
     match tensor.dtype() {
@@ -36,8 +36,8 @@ pub unsafe extern "C" fn stats_sum(
     message: Out<'_, Message>,
 ) -> Status {
     answer(message, || {
-        // SAFETY: by contract. Comes first, because the tensor is ours whatever else is wrong: from
-        // here on its deleter runs when it is dropped.
+        // SAFETY: the caller fulfils the contract of `Tensor::from_raw`. This comes first, because this function owns
+        // the tensor even if other arguments are wrong: from here on, dropping it runs its deleter.
         let tensor = unsafe { Tensor::from_raw(tensor) }?;
         place(out, "sum")?.write(sum(&tensor)?);
         Ok(())
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn stats_sum_legacy(
     message: Out<'_, Message>,
 ) -> Status {
     answer(message, || {
-        // SAFETY: by contract.
+        // SAFETY: the caller fulfils the contract of `Tensor::from_raw_legacy`.
         let tensor = unsafe { Tensor::from_raw_legacy(tensor) }?;
         place(out, "sum")?.write(sum(&tensor)?);
         Ok(())
@@ -73,10 +73,10 @@ pub unsafe extern "C" fn stats_start(
     message: Out<'_, Message>,
 ) -> Status {
     answer(message, || {
-        // SAFETY: by contract.
+        // SAFETY: the caller fulfils the contract of `Tensor::from_raw`.
         let tensor = unsafe { Tensor::from_raw(tensor) }?;
         let out = place(out, "job")?;
-        // The thread owns the tensor, and drops it at its end: there the deleter runs.
+        // The thread owns the tensor, and drops it at its end, which runs the deleter.
         let thread = thread::Builder::new().spawn(move || sum(&tensor))?;
         out.write(Box::new(Job(thread)));
         Ok(())

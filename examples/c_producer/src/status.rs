@@ -1,4 +1,4 @@
-//! What C is told: a status, a sentence, and never a panic.
+//! Results for C: a status and a message, and never a panic.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -35,17 +35,17 @@ pub struct Message {
 impl Message {
     fn new(text: &str) -> Self {
         let mut message = Self { text: [0; 256] };
-        // Room for the zero, and no half character.
+        // Leaves room for the zero, and does not split a character.
         let end = (0..256).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         message.text[..end].copy_from_slice(&text.as_bytes()[..end]);
         message
     }
 }
 
-/// Where a function puts a result: `T *` in C, to memory that need not be initialised, or NULL.
+/// The place for a function's result: `T *` in C, to memory that need not be initialised, or NULL.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Why there is no result.
+/// A reason for a missing result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Tensor(Error),
@@ -83,16 +83,16 @@ impl Failure {
         match self {
             Self::Tensor(error) => error.to_string(),
             Self::DataType(dtype) => {
-                format!("no sum of {dtype} elements; give int32, float32 or float64")
+                format!("cannot sum {dtype} elements; pass int32, float32 or float64")
             }
             Self::Null(argument) => format!("{argument} is NULL; pass an address"),
-            Self::Thread(error) => format!("no thread for the job: {error}"),
+            Self::Thread(error) => format!("cannot start a thread for the job: {error}"),
             Self::Panic => "stats has a defect; the details are on standard error".into(),
         }
     }
 }
 
-/// The place for a result, or a failure that names the argument.
+/// Returns the place for a result, or a failure that names the argument.
 pub(crate) fn place<'a, T>(
     out: Out<'a, T>,
     argument: &'static str,
@@ -100,8 +100,7 @@ pub(crate) fn place<'a, T>(
     out.ok_or(Failure::Null(argument))
 }
 
-/// Runs the body of a function that C calls, and tells C what became of it. A panic ends here: it
-/// must not unwind into C.
+/// Runs the body of a function that C calls, and returns its status. Catches panics, which must not unwind into C.
 pub(crate) fn answer(
     message: Out<'_, Message>,
     body: impl FnOnce() -> Result<(), Failure>,
@@ -124,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_status() {
+    fn panic_becomes_a_status() {
         let mut message = MaybeUninit::new(Message::new(""));
         let status = answer(Some(&mut message), || panic!("on purpose"));
         assert_eq!(status, Status::Broken);
-        // SAFETY: initialised above.
+        // SAFETY: the message was initialised above.
         let message = unsafe { message.assume_init() };
         assert_eq!(text(&message), "stats has a defect; the details are on standard error");
         assert_eq!(answer(None, || panic!("on purpose")), Status::Broken);
     }
 
     #[test]
-    fn long_messages_are_cut_between_characters() {
+    fn long_message_is_cut_between_characters() {
         assert_eq!(text(&Message::new("short")), "short");
         assert_eq!(text(&Message::new(&"x".repeat(300))), "x".repeat(255));
-        // 127 characters of two bytes fit in front of the zero.
+        // 127 characters of two bytes fit before the zero.
         assert_eq!(text(&Message::new(&"é".repeat(200))), "é".repeat(127));
     }
 }

@@ -1,4 +1,4 @@
-//! A picture on its way through image, ndarray, candle, ONNX Runtime, Arrow and NumPy, without a copy.
+//! Passes a picture through image, ndarray, candle, ONNX Runtime, Arrow and NumPy, without a copy.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -18,10 +18,10 @@ use ort::session::Session;
 use pyo3::exceptions::{PyImportError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// The environment that all sessions are in. It stays until the process ends.
+/// The environment of all sessions. It stays until the process ends.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
-/// Opens the library of ONNX Runtime at a path.
+/// Opens the ONNX Runtime library at a path.
 #[pyfunction]
 fn open_library(path: PathBuf) -> PyResult<()> {
     if ENVIRONMENT.get().is_some() {
@@ -34,19 +34,19 @@ fn open_library(path: PathBuf) -> PyResult<()> {
     Ok(())
 }
 
-/// A library, the address of the numbers there, and what became of their bytes.
+/// A library, the address of the numbers in it, and a description of the step.
 type Step = (&'static str, usize, String);
 
-/// The steps until now. What became of the bytes is told by the address before.
+/// The steps so far. Each step compares its address with the one before.
 struct Way(Vec<Step>);
 
 impl Way {
-    /// A step that leaves the numbers where they are, unless it copies them.
+    /// Adds a step that keeps the memory, unless it copies.
     fn moved(&mut self, library: &'static str, address: usize, what: &str) {
         self.step(library, address, "a copy", what);
     }
 
-    /// A step that computes other numbers, unless it hands on those that it was given.
+    /// Adds a step that computes new numbers, unless it returns its input.
     fn computed(&mut self, library: &'static str, address: usize, what: &str) {
         self.step(library, address, "a result", what);
     }
@@ -61,8 +61,8 @@ impl Way {
     }
 }
 
-/// Takes a picture of a width and a height through all of them, with a model that takes and gives planes of colour. Its
-/// values are `2 * (0.5 * (v + 0.25) + 1)` in the end, where they were `v`.
+/// Passes a picture through all libraries, with a model that takes and returns planes of colour. Each value `v` becomes
+/// `2 * (0.5 * (v + 0.25) + 1)`.
 #[pyfunction]
 fn cross<'py>(
     py: Python<'py>,
@@ -103,26 +103,28 @@ fn through(
     way.computed("candle", planes.data().addr(), "planes of colour, scaled");
 
     let environment =
-        ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
+        ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("call open_library first"))?;
     let mut session = Session::builder(environment)?.commit_from_memory(model)?;
-    // SAFETY: no value that the session returns is written.
+    // SAFETY: nothing writes to a value that the session returns.
     let input = unsafe { planes.into_input() }?;
     let address = input.as_value().try_extract_tensor::<f32>()?.1.as_ptr().addr();
     way.moved("ONNX Runtime", address, "the session's input");
     let outputs = session.run(ort::inputs![&input])?;
-    let (_, output) = outputs.into_iter().next().ok_or("the model has no output")?;
-    // SAFETY: nothing is bound to the session or preallocated, the other outputs are dropped, and neither `input` nor a value on its memory is written.
+    let (_, output) = outputs.into_iter().next().ok_or("the model returned no output")?;
+    // SAFETY: the session has neither a binding nor a preallocated output, the other outputs are dropped, and neither
+    // `input` nor a value over its memory is written.
     let output = unsafe { output.into_tensor() }?;
     way.computed("ONNX Runtime", output.data().addr(), "the model's output");
 
-    // Arrow keeps slices of the memory, and refuses a tensor that others may write.
-    // SAFETY: nothing writes the memory until the array is dropped, for the same reasons.
+    // Arrow keeps slices of the memory, and refuses a tensor that other code may write.
+    // SAFETY: nothing writes the memory until the array is dropped: the session does not run again, and neither `input`
+    // nor a value over the memory is written.
     let array = unsafe { output.assume_immutable() }.into_array()?;
     way.moved("Arrow", address_of(&array), "lists of lists");
     Ok(array.into_tensor()?)
 }
 
-/// The address of the numbers in lists of lists.
+/// Returns the address of the numbers in nested lists.
 fn address_of(array: &ArrayRef) -> usize {
     match array.as_fixed_size_list_opt() {
         Some(lists) => address_of(lists.values()),

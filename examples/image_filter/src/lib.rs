@@ -4,17 +4,17 @@ use dlbridge::Tensor;
 use dlbridge_pyo3::{COrder, Like, PyReadonlyTensor, PyReadwriteTensor, dims};
 use pyo3::prelude::*;
 
-/// uint8 pixels of shape [height, width, 3], row by row.
+/// uint8 pixels of shape [height, width, 3] in C order.
 type Rgb = (COrder, dims!(_, _, 3));
 
-/// The mean of the pixels around each pixel, in a square of `2 * radius + 1`, as a picture of the caller's
-/// own framework. At the edges the square is cut.
+/// Returns the mean of the pixels in a square of `2 * radius + 1` around each pixel, as a picture of the caller's
+/// framework. The square is cut off at the edges.
 #[pyfunction]
 fn blur<'py>(image: PyReadonlyTensor<'py, u8, 3, Rgb>, radius: usize) -> PyResult<Like<'py>> {
     let [height, width, channels] = image.dims();
     let pixels = image.slice();
     let blurred = image.object().py().detach(|| {
-        // A wider square sees no more.
+        // A larger square contains no more pixels.
         let radius = radius.min(height.max(width));
         let rows = along(pixels, radius, height, width * channels, 1);
         along(&rows, radius, width, channels, height)
@@ -23,8 +23,7 @@ fn blur<'py>(image: PyReadonlyTensor<'py, u8, 3, Rgb>, radius: usize) -> PyResul
     Ok(image.like(blurred))
 }
 
-/// The means along one axis, of which there are `count` steps of `stride` elements in each of `outer`
-/// pieces.
+/// Returns the means along one axis, which has `count` steps of `stride` elements in each of `outer` blocks.
 fn along(pixels: &[u8], radius: usize, count: usize, stride: usize, outer: usize) -> Vec<u8> {
     let mut means = vec![0; pixels.len()];
     for piece in 0..outer {
@@ -46,7 +45,7 @@ fn along(pixels: &[u8], radius: usize, count: usize, stride: usize, outer: usize
     means
 }
 
-/// Divides all values of a picture by two, where it is, with any strides and any number of channels.
+/// Divides all values of a picture by two, in place, with any strides and any number of channels.
 #[pyfunction]
 fn darken(mut image: PyReadwriteTensor<'_, u8, 3>) {
     image.iter_mut().for_each(|value| *value /= 2);

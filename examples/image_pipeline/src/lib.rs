@@ -1,5 +1,4 @@
-//! The Rust half of the example: pictures are decoded and encoded here, and lent to Python as
-//! tensors.
+//! Decodes and encodes pictures, and exports them to Python as tensors.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use pyo3::prelude::*;
 
 /// Decodes a picture into uint8 pixels of shape [height, width, 3].
 ///
-/// The tensor owns the pixels; who takes it by DLPack works on this very memory.
+/// The tensor owns the pixels; a library that imports it through DLPack uses the same memory.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
     let picture = py.detach(|| image::open(&path)).map_err(|error| in_file(&path, error))?;
@@ -22,8 +21,8 @@ fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
 /// Writes uint8 pixels of shape [height, width, 3] as PNG, and returns the address that they were
 /// read from.
 ///
-/// Adjacent pixels are encoded where they are. Others (a flipped picture, a part of a larger one)
-/// are gathered first, because a PNG is written row by row.
+/// Contiguous pixels are encoded without a copy. Others (a flipped picture, a crop of a larger one)
+/// are copied first, because a PNG is written row by row.
 // Python stays attached meanwhile: no Python code can write the pixels while they are read.
 #[pyfunction]
 fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
@@ -39,7 +38,7 @@ fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
     Ok(address)
 }
 
-/// The pixels of a picture, or what is wrong with them.
+/// Returns the pixels of a picture, or an error that says what is wrong with them.
 fn as_pixels(tensor: &Tensor) -> PyResult<TensorView<'_, u8>> {
     let (dtype, shape) = (tensor.dtype(), tensor.shape());
     if dtype != DataType::UINT8 || !matches!(shape, [_, _, 3]) {
@@ -50,14 +49,13 @@ fn as_pixels(tensor: &Tensor) -> PyResult<TensorView<'_, u8>> {
     Ok(tensor.view()?)
 }
 
-/// Encodes adjacent pixels where they are.
+/// Encodes contiguous pixels without a copy.
 fn write_png(pixels: TensorView<'_, u8>, path: &Path) -> PyResult<()> {
     let picture = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(pixels)?;
     picture.save_with_format(path, ImageFormat::Png).map_err(|error| in_file(path, error))
 }
 
-/// The exception for a file that cannot be used: an `OSError` with the fitting name, or a
-/// `ValueError` where the content is at fault.
+/// Makes the exception for a file: the `OSError` that fits, or a `ValueError` for bad content.
 fn in_file(path: &Path, error: ImageError) -> PyErr {
     let text = format!("{}: {error}", path.display());
     match error {

@@ -1,4 +1,4 @@
-"""The pipeline on its shipped picture: what is lent, what is written, what is refused."""
+"""The pipeline on its own picture: export, writing, and refusals."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Pixels = npt.NDArray[np.uint8]
 
 
 def decoded(path: Path) -> Pixels:
-    """The pixels of a picture, in the memory that Rust decoded it to."""
+    """Returns the pixels of a picture, in the memory that Rust decoded it to."""
     return np.asarray(np.from_dlpack(image_pipeline.load(path)), np.uint8, copy=False)
 
 
 @pytest.fixture
 def pixels() -> Pixels:
-    """The shipped picture, lent to NumPy by the tensor that Rust made of it."""
+    """The example's picture, exported to NumPy by Rust's tensor."""
     return decoded(PICTURE)
 
 
-def test_numpy_works_on_the_memory_of_the_tensor() -> None:
+def test_numpy_uses_the_memory_of_the_tensor() -> None:
     picture = image_pipeline.load(PICTURE)
     first, second = np.from_dlpack(picture), np.from_dlpack(picture)
     assert first.shape == (320, 480, 3)
@@ -44,7 +44,7 @@ def test_numpy_works_on_the_memory_of_the_tensor() -> None:
     assert not picture.copied
 
 
-def test_the_pixels_outlive_the_tensor() -> None:
+def test_pixels_outlive_the_tensor() -> None:
     picture = image_pipeline.load(PICTURE)
     array = np.from_dlpack(picture)
     total = int(array.sum())
@@ -53,14 +53,14 @@ def test_the_pixels_outlive_the_tensor() -> None:
     assert int(array.sum()) == total
 
 
-def test_saving_reads_the_lent_memory(pixels: Pixels, tmp_path: Path) -> None:
+def test_save_reads_the_exported_memory(pixels: Pixels, tmp_path: Path) -> None:
     pixels[10:20, 30:40] = 255, 0, 128
     path = tmp_path / "out.png"
     assert image_pipeline.save(pixels, path) == pixels.ctypes.data
     assert np.array_equal(decoded(path), pixels)
 
 
-def test_a_tensor_can_be_saved_itself(tmp_path: Path) -> None:
+def test_save_accepts_a_tensor(tmp_path: Path) -> None:
     picture = image_pipeline.load(PICTURE)
     image_pipeline.save(picture, tmp_path / "out.png")
     again = decoded(tmp_path / "out.png")
@@ -78,7 +78,7 @@ def test_a_tensor_can_be_saved_itself(tmp_path: Path) -> None:
         np.s_[:1, :1],
     ],
 )
-def test_any_strides_are_written_right(
+def test_save_with_any_strides_writes_the_view(
     pixels: Pixels, tmp_path: Path, part: tuple[slice, ...]
 ) -> None:
     view = pixels[part]
@@ -86,13 +86,13 @@ def test_any_strides_are_written_right(
     assert np.array_equal(decoded(tmp_path / "out.png"), view)
 
 
-def test_axes_in_another_order_are_written_right(pixels: Pixels, tmp_path: Path) -> None:
+def test_save_with_transposed_axes_writes_the_view(pixels: Pixels, tmp_path: Path) -> None:
     turned = pixels.transpose(1, 0, 2)
     image_pipeline.save(turned, tmp_path / "out.png")
     assert np.array_equal(decoded(tmp_path / "out.png"), turned)
 
 
-def test_read_only_pixels_can_be_saved(pixels: Pixels, tmp_path: Path) -> None:
+def test_save_accepts_read_only_pixels(pixels: Pixels, tmp_path: Path) -> None:
     pixels.flags.writeable = False
     assert image_pipeline.save(pixels, tmp_path / "out.png") == pixels.ctypes.data
 
@@ -107,7 +107,7 @@ def test_read_only_pixels_can_be_saved(pixels: Pixels, tmp_path: Path) -> None:
         (np.zeros((3, 4, 5), np.uint8), "[3, 4, 5]"),
     ],
 )
-def test_wrong_pixels_are_refused_in_plain_words(
+def test_wrong_pixels_are_refused_by_name(
     wrong: npt.NDArray[np.generic], found: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match="uint8 .* \\[height, width, 3\\]") as refusal:
@@ -116,24 +116,24 @@ def test_wrong_pixels_are_refused_in_plain_words(
     assert not (tmp_path / "out.png").exists()
 
 
-def test_what_is_no_tensor_is_refused(tmp_path: Path) -> None:
+def test_object_without_a_protocol_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         image_pipeline.save("pixels", tmp_path / "out.png")
 
 
-def test_files_that_cannot_be_used_are_named(pixels: Pixels, tmp_path: Path) -> None:
+def test_unusable_file_is_named_in_the_error(pixels: Pixels, tmp_path: Path) -> None:
     missing = tmp_path / "missing.png"
     with pytest.raises(FileNotFoundError, match="missing.png"):
         image_pipeline.load(missing)
     text = tmp_path / "text.png"
-    text.write_text("no picture")
+    text.write_text("not a picture")
     with pytest.raises(ValueError, match="text.png"):
         image_pipeline.load(text)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         image_pipeline.save(pixels, tmp_path / "nowhere" / "out.png")
 
 
-def test_a_copy_does_not_pass_for_sharing(
+def test_copy_is_reported_as_not_shared(
     capsys: pytest.CaptureFixture[str], pixels: Pixels
 ) -> None:
     hop = run.Hop("there", lent=0x1000, taken=0x2000, said=False, exchange=lambda: None)
@@ -144,8 +144,8 @@ def test_a_copy_does_not_pass_for_sharing(
     assert "NOT SHARED: there copied the pixels from 0x1000 to 0x2000" in printed
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_a_framework_that_crashes_is_a_line(
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lacks signals")
+def test_framework_that_crashes_becomes_a_row(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "paddle.py").write_text("import os; os.abort()")
@@ -154,7 +154,7 @@ def test_a_framework_that_crashes_is_a_line(
     assert (row.out, row.good) == ("crashed (SIGABRT)", False)
 
 
-def test_a_framework_that_cannot_be_imported_is_a_line(
+def test_framework_that_fails_to_import_becomes_a_row(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "paddle.py").write_text("raise ImportError('half installed')")
@@ -163,7 +163,7 @@ def test_a_framework_that_cannot_be_imported_is_a_line(
     assert (row.out, row.good) == ("failed: ImportError: half installed", False)
 
 
-def test_a_framework_that_hangs_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_framework_that_hangs_becomes_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "paddle.py").write_text("import time; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(interop, "SECONDS", 1)
@@ -171,7 +171,7 @@ def test_a_framework_that_hangs_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (row.out, row.good) == ("no answer in 1 s", False)
 
 
-def test_the_whole_run(tmp_path: Path) -> None:
+def test_run_writes_both_pictures_without_a_copy(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE / "run.py"), "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,10 +5,10 @@ use dlbridge_pyo3::{Like, OneOf, PyReadonlyTensor, dispatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Groups the rows of a matrix round `k` centres, which begin as its first rows.
+/// Groups the rows of a matrix around `k` centres, which start as its first rows.
 ///
-/// Returns the centres, of shape [k, columns], and for each row the number of its centre; both in the
-/// caller's own framework. A centre that loses all its rows stays where it is.
+/// Returns the centres, of shape [k, columns], and the number of each row's centre, both in the caller's framework. A
+/// centre that loses all its rows keeps its position.
 #[pyfunction]
 #[pyo3(signature = (points, k, iterations=20))]
 fn kmeans<'py>(

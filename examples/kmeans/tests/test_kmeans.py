@@ -14,7 +14,7 @@ RANDOM.shuffle(POINTS)
 
 
 def expected(points: Any, k: int, iterations: int = 20) -> tuple[Any, Any]:
-    """The same in NumPy."""
+    """Computes the same in NumPy."""
     centres = points[:k].astype("f8")
     for _ in range(iterations):
         distances = ((points[:, None] - centres) ** 2).sum(2)
@@ -26,7 +26,7 @@ def expected(points: Any, k: int, iterations: int = 20) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("view", [lambda p: p, lambda p: np.asfortranarray(p), lambda p: p[::-2, ::2]])
-def test_groups_are_those_of_numpy(dtype: str, view: Any) -> None:
+def test_groups_equal_those_of_numpy(dtype: str, view: Any) -> None:
     points = view(POINTS.astype(dtype))
     centres, labels = kmeans(points, 3)
     right = expected(points, 3)
@@ -35,7 +35,7 @@ def test_groups_are_those_of_numpy(dtype: str, view: Any) -> None:
     assert np.array_equal(labels, right[1])
 
 
-def test_any_framework() -> None:
+def test_results_are_in_the_callers_framework() -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     points = POINTS.astype("f4")
     right = expected(points, 2)
@@ -48,7 +48,7 @@ def test_any_framework() -> None:
     assert np.array_equal(labels, right[1])
 
 
-def test_what_it_does_not_take() -> None:
+def test_unsuitable_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="k must be 1 to 120, the rows; got 121"):
         kmeans(POINTS, 121)
     with pytest.raises(TypeError, match=r"'points': expected float32 or float64\[_, _\] on cpu; got int64"):

@@ -1,4 +1,4 @@
-//! Arrays of rust-numpy that become tensors, and tensors that become its arrays.
+//! rust-numpy arrays as tensors, and tensors as rust-numpy arrays.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,7 +16,7 @@ use numpy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// What a tensor is: address, shape, strides, dtype, and whether it must not be written.
+/// A description of a tensor: address, shape, strides, dtype, and whether it is read-only.
 type Described = (usize, Vec<i64>, Vec<i64>, String, bool);
 
 fn described(tensor: &Tensor) -> Described {
@@ -25,19 +25,19 @@ fn described(tensor: &Tensor) -> Described {
     (tensor.data().addr(), shape, strides, dtype, tensor.is_read_only())
 }
 
-/// What an array of floats is as a tensor.
+/// Describes the tensor of a float array.
 #[pyfunction]
 fn describe(x: &Bound<'_, PyArrayDyn<f64>>) -> PyResult<Described> {
     Ok(described(&x.into_tensor()?))
 }
 
-/// The same for an array that rust-numpy has borrowed to be read.
+/// Describes the tensor of an array that rust-numpy has borrowed for reading.
 #[pyfunction]
 fn describe_borrowed(x: PyReadonlyArrayDyn<'_, f64>) -> PyResult<Described> {
     Ok(described(&x.into_tensor()?))
 }
 
-/// What an array is as a tensor, and the array of that tensor, for every element that both have.
+/// Describes the tensor of an array, and converts it back, for every element type that rust-numpy and tensors share.
 #[pyfunction]
 fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py, PyAny>)> {
     macro_rules! first_of {
@@ -50,10 +50,13 @@ fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py,
         };
     }
     first_of!(bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 Complex<f32> Complex<f64>);
-    Err(PyValueError::new_err(format!("rust-numpy has no elements of {}", x.getattr("dtype")?)))
+    Err(PyValueError::new_err(format!(
+        "rust-numpy does not support elements of {}",
+        x.getattr("dtype")?
+    )))
 }
 
-/// What an array is as a tensor whose elements rust-numpy has, and tensors do not.
+/// Describes the tensor of an array whose element type only rust-numpy has.
 #[pyfunction]
 fn describe_others(x: &Bound<'_, PyAny>) -> PyResult<Described> {
     if let Ok(objects) = x.cast::<PyArrayDyn<Py<PyAny>>>() {
@@ -68,7 +71,7 @@ fn describe_others(x: &Bound<'_, PyAny>) -> PyResult<Described> {
     Ok(described(&x.cast::<PyArrayDyn<Datetime<units::Days>>>()?.into_tensor()?))
 }
 
-/// The day after each one, from an array of rust-numpy to another one by way of a tensor.
+/// Returns the next day for each one, from one rust-numpy array to another through a tensor.
 #[pyfunction]
 fn next_days<'py>(
     x: &Bound<'py, PyArray1<Datetime<units::Days>>>,
@@ -82,34 +85,34 @@ fn next_days<'py>(
     Ok(array.cast_into()?)
 }
 
-/// What any library lends, as an array of floats.
+/// Imports any library's data as a float array.
 #[pyfunction]
 fn array_of<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
     dlbridge_pyo3::import(x)?.into_pyarray::<f32, IxDyn>(x.py())
 }
 
-/// Memory that arrays share with each other, and with nobody else.
+/// Memory that only the arrays of `sharing` use.
 static SHARED: LazyLock<Arc<[f32]>> = LazyLock::new(|| Arc::from([1.0, 2.0, 3.0]));
 
-/// An array over the shared memory.
+/// Returns an array over the shared memory.
 #[pyfunction]
 fn sharing(py: Python<'_>) -> PyResult<Bound<'_, PyArray1<f32>>> {
     Tensor::from(Arc::clone(&SHARED)).into_pyarray::<f32, Ix1>(py)
 }
 
-/// How many there are that hold the shared memory.
+/// Returns the number of arrays that hold the shared memory.
 #[pyfunction]
 fn holders() -> usize {
     Arc::strong_count(&SHARED) - 1
 }
 
-/// The transpose of a matrix, over its memory.
+/// Returns the transpose of a matrix, over its memory.
 #[pyfunction]
 fn transposed<'py>(x: &Bound<'py, PyArray2<f64>>) -> PyResult<Bound<'py, PyArray2<f64>>> {
     x.into_tensor()?.transpose().into_pyarray::<f64, Ix2>(x.py())
 }
 
-/// An array over memory of Rust, and its address.
+/// Returns an array over memory of Rust, and its address.
 #[pyfunction]
 fn made(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f64>>, usize)> {
     let tensor = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
@@ -117,13 +120,13 @@ fn made(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f64>>, usize)> {
     Ok((tensor.into_pyarray::<f64, Ix2>(py)?, address))
 }
 
-/// The same, read-only.
+/// Returns a read-only array.
 #[pyfunction]
 fn made_read_only(py: Python<'_>) -> PyResult<Bound<'_, PyArray2<f64>>> {
     Tensor::from([[1.0, 2.0], [3.0, 4.0]]).into_read_only().into_pyarray::<f64, Ix2>(py)
 }
 
-/// An array without a dimension.
+/// Returns an array of zero dimensions.
 #[pyfunction]
 fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
     let no_axes: [usize; 0] = [];
@@ -131,7 +134,7 @@ fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
     tensor.into_pyarray::<f64, Ix0>(py)
 }
 
-/// A tensor that is asked for with another dtype, or another number of dimensions, than it has.
+/// Converts a tensor with the wrong dtype, or the wrong number of dimensions.
 #[pyfunction]
 fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
     let tensor = Tensor::from([1.0, 2.0]);
@@ -141,8 +144,8 @@ fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// Whether rust-numpy lends an array to be written, and to be read, while there is a tensor of it; and to be written
-/// afterwards.
+/// Returns whether rust-numpy can borrow an array for writing, and for reading, while a tensor of it exists; and for
+/// writing afterwards.
 #[pyfunction]
 fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
     let tensor = x.into_tensor()?;
@@ -151,8 +154,8 @@ fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool
     Ok((written, read, x.try_readwrite().is_ok()))
 }
 
-/// Whether rust-numpy lends an array to be written, and the array of its tensor, while that one lives; and the
-/// first one afterwards.
+/// Returns whether rust-numpy can borrow an array for writing, and the array made from its tensor, while the latter
+/// exists; and the first array afterwards.
 #[pyfunction]
 fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
     let again = x.into_tensor()?.into_pyarray::<f64, Ix2>(x.py())?;
@@ -161,20 +164,20 @@ fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(b
     Ok((first, second, x.try_readwrite().is_ok()))
 }
 
-/// A tensor of an array that rust-numpy has lent to be written.
+/// Makes a tensor of an array that rust-numpy has borrowed for writing.
 #[pyfunction]
 fn while_it_is_written(x: &Bound<'_, PyArray2<f64>>) -> PyResult<usize> {
     let _written = x.try_readwrite()?;
     Ok(x.into_tensor()?.ndim())
 }
 
-/// A tensor of an array that rust-numpy has lent to be read.
+/// Makes a tensor of an array that rust-numpy has borrowed for reading.
 #[pyfunction]
 fn while_it_is_read(x: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
     Ok(x.into_tensor()?.ndim())
 }
 
-/// Arrays of rust-numpy that become tensors, and tensors that become its arrays.
+/// rust-numpy arrays as tensors, and tensors as rust-numpy arrays.
 #[pymodule]
 mod numpy_arrays {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-"""Arrays of rust-numpy as tensors, and back: addresses, strides, elements, and the borrows of both."""
+"""rust-numpy arrays as tensors, and back: addresses, strides, elements, and borrows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8",
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
-def test_an_array_is_a_tensor_over_its_memory(view: Any) -> None:
+def test_array_becomes_a_tensor_over_its_memory(view: Any) -> None:
     x = view(np.arange(12.0).reshape(3, 4))
     for describe in (arrays.describe, arrays.describe_borrowed):
         address, shape, strides, dtype, read_only = describe(x)
@@ -45,19 +45,19 @@ def test_an_array_is_a_tensor_over_its_memory(view: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_element(dtype: Any) -> None:
+def test_every_element_type_round_trips(dtype: Any) -> None:
     x = np.arange(6).astype(dtype).reshape(2, 3)
     words, back = arrays.there_and_back(x)
     assert words[0] == x.ctypes.data == back.ctypes.data
     assert words[3] == np.dtype(dtype).name
     assert back.dtype == x.dtype
     assert np.array_equal(back, x)
-    assert not back.flags.writeable, "it is a borrow of another array"
+    assert not back.flags.writeable, "the tensor borrowed the first array"
 
 
-def test_elements_that_a_tensor_lacks() -> None:
+def test_elements_that_tensors_lack_are_refused() -> None:
     for x in (np.array(["a"]), np.array([b"a"]), np.array([object()]), np.array(["2026-01-01"], "M8[D]")):
-        with pytest.raises(BufferError, match="dtype"):
+        with pytest.raises(BufferError, match="is not supported"):
             arrays.describe_others(x)
     with pytest.raises(BufferError, match="mask"):
         arrays.describe(np.ma.masked_array([1.0, 2.0], [True, False]))
@@ -67,11 +67,11 @@ def test_elements_that_a_tensor_lacks() -> None:
 def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
     """native.c, compiled and loaded."""
     compiler = n.compiler()
-    assert compiler is not None, "there is no C compiler"
+    assert compiler is not None, "no C compiler was found"
     return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
 
 
-def test_what_other_libraries_lend(native: n.Native) -> None:
+def test_data_of_other_libraries_becomes_an_array(native: n.Native) -> None:
     tensor = torch.arange(6.0).reshape(2, 3)
     for x in (tensor, tensor.T, tensor[:, ::2], tensor[:0], tensor[1, 2]):
         array = arrays.array_of(x)
@@ -81,7 +81,7 @@ def test_what_other_libraries_lend(native: n.Native) -> None:
             assert [stride // 4 for stride in array.strides] == list(x.stride())
 
     class OnDevice:
-        """A float on the first device of CUDA, which is only described."""
+        """A float on the first CUDA device; only its description exists."""
 
         def __dlpack__(self, **_: Any) -> Any:
             return native.craft((1,), device=n.CUDA).capsule()
@@ -93,7 +93,7 @@ def test_what_other_libraries_lend(native: n.Native) -> None:
         arrays.array_of(OnDevice())
 
 
-def test_without_numpy_there_is_no_array() -> None:
+def test_conversion_without_numpy_raises() -> None:
     code = """
 import sys
 sys.modules["numpy"] = None
@@ -107,7 +107,7 @@ except ModuleNotFoundError as error:
     assert "numpy is not installed" in result.stdout
 
 
-def test_the_owner_in_rust_goes_with_the_last_array() -> None:
+def test_rust_owner_is_dropped_with_the_last_array() -> None:
     first, second = arrays.sharing(), arrays.sharing()
     part = first[1:]
     assert (first.ctypes.data, first.tolist()) == (second.ctypes.data, [1, 2, 3])
@@ -120,7 +120,7 @@ def test_the_owner_in_rust_goes_with_the_last_array() -> None:
     assert arrays.holders() == 0
 
 
-def test_a_tensor_is_an_array_over_its_memory() -> None:
+def test_tensor_becomes_an_array_over_its_memory() -> None:
     x, address = arrays.made()
     assert (x.ctypes.data, x.flags.writeable, x.tolist()) == (address, True, [[1, 2], [3, 4]])
     x[0, 0] = 9
@@ -131,9 +131,9 @@ def test_a_tensor_is_an_array_over_its_memory() -> None:
     assert (number.shape, number[()]) == ((), 7)
 
 
-def test_a_part_keeps_the_array() -> None:
+def test_slice_keeps_the_array() -> None:
     class Array(np.ndarray):
-        """One that can be looked for."""
+        """An array class with weak references."""
 
     x = np.arange(6.0).reshape(2, 3).view(Array)
     gone = weakref.ref(x)
@@ -149,19 +149,19 @@ def test_a_part_keeps_the_array() -> None:
     assert gone() is None
 
 
-def test_a_tensor_of_another_kind() -> None:
+def test_wrong_dtype_or_dimensions_are_refused() -> None:
     for dtype in (True, False):
         with pytest.raises(TypeError):
             arrays.mistaken(dtype)
 
 
-def test_the_borrows_of_both_meet() -> None:
+def test_borrows_of_rust_numpy_and_dlbridge_conflict() -> None:
     x = np.ones((2, 2))
     assert arrays.while_there_is_a_tensor(x) == (False, True, True)
-    with pytest.raises(BufferError, match="borrowed to be written"):
+    with pytest.raises(BufferError, match="borrowed for writing"):
         arrays.while_it_is_written(x)
     assert arrays.while_it_is_read(x) == 2
-    assert arrays.while_there_is_a_tensor(x) == (False, True, True), "nothing is borrowed any longer"
+    assert arrays.while_there_is_a_tensor(x) == (False, True, True), "no borrow remains"
 
 
 ORDERS = {
@@ -171,7 +171,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("first", ORDERS.values(), ids=list(ORDERS))
-def test_the_array_of_a_borrow_is_no_way_round_it(first: str) -> None:
+def test_array_made_from_a_borrow_cannot_bypass_it(first: str) -> None:
     code = f"""
 import numpy as np
 import numpy_arrays as arrays
@@ -183,7 +183,7 @@ assert arrays.while_there_is_a_tensor(np.ones((2, 2))) == (False, True, True)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_times_go_through_a_tensor_with_unit_and_nat() -> None:
+def test_times_keep_unit_and_nat_through_a_tensor() -> None:
     days = np.array(["2024-02-28", "NaT"], "M8[D]")
     result = arrays.next_days(days)
     assert result.dtype == "M8[D]"

@@ -1,4 +1,4 @@
-//! Models run by ONNX Runtime on tensors of any framework: nothing that goes in or comes out is copied.
+//! ONNX Runtime models on tensors of any framework, without copies of inputs and outputs.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -10,10 +10,10 @@ use ort::session::Session;
 use pyo3::exceptions::{PyImportError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// The environment that all sessions are in. It stays until the process ends.
+/// The environment of all sessions. It stays until the process ends.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
-/// Opens the library of ONNX Runtime at a path.
+/// Opens the ONNX Runtime library at a path.
 #[pyfunction]
 fn open_library(path: PathBuf) -> PyResult<()> {
     if ENVIRONMENT.get().is_some() {
@@ -35,17 +35,17 @@ impl Model {
     #[new]
     fn new(model: &[u8]) -> PyResult<Self> {
         let environment =
-            ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("open_library comes first"))?;
+            ENVIRONMENT.get().ok_or_else(|| PyRuntimeError::new_err("call open_library first"))?;
         let refused = |e: ort::Error| PyValueError::new_err(e.to_string());
         let mut builder = Session::builder(environment).map_err(refused)?;
         let session = builder.commit_from_memory(model).map_err(refused)?;
         Ok(Self(Mutex::new(session)))
     }
 
-    /// What the model makes of a tensor in C order, which it reads where it is. Other threads run Python meanwhile.
+    /// Runs the model on a tensor in C order, which it reads without a copy. Other threads can run Python meanwhile.
     fn __call__(&self, x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-        // SAFETY: no value that the session returns is written here, and the tensor of an output that is the input has the input's
-        // access.
+        // SAFETY: this code does not write to a value that the session returns, and if an output is the input, its
+        // tensor has the input's access.
         let input = unsafe { import(x)?.into_input() };
         let input = input.map_err(|e| PyValueError::new_err(e.to_string()))?;
         let output = x.py().detach(|| {
@@ -55,9 +55,9 @@ impl Model {
                 .map_err(|e| PyValueError::new_err(e.to_string()))?;
             let output = outputs.into_iter().next();
             let (_, output) =
-                output.ok_or_else(|| PyValueError::new_err("the model has no output"))?;
-            // SAFETY: `Model` makes no binding and preallocates nothing, and this run's other outputs are dropped. A model that
-            // returns its input returns it as this output only, and `input` is not written.
+                output.ok_or_else(|| PyValueError::new_err("the model returned no output"))?;
+            // SAFETY: `Model` makes no binding and preallocates no output, and this run's other outputs are dropped. A
+            // model that returns its input returns it only as this output, and `input` is not written.
             unsafe { output.into_tensor() }.map_err(|e| PyValueError::new_err(e.to_string()))
         });
         output.map(PyTensor::from)

@@ -1,4 +1,4 @@
-"""Models of a few operators, written out by hand, on arrays of NumPy; the outputs go to torch."""
+"""Models of a few operators, encoded by hand, on NumPy arrays; torch receives the outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def varint(value: int) -> bytes:
 
 
 def field(tag: int, value: int | str | bytes) -> bytes:
-    """A field of a protobuf message: a number, a string or a message."""
+    """Encodes a field of a protobuf message: a number, a string or a message."""
     if isinstance(value, int):
         return varint(tag << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -30,13 +30,13 @@ def field(tag: int, value: int | str | bytes) -> bytes:
 
 
 def described(name: str) -> bytes:
-    """A float32 matrix of any extents."""
+    """Describes a float32 matrix of any extents."""
     extents = b"".join(field(1, field(2, f"{name}{axis}")) for axis in "ab")
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, extents)))
 
 
 def model(operator: str, inputs: list[str], output: str | None) -> bytes:
-    """A model of one operator, which has the constant matrix `w` beside the input `x`."""
+    """Encodes a model of one operator, with the constant matrix `w` and the input `x`."""
     result = "unused" if output in ("x", None) else output
     node = b"".join(field(1, name) for name in inputs) + field(2, result) + field(4, operator)
     extents = b"".join(field(1, extent) for extent in WEIGHTS.shape)
@@ -56,7 +56,7 @@ def address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def test_numpy_in_and_torch_out() -> None:
+def test_numpy_input_returns_torch_output() -> None:
     output = onnx_session.Model(PRODUCT)(X)
     result = torch.from_dlpack(output)
     assert result.data_ptr() == address(np.from_dlpack(output))
@@ -65,14 +65,14 @@ def test_numpy_in_and_torch_out() -> None:
     assert np.array_equal(np.from_dlpack(output), 2 * (X @ WEIGHTS)), "the same memory"
 
 
-def test_the_model_reads_the_memory_of_numpy() -> None:
+def test_model_reads_the_memory_of_numpy() -> None:
     # The output of this model is its input, so torch's memory is NumPy's.
     array = X.copy()
     result = torch.from_dlpack(onnx_session.Model(NOTHING)(array))
     assert result.data_ptr() == address(array)
 
 
-def test_the_array_lives_as_long_as_what_is_over_its_memory() -> None:
+def test_array_lives_as_long_as_tensors_over_its_memory() -> None:
     array = X.copy()
     alive = weakref.ref(array)
     result = torch.from_dlpack(onnx_session.Model(NOTHING)(array))
@@ -85,27 +85,27 @@ def test_the_array_lives_as_long_as_what_is_over_its_memory() -> None:
     assert alive() is None
 
 
-def test_torch_in() -> None:
+def test_torch_input_is_accepted() -> None:
     output = onnx_session.Model(PRODUCT)(torch.from_numpy(X))
     assert np.array_equal(np.from_dlpack(output), X @ WEIGHTS)
 
 
-def test_the_package_onnxruntime_is_in_the_same_process() -> None:
+def test_onnxruntime_package_works_in_the_same_process() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(PRODUCT)
     (expected,) = session.run(None, {"x": X})
     assert np.array_equal(np.from_dlpack(onnx_session.Model(PRODUCT)(X)), expected)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_unsuitable_input_is_refused() -> None:
     with pytest.raises(ValueError, match="Unexpected input data type"):
         onnx_session.Model(PRODUCT)(X.astype("f8"))
-    with pytest.raises(ValueError, match="not adjacent in C order; copy the tensor first"):
+    with pytest.raises(ValueError, match="not contiguous in C order; copy the tensor first"):
         onnx_session.Model(PRODUCT)(np.asfortranarray(X))
     with pytest.raises(ValueError, match="(?i)protobuf"):
-        onnx_session.Model(b"no model")
+        onnx_session.Model(b"not a model")
 
 
-def test_a_model_without_an_output_is_refused() -> None:
+def test_model_without_output_is_refused() -> None:
     with pytest.raises(ValueError, match="output"):
         onnx_session.Model(model("MatMul", ["x", "w"], None))(X)

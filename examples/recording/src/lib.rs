@@ -1,4 +1,4 @@
-//! A class that owns a big buffer and lends it: the last seconds of a sound that goes on.
+//! A class that owns a large buffer and exports it: the last seconds of a continuing sound.
 
 use dlbridge::Tensor;
 use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, producer};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 /// The last samples of a sound, float32 of shape [frames, channels], the newest at the end.
 ///
-/// `numpy.asarray`, `torch.from_dlpack` and `memoryview` share the memory, and see what is recorded later.
+/// `numpy.asarray`, `torch.from_dlpack` and `memoryview` share the memory, and see later samples.
 #[pyclass(frozen)]
 struct Recording {
     samples: Py<PyTensor>,
@@ -22,14 +22,14 @@ impl Recording {
 #[producer(Self::samples)]
 #[pymethods]
 impl Recording {
-    /// Silence.
+    /// Makes a recording of silence.
     #[new]
     fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
         let samples = Tensor::zeros::<f32>([frames, channels])?;
         Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
     }
 
-    /// Adds samples of shape [frames, channels] of any framework; as many of the oldest are forgotten.
+    /// Appends samples of shape [frames, channels] of any framework, and drops as many of the oldest.
     fn record(
         &self,
         py: Python<'_>,
@@ -39,7 +39,7 @@ impl Recording {
         let ([_, channels], [_, found]) = (kept.dims(), samples.dims());
         if found != channels {
             return Err(PyValueError::new_err(format!(
-                "the recording has {channels} channels, and the samples have {found}"
+                "the recording has {channels} channels, but the samples have {found}"
             )));
         }
         let (kept, new) = (kept.mut_slice(), samples.slice());

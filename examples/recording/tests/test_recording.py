@@ -1,4 +1,4 @@
-"""A buffer that is lent while it changes."""
+"""A buffer that changes while it is exported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from recording import Recording
 
 
-def test_what_is_recorded_is_seen_by_all() -> None:
+def test_recorded_samples_are_visible_in_all_exports() -> None:
     torch = pytest.importorskip("torch")
     recording = Recording(4, 2)
     array, tensor, view = np.asarray(recording), torch.from_dlpack(recording), memoryview(recording)
@@ -24,13 +24,13 @@ def test_what_is_recorded_is_seen_by_all() -> None:
     assert array[0, 0] == 6
 
 
-def test_its_own_memory_is_not_recorded_into_itself() -> None:
+def test_recording_its_own_memory_is_refused() -> None:
     recording = Recording(4, 2)
     with pytest.raises(BufferError, match="overlaps"):
         recording.record(np.asarray(recording)[:2])
 
 
-def test_the_memory_outlives_the_recording() -> None:
+def test_memory_outlives_the_recording() -> None:
     recording = Recording(100_000, 2)
     array = np.asarray(recording)
     del recording
@@ -39,8 +39,8 @@ def test_the_memory_outlives_the_recording() -> None:
     assert array.sum() == 200_000
 
 
-def test_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="the recording has 2 channels, and the samples have 3"):
+def test_unsuitable_samples_are_refused() -> None:
+    with pytest.raises(ValueError, match="the recording has 2 channels, but the samples have 3"):
         Recording(4, 2).record(np.zeros((1, 3), "f4"))
     with pytest.raises(TypeError, match=r"argument 'samples': expected float32\[_, _\]"):
         Recording(4, 2).record(np.zeros((1, 2)))

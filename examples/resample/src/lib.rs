@@ -1,13 +1,13 @@
-//! Audio at another rate, from `array.array` or any other vector of samples.
+//! Resamples audio from `array.array` or any other vector of samples.
 
 use dlbridge_pyo3::{AllowCopy, COrder, Like, PyReadonlyTensor};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
-/// Samples at another rate, by lines between neighbours.
+/// Resamples by linear interpolation.
 ///
-/// Takes float32 as it is; integers of 8 and 16 bits and samples that are not adjacent are converted by a
-/// copy. The answer is in the caller's own framework; who passes an `array.array` gets a memoryview.
+/// Uses float32 without a copy; integers of 8 and 16 bits and samples that are not contiguous are converted by a copy.
+/// Returns the caller's framework; for an `array.array`, a memoryview.
 #[pyfunction]
 fn resample<'py>(
     samples: PyReadonlyTensor<'py, f32, 1, (COrder, AllowCopy)>,
@@ -24,7 +24,7 @@ fn resample<'py>(
     let mut resampled = Vec::new();
     resampled
         .try_reserve_exact(count as usize)
-        .map_err(|_| PyMemoryError::new_err(format!("there is no memory for {count} samples")))?;
+        .map_err(|_| PyMemoryError::new_err(format!("not enough memory for {count} samples")))?;
     let step = f64::from(rate) / f64::from(new_rate);
     let at = |place: f64| {
         let before = (place as usize).min(samples_in.len() - 1);

@@ -40,7 +40,7 @@ class Dlpack:
 
 
 @pytest.mark.parametrize("kind", VECTORS)
-def test_arguments_take_every_library(kind: str) -> None:
+def test_arguments_accept_every_library(kind: str) -> None:
     vector: Any = VECTORS[kind]()
     assert small_wheel.sum(vector) == 6.0
 
@@ -76,7 +76,7 @@ def test_borrowed_memory_is_not_written() -> None:
     assert x.tolist() == [2, 2, 2]
 
 
-def test_an_imported_array_is_kept_and_freed() -> None:
+def test_imported_array_is_kept_and_freed() -> None:
     class Array(np.ndarray):
         pass
 
@@ -92,7 +92,7 @@ def test_an_imported_array_is_kept_and_freed() -> None:
 
 
 @pytest.mark.parametrize("writable", [True, False])
-def test_a_capsule_keeps_what_may_be_written(writable: bool) -> None:
+def test_capsule_keeps_the_access(writable: bool) -> None:
     x = np.arange(3.0)
     x.flags.writeable = writable
     same = np.from_dlpack(Dlpack(small_wheel.as_capsule(x)))
@@ -100,21 +100,21 @@ def test_a_capsule_keeps_what_may_be_written(writable: bool) -> None:
     assert np.shares_memory(same, x)
 
 
-def test_a_dtype_that_numpy_lacks_names_the_feature() -> None:
+def test_dtype_that_numpy_lacks_names_the_feature() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(BufferError, match="bfloat16 on cpu; build the extension with the feature `tensor-class`"):
         small_wheel.as_numpy(torch.ones(2, dtype=torch.bfloat16))
 
 
 class Interface:
-    """An object that has only the array interface of an array, under some name."""
+    """An object that has only an array's array interface, under a given name."""
 
     def __init__(self, name: str, dtype: str = "f8") -> None:
         self.array = np.ones(2, dtype)
         setattr(self, name, getattr(self.array, name, None) or self.array.__array_interface__)
 
 
-#: Objects whose protocols this extension is built without: the feature, and the object.
+#: Objects whose protocols this extension is built without, by feature.
 LEFT_OUT = {
     "array-interface": lambda: Interface("__array_interface__"),
     "array-struct": lambda: Interface("__array_struct__"),
@@ -134,16 +134,16 @@ FEATURES = {
 }
 
 
-#: The features that this build has after all.
+#: Features that this build includes.
 BUILT_WITH = os.environ.get("SMALL_WHEEL_FEATURES", "").split()
 
-#: Left out or not, these have float64 elements: their sum.
+#: The sums of those objects with float64 elements, for builds that include the feature.
 SUMS = {"array-interface": 2.0, "array-struct": 2.0, "buffer": 6.0, "arrow": 3.0}
 
 
 @pytest.mark.parametrize("kind", LEFT_OUT)
 @pytest.mark.parametrize("function", ["sum", "as_numpy"])
-def test_an_object_of_a_protocol_that_is_left_out_names_the_feature(function: str, kind: str) -> None:
+def test_object_of_excluded_protocol_names_the_feature(function: str, kind: str) -> None:
     feature = FEATURES.get(kind, kind)
     if feature in BUILT_WITH:
         if kind in SUMS:
@@ -164,7 +164,7 @@ def image() -> object:
     return pytest.importorskip("PIL.Image").new("RGB", (2, 2))
 
 
-#: Objects that may be vectors of float64 by a protocol that this extension is built without, and are not numbers.
+#: Objects that may be float64 vectors by a protocol that this extension is built without, and are not numbers.
 NOT_TAKEN = {
     **{kind: LEFT_OUT[kind] for kind in LEFT_OUT if kind not in {"cuda-array-interface"}},
     "ctypes": lambda: (ctypes.c_double * 2)(1, 2),
@@ -175,12 +175,12 @@ NOT_TAKEN = {
 
 
 @pytest.mark.parametrize("number", [np.float64(1.5), np.float32(1.5), np.int16(3), 1.5], ids=type)
-def test_numbers_are_taken_after_an_array_was_tried(number: float) -> None:
+def test_number_after_a_failed_array_is_accepted(number: float) -> None:
     assert small_wheel.sum_or_number(number) == number
 
 
 @pytest.mark.parametrize("kind", NOT_TAKEN)
-def test_objects_of_a_protocol_that_is_left_out_are_none_for_try_extract(kind: str) -> None:
+def test_object_of_excluded_protocol_is_none_for_try_extract(kind: str) -> None:
     made = NOT_TAKEN[kind]()
     try:
         assert small_wheel.sum_or_number(made) in {2.0, 3.0, 6.0}
@@ -200,14 +200,14 @@ def test_column_whose_length_raises_is_refused_or_raises_it(error: type[BaseExce
         def __len__(self) -> int:
             raise error
 
-    # A column without a length is one that only an import describes.
+    # Only an import can describe a column without a length.
     expected = error if error is KeyboardInterrupt else BufferError
     with pytest.raises(expected):
         small_wheel.sum(Column())
 
 
 @pytest.mark.parametrize("dtype", ["M8[ns]", "O", "U3", "longdouble", "f8,f8", "V4"])
-def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dtype: str) -> None:
+def test_array_without_dtype_is_refused_as_in_the_full_build(dtype: str) -> None:
     made = np.zeros(2, dtype)
     with pytest.raises(BufferError) as full:
         dlbridge.asdlpack(made)
@@ -233,26 +233,26 @@ def test_arrays_without_a_dtype_are_refused_for_the_reason_of_the_full_build(dty
     ],
     ids=["float64", "int8", "bytes", "bytearray", "ctypes", "ctypes matrix", "array", "array interface"],
 )
-def test_objects_that_do_not_fit_are_refused_as_in_the_full_build(made: object, found: str) -> None:
+def test_unsuitable_object_is_refused_as_in_the_full_build(made: object, found: str) -> None:
     with pytest.raises(TypeError, match=rf"argument 'x': expected float64\[_\] on cpu; got {found} on cpu"):
         small_wheel.sum(made)
     assert number_or_error(made) is not BufferError
 
 
 def number_or_error(made: object) -> object:
-    """The result, or the class of the error, of an argument that also takes numbers."""
+    """Returns the result, or the class of the error, of a function that also accepts numbers."""
     try:
         return small_wheel.sum_or_number(made)
     except Exception as error:
         return type(error)
 
 
-def test_images_are_refused_as_in_the_full_build() -> None:
+def test_image_is_refused_as_in_the_full_build() -> None:
     with pytest.raises(TypeError, match=r"expected float64\[_\] on cpu; got uint8\[2, 2, 3\] on cpu"):
         small_wheel.sum(image())
 
 
-def test_columns_of_another_dtype_are_refused_as_in_the_full_build() -> None:
+def test_column_of_other_dtype_is_refused_as_in_the_full_build() -> None:
     polars = pytest.importorskip("polars")
     for dtype, found in {"Int16": "int16", "Boolean": "bool"}.items():
         with pytest.raises(TypeError, match=rf"expected float64\[_\] on cpu.*; got {found}\[2\] on cpu"):
@@ -260,7 +260,7 @@ def test_columns_of_another_dtype_are_refused_as_in_the_full_build() -> None:
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_columns_of_text_are_refused_for_the_reason_of_the_full_build(library: str) -> None:
+def test_column_of_text_is_refused_as_in_the_full_build(library: str) -> None:
     made = {"polars": lambda m: m.Series(["a", "b"]), "pyarrow": lambda m: m.array(["a", "b"])}[library](
         pytest.importorskip(library)
     )
@@ -282,14 +282,14 @@ def test_columns_of_text_are_refused_for_the_reason_of_the_full_build(library: s
         ("dtype", r"x\.astype\('float32'\)"),
     ],
 )
-def test_arrays_of_numpy_that_need_a_feature_name_what_to_pass_instead(kind: str, remedy: str) -> None:
+def test_numpy_array_that_needs_a_feature_names_a_replacement(kind: str, remedy: str) -> None:
     if BUILT_WITH:
         return
     with pytest.raises(BufferError, match=f"the feature `array-interface` of dlbridge-pyo3, or pass {remedy}"):
         small_wheel.as_numpy(LEFT_OUT[kind]())
 
 
-def test_booleans_of_arrow_need_the_feature_arrow() -> None:
+def test_arrow_booleans_need_the_arrow_feature() -> None:
     made = pytest.importorskip("pyarrow").array([True, False])
     if "arrow" in BUILT_WITH:
         assert small_wheel.as_numpy(made).tolist() == [True, False]

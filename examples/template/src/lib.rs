@@ -1,10 +1,11 @@
-//! The smallest extension: one function takes a matrix of any library and returns a NumPy array, the other returns a matrix for any library.
+//! The smallest extension: one function accepts a matrix of any library and returns a NumPy array, the other returns a
+//! matrix for any library.
 
 use dlbridge_pyo3::dlbridge::Tensor;
 use dlbridge_pyo3::{Numpy, PyReadonlyTensor, PyTensor};
 use pyo3::prelude::*;
 
-/// The sum of each row, as an array of NumPy.
+/// Returns the sum of each row, as a NumPy array.
 #[pyfunction]
 fn row_sums(x: PyReadonlyTensor<'_, f32, 2>) -> Numpy<f32, 1> {
     let ([rows, columns], view) = (x.dims(), x.view());
@@ -12,7 +13,7 @@ fn row_sums(x: PyReadonlyTensor<'_, f32, 2>) -> Numpy<f32, 1> {
     sums.collect::<Vec<_>>().into()
 }
 
-/// The values as a matrix, row by row. `?` raises dlbridge's error where they do not fit.
+/// Returns the values as a matrix, row by row. `?` raises dlbridge's error if they do not fit.
 #[pyfunction]
 fn matrix(values: Vec<f32>, rows: usize, columns: usize) -> PyResult<PyTensor> {
     Ok(Tensor::from_parts(values, [rows, columns])?.into())

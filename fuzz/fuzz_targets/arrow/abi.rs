@@ -1,13 +1,13 @@
-//! The structs of the Arrow C data interface, and what is made of them.
+//! The structs of the Arrow C data interface, and helpers to make them.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// The structs that are not released.
+/// The number of structs that are not released yet.
 pub(crate) static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-/// An aligned address that nothing may read.
+/// An aligned address that no code may read.
 pub(crate) const POISON: usize = 0x1000;
 
 pub(crate) fn poison<T>() -> *mut T {
@@ -61,7 +61,7 @@ pub(crate) struct ArrowArrayStream {
     pub(crate) private_data: *mut c_void,
 }
 
-/// How a pointer to a child is wrong.
+/// The fault of a pointer to a child, if any.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Child {
     Right,
@@ -74,7 +74,7 @@ pub(crate) enum Child {
 pub(crate) const WRONG_CHILDREN: &[Child] =
     &[Child::NoList, Child::OddList, Child::Null, Child::Odd];
 
-/// The list of one child, of exactly its size, and the pointer to it.
+/// Returns a list of one child, of exactly its size, and the pointer to it.
 pub(crate) fn list<T>(
     child: Option<*mut T>,
     count: i64,
@@ -97,7 +97,7 @@ pub(crate) fn list<T>(
     }
 }
 
-/// The data that a struct points at, counted until it is released.
+/// Returns the private data of a struct, counted in `LIVE` until it is released.
 pub(crate) fn live<T>(parts: T) -> *mut c_void {
     LIVE.fetch_add(1, Ordering::SeqCst);
     Box::into_raw(Box::new(parts)).cast()

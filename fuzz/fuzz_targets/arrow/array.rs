@@ -1,4 +1,4 @@
-//! Arrays with any numbers, whose memory is as large as the numbers need.
+//! Arrays with any numbers, in memory exactly as large as the numbers need.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,16 +11,16 @@ use crate::abi::{ArrowArray, Child, LIVE, WRONG_CHILDREN, list, live, poison};
 use crate::numbers::{COUNTS, LARGE, MOST_MADE, pick, seldom};
 use crate::schema::{Level, Schema};
 
-/// One level of an array, and those below.
+/// One level of an array, with the levels below.
 pub(crate) struct Array {
     pub(crate) length: i64,
     pub(crate) null_count: i64,
     pub(crate) offset: i64,
     pub(crate) n_buffers: i64,
     pub(crate) buffers: Child,
-    /// The bits, each byte the same.
+    /// The byte that fills the validity bits.
     pub(crate) validity: Option<u8>,
-    /// The data, and how many bytes from an aligned address it begins.
+    /// The seed of the data, and the distance of its start from an aligned address in bytes.
     pub(crate) data: Option<(u8, usize)>,
     pub(crate) n_children: i64,
     pub(crate) children: Child,
@@ -31,7 +31,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// An array of a schema, with mostly enough elements.
+    /// Returns an array of a schema, mostly with enough elements.
     pub(crate) fn arbitrary(
         u: &mut Unstructured<'_>,
         schema: &Schema,
@@ -47,7 +47,7 @@ impl Array {
             let short = length.saturating_sub(1);
             length = *u.choose(&[short, short, short, 0, -1, i64::MIN])?;
         }
-        // Bits, booleans and times are read at once, so their memory must be there.
+        // An import reads bits, booleans and times, so their memory must exist.
         let read = matches!(level, Some(Level::Bits | Level::Numbers(DataType::BOOL))) || times;
         let large: &[i64] = if read { &[(1 << 57) + 1, 1 << 58, i64::MAX] } else { LARGE };
         if seldom(u)? {
@@ -59,7 +59,7 @@ impl Array {
         if seldom(u)? {
             offset = *u.choose(&[-1, i64::MIN])?;
         }
-        // A list may want only some of the items, so no number of them is refused.
+        // A list may use only some of its items, so a reader refuses no number of them.
         if read && !is_top && i128::from(length) > MOST_MADE {
             length = 0;
         }
@@ -99,7 +99,7 @@ impl Array {
         })
     }
 
-    /// The end of the elements, and whether there is memory for them.
+    /// Returns the end of the elements, and true if they have memory.
     pub(crate) fn end(&self) -> (usize, bool) {
         let end = i128::from(self.length) + i128::from(self.offset);
         let fits = self.length >= 0 && self.offset >= 0 && end <= MOST_MADE;
@@ -113,7 +113,7 @@ impl Array {
         }
     }
 
-    /// The bytes of the data.
+    /// Returns the bytes of the data.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let (end, _) = self.end();
         let count = match self.level {
@@ -198,7 +198,7 @@ pub(crate) struct ArrayParts {
 }
 
 pub(crate) unsafe extern "C" fn release_array(array: *mut ArrowArray) {
-    // SAFETY: as for a schema.
+    // SAFETY: `make` made the array, and the consumer releases it once.
     unsafe {
         let parts = Box::from_raw((*array).private_data.cast::<ArrayParts>());
         if let Some(child) = parts.child {

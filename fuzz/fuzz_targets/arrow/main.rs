@@ -1,5 +1,6 @@
-//! Arrow structs with any numbers, whose pointers are valid as far as the numbers are: they are imported or refused as a
-//! second, simple reader says, nothing is read beyond a buffer or after its release, and each struct is released once.
+//! Arrow structs with any numbers, with valid pointers wherever the numbers are valid. dlbridge must import or refuse
+//! them as a second, simple reader does, must not read beyond a buffer or after its release, and must release each
+//! struct once.
 #![no_main]
 
 mod abi;
@@ -35,13 +36,13 @@ use crate::schema::Schema;
 fuzz_target!(|data: &[u8]| {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        // AddressSanitizer and the search for leaks see objects of Python only in memory of `malloc`.
+        // AddressSanitizer and LeakSanitizer see Python's objects only in memory of `malloc`.
         // SAFETY: no other thread runs yet.
         unsafe { std::env::set_var("PYTHONMALLOC", "malloc") };
         Python::initialize();
     });
     let _ = Python::attach(|py| run(py, &mut Unstructured::new(data)));
-    assert_eq!(LIVE.load(Ordering::SeqCst), 0, "structs that were not released");
+    assert_eq!(LIVE.load(Ordering::SeqCst), 0, "structs not released");
 });
 
 fn run(py: Python<'_>, u: &mut Unstructured<'_>) -> Result<()> {
@@ -86,7 +87,7 @@ fn run(py: Python<'_>, u: &mut Unstructured<'_>) -> Result<()> {
             let schema_code = pick(u, 0, &[5, -1])?;
             let failing = if seldom(u)? { Some(u.int_in_range(0..=count)?) } else { None };
             let functions: [bool; 4] = [!seldom(u)?, !seldom(u)?, u.arbitrary()?, !seldom(u)?];
-            // An array that was released is the end.
+            // A released array ends the stream.
             let given = arrays.iter().position(|array| array.released).unwrap_or(count);
             let fails = failing.is_some_and(|left| count - left <= given) || schema_code != 0;
             let [full, empty]: [Vec<&Array>; 2] = [true, false].map(|full| {
@@ -156,11 +157,11 @@ fn copy(tensor: &Tensor) -> Tensor {
     tensor.to_copy().expect("memory for a copy")
 }
 
-/// The result, if both readers import; they must agree.
+/// Returns the result if both readers import. They must agree.
 fn agrees<T>(found: PyResult<T>, py: Python<'_>, expected: &Expected) -> Option<T> {
     match found {
         Ok(imported) => {
-            assert!(!matches!(expected, Expected::Refused), "imported, and should be refused");
+            assert!(!matches!(expected, Expected::Refused), "imported, but should be refused");
             Some(imported)
         }
         Err(error) => {

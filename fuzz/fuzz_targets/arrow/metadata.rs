@@ -4,7 +4,7 @@ use arbitrary::{Result, Unstructured};
 
 use crate::numbers::{COUNTS, pick, seldom};
 
-/// The metadata of a schema: pairs of texts with lengths that may be negative.
+/// The metadata of a schema: pairs of texts, whose lengths may be negative.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) count: i32,
@@ -87,7 +87,7 @@ impl Metadata {
         bytes.into()
     }
 
-    /// The value of a key; an error if a negative number comes first.
+    /// Returns the value of a key, or an error if a negative length comes before it.
     pub(crate) fn get(&self, wanted: &str) -> std::result::Result<Option<&Text>, ()> {
         let count = usize::try_from(self.count).map_err(|_| ())?;
         for [(key_length, key), (value_length, value)] in &self.pairs[..count] {

@@ -1,24 +1,24 @@
-//! Numbers that are mostly right.
+//! Numbers that are mostly valid.
 
 use arbitrary::{Result, Unstructured};
 
-/// Mostly the right value, otherwise a wrong one.
+/// Returns mostly the right value, otherwise a wrong one.
 pub(crate) fn pick<T: Copy>(u: &mut Unstructured<'_>, right: T, wrong: &[T]) -> Result<T> {
     if u.int_in_range(0..=19)? == 19 { Ok(*u.choose(wrong)?) } else { Ok(right) }
 }
 
-/// True for one of many inputs.
+/// Returns true for few inputs.
 pub(crate) fn seldom(u: &mut Unstructured<'_>) -> Result<bool> {
     pick(u, false, &[true])
 }
 
 pub(crate) const COUNTS: &[i64] = &[0, 1, 2, 3, -1, i64::MIN, 1 << 62, i64::MAX];
 
-/// Numbers of bytes and elements that fit no address space, or hardly.
+/// Numbers of bytes and elements that exceed the address space, or nearly fill it.
 pub(crate) const LARGE: &[i64] =
     &[1 << 40, 1 << 54, (1 << 57) + 1, 1 << 58, 1 << 61, 1 << 62, i64::MAX];
 
-/// The largest number of elements whose memory is made.
+/// The largest number of elements that get memory.
 pub(crate) const MOST_MADE: i128 = 1 << 12;
 
 /// More bytes than this are refused.

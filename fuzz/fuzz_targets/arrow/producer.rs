@@ -1,4 +1,4 @@
-//! Objects of Python that hand the structs out.
+//! Python objects that export the structs.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -28,7 +28,7 @@ producer!(OfArray, __arrow_c_array__);
 producer!(OfDevice, __arrow_c_device_array__);
 producer!(OfStream, __arrow_c_stream__);
 
-/// A struct behind a capsule without a destructor, released at the end unless the consumer has moved it out.
+/// A struct in a capsule without a destructor, released at the end unless the consumer has moved it out.
 pub(crate) struct Place<T> {
     pub(crate) place: *mut T,
     pub(crate) release: fn(&mut T),
@@ -48,7 +48,7 @@ impl<T> Place<T> {
 
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        // SAFETY: made of a box.
+        // SAFETY: the place was made from a box, and is freed only here.
         let mut value = unsafe { Box::from_raw(self.place) };
         (self.release)(&mut value);
     }
@@ -56,29 +56,29 @@ impl<T> Drop for Place<T> {
 
 pub(crate) fn drop_schema(schema: &mut ArrowSchema) {
     if let Some(release) = schema.release {
-        // SAFETY: not released yet.
+        // SAFETY: the struct is not released yet, because its callback is still set.
         unsafe { release(schema) };
     }
 }
 
 pub(crate) fn drop_array(array: &mut ArrowArray) {
     if let Some(release) = array.release {
-        // SAFETY: as above.
+        // SAFETY: the struct is not released yet, because its callback is still set.
         unsafe { release(array) };
     }
 }
 
 pub(crate) fn drop_stream(stream: &mut ArrowArrayStream) {
     if let Some(release) = stream.release {
-        // SAFETY: as above.
+        // SAFETY: the struct is not released yet, because its callback is still set.
         unsafe { release(stream) };
     }
 }
 
-/// The answer of a stream.
+/// The results of a stream's functions.
 pub(crate) struct Streamed {
     pub(crate) schema: Option<ArrowSchema>,
-    /// The last comes first.
+    /// The arrays; the stream returns the last one first.
     pub(crate) arrays: Vec<ArrowArray>,
     pub(crate) schema_code: c_int,
     /// The array that fails, counted from the last.
@@ -86,14 +86,14 @@ pub(crate) struct Streamed {
 }
 
 pub(crate) unsafe extern "C" fn must_not_release<T>(_: *mut T) {
-    panic!("released what a function that failed left");
+    panic!("released a struct that a failed function left behind");
 }
 
 pub(crate) unsafe extern "C" fn get_schema(
     stream: *mut ArrowArrayStream,
     place: *mut ArrowSchema,
 ) -> c_int {
-    // SAFETY: the interface.
+    // SAFETY: the interface lets the consumer pass only a live stream of this producer and a writable place.
     unsafe {
         let streamed = &mut *(*stream).private_data.cast::<Streamed>();
         if streamed.schema_code != 0 {
@@ -109,7 +109,7 @@ pub(crate) unsafe extern "C" fn get_next(
     stream: *mut ArrowArrayStream,
     place: *mut ArrowArray,
 ) -> c_int {
-    // SAFETY: the interface.
+    // SAFETY: the interface lets the consumer pass only a live stream of this producer and a writable place.
     unsafe {
         let streamed = &mut *(*stream).private_data.cast::<Streamed>();
         if streamed.failing == Some(streamed.arrays.len()) {
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C" fn get_last_error(_: *mut ArrowArrayStream) -> *con
 }
 
 pub(crate) unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
-    // SAFETY: the interface.
+    // SAFETY: the interface lets the consumer pass only a live stream of this producer, and release it once.
     unsafe {
         let mut streamed = Box::from_raw((*stream).private_data.cast::<Streamed>());
         streamed.schema.iter_mut().for_each(drop_schema);

@@ -1,4 +1,4 @@
-//! A second, simple reader: which arrays it refuses, and the elements of the others.
+//! A second, simple reader: it refuses arrays, or returns their elements.
 
 use dlbridge_pyo3::dlbridge::DataType;
 
@@ -8,12 +8,12 @@ use crate::metadata::{SHAPE, Text};
 use crate::numbers::MOST;
 use crate::schema::{Level, Schema};
 
-/// The result that an import must have.
+/// The required result of an import.
 pub(crate) enum Expected {
     Refused,
-    /// This reader does not know.
+    /// This reader cannot decide: both results are right.
     Either,
-    /// The elements in C order, if there is memory for them.
+    /// The elements in C order, if they have memory.
     Imported {
         dtype: DataType,
         shape: Vec<i64>,
@@ -21,7 +21,7 @@ pub(crate) enum Expected {
     },
 }
 
-/// The number of nulls among the elements of a level that are to be imported.
+/// Returns the number of nulls among the imported elements of a level.
 pub(crate) fn nulls(array: &Array, first: i128, count: i128) -> i128 {
     let has_buffers = array.n_buffers > 0 && array.buffers == Child::Right;
     match array.validity.filter(|_| has_buffers) {
@@ -37,7 +37,7 @@ pub(crate) fn expected(schema: &Schema, array: &Array, times: bool) -> Expected 
     read(schema, array, times).unwrap_or(Expected::Refused)
 }
 
-/// The simple reader: `None` for arrays that it refuses.
+/// Reads an array. Returns `None` for arrays that it refuses.
 pub(crate) fn read(root: &Schema, array: &Array, times: bool) -> Option<Expected> {
     if root.released || array.released {
         return None;
@@ -135,7 +135,7 @@ pub(crate) fn read(root: &Schema, array: &Array, times: bool) -> Option<Expected
             );
         }
     }
-    // A tensor without elements may still have extents without a product.
+    // An empty tensor may still have extents whose product overflows.
     let product = shape.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent.max(1)));
     if product.and_then(|n| n.checked_mul(dtype.itemsize() as i64)).is_none() {
         return Some(Expected::Either);
@@ -146,7 +146,7 @@ pub(crate) fn read(root: &Schema, array: &Array, times: bool) -> Option<Expected
     Some(Expected::Imported { dtype, shape, bytes })
 }
 
-/// Elements in C order after their axes were permuted.
+/// Returns the elements in C order after a permutation of their axes.
 pub(crate) fn permuted(bytes: &[u8], itemsize: usize, shape: &[i64], order: &[usize]) -> Vec<u8> {
     let stride = |axis: usize| shape[axis + 1..].iter().product::<i64>() as usize;
     let count = bytes.len() / itemsize;

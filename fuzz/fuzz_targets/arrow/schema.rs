@@ -10,7 +10,7 @@ use crate::abi::{ArrowSchema, Child, LIVE, WRONG_CHILDREN, list, live, poison};
 use crate::metadata::{FIXED_SHAPE, Metadata, NAME, Text};
 use crate::numbers::{COUNTS, pick, seldom};
 
-/// One level of a schema, and those below.
+/// One level of a schema, with the levels below.
 pub(crate) struct Schema {
     pub(crate) format: Option<Vec<u8>>,
     pub(crate) metadata: Option<Metadata>,
@@ -100,7 +100,7 @@ impl Schema {
         })
     }
 
-    /// The level, if a tensor can express it.
+    /// Returns the kind of level, if a tensor can express it.
     pub(crate) fn level(&self, times: bool) -> Option<Level> {
         let format = self.format.as_deref()?;
         let name = match &self.metadata {
@@ -183,7 +183,7 @@ pub(crate) struct SchemaParts {
 }
 
 pub(crate) unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
-    // SAFETY: the interface: made by `make`, and released once.
+    // SAFETY: `make` made the schema, and the consumer releases it once.
     unsafe {
         let parts = Box::from_raw((*schema).private_data.cast::<SchemaParts>());
         if let Some(child) = parts.child {

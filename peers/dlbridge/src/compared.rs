@@ -12,7 +12,7 @@ pub(crate) fn mean(x: PyReadonlyTensor<'_, f32, 2>) -> f32 {
 // end: mean
 
 // begin: invert
-/// Inverts a picture where it is.
+/// Inverts an image in place.
 #[pyfunction]
 pub(crate) fn invert(mut image: PyReadwriteTensor<'_, u8, 3, dims!(_, _, 3)>) {
     image.iter_mut().for_each(|value| *value = 255 - *value);

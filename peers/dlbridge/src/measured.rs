@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with dlbridge-pyo3.
+//! The functions for the benchmarks from Python, written with dlbridge-pyo3.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// A typed argument: imported, checked, borrowed in the registry, and given back.
+/// A typed argument: imported, checked, borrowed in the registry, and released.
 #[pyfunction]
 pub(crate) fn noop(x: PyReadonlyTensor<'_, f32, 2>) {
     black_box(x.len());
@@ -50,19 +50,19 @@ pub(crate) fn exact(x: PyReadonlyTensor<'_, f64, 1>) {
     black_box(x.len());
 }
 
-/// True if an object does not fit; the error is dropped.
+/// Returns true if an object does not fit; drops the error.
 #[pyfunction]
 pub(crate) fn refuses(x: &Bound<'_, PyAny>) -> bool {
     x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err()
 }
 
-/// True if an object does not fit; no error is made.
+/// Returns true if an object does not fit, without making an error.
 #[pyfunction]
 pub(crate) fn tries(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none())
 }
 
-/// The import alone, borrowed as anything is that came from Python: no type is asked for.
+/// The import alone, borrowed like any import from Python, without a required type.
 #[pyfunction]
 pub(crate) fn bare(x: &Bound<'_, PyAny>) -> PyResult<()> {
     black_box(dlbridge_pyo3::import(x)?);
@@ -81,19 +81,19 @@ pub(crate) fn make() -> PyTensor {
     PyTensor::from(vec![1.0_f32; 24])
 }
 
-/// A new tensor as one of PyTorch.
+/// A new tensor as a PyTorch tensor.
 #[pyfunction]
 pub(crate) fn new_torch(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyTensor::from(vec![1.0_f32; 24]).into_library(py, "torch")
 }
 
-/// The same by the type of the result.
+/// A new tensor as a PyTorch tensor, by the type of the result.
 #[pyfunction]
 pub(crate) fn typed_torch() -> Torch<f32, 1> {
     vec![1.0_f32; 24].into()
 }
 
-/// A new array of NumPy.
+/// A new NumPy array.
 #[pyfunction]
 pub(crate) fn new_numpy() -> Numpy<f32, 1> {
     vec![1.0_f32; 24].into()
@@ -101,23 +101,23 @@ pub(crate) fn new_numpy() -> Numpy<f32, 1> {
 
 pub(crate) type Three = (Numpy<f32, 1>, Numpy<f32, 1>, Numpy<f32, 1>);
 
-/// Twelve new arrays of NumPy.
+/// Twelve new NumPy arrays.
 #[pyfunction]
 pub(crate) fn twelve_numpy() -> (Three, Three, Three, Three) {
     let three = || (new_numpy(), new_numpy(), new_numpy());
     (three(), three(), three(), three())
 }
 
-/// Another library's tensor, taken and handed on.
+/// Another library's tensor, imported and exported again.
 #[pyfunction]
 pub(crate) fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
     PyTensor::import(x, &ImportOptions::default())
 }
 
-/// The tensors of a safetensors file, which is mapped, and not read.
+/// The tensors of a safetensors file, which is mapped and not read.
 #[pyfunction]
 pub(crate) fn open_safetensors(path: PathBuf) -> PyResult<BTreeMap<String, PyTensor>> {
-    // SAFETY: the benchmark made the file, and nobody changes it.
+    // SAFETY: the benchmark made the file, and no other code changes it.
     let map = unsafe { Mmap::map(&File::open(path)?)? };
     let tensors = dlbridge::safetensors::load(map);
     let tensors = tensors.map_err(|error| PyValueError::new_err(error.to_string()))?;

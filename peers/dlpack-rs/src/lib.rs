@@ -1,4 +1,4 @@
-//! Functions written with dlpack-rs: those that are measured, and those of the comparison.
+//! Functions written with dlpack-rs, for the benchmarks and for the comparison.
 
 mod measured;
 

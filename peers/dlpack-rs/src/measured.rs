@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with dlpack-rs.
+//! The functions for the benchmarks from Python, written with dlpack-rs.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// A float32 matrix, checked to be one as the crate leaves it to the author.
+/// A float32 matrix; the function checks that, because the crate leaves the check to the author.
 #[pyfunction]
 pub(crate) fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = PyTensor::from_pyany(x.py(), x)?;
@@ -52,7 +52,7 @@ impl IntoDLPack for Vector {
 #[pymethods]
 impl Vector {
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    #[expect(unused_variables, reason = "memory of the CPU is in order with everything")]
+    #[expect(unused_variables, reason = "memory of the CPU needs no stream")]
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,

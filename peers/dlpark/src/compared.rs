@@ -16,9 +16,9 @@ fn type_error(error: impl Display) -> PyErr {
     PyTypeError::new_err(error.to_string())
 }
 
-/// A view of either ABI's tensor.
+/// Returns a view of a versioned or legacy tensor.
 fn view(tensor: &ImportedDlpack) -> PyResult<ArrayViewD<'_, f32>> {
-    // SAFETY: the producer promises that the memory is as the tensor says while the tensor lives.
+    // SAFETY: the producer guarantees that the tensor describes its memory as long as the tensor lives.
     let view = unsafe {
         match tensor {
             ImportedDlpack::Legacy(tensor) => ArrayViewD::try_from_dlpack(tensor, ()),
@@ -40,11 +40,11 @@ pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
 // end: mean
 
 // begin: invert
-/// Inverts a picture where it is.
+/// Inverts an image in place.
 #[pyfunction]
 pub(crate) fn invert(image: &Bound<'_, PyAny>) -> PyResult<()> {
     let mut tensor = from_dlpack(image.as_borrowed(), None, None)?;
-    // SAFETY: as `view`; and nothing else in Rust holds a reference to the memory.
+    // SAFETY: as in `view`, and no other Rust code holds a reference to the memory.
     let pixels: Result<ArrayViewMutD<'_, u8>, _> = unsafe {
         match &mut tensor {
             ImportedDlpack::Legacy(tensor) => ArrayViewMutD::try_from_dlpack(tensor, ()),
@@ -79,7 +79,7 @@ impl Vector {
         let mut tensor = metadata.map_err(type_error)?.initialize(Arc::clone(&self.0));
         tensor.set_data(self.0.as_ptr().cast_mut().cast());
         tensor.set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
-        // SAFETY: the vector is as it says and lives as long as the tensor; only Python writes it.
+        // SAFETY: the fields describe the vector, which lives as long as the tensor; only Python writes it.
         Ok(unsafe { tensor.finish() })
     }
 }

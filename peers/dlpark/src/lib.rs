@@ -1,4 +1,4 @@
-//! Functions written with dlpark: those that are measured, and those of the comparison.
+//! Functions written with dlpark, for the benchmarks and for the comparison.
 
 mod compared;
 mod measured;

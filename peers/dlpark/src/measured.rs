@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with dlpark.
+//! The functions for the benchmarks from Python, written with dlpark.
 
 use std::fmt::Display;
 use std::hint::black_box;
@@ -16,11 +16,11 @@ fn type_error(error: impl Display) -> PyErr {
     PyTypeError::new_err(error.to_string())
 }
 
-/// A float32 matrix, as a view of ndarray.
+/// A float32 matrix, as an ndarray view.
 #[pyfunction]
 pub(crate) fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = from_dlpack(x.as_borrowed(), None, None)?;
-    // SAFETY: the producer promises that the memory is as the tensor says while the tensor lives.
+    // SAFETY: the producer guarantees that the tensor describes its memory as long as the tensor lives.
     let view: Result<ArrayViewD<'_, f32>, _> = unsafe {
         match &tensor {
             ImportedDlpack::Legacy(tensor) => ArrayViewD::try_from_dlpack(tensor, ()),
@@ -40,7 +40,7 @@ pub(crate) fn new() -> PyResult<Managed<DLManagedTensorVersioned>> {
     let metadata = Fixed::new([values.len()], [1_i64]);
     let mut tensor = metadata.initialize(Box::new(values)).map_err(type_error)?;
     tensor.set_data(data).set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
-    // SAFETY: the buffer is as the fields say and lives as long as the tensor.
+    // SAFETY: the fields describe the buffer, which lives as long as the tensor.
     let tensor: versioned::Dlpack = unsafe { tensor.finish() };
     Ok(tensor)
 }
@@ -51,7 +51,7 @@ pub(crate) fn make() -> Vector {
     Vector(Arc::new(vec![1.0; 24]))
 }
 
-/// Another library's tensor, taken and handed on as a capsule.
+/// Another library's tensor, imported and exported again as a capsule.
 #[pyfunction]
 pub(crate) fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match from_dlpack(x.as_borrowed(), None, None)? {
@@ -70,7 +70,7 @@ impl Vector {
         let mut tensor = metadata.map_err(type_error)?.initialize(Arc::clone(&self.0));
         tensor.set_data(self.0.as_ptr().cast_mut().cast());
         tensor.set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
-        // SAFETY: the vector is as it says and lives as long as the tensor; only Python writes it.
+        // SAFETY: the fields describe the vector, which lives as long as the tensor; only Python writes it.
         Ok(unsafe { tensor.finish() })
     }
 }

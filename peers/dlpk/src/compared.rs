@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyCapsule};
 
 // begin: shared
-/// The capsule of an object: versioned if the producer knows that.
+/// Returns the capsule of an object: versioned if the producer supports that.
 fn capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let py = x.py();
     let version = [("max_version", (1, 0))].into_py_dict(py)?;
@@ -19,7 +19,7 @@ fn capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(capsule.cast_into()?)
 }
 
-/// dlpk gives ndarray strides below zero, which ndarray's views must not be made from.
+/// dlpk passes negative strides to ndarray, whose views must not be made from them.
 fn check_strides(strides: Option<&[i64]>) -> PyResult<()> {
     match strides {
         Some(strides) if strides.iter().any(|stride| *stride < 0) => {
@@ -35,7 +35,7 @@ fn check_strides(strides: Option<&[i64]>) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
     let capsule = capsule(x)?;
-    // The tensor is valid as long as its capsule lives, which is kept for that.
+    // The tensor is valid only while its capsule lives, so this keeps the capsule.
     let tensor = DLPackTensorRef::try_from(capsule.clone())?;
     check_strides(tensor.strides())?;
     Ok(ArrayView2::<f32>::try_from(tensor)?.mean().unwrap_or(f32::NAN))
@@ -43,7 +43,7 @@ pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
 // end: mean
 
 // begin: invert
-/// Inverts a picture where it is.
+/// Inverts an image in place.
 #[pyfunction]
 pub(crate) fn invert(image: &Bound<'_, PyAny>) -> PyResult<()> {
     let mut tensor = DLPackTensor::try_from(&capsule(image)?)?;
@@ -51,7 +51,7 @@ pub(crate) fn invert(image: &Bound<'_, PyAny>) -> PyResult<()> {
         return Err(PyValueError::new_err("the picture is read-only"));
     }
     check_strides(tensor.strides())?;
-    // dlpk gives a view for writing also where two positions are one byte.
+    // dlpk returns a mutable view even if two positions share a byte.
     let strides = tensor.strides().unwrap_or_default();
     let mut axes: Vec<_> = tensor.shape().iter().zip(strides).collect();
     axes.retain(|(extent, _)| **extent > 1);

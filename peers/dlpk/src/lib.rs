@@ -1,4 +1,4 @@
-//! Functions written with dlpk: those that are measured, and those of the comparison.
+//! Functions written with dlpk, for the benchmarks and for the comparison.
 
 mod compared;
 mod measured;

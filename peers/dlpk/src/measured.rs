@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with dlpk.
+//! The functions for the benchmarks from Python, written with dlpk.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyCapsule};
 
-/// The capsule of an object: versioned if the producer knows that.
+/// Returns the capsule of an object: versioned if the producer supports that.
 fn capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let py = x.py();
     let version = [("max_version", (1, 0))].into_py_dict(py)?;
@@ -20,10 +20,10 @@ fn capsule<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     Ok(capsule.cast_into()?)
 }
 
-/// A float32 matrix, as a view of ndarray.
+/// A float32 matrix, as an ndarray view.
 #[pyfunction]
 pub(crate) fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    // The tensor is valid as long as its capsule lives, which is kept for that.
+    // The tensor is valid only while its capsule lives, so this keeps the capsule.
     let capsule = capsule(x)?;
     let tensor = DLPackTensorRef::try_from(capsule.clone())?;
     black_box(ArrayView2::<f32>::try_from(tensor)?.len());
@@ -47,7 +47,7 @@ pub(crate) fn make() -> PyResult<PyDLPack> {
     tensor()
 }
 
-/// Another library's tensor, taken and handed on.
+/// Another library's tensor, imported and exported again.
 #[pyfunction]
 pub(crate) fn hand_on(x: &Bound<'_, PyAny>) -> PyResult<PyDLPack> {
     PyDLPack::try_from(DLPackTensor::try_from(&capsule(x)?)?)

@@ -9,7 +9,7 @@ import pyarrow
 import torch
 from evalica import _brzo as native  # type: ignore[attr-defined,import-not-found]
 
-#: objects that are accepted beside those with the elements of the argument
+#: objects of other dtypes than the argument, which are tried too
 CONVERTERS = {
     "torch, int64 for unsigned": lambda a: torch.from_numpy(a.astype("i8")),
     "JAX, int32 for unsigned": lambda a: jax.numpy.asarray(a.astype("i4")),
@@ -18,7 +18,7 @@ CONVERTERS = {
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """The calls that are measured, by name."""
+    """The measured calls, by name."""
     few, many = comparisons(10), comparisons(1_000_000)
     lists, long_lists = (tuple(a.tolist() for a in arrays) for arrays in (few, comparisons(100_000)))
     scores = np.linspace(0.1, 1, 2)

@@ -11,7 +11,7 @@ RECORD = "ATOM      1  N   ALA A   1      11.104   6.134  -6.504  1.00  0.00    
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The measured calls, by name."""
     small, large = file_of(1), file_of(20_000)
     few, many = annotations(1), annotations(20_000)
     return {

@@ -8,7 +8,7 @@ from powerboxes import _powerboxes as native  # type: ignore[import-not-found]
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The measured calls, by name."""
     few, many = boxes(1), boxes(1500)
     one, scores = np.ones(1), np.linspace(1, 0.1, 1500)
     return {

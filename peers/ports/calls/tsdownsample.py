@@ -8,7 +8,7 @@ from tsdownsample._rust import _tsdownsample_rs as native  # type: ignore[import
 
 
 def calls() -> dict[str, Callable[[], Any]]:
-    """What is measured, by name."""
+    """The measured calls, by name."""
     minmax, lttb = native.minmax, native.lttb
     few_x, few = samples(100)
     many_x, many = samples(1_000_000)

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3_dlpack::{DLDataType, IntoDLPack, PyTensor, TensorInfo, cpu_device, dtype_f32, dtype_u8};
 
 // begin: shared
-/// Address, extents and strides of a tensor that is checked to be what is wanted.
+/// Checks dtype, device and dimensions of a tensor; returns its address, extents and strides.
 fn layout<T, const N: usize>(
     tensor: &PyTensor,
     dtype: DLDataType,
@@ -38,7 +38,7 @@ pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
     let mut sum = 0.0;
     for i in 0..rows {
         for j in 0..columns {
-            // SAFETY: the producer promises an element there as long as the tensor lives.
+            // SAFETY: the producer guarantees an element at this place as long as the tensor lives.
             sum += unsafe { *data.offset(i * down + j * right) };
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn mean(x: &Bound<'_, PyAny>) -> PyResult<f32> {
 // end: mean
 
 // begin: invert
-/// Inverts a picture where it is.
+/// Inverts an image in place.
 #[pyfunction]
 pub(crate) fn invert(image: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = PyTensor::from_pyany(image.py(), image)?;
@@ -95,7 +95,7 @@ impl IntoDLPack for Vector {
 #[pymethods]
 impl Vector {
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    #[expect(unused_variables, reason = "a legacy capsule of the CPU's memory fits all of them")]
+    #[expect(unused_variables, reason = "a legacy capsule of CPU memory satisfies all of them")]
     fn __dlpack__(
         &self,
         py: Python<'_>,

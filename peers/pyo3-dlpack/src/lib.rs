@@ -1,4 +1,4 @@
-//! Functions written with pyo3-dlpack: those that are measured, and those of the comparison.
+//! Functions written with pyo3-dlpack, for the benchmarks and for the comparison.
 
 mod compared;
 mod measured;

@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with pyo3-dlpack.
+//! The functions for the benchmarks from Python, written with pyo3-dlpack.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3_dlpack::{IntoDLPack, PyTensor, TensorInfo, cpu_device, dtype_f32};
 
-/// A float32 matrix, checked to be one as the crate leaves it to the author.
+/// A float32 matrix; the function checks that, because the crate leaves the check to the author.
 #[pyfunction]
 pub(crate) fn noop(x: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = PyTensor::from_pyany(x.py(), x)?;
@@ -48,7 +48,7 @@ impl IntoDLPack for Vector {
 #[pymethods]
 impl Vector {
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    #[expect(unused_variables, reason = "a legacy capsule of the CPU's memory fits all of them")]
+    #[expect(unused_variables, reason = "a legacy capsule of CPU memory satisfies all of them")]
     fn __dlpack__(
         &self,
         py: Python<'_>,

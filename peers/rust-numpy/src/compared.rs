@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 /// The mean of a float32 matrix.
 #[pyfunction]
 pub(crate) fn mean(x: PyReadonlyArray2<'_, f32>) -> PyResult<f32> {
-    // `as_array` makes references, and does not ask whether they would be aligned.
+    // `as_array` makes references without a check of their alignment.
     if !x.is_aligned() {
         return Err(PyTypeError::new_err("the matrix is not aligned"));
     }
@@ -20,13 +20,13 @@ pub(crate) fn mean(x: PyReadonlyArray2<'_, f32>) -> PyResult<f32> {
 // end: mean
 
 // begin: invert
-/// Inverts a picture where it is.
+/// Inverts an image in place.
 #[pyfunction]
 pub(crate) fn invert(mut image: PyReadwriteArray3<'_, u8>) -> PyResult<()> {
     if image.shape()[2] != 3 {
         return Err(PyTypeError::new_err("the picture has not three channels"));
     }
-    // `as_array_mut` gives a view for writing also where two positions are one byte.
+    // `as_array_mut` returns a mutable view even if two positions share a byte.
     let mut axes: Vec<_> = image.shape().iter().zip(image.strides()).collect();
     axes.retain(|(extent, _)| **extent > 1);
     axes.sort_by_key(|(_, stride)| stride.abs());
@@ -53,7 +53,7 @@ pub(crate) fn twice<'py>(x: PyReadonlyArray1<'py, f32>) -> PyResult<Bound<'py, P
 }
 // end: twice
 
-/// Calls a function while rust-numpy holds an array to be read.
+/// Calls a function while rust-numpy borrows an array for reading.
 #[pyfunction]
 pub(crate) fn hold_readonly<'py>(
     array: PyReadonlyArray1<'py, f64>,
@@ -64,7 +64,7 @@ pub(crate) fn hold_readonly<'py>(
     answer
 }
 
-/// Calls a function while rust-numpy holds an array to be written.
+/// Calls a function while rust-numpy borrows an array for writing.
 #[pyfunction]
 pub(crate) fn hold_readwrite<'py>(
     array: PyReadwriteArray1<'py, f64>,

@@ -1,4 +1,4 @@
-//! The functions that are measured from Python, written with rust-numpy. It knows NumPy's arrays alone, and has no
+//! The functions for the benchmarks from Python, written with rust-numpy. It supports only NumPy arrays, without DLPack
 //! capsules.
 
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-/// A typed argument, borrowed and given back.
+/// A typed argument, borrowed and released.
 #[pyfunction]
 pub(crate) fn noop(x: PyReadonlyArray2<'_, f32>) {
     black_box(x.len());
@@ -17,7 +17,7 @@ pub(crate) fn noop(x: PyReadonlyArray2<'_, f32>) {
 
 pub(crate) type Array<'py> = Bound<'py, PyArray1<f32>>;
 
-/// A new array of NumPy.
+/// A new NumPy array.
 #[pyfunction]
 pub(crate) fn new_numpy(py: Python<'_>) -> Array<'_> {
     vec![1.0_f32; 24].into_pyarray(py)
@@ -25,7 +25,7 @@ pub(crate) fn new_numpy(py: Python<'_>) -> Array<'_> {
 
 pub(crate) type Three<'py> = (Array<'py>, Array<'py>, Array<'py>);
 
-/// Twelve new arrays of NumPy.
+/// Twelve new NumPy arrays.
 #[pyfunction]
 pub(crate) fn twelve_numpy(py: Python<'_>) -> (Three<'_>, Three<'_>, Three<'_>, Three<'_>) {
     let three = || (new_numpy(py), new_numpy(py), new_numpy(py));
@@ -62,7 +62,7 @@ pub(crate) fn exact(x: PyReadonlyArray1<'_, f64>) {
     black_box(x.len());
 }
 
-/// True if an object does not fit; the error is dropped.
+/// Returns true if an object does not fit; drops the error.
 #[pyfunction]
 pub(crate) fn refuses(x: &Bound<'_, PyAny>) -> bool {
     x.extract::<PyReadonlyArray1<'_, f64>>().is_err()

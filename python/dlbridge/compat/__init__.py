@@ -1,1 +1,1 @@
-"""Replacements for packages that did part of this before, under the names that those had."""
+"""Replacements for older packages, with their names."""

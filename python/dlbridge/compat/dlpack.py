@@ -1,18 +1,18 @@
-"""What the package ``pydlpack`` offers as the module ``dlpack``.
+"""A replacement for the module ``dlpack`` of the package ``pydlpack``.
 
 >>> from dlbridge.compat.dlpack import asdlpack
 >>> memoryview(asdlpack(b"Hello!")).tolist()
 [72, 101, 108, 108, 111, 33]
 
-The function takes what the original takes and returns what every ``from_dlpack`` takes. What is
-different:
+The function accepts the objects that the original accepts, and returns an object for every ``from_dlpack``. The
+differences:
 
-- The result can be consumed any number of times, and keeps no memory when nobody has it.
-- Numbers in the other byte order, masks, and strides that are no whole elements are repaired by a copy or
-  refused; the original passes wrong values on.
-- ``bytes`` and other read-only data are marked as such for consumers that ask for a versioned capsule.
+- The result can be imported any number of times, and its memory is freed with the last reference.
+- Numbers in the other byte order, masks, and strides that are not multiples of the element size are repaired by a
+  copy or refused; the original exports wrong values.
+- ``bytes`` and other read-only data are marked as such for consumers that request a versioned capsule.
 - Refusals are BufferError and TypeError, not AssertionError and NotImplementedError.
-- ``__dlpack__`` takes its arguments by keyword, as the array API standard has it.
+- ``__dlpack__`` accepts its arguments by keyword, as in the array API standard.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class DLManagedTensorVersioned(ctypes.Structure):
 
 
 def asdlpack(obj: TensorLike | CapsuleType, impl_cls: type | None = None) -> DLPackObject:
-    """Import any object that speaks an exchange protocol, as :func:`dlbridge.asdlpack` does.
+    """Import any object that supports an exchange protocol, as :func:`dlbridge.asdlpack` does.
 
-    ``impl_cls`` chose between :class:`DLManagedTensor` and :class:`DLManagedTensorVersioned`. It is not
-    needed: the result gives each consumer the one that it asks for.
+    ``impl_cls`` chose between :class:`DLManagedTensor` and :class:`DLManagedTensorVersioned`. It is
+    ignored: the result exports to each consumer the struct that it requests.
 
     Raises as :func:`dlbridge.asdlpack`.
     """

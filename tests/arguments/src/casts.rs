@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use pyo3::prelude::*;
 
-/// Functions that return what their argument became.
+/// Functions that return a copy of their converted argument.
 macro_rules! casts {
     ($($same_kind:ident, $safe:ident: $accepted:ty;)+) => {$(
         #[pyfunction]
@@ -45,7 +45,7 @@ casts! {
     cast_to_complex128, safe_to_complex128: Complex<f64>;
 }
 
-/// The dtype that an argument of several became.
+/// The dtype that an argument with several accepted dtypes is converted to.
 #[pyfunction]
 pub(crate) fn cast_to_several(
     x: PyReadonlyTensor<'_, OneOf<(f32, f64, i16)>, DYNAMIC, AllowCast>,
@@ -59,7 +59,7 @@ pub(crate) fn cast_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowC
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
 }
 
-/// Functions that return the strides of what their argument became, by the order that it demands.
+/// Functions that return the strides of their converted argument, for each demanded order.
 macro_rules! strides {
     ($($name:ident: $constraints:ty;)+) => {$(
         #[pyfunction]
@@ -84,7 +84,7 @@ pub(crate) fn cast_list(
     (x.view().to_vec(), x.is_borrowed())
 }
 
-/// Functions that return what their argument became, if each integer fits.
+/// Functions that return a copy of their converted argument, if each integer fits.
 macro_rules! checked {
     ($($name:ident: $accepted:ty;)+) => {$(
         #[pyfunction]

@@ -1,7 +1,7 @@
-//! Arguments that stay on their device: where the data is, and the stream that it is in order with.
+//! Arguments that stay on their device.
 //!
-//! A kernel would be launched with both. These functions tell them instead, so that they can be tried without a
-//! GPU.
+//! Most functions return the device, the address of the data and the stream that it is synchronised with. An
+//! extension would launch a kernel with these; returning them lets the tests run without a GPU.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -21,12 +21,12 @@ pub(crate) type Place = (String, usize, usize);
 /// CUDA's default stream of the thread.
 pub(crate) struct PerThread;
 
-// SAFETY: the stream with this number is there for every thread and device of CUDA, always.
+// SAFETY: CUDA has the stream with this number for every thread and device, at all times.
 unsafe impl Stream for PerThread {
     const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> =
         Some(|device| match device.device_type() {
             DeviceType::CUDA | DeviceType::CUDA_MANAGED => Ok(ptr::without_provenance_mut(2)),
-            _ => Err(PyBufferError::new_err(format!("{device} has no such stream"))),
+            _ => Err(PyBufferError::new_err(format!("{device} does not have this stream"))),
         });
 }
 
@@ -48,19 +48,19 @@ pub(crate) fn choose_stream(handle: usize) {
     CHOSEN.store(handle, Ordering::Relaxed);
 }
 
-/// Where a tensor is, on the stream that was chosen.
+/// The place of a tensor, with the stream that `choose_stream` set.
 #[pyfunction]
 pub(crate) fn on_chosen_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, Chosen>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// Where a tensor is, on the stream of its producer.
+/// The place of a tensor, with the stream of its producer.
 #[pyfunction]
 pub(crate) fn on_work_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// Where a tensor is, on the default stream of its device.
+/// The place of a tensor, with the default stream of its device.
 #[pyfunction]
 pub(crate) fn on_default_stream(
     x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, DefaultStream>,
@@ -68,13 +68,13 @@ pub(crate) fn on_default_stream(
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// Where a tensor is, on a stream that this extension chooses.
+/// The place of a tensor, with the per-thread default stream.
 #[pyfunction]
 pub(crate) fn on_own_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, PerThread>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// The number of floats that a kernel of CUDA would change.
+/// The number of floats that a CUDA kernel would change.
 #[pyfunction]
 pub(crate) fn to_be_changed(
     x: PyDeviceTensor<'_, f32, 1, WorkStream, (OnCuda, COrder, Writable)>,
@@ -82,7 +82,7 @@ pub(crate) fn to_be_changed(
     x.len()
 }
 
-/// Calls a function while a tensor is held for a kernel that changes it, wherever it is.
+/// Calls a function while it borrows a tensor for writing, on any device.
 #[pyfunction]
 pub(crate) fn while_on_device<'py>(
     x: PyDeviceTensor<'py, f64, 1, WorkStream, Writable>,
@@ -93,7 +93,7 @@ pub(crate) fn while_on_device<'py>(
     answer
 }
 
-/// The number of doubles that are where instructions for vectors want them, wherever that is.
+/// The number of doubles of a tensor on OpenCL, whose data must be aligned to 64 bytes.
 #[pyfunction]
 pub(crate) fn aligned_on_device(
     x: PyDeviceTensor<
@@ -107,7 +107,7 @@ pub(crate) fn aligned_on_device(
     x.len()
 }
 
-/// A tensor of any library, on any device, as one of this extension.
+/// Imports a tensor of any library, on any device, as a tensor of this extension.
 #[pyfunction]
 pub(crate) fn kept<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
     PyTensor::import(x, &ImportOptions::default())
@@ -119,7 +119,7 @@ pub(crate) fn has_drivers() -> bool {
     cfg!(feature = "gpu")
 }
 
-/// The sum of a vector in memory that CUDA has pinned.
+/// The sum of a vector in memory that CUDA pinned.
 #[pyfunction]
 pub(crate) fn total_of_pinned(
     x: PyReadonlyTensor<'_, f32, 1, OnDevice<{ DeviceType::CUDA_HOST.code() }>>,

@@ -1,6 +1,7 @@
-//! One function for each kind of argument that a tensor can be.
+//! One function for each kind of tensor argument.
 
 mod casts;
+mod core_errors;
 mod device;
 mod results;
 mod returned;
@@ -31,22 +32,22 @@ fn total(x: PyReadonlyTensor<'_, f32, 2, COrder>) -> f32 {
     x.slice().iter().sum()
 }
 
-/// The first column of a matrix in Fortran order, which is adjacent there.
+/// The first column of a matrix in Fortran order, where a column is contiguous.
 #[pyfunction]
 fn first_column(x: PyReadonlyTensor<'_, f64, 2, FortranOrder>) -> Vec<f64> {
     let [rows, _] = x.dims();
     let view = x.view().transpose();
-    // Of a matrix without columns there are fewer elements than rows.
+    // A matrix without columns has fewer elements than rows.
     view.as_slice().map_or(vec![], |elements| elements.iter().take(rows).copied().collect())
 }
 
-/// The number of elements of a vector in one piece, at an address for vector instructions.
+/// The number of elements of a contiguous vector that is aligned to 64 bytes.
 #[pyfunction]
 fn aligned(x: PyReadonlyTensor<'_, u8, 1, (Contiguous, Aligned<64>)>) -> usize {
     x.len()
 }
 
-/// The brightest channel of a picture of three.
+/// The brightest value of a picture with three channels.
 #[pyfunction]
 fn brightest(image: PyReadonlyTensor<'_, u8, 3, (COrder, dims!(_, _, 3))>) -> Option<u8> {
     image.slice().iter().copied().max()
@@ -79,6 +80,13 @@ fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> PyResult<usize> {
     Ok(x.try_view()?.iter().filter(|&&value| value).count())
 }
 
+/// The number of true booleans before the first false one.
+#[pyfunction]
+fn leading(x: PyReadonlyTensor<'_, bool, 1>) -> PyResult<usize> {
+    let flags = x.try_slice()?;
+    Ok(flags.iter().position(|flag| !flag).unwrap_or(flags.len()))
+}
+
 /// How many booleans of a vector are true, and whether they were copied, as packed ones of Arrow are.
 #[pyfunction]
 fn count_of_anything(x: PyReadonlyTensor<'_, bool, 1, AllowCopy>) -> PyResult<(usize, bool)> {
@@ -105,7 +113,7 @@ fn invert_flags(
     Ok(())
 }
 
-/// The sum of whatever can be converted to float64 without a loss, and whether it was converted.
+/// The sum of any tensor that can be converted to float64 without a loss, and whether it was converted.
 #[pyfunction]
 fn total_of_anything(x: PyReadonlyTensor<'_, f64, DYNAMIC, (COrder, AllowCopy)>) -> (f64, bool) {
     (x.slice().iter().sum(), !x.is_borrowed())
@@ -117,7 +125,7 @@ fn total_of_vector(x: PyReadonlyTensor<'_, f64, 1, (COrder, AllowCopy)>) -> f64 
     x.slice().iter().sum()
 }
 
-/// The elements of a matrix column by column, of any layout and whatever can be converted.
+/// The elements of a matrix column by column, from any layout and any dtype that can be converted.
 #[pyfunction]
 fn by_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCopy)>) -> Vec<f64> {
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
@@ -129,7 +137,7 @@ fn pixels(x: PyReadonlyTensor<'_, u8, DYNAMIC, dims!(_, _, 3)>) -> usize {
     x.len() / 3
 }
 
-/// Turns round the bytes of each element of a vector of anything.
+/// Reverses the bytes of each element of a vector of any dtype.
 #[pyfunction]
 fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
     Ok(x.as_tensor_ref_mut().swap_bytes()?)
@@ -142,7 +150,7 @@ fn constants() -> PyTensor {
     PyTensor::from(Tensor::from(Arc::<[f64]>::from(NUMBERS)))
 }
 
-/// Inverts a picture where it is.
+/// Inverts a picture in place.
 #[pyfunction]
 fn invert(mut image: PyReadwriteTensor<'_, u8, 3>) {
     image.iter_mut().for_each(|value| *value = 255 - *value);
@@ -194,7 +202,7 @@ fn swap(mut a: PyReadwriteTensor<'_, f64, 1>, mut b: PyReadwriteTensor<'_, f64, 
     a.iter_mut().zip(b.iter_mut()).for_each(|(a, b)| std::mem::swap(a, b));
 }
 
-/// Calls a function while a tensor is borrowed to be read.
+/// Calls a function while a tensor is borrowed for reading.
 #[pyfunction]
 fn while_reading<'py>(
     x: PyReadonlyTensor<'py, f64, DYNAMIC>,
@@ -205,7 +213,7 @@ fn while_reading<'py>(
     answer
 }
 
-/// Calls a function while a tensor is borrowed to be written.
+/// Calls a function while a tensor is borrowed for writing.
 #[pyfunction]
 fn while_writing<'py>(
     x: PyReadwriteTensor<'py, AnyDataType, DYNAMIC>,
@@ -223,20 +231,20 @@ fn total_detached(py: Python<'_>, x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 
     py.detach(|| view.iter().sum())
 }
 
-/// Twice a vector, as an object of the library that the vector is of.
+/// Twice a vector, as an object of the vector's library.
 #[pyfunction]
 fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
     let doubled: Vec<f32> = x.iter().map(|value| 2.0 * value).collect();
     PyTensor::from(doubled).into_like(x.object())
 }
 
-/// The numbers below another one, as an object of a library.
+/// The numbers below `n`, as an object of a library.
 #[pyfunction]
 fn ramp<'py>(py: Python<'py>, n: usize, library: &str) -> PyResult<Bound<'py, PyAny>> {
     PyTensor::from((0..n).map(|i| i as f64).collect::<Vec<_>>()).into_library(py, library)
 }
 
-/// A sound that owns its samples and lends them: of shape [frames, channels].
+/// A sound that owns its samples and exports them, with shape [frames, channels].
 #[pyclass(frozen)]
 struct Sound {
     samples: Py<PyTensor>,
@@ -271,7 +279,7 @@ impl Sound {
     }
 }
 
-/// Squares that are made each time they are asked for; on some days there are none.
+/// Squares, which each export computes anew. An export raises if `count` is `None`.
 #[pyclass]
 struct Squares {
     #[pyo3(get, set)]
@@ -293,7 +301,7 @@ impl Squares {
         Self { count: Some(count) }
     }
 
-    /// A door of the class's own.
+    /// The class defines this protocol itself.
     fn __reduce_ex__(&self, _protocol: i32) -> PyResult<()> {
         Err(PyValueError::new_err("squares are made where they are needed"))
     }
@@ -326,6 +334,8 @@ mod _native {
         checked_to_uint8, checked_to_uint16, checked_to_uint32, checked_to_uint64,
     };
     #[pymodule_export]
+    use super::core_errors::core_error_classes;
+    #[pymodule_export]
     use super::device::{
         aligned_on_device, choose_stream, has_drivers, kept, on_chosen_stream, on_default_stream,
         on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
@@ -343,9 +353,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::times::{
-        cast_to_days_or_milliseconds, cast_to_nanoseconds, cast_to_seconds, epoch, gaps,
-        milliseconds, nanoseconds, nanoseconds_of_anything, next_day, points_of_any_unit,
-        same_times, spans_of_any_unit, times_in_results, times_into_numpy,
+        cast_to_days_or_milliseconds, cast_to_nanoseconds, cast_to_seconds, day_like, epoch, gaps,
+        hour_like, milliseconds, nanoseconds, nanoseconds_of_anything, next_day,
+        points_of_any_unit, same_times, spans_of_any_unit, times_in_results, times_into_numpy,
     };
     #[pymodule_export]
     use super::tried::{
@@ -355,8 +365,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Sound, Squares, accumulate, add, aligned, brightest, by_columns, constants, count,
-        count_of_anything, dtype, first_column, invert, invert_flags, mean, negate, norm, pixels,
-        ramp, scale, shape, swap, swap_bytes, total, total_detached, total_of_anything,
+        count_of_anything, dtype, first_column, invert, invert_flags, leading, mean, negate, norm,
+        pixels, ramp, scale, shape, swap, swap_bytes, total, total_detached, total_of_anything,
         total_of_vector, total_where, trace, twice, while_reading, while_writing,
     };
 }

@@ -1,4 +1,4 @@
-//! Results that are made with the core: `?` on its errors, and whatever a tensor is made from.
+//! Results made with the core crate: `?` converts its errors, and tensors come from several sources.
 
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::dlbridge::{Tensor, safetensors};

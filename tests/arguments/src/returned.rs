@@ -19,7 +19,7 @@ pub(crate) mod returned {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    /// The functions of the package, which record the exports of this extension.
+    /// The package's functions for recording, which record the exports of this extension.
     #[pymodule(gil_used = true)]
     mod package {
         use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub(crate) mod returned {
         }
     }
 
-    /// The numbers below another one.
+    /// The numbers below `n`.
     #[pyfunction]
     fn ramp(n: usize) -> Numpy<f64, 1> {
         Numpy::from((0..n).map(|i| i as f64).collect::<Vec<_>>())
@@ -148,7 +148,7 @@ pub(crate) mod returned {
         }
     }
 
-    // SAFETY: forwards to the vector, whose memory stays where it is and is its alone.
+    // SAFETY: forwards to the vector, which alone owns its memory and does not move it.
     unsafe impl Owner for Counted {
         type Item = f64;
         const ACCESS: Access = Access::Exclusive;
@@ -174,13 +174,13 @@ pub(crate) mod returned {
         Ok(Numpy::try_from(Tensor::from_parts(Counted(vec![1.0, 2.0]), [2])?)?)
     }
 
-    /// How many counted memories are alive.
+    /// The number of `Counted` values that are alive.
     #[pyfunction]
     fn alive() -> usize {
         ALIVE.load(Ordering::SeqCst)
     }
 
-    /// The numbers below another one, for PyTorch.
+    /// The numbers below `n`, for PyTorch.
     #[pyfunction]
     fn torch_ramp(n: u16) -> Torch<f32, 1> {
         (0..n).map(f32::from).collect::<Vec<_>>().into()
@@ -192,25 +192,25 @@ pub(crate) mod returned {
         Array2::from_shape_fn((rows, columns).f(), |(i, j)| (columns * i + j) as f64).into()
     }
 
-    /// Any tensor as one of PyTorch.
+    /// Any tensor as a PyTorch tensor.
     #[pyfunction]
     fn torch_any(x: &Bound<'_, PyAny>) -> PyResult<Torch> {
         Ok(Torch::try_from(dlbridge_pyo3::import(x)?)?)
     }
 
-    /// Twice a vector, of the vector's library.
+    /// Twice a vector, as an object of the vector's library.
     #[pyfunction]
     fn doubled<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> Like<'py> {
         x.like(x.iter().map(|value| 2.0 * value).collect::<Vec<_>>())
     }
 
-    /// The extents of a tensor, of the tensor's library.
+    /// The extents of a tensor, as an object of the tensor's library.
     #[pyfunction]
     fn shape_like<'py>(x: PyDeviceTensor<'py, f32, DYNAMIC, WorkStream>) -> Like<'py> {
         x.like(x.shape().to_vec())
     }
 
-    /// The same of any object.
+    /// Zeros, as many as an object has items, as an object of its library.
     #[pyfunction]
     fn zeros_like<'py>(x: &Bound<'py, PyAny>) -> PyResult<Like<'py>> {
         Ok(Like::new(x, vec![0.0; x.len()?]))

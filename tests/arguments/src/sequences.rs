@@ -1,4 +1,4 @@
-//! Arguments that take lists and tuples of numbers.
+//! Arguments that accept lists and tuples of numbers.
 
 use dlbridge_pyo3::{
     Aligned, AllowSequence, AnyDataType, COrder, DYNAMIC, FortranOrder, OneOf, PyReadonlyTensor,
@@ -48,7 +48,7 @@ pub(crate) fn optional_list(x: Option<PyReadonlyTensor<'_, i64, 1, AllowSequence
     Some(x?.iter().sum())
 }
 
-/// Functions that return what their argument became.
+/// Functions that return a copy of the tensor that their argument was converted to.
 macro_rules! copies {
     ($($name:ident: $accepted:ty;)+) => {$(
         #[pyfunction]

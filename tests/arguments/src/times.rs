@@ -34,7 +34,7 @@ pub(crate) fn milliseconds(
     x.iter().map(|time| time.count()).collect()
 }
 
-/// Makes dates one day later, where they are; NaT stays.
+/// Adds one day to dates in place; NaT stays.
 #[pyfunction]
 pub(crate) fn next_day(mut dates: PyReadwriteTensor<'_, Datetime64<Days>, 1>) {
     for date in dates.iter_mut() {
@@ -65,7 +65,7 @@ pub(crate) fn same_times(
     Numpy::from(x.iter().copied().collect::<Vec<_>>())
 }
 
-/// The beginning of 1970, as a tensor of any library: none has a dtype for it.
+/// The beginning of 1970 as a tensor. DLPack has no dtype for it.
 #[pyfunction]
 pub(crate) fn epoch() -> PyTensor {
     PyTensor::from(vec![Datetime64::<Seconds>::new(0)])
@@ -86,7 +86,7 @@ type DaysOrMilliseconds = OneOf<(Datetime64<Days>, Datetime64<Milliseconds>)>;
 
 type AnySpan = OneOf<(Timedelta64<Nanoseconds>, Timedelta64<Microseconds>, Timedelta64<Days>)>;
 
-/// Results for times of any unit: their name, counts, and themselves as a result of the caller's library.
+/// Results for times of any unit: the name of their dtype, their counts, and the same times as a result of the caller's library.
 fn described<'py, T: Element>(
     name: &'static str,
     x: &Bound<'py, PyAny>,
@@ -118,7 +118,19 @@ pub(crate) fn spans_of_any_unit<'py>(
     })
 }
 
-/// Counts of seconds, of points of time in every unit, and whether they are a copy.
+/// A point of time, as a result of the caller's library.
+#[pyfunction]
+pub(crate) fn hour_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
+    Like::times(x, Numpy::from(vec![Datetime64::<Hours>::new(1)]))
+}
+
+/// A span of time, as a result of the caller's library.
+#[pyfunction]
+pub(crate) fn day_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
+    Like::times(x, Numpy::from(vec![Timedelta64::<Days>::new(1)]))
+}
+
+/// The counts in seconds of points of time in any unit, and whether they are a copy.
 #[pyfunction]
 pub(crate) fn cast_to_seconds(
     x: PyReadonlyTensor<'_, Datetime64<Seconds>, DYNAMIC, AllowCast>,
@@ -126,7 +138,7 @@ pub(crate) fn cast_to_seconds(
     (x.iter().map(|time| time.count()).collect(), !x.is_borrowed())
 }
 
-/// Counts of nanoseconds, of spans of time in every unit, column by column.
+/// The counts in nanoseconds of spans of time in any unit, column by column.
 #[pyfunction]
 pub(crate) fn cast_to_nanoseconds(
     x: PyReadonlyTensor<'_, Timedelta64<Nanoseconds>, 2, (FortranOrder, AllowSafeCast)>,
@@ -134,7 +146,7 @@ pub(crate) fn cast_to_nanoseconds(
     x.view().transpose().iter().map(|span| span.count()).collect()
 }
 
-/// The dtype that points of time become, of two.
+/// Which of two dtypes points of time are converted to.
 #[pyfunction]
 pub(crate) fn cast_to_days_or_milliseconds(
     x: PyReadonlyTensor<'_, DaysOrMilliseconds, 1, AllowCast>,
@@ -166,7 +178,7 @@ pub(crate) fn times_in_results() -> PyResult<(
     Ok((days, Some(hours), vec![counted().into()], rows, matrix.reversed_axes().into()))
 }
 
-/// Times without a type that has their unit.
+/// Times whose type does not have their unit.
 #[pyfunction]
 pub(crate) fn times_into_numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     counted::<Days>().into_numpy(py)

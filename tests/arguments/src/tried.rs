@@ -1,4 +1,4 @@
-//! Arguments that are tried one after the other.
+//! Functions that try several argument types, one after the other.
 
 use dlbridge_pyo3::dlbridge::{Datetime64, Nanoseconds};
 use dlbridge_pyo3::{
@@ -6,7 +6,7 @@ use dlbridge_pyo3::{
 };
 use pyo3::prelude::*;
 
-/// The number of dimensions of the first type of argument that an object fits.
+/// The number of dimensions of the first argument type that an object fits.
 #[pyfunction]
 pub(crate) fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     if PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_some() {
@@ -15,7 +15,7 @@ pub(crate) fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     Ok(PyReadonlyTensor::<f64, 2>::try_extract(x)?.map(|_| 2))
 }
 
-/// Which of two types of arguments an object fits: numbers are tried first, or times are.
+/// Which of two argument types an object fits; `times_first` says which is tried first.
 #[pyfunction]
 pub(crate) fn numbers_or_times(
     x: &Bound<'_, PyAny>,
@@ -36,7 +36,7 @@ pub(crate) fn numbers_or_times(
     Ok(None)
 }
 
-/// Whether an object is a vector that can be written, which is cleared.
+/// Clears an object if it is a writable vector, and returns whether it is.
 #[pyfunction]
 pub(crate) fn try_write(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Some(mut x) = PyReadwriteTensor::<f64, 1>::try_extract(x)? else { return Ok(false) };
@@ -44,14 +44,14 @@ pub(crate) fn try_write(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// Whether an object is a vector of integers, or a list that becomes one.
+/// The elements of a vector of integers, or of a list that can be converted to one.
 #[pyfunction]
 pub(crate) fn try_list(x: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
     let x = PyReadonlyTensor::<u8, 1, AllowSequence>::try_extract(x)?;
     Ok(x.map(|x| x.iter().copied().collect()))
 }
 
-/// Whether an object is a vector on a device of CUDA.
+/// Returns whether an object is a vector on a CUDA device.
 #[pyfunction]
 pub(crate) fn try_device(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(PyDeviceTensor::<f64, 1, DefaultStream, OnCuda>::try_extract(x)?.is_some())
@@ -65,7 +65,7 @@ pub(crate) enum Either<'py> {
     Number(f64),
 }
 
-/// Which one it is, and its sum.
+/// The name of the variant, and the sum.
 #[pyfunction]
 pub(crate) fn either(x: Either<'_>) -> (&'static str, f64) {
     match x {
@@ -85,21 +85,21 @@ pub(crate) fn default_or_sum(
     x.map_or(scale, |x| scale * x.iter().sum::<f64>())
 }
 
-/// How often both ways to extract refuse an object.
+/// Returns whether `extract` and `try_extract` refuse an object.
 #[pyfunction]
 pub(crate) fn refusals(x: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
     let extracted = x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err();
     Ok((extracted, PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_none()))
 }
 
-/// The message of a refusal, read in Rust, and the exception that it becomes.
+/// The message of a refusal as Rust reads it, and the exception that it is converted to.
 #[pyfunction]
 pub(crate) fn refusal(x: &Bound<'_, PyAny>) -> Option<(String, String, PyErr)> {
     let error = x.extract::<PyReadonlyTensor<'_, f64, 1>>().err()?;
     Some((error.to_string(), format!("{error:?}"), error.into()))
 }
 
-/// Shares the registry of borrows, as an extension may do when it is imported.
+/// Shares the borrow registry, as an extension may do when it is imported.
 #[pyfunction]
 pub(crate) fn share_borrows(py: Python<'_>) -> PyResult<()> {
     dlbridge_pyo3::share_borrows(py)

@@ -1,4 +1,4 @@
-/* The functions of the driver for graphs, and what the suite for GPUs asks. */
+/* Functions of the driver for graphs, and others that the suite for GPUs calls. */
 
 int cuDeviceGetName(char *name, int size, int device) {
     (void)device;
@@ -21,7 +21,7 @@ static void append_copies(Work **last, Work *from) {
     }
 }
 
-/* What can be launched is a graph like that which was captured. */
+/* Returns an executable copy of the captured graph. */
 int cuGraphInstantiateWithFlags(Work **executable, Work *graph, unsigned long long flags) {
     if (flags) {
         return INVALID_VALUE;
@@ -38,7 +38,7 @@ static int launch(Work *executable, uintptr_t stream) {
     while (copies && !result) {
         Work *work = copies;
         copies = work->next;
-        /* An event of a capture is passed when the work before it is. */
+        /* An event of a capture is complete when the work before it is. */
         result = work->kind == WAIT ? SUCCESS : puts_work(stream, *work);
         free(work);
     }

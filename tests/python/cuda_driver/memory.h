@@ -1,4 +1,4 @@
-/* Memory: out of the CPU's reach if it is that of a device, overwritten when it is freed. */
+/* Memory: the CPU cannot access memory of a device, and freed memory is overwritten. */
 
 static Region *region_of(uint64_t address, size_t size) {
     for (int i = region_count - 1; i >= 0; --i) {
@@ -10,7 +10,7 @@ static Region *region_of(uint64_t address, size_t size) {
     return NULL;
 }
 
-/* Where the driver itself reaches the bytes; NULL, and a fault, for memory that is gone. */
+/* The address at which the driver itself accesses the bytes. Returns NULL and counts a fault for freed memory. */
 static void *reach(uint64_t address, size_t size) {
     Region *region = region_of(address, size);
     if (!region) {
@@ -23,7 +23,7 @@ static void *reach(uint64_t address, size_t size) {
     return region->memory + (address - region->address);
 }
 
-/* Forgets the region that was freed first: a use after that ends the process. */
+/* Unmaps the region that was freed first. A later access ends the process. */
 static int forget_freed(void) {
     for (int i = 0; i < region_count; ++i) {
         Region *region = &regions[i];

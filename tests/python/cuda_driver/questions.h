@@ -1,11 +1,11 @@
-/* What tests ask the stand-in, beside the driver. */
+/* Functions for tests, which the real driver does not have. */
 
-/* Six floats of a test count as memory of a device. */
+/* Registers six floats of a test as memory of a device. */
 void stand_in_know(uint64_t address, int device, int managed) {
     regions[region_count++] = (Region){address, (char *)(uintptr_t)address, 24, device, 1, managed ? MANAGED : DEVICE, 0};
 }
 
-/* The host's waits so far, and on which stream the last was. */
+/* Returns how often the host has waited, and the stream of the last wait. */
 int stand_in_synchronized(uint64_t *stream) {
     *stream = last_waited;
     return host_waits;
@@ -31,7 +31,7 @@ int stand_in_live_regions(void) {
     return count;
 }
 
-/* Contexts and modes of captures that threads have left changed. */
+/* The number of contexts and capture modes that threads did not restore. */
 int stand_in_not_put_back(void) {
     return __atomic_load_n(&pushed_contexts, __ATOMIC_SEQ_CST) + __atomic_load_n(&relaxed_threads, __ATOMIC_SEQ_CST);
 }
@@ -48,7 +48,7 @@ void stand_in_with_pools(void) {
     pools = 1;
 }
 
-/* Work of a kernel: bytes that appear when the stream gets there. */
+/* Queues the work of a kernel: bytes that appear when the stream reaches it. */
 int stand_in_write(uintptr_t stream, uint64_t address, const void *bytes, size_t size) {
     WITH_CONTEXT
     Work work = {.kind = WRITE, .to = address, .size = size, .bytes = malloc(size)};
@@ -56,7 +56,7 @@ int stand_in_write(uintptr_t stream, uint64_t address, const void *bytes, size_t
     LOCKED(puts_work(stream, work));
 }
 
-/* The bytes of now, with no wait for anything. */
+/* Reads the current bytes, without a wait. */
 void stand_in_read(uint64_t address, void *bytes, size_t size) {
     pthread_mutex_lock(&lock);
     void *from = reach(address, size);
@@ -66,7 +66,7 @@ void stand_in_read(uint64_t address, void *bytes, size_t size) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Work that waits for the program, as a callback of its own would. */
+/* Queues work that blocks the stream until stand_in_release, like a callback of the program. */
 int stand_in_block(uintptr_t stream) {
     WITH_CONTEXT
     released = 0;
@@ -77,22 +77,22 @@ void stand_in_release(void) {
     released = 1;
 }
 
-/* No event is made, recorded or waited for by a stream. */
+/* From now on, creating, recording and waiting for events fails with `status`. */
 void stand_in_fail_events(int status) {
     event_result = status;
 }
 
-/* The host waits for nothing. */
+/* From now on, waits of the host fail with `status`. */
 void stand_in_fail_waits(int status) {
     wait_result = status;
 }
 
-/* Every call that needs a context is refused from now on, as in a child of a process that uses a real driver. */
+/* From now on, every call that needs a context fails with `status`, like a real driver in a forked child. */
 void stand_in_end(int status) {
     ended = status;
 }
 
-/* Copies from device to device are begun, and an error is reported. */
+/* From now on, copies from device to device begin but return `status`. */
 void stand_in_fail_copies(int status) {
     copy_result = status;
 }

@@ -1,4 +1,4 @@
-/* What the stand-in knows: contexts, streams, events, memory. */
+/* The state of the stand-in: contexts, streams, events, memory. */
 
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
@@ -71,7 +71,7 @@ static __thread Context *current[CONTEXTS_OF_A_THREAD];
 static __thread Stream *per_thread[DEVICES];
 static __thread int depth, relaxed;
 
-/* The answer of a driver whose process has forked, or has ended: 0 as long as it works. */
+/* The error of a driver in a process that has forked or is ending; 0 as long as the driver works. */
 static int ended;
 
 static void before_fork(void) {
@@ -82,8 +82,8 @@ static void after_fork(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Real drivers do not work in a child. This one does, unless stand_in_end is called there, so that a child reaches whatever
- * dlbridge does with a driver that works. So no child may find the lock taken. */
+/* Real drivers do not work in a child. This one does, unless the child calls stand_in_end, so that the tests run all of dlbridge's
+ * code for devices in a child. The fork handlers ensure that no child finds the lock taken. */
 __attribute__((constructor)) static void survive_forks(void) {
     pthread_atfork(before_fork, after_fork, after_fork);
 }

@@ -1,4 +1,4 @@
-/* The functions of the driver for streams, events and captures. */
+/* Functions of the driver for streams, events and captures. */
 
 static int context_of_stream(uintptr_t handle, Context **context) {
     Stream *stream = stream_of(handle);
@@ -33,7 +33,7 @@ static int destroy_stream(uintptr_t handle) {
     if (!stream || handle <= PER_THREAD) {
         return INVALID_HANDLE;
     }
-    /* What it has is still to be done, at its time. */
+    /* Work that is still queued runs later, as usual. */
     stream->lives = 0;
     return SUCCESS;
 }
@@ -53,7 +53,7 @@ static int is_capturing(uintptr_t handle, int *status) {
     if (!stream) {
         return INVALID_HANDLE;
     }
-    /* This question does not spoil what it must not be asked about. */
+    /* This query does not invalidate a capture, even if it is refused. */
     for (int i = 0; i < stream_count; ++i) {
         if (handle <= LEGACY && streams[i].lives && streams[i].capturing && is_blocking(&streams[i])) {
             return CAPTURE_IMPLICIT;
@@ -189,7 +189,7 @@ static int wait_event(uintptr_t handle, Event *event) {
     }
     stream_waits++;
     if (event->capture) {
-        /* The stream joins the capture, or is in it. */
+        /* The stream joins the capture, or already belongs to it. */
         if (stream->capturing && stream->capture != event->capture) {
             return CAPTURE_UNSUPPORTED;
         }

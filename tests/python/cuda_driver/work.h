@@ -1,4 +1,4 @@
-/* Work: put on streams, and done when somebody waits for it. */
+/* Work: queued on streams, and run when the caller waits for it. */
 
 static void run(Stream *stream, uint64_t until);
 
@@ -42,7 +42,7 @@ static void perform(Work *work) {
 static void run(Stream *stream, uint64_t until) {
     while (stream->done < until && stream->first) {
         if (stream->running) {
-            /* Another thread is at it. */
+            /* Another thread is running this stream. */
             pthread_mutex_unlock(&lock);
             usleep(100);
             pthread_mutex_lock(&lock);
@@ -88,7 +88,7 @@ static int is_blocking(Stream *stream) {
     return !stream->non_blocking;
 }
 
-/* The legacy stream waits for all streams that are not made otherwise, and they for it. */
+/* The legacy stream waits for all blocking streams, and they wait for it. */
 static void put(Stream *stream, Work work) {
     int number = stream->context->number;
     if (stream == &legacy[number]) {
@@ -128,7 +128,7 @@ static Stream *stream_of(uintptr_t handle) {
     return stream;
 }
 
-/* Whether an operation on a stream would be one of the legacy stream while another is captured. */
+/* Returns 1 if a stream is the legacy stream while a blocking stream is captured, and invalidates that capture. */
 static int is_implicit(Stream *stream) {
     for (int i = 0; i < stream_count; ++i) {
         Stream *other = &streams[i];
@@ -140,7 +140,7 @@ static int is_implicit(Stream *stream) {
     return 0;
 }
 
-/* What is unsafe while any thread captures, unless this one says that it knows what it does. */
+/* Returns 1 if any stream is captured, and invalidates the captures. Returns 0 on a thread in the relaxed mode. */
 static int any_capture(void) {
     int found = 0;
     if (relaxed) {

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of several tests.
 
 use candle_core::{CpuStorage, Storage, Tensor};
 

@@ -1,8 +1,8 @@
-//! A stand-in for the CUDA driver, over memory of the host: `tests/python/cuda_driver.c`. It is not a GPU.
+//! A stand-in for the CUDA driver that uses host memory: `tests/python/cuda_driver.c`. It is not a GPU.
 //!
-//! It does what it is given when somebody waits for it, so bytes come out right only where the waits are. Where there
-//! is no C compiler nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
-#![allow(dead_code, reason = "each test file is a program of its own, and none needs all")]
+//! It runs queued work only when something waits for it, so a missing wait gives wrong bytes. Without a C compiler the
+//! tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
+#![allow(dead_code, reason = "each test file is its own program, and uses only some functions")]
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use cudarc::driver::{
 use dlbridge_testing::required;
 use libloading::Library;
 
-/// An error of the driver.
+/// An error code of the driver.
 const UNKNOWN: c_int = 999;
 
 /// The functions of the stand-in that return a number and take no argument.
 const COUNTS: &[&str] =
     &["stand_in_faults", "stand_in_live_events", "stand_in_live_regions", "stand_in_stream_waits"];
 
-/// The stand-in, which all tests of a program share: one at a time has it. When it is given back, nothing of the
-/// driver's may be left, and nothing may have been done that must not be.
+/// The stand-in, which all tests of a program share, one at a time. When a test ends, no memory or event of the driver
+/// may be left, and the stand-in must have counted no new fault.
 pub(crate) struct Cuda {
     library: &'static Library,
     left: (c_int, c_int),
@@ -32,7 +32,7 @@ pub(crate) struct Cuda {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The stand-in in the driver's place, or nothing, with the reason printed.
+/// Returns the stand-in for the driver, or prints the reason and returns `None`.
 pub(crate) fn cuda() -> Option<Cuda> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,10 +48,10 @@ fn library() -> Result<&'static Library, &'static str> {
     LIBRARY.get_or_init(load).as_ref().map_err(String::as_str)
 }
 
-/// A library that is loaded is what its own name stands for: cudarc finds this one as the driver's.
+/// Compiles and loads the stand-in. Its soname is the driver's, so cudarc's own load finds the stand-in.
 fn load() -> Result<Library, String> {
     if !cfg!(target_os = "linux") {
-        return Err("it is for Linux".to_owned());
+        return Err("the stand-in needs Linux".to_owned());
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/cuda_driver.c");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -62,48 +62,48 @@ fn load() -> Result<Library, String> {
     if !compiled.map_err(|error| format!("cc: {error}"))?.success() {
         return Err("cc failed".to_owned());
     }
-    // SAFETY: it has nothing to run when it is loaded.
+    // SAFETY: the library runs no code when it is loaded.
     let library = unsafe { Library::new(&file) }.map_err(|error| error.to_string());
     fs::remove_file(&file).unwrap();
     library
 }
 
 impl Cuda {
-    /// A function of the stand-in.
+    /// Returns a function of the stand-in.
     ///
     /// # Safety
-    /// `F` is a pointer to a function of the type that it has in the source.
+    /// `F` must be a pointer to a function of the type that the source declares.
     unsafe fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the caller guarantees the type of the function, which the library has as long as the program runs.
+        // SAFETY: the caller guarantees the type of the function, and the library stays loaded while the program runs.
         *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
     }
 
     fn count(&self, name: &str) -> c_int {
         assert!(COUNTS.contains(&name), "{name}");
-        // SAFETY: the type of all `COUNTS` in the source.
+        // SAFETY: the source declares all `COUNTS` with this type.
         let function: extern "C" fn() -> c_int = unsafe { self.function(name) };
         function()
     }
 
-    /// The driver's memory that is not free, and its events.
+    /// The number of the driver's live allocations and events.
     fn lives(&self) -> (c_int, c_int) {
         self.finish();
         (self.count("stand_in_live_regions"), self.count("stand_in_live_events"))
     }
 
-    /// Memory that is not free, when all that was to be done is.
+    /// The number of live allocations after all queued work.
     pub(crate) fn regions(&self) -> c_int {
         self.lives().0 - self.left.0
     }
 
-    /// Events that live.
+    /// The number of live events.
     pub(crate) fn events(&self) -> c_int {
         self.count("stand_in_live_events") - self.left.1
     }
 
     /// How often the host has waited.
     pub(crate) fn host_waits(&self) -> c_int {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let function: extern "C" fn(*mut u64) -> c_int =
             unsafe { self.function("stand_in_synchronized") };
         function(&mut 0)
@@ -114,14 +114,14 @@ impl Cuda {
         self.count("stand_in_stream_waits")
     }
 
-    /// Takes the pools of memory from the devices.
+    /// Turns off the memory pools of the devices.
     pub(crate) fn without_pools(&self) {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let function: extern "C" fn() = unsafe { self.function("stand_in_without_pools") };
         function();
     }
 
-    /// No event is to be had while `work` is done.
+    /// Runs `work` while the driver cannot create events.
     pub(crate) fn without_events<R>(&self, work: impl FnOnce() -> R) -> R {
         self.fail_events(true);
         let result = work();
@@ -129,9 +129,9 @@ impl Cuda {
         result
     }
 
-    /// The host cannot wait while `work` is done, and no event is to be had.
+    /// Runs `work` while the host cannot wait and the driver cannot create events.
     pub(crate) fn without_waits<R>(&self, work: impl FnOnce() -> R) -> R {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_waits") };
         fail(UNKNOWN);
         let result = self.without_events(work);
@@ -139,9 +139,9 @@ impl Cuda {
         result
     }
 
-    /// Copies from device to device report an error while `work` is done, although they begin.
+    /// Runs `work` while copies from device to device begin, but report an error.
     pub(crate) fn with_failing_copies<R>(&self, work: impl FnOnce() -> R) -> R {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_copies") };
         fail(UNKNOWN);
         let result = work();
@@ -149,31 +149,31 @@ impl Cuda {
         result
     }
 
-    /// Whether there are no events from here on.
+    /// Makes the driver refuse new events, or create them again.
     pub(crate) fn fail_events(&self, fails: bool) {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let fail: extern "C" fn(c_int) = unsafe { self.function("stand_in_fail_events") };
         fail(if fails { UNKNOWN } else { 0 });
     }
 
-    /// Memory and events that are never given back, as is right.
+    /// Registers memory and events that the test leaks on purpose.
     pub(crate) fn leaked(&mut self, regions: c_int, events: c_int) {
         self.left.0 += regions;
         self.left.1 += events;
     }
 
-    /// All streams do what they have.
+    /// Runs the queued work of all streams.
     pub(crate) fn finish(&self) {
-        // Another thread's context is none of this one's.
-        // SAFETY: the type in the source.
+        // The current context may belong to another thread's test, so this uses each device's primary context.
+        // SAFETY: the source declares this type.
         let retain: extern "C" fn(*mut *mut c_void, c_int) -> c_int =
             unsafe { self.function("cuDevicePrimaryCtxRetain") };
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let release: extern "C" fn(c_int) -> c_int =
             unsafe { self.function("cuDevicePrimaryCtxRelease_v2") };
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let set: extern "C" fn(*mut c_void) -> c_int = unsafe { self.function("cuCtxSetCurrent") };
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let wait: extern "C" fn() -> c_int = unsafe { self.function("cuCtxSynchronize") };
         let current = self.current();
         for device in 0..2 {
@@ -184,9 +184,9 @@ impl Cuda {
         assert_eq!(set(current), 0);
     }
 
-    /// The context of this thread.
+    /// The current context of this thread.
     pub(crate) fn current(&self) -> *mut c_void {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let get: extern "C" fn(*mut *mut c_void) -> c_int =
             unsafe { self.function("cuCtxGetCurrent") };
         let mut current = ptr::null_mut();
@@ -194,25 +194,25 @@ impl Cuda {
         current
     }
 
-    /// A kernel that writes bytes when its stream gets there.
+    /// Queues a kernel that writes bytes on a stream.
     pub(crate) fn kernel(&self, stream: &CudaStream, address: u64, bytes: &[u8]) {
         type Write = extern "C" fn(usize, u64, *const u8, usize) -> c_int;
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let write: Write = unsafe { self.function("stand_in_write") };
         stream.context().bind_to_thread().unwrap();
         assert_eq!(write(stream.cu_stream() as usize, address, bytes.as_ptr(), bytes.len()), 0);
     }
 
-    /// The bytes of now, whatever is still to be done.
+    /// The current bytes, before any queued work.
     pub(crate) fn now(&self, address: u64, len: usize) -> Vec<u8> {
-        // SAFETY: the type in the source.
+        // SAFETY: the source declares this type.
         let read: extern "C" fn(u64, *mut u8, usize) = unsafe { self.function("stand_in_read") };
         let mut bytes = vec![0; len];
         read(address, bytes.as_mut_ptr(), len);
         bytes
     }
 
-    /// What was done that must not be.
+    /// The number of new faults that the stand-in has counted.
     pub(crate) fn faults(&self) -> c_int {
         self.count("stand_in_faults") - self.faults
     }
@@ -221,13 +221,13 @@ impl Cuda {
         dlbridge_cuda::context(ordinal).unwrap()
     }
 
-    /// A slice whose elements a kernel is still to write.
+    /// A slice whose elements a queued kernel writes.
     pub(crate) fn slice<T: DeviceRepr + Copy>(
         &self,
         stream: &Arc<CudaStream>,
         elements: &[T],
     ) -> CudaSlice<T> {
-        // SAFETY: written by the kernel.
+        // SAFETY: the queued kernel writes all elements.
         let slice = unsafe { stream.alloc::<T>(elements.len()) }.unwrap();
         self.kernel(stream, address(&slice), bytes(elements));
         slice
@@ -243,20 +243,20 @@ impl Drop for Cuda {
     }
 }
 
-/// The address of a slice, without a wait or a note.
+/// The address of a slice; cudarc neither waits nor records a use.
 pub(crate) fn address<T>(slice: &CudaSlice<T>) -> u64 {
     let (address, note) = slice.device_ptr(slice.stream());
-    // The note would be one of a use.
+    // Dropping the guard would record a use.
     std::mem::forget(note);
     address
 }
 
 pub(crate) fn bytes<T: Copy>(elements: &[T]) -> &[u8] {
-    // SAFETY: the tests have numbers alone.
+    // SAFETY: the tests use only number types, which are free of padding.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
-/// The elements of a view, copied on a stream.
+/// Copies the elements of a view to the host, on a stream.
 pub(crate) fn fetched<T: DeviceRepr>(stream: &Arc<CudaStream>, view: &CudaView<'_, T>) -> Vec<T> {
     let fetched = stream.clone_dtoh(view).unwrap();
     stream.synchronize().unwrap();

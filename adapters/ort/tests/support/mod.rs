@@ -1,5 +1,5 @@
 //! The environment of ONNX Runtime, a tensor that counts its drops, and small models in the protobuf encoding of ONNX.
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::env;
 use std::sync::OnceLock;
@@ -11,18 +11,18 @@ use ort::environment::Environment;
 /// The number of float32 in ONNX.
 const FLOAT: u64 = 1;
 
-/// The environment of ONNX Runtime, or nothing, with the reason printed.
+/// The environment of ONNX Runtime, or `None` after printing the reason.
 pub(crate) fn environment() -> Option<&'static Environment> {
     static ENVIRONMENT: OnceLock<Result<Environment, String>> = OnceLock::new();
     let made = ENVIRONMENT.get_or_init(|| {
-        let path = env::var_os("ORT_DYLIB_PATH").ok_or("ORT_DYLIB_PATH names no library")?;
+        let path = env::var_os("ORT_DYLIB_PATH").ok_or("ORT_DYLIB_PATH does not name a library")?;
         let builder = ort::init_from(path).map_err(|e| e.to_string())?;
         builder.with_telemetry(false).build().map_err(|e| e.to_string())
     });
     required("ONNX Runtime", made.as_ref())
 }
 
-/// A tensor of [[1, 2], [3, 4]] with an access, and the number of times that it was dropped.
+/// A tensor of [[1, 2], [3, 4]] with an access, and a counter of its drops.
 pub(crate) fn square(access: Access) -> (Tensor, Drops) {
     foreign(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], access)
 }
@@ -40,7 +40,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The model as it is in a file.
+    /// Encodes the model as in a file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut graph = Vec::new();
         for (operator, inputs, output) in &self.nodes {

@@ -1,9 +1,9 @@
-//! Commands of the tests' own that write a buffer.
+//! Commands of the tests that write a buffer.
 
 use ash::vk;
 use dlbridge_vulkan::{Device, Queue};
 
-/// What a submission uses, which is destroyed when the device is done.
+/// The objects of a submission, destroyed when the device has finished.
 pub(crate) struct Filling<'a> {
     device: &'a Device,
     pool: vk::CommandPool,
@@ -11,7 +11,7 @@ pub(crate) struct Filling<'a> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
-        // SAFETY: made from the device, whose queue is held and then empty.
+        // SAFETY: the objects were made from the device; the code holds the queue, and waits until it is empty.
         unsafe {
             self.device.ash().queue_wait_idle(*self.device.queue()).unwrap();
             self.device.ash().destroy_command_pool(self.pool, None);
@@ -19,7 +19,7 @@ impl Drop for Filling<'_> {
     }
 }
 
-/// Submits that a buffer, which lives until this is dropped, is filled: with one number after another, in this order.
+/// Submits fills of a buffer with one number after another, in this order. The buffer must outlive the result.
 pub(crate) fn fill<'a>(
     device: &'a Device,
     queue: &Queue<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn fill<'a>(
     let writes = vk::AccessFlags::TRANSFER_WRITE;
     let order = [vk::MemoryBarrier::default().src_access_mask(writes).dst_access_mask(writes)];
     let (stage, none) = (vk::PipelineStageFlags::TRANSFER, vk::DependencyFlags::empty());
-    // SAFETY: the buffer is filled within its bounds, and lives; the queue is held.
+    // SAFETY: the fills are within the buffer, which lives; the caller holds the queue.
     unsafe {
         let pool = ash.create_command_pool(&pool, None).unwrap();
         let info =

@@ -1,11 +1,11 @@
-//! A device of Vulkan for the tests: the first that there is, lavapipe in CI.
+//! A Vulkan device for the tests, the first one: lavapipe in CI.
 //!
-//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+//! Without a device the tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
 
 use dlbridge_testing::required;
 use dlbridge_vulkan::Device;
 
-/// The first device, or nothing, with the reason printed.
+/// Returns the first device, or prints the reason and returns `None`.
 pub(crate) fn device() -> Option<Device> {
     required("Vulkan", Device::new(0))
 }

@@ -1,4 +1,4 @@
-//! Buffers that are tensors, and tensors that are buffers.
+//! Buffers that become tensors, and tensors that become buffers.
 
 use std::sync::Arc;
 use std::{ptr, thread};
@@ -14,7 +14,7 @@ use wgpu::{BufferUsages, Limits};
 use crate::gpu::gpu;
 
 #[test]
-fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
+fn buffer_and_tensor_convert_both_ways() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.filled(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let tensor = buffer.clone().into_tensor::<f32>([2, 3]).unwrap();
@@ -23,16 +23,16 @@ fn a_buffer_is_a_tensor_and_a_tensor_a_buffer() {
     assert_eq!(tensor.device(), TensorDevice::new(DeviceType::WEB_GPU, 0));
     assert_eq!(tensor.access(), Access::Shared);
     assert!(!tensor.data().is_null());
-    assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+    assert!(tensor.view::<f32>().is_err(), "the CPU cannot read it");
     assert_eq!(tensor.to_buffer().unwrap(), buffer);
     assert_eq!(gpu.host(&tensor), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let second = buffer.clone().into_tensor::<f32>([6]).unwrap();
-    assert_ne!(second.data(), tensor.data(), "each owner has an address of its own");
+    assert_ne!(second.data(), tensor.data(), "each owner has its own address");
     assert_eq!(second.to_buffer().unwrap(), buffer);
 }
 
 #[test]
-fn the_buffer_is_found_whatever_way_the_tensor_went() {
+fn buffer_is_found_after_any_path() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.filled(&[1.0, 2.0, 3.0, 4.0]);
     let tensor = buffer.clone().into_tensor::<f32>([4]).unwrap();
@@ -40,31 +40,31 @@ fn the_buffer_is_found_whatever_way_the_tensor_went() {
     let tensor = through_c(tensor);
     assert_eq!((tensor.data(), tensor.to_buffer().unwrap()), (address, buffer.clone()));
     let tensor = Arc::new(through_legacy_c(tensor));
-    // SAFETY: a managed tensor that was just exported, and is imported once.
-    let lent = unsafe { Tensor::from_raw(tensor.lend()) }.unwrap();
+    // SAFETY: the pointer is a managed tensor that was just exported, and is imported once.
+    let lent = unsafe { Tensor::from_raw(tensor.to_raw()) }.unwrap();
     assert_eq!(lent.to_buffer().unwrap(), buffer);
     let part = tensor.share().slice(0, 1..3).unwrap();
     drop((tensor, lent));
     assert_eq!(part.to_buffer_for_reading().unwrap(), buffer);
-    // Another library makes a managed tensor of its own that keeps ours.
+    // Another library makes its own managed tensor, which keeps this one.
     let parts = RawParts {
         device: part.device(),
         byte_offset: 4,
         ..RawParts::new(part.data(), DataType::FLOAT32)
     };
-    // SAFETY: the owner keeps what it is about.
+    // SAFETY: the owner keeps the tensor and its buffer.
     let again = unsafe { Tensor::from_raw_parts(part, parts, &[2], None::<&[i64]>) }.unwrap();
     assert_eq!((again.to_buffer().unwrap(), gpu.host(&again)), (buffer, vec![2.0, 3.0]));
 }
 
 #[test]
-fn what_another_library_made_is_refused() {
+fn tensor_of_another_library_is_refused() {
     let Some(gpu) = gpu() else { return };
     let device = TensorDevice::new(DeviceType::WEB_GPU, 0);
     let mut handle = Box::new(0_u64);
     let data = ptr::from_mut(&mut *handle).cast();
     let parts = RawParts { device, ..RawParts::new(data, DataType::FLOAT32) };
-    // SAFETY: nobody follows the address, which is what this is about.
+    // SAFETY: nothing dereferences the address, which is the test.
     let tensor = unsafe { Tensor::from_raw_parts(handle, parts, &[2], None::<&[i64]>) }.unwrap();
     let refusal = tensor.to_buffer().unwrap_err();
     assert!(matches!(refusal, Error::Foreign), "{refusal}");
@@ -75,22 +75,22 @@ fn what_another_library_made_is_refused() {
 }
 
 #[test]
-fn a_buffer_is_not_found_when_its_owner_is_gone() {
+fn buffer_of_dropped_owner_is_not_found() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.filled(&[1.0, 2.0]);
     let ours = buffer.clone().into_tensor::<f32>([2]).unwrap();
     let parts = RawParts { device: ours.device(), ..RawParts::new(ours.data(), DataType::FLOAT32) };
-    // SAFETY: nobody follows the address, which is what this is about.
+    // SAFETY: nothing dereferences the address, which is the test.
     let stale = unsafe { Tensor::from_raw_parts((), parts, &[2], None::<&[i64]>) }.unwrap();
     assert_eq!(stale.to_buffer().unwrap(), buffer);
     drop(ours);
-    // The next owner, of another test, may have got the same address.
+    // The next owner, in another test, may have the same address.
     let found = stale.to_buffer();
     assert_ne!(found.ok(), Some(buffer));
 }
 
 #[test]
-fn parts_are_the_parent_and_a_byte_offset() {
+fn slices_are_the_parent_and_a_byte_offset() {
     let Some(gpu) = gpu() else { return };
     assert_slices(
         |host| to_device(host, &gpu.device).unwrap(),
@@ -99,7 +99,7 @@ fn parts_are_the_parent_and_a_byte_offset() {
 }
 
 #[test]
-fn every_dtype_comes_and_goes_at_any_byte() {
+fn every_dtype_round_trips_at_any_byte() {
     let Some(gpu) = gpu() else { return };
     for_each_dtype(|dtype, bytes| {
         for offset in [0, 1, 3, 6] {
@@ -117,7 +117,7 @@ fn every_dtype_comes_and_goes_at_any_byte() {
 }
 
 #[test]
-fn nothing_and_one_and_strided_go_to_the_device() {
+fn copy_of_empty_scalar_and_strided_keeps_the_elements() {
     let Some(gpu) = gpu() else { return };
     for_each_shape(|host| {
         let device = to_device(host, &gpu.device).unwrap();
@@ -126,7 +126,7 @@ fn nothing_and_one_and_strided_go_to_the_device() {
         assert_eq!(gpu.host(&device), numbers(host));
     });
     let flags = to_device(&[true, false, true], &gpu.device).unwrap();
-    assert_eq!(flags.to_buffer().unwrap().size(), 4, "padded to what WebGPU copies");
+    assert_eq!(flags.to_buffer().unwrap().size(), 4, "padded to a multiple of 4");
     let flags = flags.flip(0).unwrap().slice(0, 0..2).unwrap();
     let flags = flags.to_host(&gpu.device, &gpu.queue).unwrap();
     assert_eq!(flags.view::<bool>().unwrap().to_vec(), [true, false]);
@@ -137,14 +137,14 @@ fn nothing_and_one_and_strided_go_to_the_device() {
 }
 
 #[test]
-fn what_was_never_written_is_zero() {
+fn unwritten_memory_is_zero() {
     let Some(gpu) = gpu() else { return };
     let tensor = gpu.buffer(16, TENSOR_USAGES).into_tensor::<f32>([4]).unwrap();
     assert_eq!(gpu.host(&tensor), [0.0; 4]);
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn unsuitable_buffer_is_refused() {
     let Some(gpu) = gpu() else { return };
     let short = gpu.filled(&[0.0; 4]).into_tensor_of(DataType::FLOAT32, 8, [3]);
     assert!(matches!(short, Err(Error::TooSmall { first: 8, end: 20, size: 16 })));
@@ -162,7 +162,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_is_somewhere_else_is_refused() {
+fn tensor_elsewhere_is_refused() {
     let Some(gpu) = gpu() else { return };
     let host = Tensor::from(vec![1.0_f32]);
     assert!(matches!(
@@ -175,22 +175,22 @@ fn what_is_somewhere_else_is_refused() {
     let nothing = Tensor::zeroed(DataType::FLOAT32, [0]).unwrap();
     assert!(matches!(nothing.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
     let tensor = to_device(&host, &gpu.device).unwrap();
-    assert!(to_device(&tensor, &gpu.device).is_err(), "it is no memory of the host");
+    assert!(to_device(&tensor, &gpu.device).is_err(), "it is not host memory");
 }
 
 #[test]
-fn what_wgpu_reports_is_an_error_and_no_panic() {
+fn wgpu_errors_are_returned() {
     let Some(gpu) = gpu() else { return };
     let tensor = gpu.filled(&[1.0, 2.0]).into_tensor::<f32>([2]).unwrap();
     let small = gpu.other(Limits { max_buffer_size: 1024, ..Limits::default() });
     let mixed = tensor.to_host(&gpu.device, &small.queue).unwrap_err();
     assert!(matches!(mixed, Error::OtherDevice), "{mixed}");
-    // Of a buffer of the program's own only wgpu can tell.
+    // Only wgpu knows the device of a buffer that the program made.
     let other = tensor.to_host(&small.device, &small.queue).unwrap_err();
     assert!(matches!(other, Error::Wgpu(wgpu::Error::Validation { .. })), "{other}");
     let large = to_device(&[0.0_f32; 257], &small.device).unwrap_err();
     assert!(matches!(large, Error::Wgpu(wgpu::Error::Validation { .. })), "{large}");
-    assert_eq!(gpu.host(&tensor), [1.0, 2.0], "and all goes on");
+    assert_eq!(gpu.host(&tensor), [1.0, 2.0], "the device still works");
     assert_eq!(small.host(&to_device(&[3.0_f32], &small.device).unwrap()), [3.0]);
     tensor.to_buffer().unwrap().destroy();
     let destroyed = tensor.to_host(&gpu.device, &gpu.queue).unwrap_err();
@@ -198,12 +198,12 @@ fn what_wgpu_reports_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn what_a_producer_says_is_compared_with_the_buffer() {
+fn foreign_tensor_is_checked_against_the_buffer() {
     let Some(gpu) = gpu() else { return };
     let tensor = gpu.filled(&[0.0; 4]).into_tensor::<f32>([4]).unwrap();
     let parts =
         RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::FLOAT32) };
-    // SAFETY: nobody reads what is not there, which is what this is about.
+    // SAFETY: nothing reads past the end of the buffer: the copy must refuse it, which is the test.
     let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[5], None::<&[i64]>) }.unwrap();
     let expected = |error| matches!(error, Error::TooSmall { first: 0, end: 20, size: 16 });
     assert!(expected(tensor.to_buffer().unwrap_err()));
@@ -212,18 +212,18 @@ fn what_a_producer_says_is_compared_with_the_buffer() {
 }
 
 #[test]
-fn what_must_not_be_written_stays_so() {
+fn read_only_tensor_is_not_exported_as_writable() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.filled(&[1.0; 4]);
     let tensor = buffer.clone().into_tensor::<f32>([4]).unwrap().into_read_only();
     let refusal = tensor.to_buffer().unwrap_err();
     assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ReadOnly)), "{refusal}");
     assert_eq!(tensor.to_buffer_for_reading().unwrap(), buffer);
-    assert!(tensor.into_raw_legacy().is_err(), "which the legacy struct cannot say");
+    assert!(tensor.into_raw_legacy().is_err(), "the legacy struct cannot express read-only");
 }
 
 #[test]
-fn any_thread_drops_it() {
+fn tensor_is_dropped_on_any_thread() {
     let Some(gpu) = gpu() else { return };
     let tensors: Vec<Tensor> =
         (0..64).map(|i| to_device(&[i as f32], &gpu.device).unwrap()).collect();
@@ -239,7 +239,7 @@ fn any_thread_drops_it() {
 }
 
 #[test]
-fn narrow_elements_of_a_type_take_a_byte_each() {
+fn typed_subbyte_elements_take_a_byte_each() {
     let Some(gpu) = gpu() else { return };
     let make = || gpu.buffer(4, TENSOR_USAGES);
     let tensor = make().into_tensor::<Narrow>([4]).unwrap();

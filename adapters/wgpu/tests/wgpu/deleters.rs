@@ -1,4 +1,4 @@
-//! Deleters that call wgpu, which calls them.
+//! Deleters that call wgpu while wgpu's callback starts them.
 
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -11,13 +11,13 @@ use wgpu::{BufferUsages, PollType};
 use crate::gpu::{Gpu, gpu};
 use crate::raw::{Memory, Vulkan};
 
-/// What a deleter does.
+/// The actions of a deleter.
 type Work = fn(&Gpu);
 
-/// How a tensor goes.
+/// The end of a tensor.
 type End = fn(&Gpu, Tensor);
 
-/// The owner of memory of Vulkan's own, which uses wgpu when it is dropped, and then says so.
+/// The owner of memory allocated by Vulkan. Its drop uses wgpu, and then sends a message.
 struct User {
     _memory: Memory,
     gpu: Gpu,
@@ -41,7 +41,7 @@ fn made(gpu: &Gpu, work: Work, done: &Sender<()>) -> Tensor {
     let owner = User { _memory: memory, gpu: gpu.again(), work, done: done.clone() };
     // SAFETY: the owner keeps the buffer, which has two floats.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) }.unwrap();
-    // SAFETY: made of that device, of this size, initialised, and used by nobody else.
+    // SAFETY: the buffer was made from that device, has this size, is initialised, and nothing else uses it.
     unsafe { tensor.into_webgpu(&gpu.device, 8) }.unwrap()
 }
 
@@ -50,7 +50,7 @@ fn poll(gpu: &Gpu) {
 }
 
 #[test]
-fn a_deleter_may_use_wgpu() {
+fn deleter_may_use_wgpu() {
     let Some(_) = gpu() else { return };
     let works: [(&str, Work); 5] = [
         ("waits", poll),
@@ -77,14 +77,14 @@ fn a_deleter_may_use_wgpu() {
     for (does, work) in works {
         for (name, end) in ends {
             let (done, deleted) = mpsc::channel();
-            // A thread of its own, so that one that waits for itself is a failure.
+            // A separate thread, so that a deadlock becomes a failure.
             let user = thread::spawn(move || {
                 let Some(gpu) = gpu() else { return };
                 end(&gpu, made(&gpu, work, &done));
                 poll(&gpu);
             });
             let deleted = deleted.recv_timeout(Duration::from_secs(20));
-            assert_eq!(deleted, Ok(()), "it {does} when its tensor is {name}");
+            assert_eq!(deleted, Ok(()), "a deleter {does} after its tensor is {name}");
             user.join().unwrap();
         }
     }

@@ -1,4 +1,4 @@
-//! Devices that are not the tensor's, or not there any more.
+//! Devices that are not the tensor's, or were destroyed.
 
 use dlbridge::Tensor;
 use dlbridge_wgpu::{BufferExt, Error, TensorExt, to_device};
@@ -6,9 +6,9 @@ use dlbridge_wgpu::{BufferExt, Error, TensorExt, to_device};
 use crate::gpu::{Gpu, gpu};
 
 #[test]
-fn a_device_of_another_instance_is_refused() {
+fn device_of_another_instance_is_refused() {
     let (Some(one), Some(other)) = (gpu(), gpu()) else { return };
-    // Both are the first buffer of the first device of an instance, and that is all that wgpu compares.
+    // Both tensors use the first buffer of the first device of an instance, and wgpu compares only these numbers.
     let mine = to_device(&[41.0_f32, 42.0], &one.device).unwrap();
     let tensor = to_device(&[1.0_f32, 2.0], &other.device).unwrap();
     let refusal = tensor.to_host(&one.device, &one.queue).unwrap_err();
@@ -20,7 +20,7 @@ fn a_device_of_another_instance_is_refused() {
 }
 
 #[test]
-fn a_device_of_another_backend_is_refused() {
+fn device_of_another_backend_is_refused() {
     let Some(gpu) = gpu() else { return };
     let other = Gpu::noop();
     let tensor = to_device(&[1.0_f32], &other.device).unwrap();
@@ -30,7 +30,7 @@ fn a_device_of_another_backend_is_refused() {
     assert!(matches!(tensor.to_host(&other.device, &other.queue), Err(Error::OtherDevice)));
 }
 
-/// Two tensors of a device that is destroyed then: one of this crate's, and one of a buffer of the program's own.
+/// Two tensors of a device that is then destroyed: one from this crate, and one over the program's own buffer.
 fn destroyed(gpu: &Gpu) -> [Tensor; 2] {
     let tensors = [
         to_device(&[1.0_f32], &gpu.device).unwrap(),
@@ -41,7 +41,7 @@ fn destroyed(gpu: &Gpu) -> [Tensor; 2] {
 }
 
 #[test]
-fn a_device_that_was_destroyed_is_lost() {
+fn destroyed_device_is_lost() {
     let Some(gpu) = gpu() else { return };
     for tensor in destroyed(&gpu) {
         let refusal = tensor.to_host(&gpu.device, &gpu.queue).unwrap_err();
@@ -53,18 +53,18 @@ fn a_device_that_was_destroyed_is_lost() {
 
 #[test]
 #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-fn nothing_comes_out_of_a_device_that_was_destroyed() {
+fn destroyed_device_exports_nothing() {
     let Some(gpu) = gpu() else { return };
     for tensor in destroyed(&gpu) {
         let refusal = crate::vulkan::export(&tensor, &gpu).unwrap_err();
-        // The latter if wgpu has noticed it already.
+        // `Destroyed` if wgpu has noticed it already.
         assert!(matches!(refusal, Error::Lost | Error::Destroyed), "{refusal}");
     }
 }
 
 #[test]
 #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-fn a_handle_of_another_instance_is_refused() {
+fn handle_of_another_instance_is_refused() {
     let (Some(one), Some(other)) = (gpu(), gpu()) else { return };
     let _mine = to_device(&[1.0_f32], &one.device).unwrap();
     let tensor = to_device(&[1.0_f32], &other.device).unwrap();
@@ -76,7 +76,7 @@ fn a_handle_of_another_instance_is_refused() {
 }
 
 #[test]
-fn a_buffer_that_is_mapped_is_reported() {
+fn mapped_buffer_is_reported() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.device.create_buffer(&wgpu::BufferDescriptor {
         label: None,

@@ -1,4 +1,4 @@
-//! A device of wgpu's Vulkan backend, or none.
+//! A device of wgpu's Vulkan backend, if there is one.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -13,14 +13,14 @@ use wgpu::{
 };
 
 pub(crate) struct Gpu {
-    /// Where a second device comes from.
+    /// The source of a second device.
     adapter: Option<Adapter>,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
     _deleters: Deleters,
 }
 
-/// Waits for the deleters that are due, when the handles are gone: a driver that is used when the program ends may crash.
+/// Waits for due deleters after the handles are dropped: a driver that is used while the program ends may crash.
 struct Deleters;
 
 impl Drop for Deleters {
@@ -30,7 +30,7 @@ impl Drop for Deleters {
     }
 }
 
-/// The outcome of a future of a native backend.
+/// Returns the output of a future of a native backend.
 fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -38,7 +38,7 @@ fn ready<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A device, or nothing, with the reason printed.
+/// Returns a device, or prints the reason and returns `None`.
 pub(crate) fn gpu() -> Option<Gpu> {
     let backends = Backends::VULKAN;
     let instance = Instance::new(InstanceDescriptor {
@@ -59,12 +59,12 @@ impl Gpu {
         Ok(Self { adapter: Some(adapter), device, queue, _deleters: Deleters })
     }
 
-    /// Another device of the same adapter.
+    /// Makes another device of the same adapter.
     pub(crate) fn other(&self, limits: Limits) -> Self {
         Self::new(self.adapter.clone().unwrap(), limits).unwrap()
     }
 
-    /// More handles on the same.
+    /// More handles to the same device and queue.
     #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
     pub(crate) fn again(&self) -> Self {
         let (device, queue) = (self.device.clone(), self.queue.clone());
@@ -98,7 +98,7 @@ impl Gpu {
         numbers(&tensor.to_host(&self.device, &self.queue).unwrap())
     }
 
-    /// Runs one invocation of a shader with what it binds, so many times, one after the other.
+    /// Runs one invocation of a shader `times` times, one after the other.
     pub(crate) fn run(&self, source: &str, bindings: &[wgpu::BindingResource<'_>], times: usize) {
         let source = ShaderSource::Wgsl(source.into());
         let module =

@@ -1,6 +1,6 @@
 //! Buffers of a real wgpu, on the first device of its Vulkan backend: Mesa's lavapipe in CI.
 //!
-//! Without one nothing is tried, which is a failure where `DLBRIDGE_REQUIRE` is set.
+//! Without a device the tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
 
 mod buffers;
 #[cfg(all(target_pointer_width = "64", target_os = "linux"))]

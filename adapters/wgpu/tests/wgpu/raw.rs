@@ -9,7 +9,7 @@ use wgpu::hal::api;
 
 use crate::gpu::Gpu;
 
-/// Handles of what wgpu keeps, which the tests keep as long as this.
+/// Handles of wgpu's objects, which the tests keep alive for as long.
 #[derive(Clone)]
 pub(crate) struct Vulkan {
     instance: ash::Instance,
@@ -17,11 +17,11 @@ pub(crate) struct Vulkan {
     physical: vk::PhysicalDevice,
     queue: vk::Queue,
     family: u32,
-    /// Keeps the `VkDevice`.
+    /// Keeps the `VkDevice` alive.
     _keep: wgpu::Device,
 }
 
-/// A buffer of floats that the host sees too.
+/// A buffer of floats that the host can read.
 pub(crate) struct Memory {
     vulkan: Vulkan,
     buffer: vk::Buffer,
@@ -30,14 +30,14 @@ pub(crate) struct Memory {
     count: usize,
 }
 
-// SAFETY: the mapping is the memory's alone, and is read only.
+// SAFETY: only this value uses the mapping, and only to read.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: only this value uses the mapping, and only to read.
 unsafe impl Sync for Memory {}
 
 impl Vulkan {
     pub(crate) fn of(gpu: &Gpu) -> Self {
-        // SAFETY: nothing of it is destroyed.
+        // SAFETY: the code destroys none of wgpu's objects.
         let device = unsafe { gpu.device.as_hal::<api::Vulkan>() }.unwrap();
         Self {
             instance: device.shared_instance().raw_instance().clone(),
@@ -57,15 +57,15 @@ impl Vulkan {
         TensorDevice::new(DeviceType::VULKAN, place as i32)
     }
 
-    /// New memory with some floats.
+    /// Makes memory with some floats.
     pub(crate) fn memory(&self, elements: &[f32]) -> Memory {
         let size = size_of_val(elements) as u64;
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
         let wanted = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
-        // SAFETY: the device lives; the memory is of a type that the buffer allows, and large enough; it is mapped once, and as
-        // many floats are copied as it has.
+        // SAFETY: the device lives; the memory has a type that the buffer allows, and is large enough; it is mapped
+        // once, and receives as many floats as it has.
         unsafe {
             let info = vk::BufferCreateInfo::default().size(size).usage(usage);
             let buffer = self.device.create_buffer(&info, None).unwrap();
@@ -86,7 +86,7 @@ impl Vulkan {
         }
     }
 
-    /// Writes a number everywhere.
+    /// Fills the tensor's buffer with a number.
     pub(crate) fn fill(&self, tensor: &Tensor, number: f32) {
         self.run(|commands| {
             // SAFETY: the buffer lives as long as the tensor, and may be written.
@@ -102,12 +102,12 @@ impl Vulkan {
         });
     }
 
-    /// The first floats of a tensor's buffer.
+    /// Returns the first floats of a tensor's buffer.
     pub(crate) fn read(&self, tensor: &Tensor, count: usize) -> Vec<f32> {
         let target = self.memory(&vec![-1.0; count]);
         let region = vk::BufferCopy::default().size(4 * count as u64);
         self.run(|commands| {
-            // SAFETY: both have so many floats.
+            // SAFETY: both buffers have `count` floats.
             unsafe {
                 self.device.cmd_copy_buffer(commands, buffer(tensor), target.buffer, &[region]);
             }
@@ -128,8 +128,8 @@ impl Vulkan {
                 self.device.cmd_pipeline_barrier(commands, stage, stage, flags, &[all], &[], &[])
             };
         };
-        // SAFETY: the device lives; the pool and what is of it are destroyed when the commands are done; no other thread uses
-        // the queue of this test's own device.
+        // SAFETY: the device lives; the pool and its objects are destroyed after the commands; no other thread uses the
+        // queue of this test's own device.
         unsafe {
             let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
             let pool = self.device.create_command_pool(&info, None).unwrap();
@@ -149,13 +149,13 @@ impl Vulkan {
     }
 }
 
-/// The handle in a tensor on `vulkan`.
+/// Returns the handle in a tensor on `vulkan`.
 fn buffer(tensor: &Tensor) -> vk::Buffer {
     vk::Buffer::from_raw(tensor.data().addr() as u64)
 }
 
 impl Memory {
-    /// What stands in a tensor's data.
+    /// Returns the data pointer of a tensor.
     pub(crate) fn data(&self) -> *mut c_void {
         ptr::without_provenance_mut(self.buffer.as_raw() as usize)
     }
@@ -166,14 +166,14 @@ impl Memory {
     }
 
     pub(crate) fn read(&self) -> Vec<f32> {
-        // SAFETY: mapped, of so many floats, which no command writes meanwhile.
+        // SAFETY: the memory is mapped and has `len` floats, which no command writes meanwhile.
         unsafe { slice::from_raw_parts(self.mapped, self.count) }.to_vec()
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: no command uses it any more, and it is not used again.
+        // SAFETY: no command uses the buffer any more, and the value is not used again.
         unsafe {
             self.vulkan.device.destroy_buffer(self.buffer, None);
             self.vulkan.device.free_memory(self.memory, None);

@@ -5,7 +5,7 @@ use dlbridge_wgpu::{Binding, BufferExt, TensorExt, to_device};
 
 use crate::gpu::{Gpu, gpu};
 
-/// Doubles the floats of a matrix, wherever they are.
+/// Doubles the floats of a matrix with any strides.
 const TWICE: &str = "
     struct Dims { first: i32, extents: array<i32, 2>, strides: array<i32, 2> }
     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
@@ -18,7 +18,7 @@ const TWICE: &str = "
         }
     }";
 
-/// The same of bytes, of which a shader sees four at once.
+/// The same for bytes; a shader reads four at once.
 const TWICE_BYTES: &str = "
     struct Dims { first: i32, extents: array<i32, 2>, strides: array<i32, 2> }
     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
@@ -50,7 +50,7 @@ fn twice(gpu: &Gpu, tensor: &Tensor) {
 }
 
 #[test]
-fn a_shader_doubles_what_came_from_rust() {
+fn shader_doubles_a_tensor_of_rust() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), &gpu.device).unwrap();
     twice(&gpu, &tensor);
@@ -58,22 +58,22 @@ fn a_shader_doubles_what_came_from_rust() {
 }
 
 #[test]
-fn a_shader_doubles_a_part_and_nothing_else() {
+fn shader_doubles_only_the_slice() {
     let Some(gpu) = gpu() else { return };
     let values: Vec<f32> = (0..200).map(|i| i as f32).collect();
-    type Part = fn(Tensor) -> dlbridge::Result<Tensor>;
-    // Rows of ten floats: the second part begins 15 rows in, which is no multiple of 256 bytes.
-    let parts: [(&str, Part); 4] = [
+    type Slicing = fn(Tensor) -> dlbridge::Result<Tensor>;
+    // Rows of ten floats: the second slice begins after 15 rows, which is not a multiple of 256 bytes.
+    let slicings: [(&str, Slicing); 4] = [
         ("rows", |t| t.slice(0, 1..3)),
-        ("behind an alignment", |t| t.slice(0, 15..17)?.slice(1, 3..4)),
+        ("off the alignment", |t| t.slice(0, 15..17)?.slice(1, 3..4)),
         ("every third, transposed", |t| Ok(t.step_by(1, 3)?.transpose())),
         ("backwards", |t| t.slice(0, 8..18)?.flip(0)?.flip(1)?.step_by(1, 2)),
     ];
-    for (name, part) in parts {
+    for (name, sliced) in slicings {
         let host = Tensor::from(values.clone()).reshape([20, 10]).unwrap();
         let device = to_device(&host, &gpu.device).unwrap();
         let buffer = device.to_buffer().unwrap();
-        let (device, host) = (part(device).unwrap(), part(host).unwrap());
+        let (device, host) = (sliced(device).unwrap(), sliced(host).unwrap());
         let chosen = host.view::<f32>().unwrap().to_vec();
         twice(&gpu, &device);
         let doubled: Vec<f32> = chosen.iter().map(|x| x * 2.0).collect();
@@ -86,32 +86,32 @@ fn a_shader_doubles_a_part_and_nothing_else() {
 }
 
 #[test]
-fn a_shader_doubles_bytes_at_odd_places() {
+fn shader_doubles_bytes_at_odd_places() {
     let Some(gpu) = gpu() else { return };
     let values: Vec<u8> = (0..21).collect();
     let tensor = to_device(&Tensor::from(values).reshape([3, 7]).unwrap(), &gpu.device).unwrap();
     let buffer = tensor.to_buffer().unwrap();
-    let part = tensor.slice(0, 1..3).unwrap().step_by(1, 2).unwrap();
-    assert_eq!((part.byte_offset(), part.strides()), (7, &[7, 2][..]));
-    let first = part.binding(&gpu.device).unwrap().first;
-    run(&gpu, TWICE_BYTES, &part, first);
+    let slice = tensor.slice(0, 1..3).unwrap().step_by(1, 2).unwrap();
+    assert_eq!((slice.byte_offset(), slice.strides()), (7, &[7, 2][..]));
+    let first = slice.binding(&gpu.device).unwrap().first;
+    run(&gpu, TWICE_BYTES, &slice, first);
     let bytes = |tensor: &Tensor| {
         let host = tensor.to_host(&gpu.device, &gpu.queue).unwrap();
         host.view::<u8>().unwrap().to_vec()
     };
-    assert_eq!(bytes(&part), [14, 18, 22, 26, 28, 32, 36, 40]);
+    assert_eq!(bytes(&slice), [14, 18, 22, 26, 28, 32, 36, 40]);
     let whole = buffer.into_tensor::<u8>([21]).unwrap();
     let expected = [0, 1, 2, 3, 4, 5, 6, 14, 8, 18, 10, 22, 12, 26, 28, 15, 32, 17, 36, 19, 40];
     assert_eq!(bytes(&whole), expected);
 }
 
 #[test]
-fn a_binding_begins_at_an_alignment_and_has_all_elements() {
+fn binding_is_aligned_and_has_all_elements() {
     let Some(gpu) = gpu() else { return };
     let alignment = u64::from(gpu.device.limits().min_storage_buffer_offset_alignment);
     assert_eq!(alignment, 256, "the default");
-    let of = |part: dlbridge::Result<Tensor>| {
-        let Binding { offset, size, first, .. } = part.unwrap().binding(&gpu.device).unwrap();
+    let of = |slice: dlbridge::Result<Tensor>| {
+        let Binding { offset, size, first, .. } = slice.unwrap().binding(&gpu.device).unwrap();
         (offset, size.get(), first)
     };
     let floats = || to_device(&[0.0_f32; 200], &gpu.device).unwrap();

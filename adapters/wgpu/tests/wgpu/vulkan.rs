@@ -1,4 +1,4 @@
-//! Buffers that wgpu and another user of the same `VkDevice` share: here Vulkan itself.
+//! Buffers that wgpu shares with another user of the same `VkDevice`, here Vulkan itself.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,10 +14,10 @@ use wgpu::{Limits, PollType};
 use crate::gpu::{Gpu, gpu};
 use crate::raw::{Memory, Vulkan};
 
-/// What an owner saw in its memory when it was dropped, for each of them.
+/// The first float of each owner's memory when the owner was dropped.
 pub(crate) type Seen = Arc<Mutex<Vec<f32>>>;
 
-/// The owner of memory of Vulkan's own.
+/// The owner of memory allocated by Vulkan.
 struct Producer {
     memory: Arc<Memory>,
     seen: Seen,
@@ -29,12 +29,12 @@ impl Drop for Producer {
     }
 }
 
-/// A tensor of Vulkan's own with some floats, on the device that wgpu uses.
+/// A tensor over memory allocated by Vulkan, with some floats, on the device that wgpu uses.
 pub(crate) fn produced(gpu: &Gpu, elements: &[f32]) -> (Tensor, Seen) {
     produced_over(gpu, &Arc::new(Vulkan::of(gpu).memory(elements)))
 }
 
-/// The same, of memory that is there.
+/// The same, over existing memory.
 fn produced_over(gpu: &Gpu, memory: &Arc<Memory>) -> (Tensor, Seen) {
     let seen = Seen::default();
     let parts = RawParts {
@@ -42,50 +42,52 @@ fn produced_over(gpu: &Gpu, memory: &Arc<Memory>) -> (Tensor, Seen) {
         ..RawParts::new(memory.data(), DataType::FLOAT32)
     };
     let owner = Producer { memory: Arc::clone(memory), seen: Arc::clone(&seen) };
-    // SAFETY: the owner keeps the buffer, which has so many floats.
+    // SAFETY: the owner keeps the buffer, which has `memory.len()` floats.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[memory.len()], None::<&[i64]>) };
     (tensor.unwrap(), seen)
 }
 
 pub(crate) fn export(tensor: &Tensor, gpu: &Gpu) -> dlbridge_wgpu::Result<Tensor> {
-    // SAFETY: what follows waits for each other, and where a buffer is destroyed the tensor is not used.
+    // SAFETY: the tests wait between wgpu's commands and others, and do not use the tensor after they destroy its
+    // buffer.
     unsafe { tensor.to_vulkan(&gpu.device, &gpu.queue) }
 }
 
 pub(crate) fn import(tensor: Tensor, gpu: &Gpu, size: u64) -> dlbridge_wgpu::Result<Tensor> {
-    // SAFETY: made of that device, of this size where it is not refused, initialised, and used by nobody else meanwhile.
+    // SAFETY: the buffer is of that device, has this size unless the call refuses it, is initialised, and nothing else
+    // uses it meanwhile.
     unsafe { tensor.into_webgpu(&gpu.device, size) }
 }
 
-/// Waits for the device, and for the deleters that are due.
+/// Waits for the device, and for the due deleters.
 fn wait(gpu: &Gpu) {
     gpu.device.poll(PollType::wait_indefinitely()).unwrap();
     wait_for_deleters();
 }
 
 #[test]
-fn the_handle_goes_out_with_what_wgpu_wrote() {
+fn exported_handle_has_wgpus_writes() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&[[1.0_f32, 2.0], [3.0, 4.0]], &gpu.device).unwrap();
     let column = tensor.transpose().index_axis(0, 1).unwrap();
     let out = export(&column, &gpu).unwrap();
     let buffer = column.to_buffer().unwrap();
-    // SAFETY: it is only compared.
+    // SAFETY: the test only compares the handle.
     let handle = unsafe { buffer.as_hal::<api::Vulkan>().unwrap().raw_handle() };
     assert_eq!(out.data().addr() as u64, handle.as_raw());
     assert_eq!(out.device(), Vulkan::of(&gpu).place());
     assert_eq!((out.shape(), out.strides(), out.byte_offset()), (&[2][..], &[2][..], 4));
     drop((column, buffer));
-    assert_eq!(Vulkan::of(&gpu).read(&out, 4), [1.0, 2.0, 3.0, 4.0], "the tensor keeps it");
+    assert_eq!(Vulkan::of(&gpu).read(&out, 4), [1.0, 2.0, 3.0, 4.0], "the tensor keeps the buffer");
     assert!(!out.is_read_only());
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap().into_read_only();
     assert!(export(&tensor, &gpu).unwrap().is_read_only());
 }
 
 #[test]
-fn wgpu_does_not_clear_what_a_consumer_wrote() {
+fn wgpu_does_not_clear_a_consumers_writes() {
     let Some(gpu) = gpu() else { return };
-    // Never used by wgpu, and of more than one piece.
+    // wgpu has never used this buffer, which is read in more than one piece.
     let size = (1 << 22) + 8;
     let tensor = gpu.buffer(size, TENSOR_USAGES).into_tensor::<f32>([size as usize / 4]).unwrap();
     let out = export(&tensor, &gpu).unwrap();
@@ -97,7 +99,7 @@ fn wgpu_does_not_clear_what_a_consumer_wrote() {
 }
 
 #[test]
-fn a_tensor_of_vulkan_is_a_buffer_of_wgpu() {
+fn tensor_of_vulkan_becomes_a_wgpu_buffer() {
     let Some(gpu) = gpu() else { return };
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0, 3.0, 4.0]);
     let data = tensor.data();
@@ -107,7 +109,7 @@ fn a_tensor_of_vulkan_is_a_buffer_of_wgpu() {
     assert_eq!((tensor.shape(), tensor.strides(), tensor.byte_offset()), (&[3][..], &[-1][..], 12));
     let buffer = tensor.to_buffer().unwrap();
     assert_eq!((buffer.size(), buffer.usage()), (16, TENSOR_USAGES));
-    // SAFETY: it is only compared.
+    // SAFETY: the test only compares the handle.
     let handle = unsafe { buffer.as_hal::<api::Vulkan>().unwrap().raw_handle() };
     assert_eq!(handle.as_raw(), data.addr() as u64);
     assert_eq!(gpu.host(&tensor), [4.0, 3.0, 2.0], "nothing is cleared");
@@ -116,13 +118,13 @@ fn a_tensor_of_vulkan_is_a_buffer_of_wgpu() {
     assert_eq!(gpu.host(&tensor), [4.0, 3.0, 7.0]);
     drop(tensor);
     wait(&gpu);
-    assert!(seen.lock().unwrap().is_empty(), "a handle of wgpu is still there");
+    assert!(seen.lock().unwrap().is_empty(), "a handle of wgpu still lives");
     drop(buffer);
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [1.0], "once");
 }
 
-/// Counts in the first float, and takes its time: 65535 turns of loops are what lavapipe lets a shader have.
+/// Counts in the first float, slowly: lavapipe allows a shader at most 65535 loop iterations.
 const SLOW: &str = "
     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
     @compute @workgroup_size(1) fn slow() {
@@ -131,13 +133,13 @@ const SLOW: &str = "
         x[0] += select(1.0, 0.0, state == 1u);
     }";
 
-/// Has the device count from 1 to 201, which takes a while, and does not wait for it.
+/// Makes the device count from 1 to 201, which takes a while, and does not wait for it.
 fn count(gpu: &Gpu, buffer: &wgpu::Buffer) {
     gpu.run(SLOW, &[buffer.as_entire_binding()], 200);
 }
 
 #[test]
-fn the_deleter_is_called_when_the_device_is_done() {
+fn deleter_runs_when_the_device_has_finished() {
     let Some(gpu) = gpu() else { return };
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let tensor = import(tensor, &gpu, 8).unwrap();
@@ -146,7 +148,7 @@ fn the_deleter_is_called_when_the_device_is_done() {
     thread::scope(|scope| scope.spawn(|| drop((tensor, buffer))).join().unwrap());
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [201.0], "once, and after the last write");
-    // The same where it is destroyed.
+    // The same for a destroyed buffer.
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let buffer = import(tensor, &gpu, 8).unwrap().to_buffer().unwrap();
     count(&gpu, &buffer);
@@ -159,27 +161,27 @@ fn the_deleter_is_called_when_the_device_is_done() {
 }
 
 #[test]
-fn the_deleter_is_called_when_everything_of_wgpu_is_gone() {
+fn deleter_runs_after_all_wgpu_handles_are_dropped() {
     let Some(gpu) = gpu() else { return };
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let tensor = import(tensor, &gpu, 8).unwrap();
     count(&gpu, &tensor.to_buffer().unwrap());
     drop(gpu);
     wait_for_deleters();
-    assert!(seen.lock().unwrap().is_empty(), "the tensor is still there");
+    assert!(seen.lock().unwrap().is_empty(), "the tensor still lives");
     drop(tensor);
     wait_for_deleters();
     assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
 #[test]
-fn what_comes_home_is_the_same_memory() {
+fn reimported_tensor_has_the_same_memory() {
     let Some(gpu) = gpu() else { return };
     let (tensor, seen) = produced(&gpu, &[1.0, 2.0]);
     let first = import(tensor, &gpu, 8).unwrap();
     let managed = export(&first, &gpu).unwrap().into_raw();
     drop(first);
-    // SAFETY: a valid managed tensor, which is ours.
+    // SAFETY: a valid managed tensor, which this test owns.
     let second = import(unsafe { Tensor::from_raw(managed) }.unwrap(), &gpu, 8).unwrap();
     assert_eq!(gpu.host(&second), [1.0, 2.0]);
     wait(&gpu);
@@ -187,13 +189,13 @@ fn what_comes_home_is_the_same_memory() {
     count(&gpu, &second.to_buffer().unwrap());
     drop(second);
     wait(&gpu);
-    // The buffer that owned the tensor that owned the buffer: its deleter comes behind the other's.
+    // The outer buffer owned the tensor that owned the inner buffer: the inner deleter runs after the outer one.
     wait(&gpu);
     assert_eq!(*seen.lock().unwrap(), [201.0]);
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_dropped() {
+fn unsuitable_tensor_is_refused_and_dropped() {
     let Some(gpu) = gpu() else { return };
     let make = || produced(&gpu, &[1.0, 2.0, 3.0]);
     let refused = |tensor: Tensor, seen: Seen, size| {
@@ -222,7 +224,7 @@ fn what_does_not_fit_is_refused_and_dropped() {
 }
 
 #[test]
-fn what_is_somewhere_else_is_refused() {
+fn tensor_elsewhere_is_refused() {
     let Some(gpu) = gpu() else { return };
     let host = || Tensor::from(vec![1.0_f32]);
     assert!(matches!(export(&host(), &gpu), Err(Error::OtherDeviceType { .. })));
@@ -231,17 +233,14 @@ fn what_is_somewhere_else_is_refused() {
     let there = export(&here, &gpu).unwrap();
     assert!(matches!(export(&there, &gpu), Err(Error::OtherDeviceType { .. })));
     let refusal = there.to_buffer().unwrap_err();
-    assert_eq!(
-        refusal.to_string(),
-        format!("the tensor is on {}, and not on webgpu", there.device())
-    );
+    assert_eq!(refusal.to_string(), format!("the tensor is on {}, not on webgpu", there.device()));
     assert!(matches!(there.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDeviceType { .. })));
     let refusal = import(here, &gpu, 4).unwrap_err();
     assert!(matches!(refusal, Error::OtherDeviceType { expected: DeviceType::VULKAN, .. }));
 }
 
 #[test]
-fn what_wgpu_reports_is_an_error_and_no_panic() {
+fn wgpu_errors_are_returned() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
     let other = gpu.other(Limits::default());
@@ -250,7 +249,7 @@ fn what_wgpu_reports_is_an_error_and_no_panic() {
     let unknown = tensor.to_buffer().unwrap().into_tensor::<f32>([1]).unwrap();
     let refusal = export(&unknown, &other).unwrap_err();
     assert!(matches!(refusal, Error::Wgpu(wgpu::Error::Validation { .. })), "{refusal}");
-    // SAFETY: nothing comes out.
+    // SAFETY: the call fails, and returns no tensor.
     let refusal = unsafe { tensor.to_vulkan(&gpu.device, &other.queue) }.unwrap_err();
     assert!(matches!(refusal, Error::OtherDevice), "{refusal}");
     let nothing = tensor.slice(0, 0..0).unwrap();
@@ -258,7 +257,7 @@ fn what_wgpu_reports_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn a_buffer_that_was_destroyed_has_no_handle() {
+fn destroyed_buffer_has_no_handle() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
     tensor.to_buffer().unwrap().destroy();
@@ -266,7 +265,7 @@ fn a_buffer_that_was_destroyed_has_no_handle() {
 }
 
 #[test]
-fn what_comes_out_is_done() {
+fn export_waits_for_submissions() {
     let Some(gpu) = gpu() else { return };
     // Large, so that the copy takes a while.
     let elements = vec![1.0_f32; 1 << 22];
@@ -283,19 +282,19 @@ fn what_comes_out_is_done() {
 }
 
 #[test]
-fn what_a_producer_says_is_compared_with_the_buffer() {
+fn foreign_tensor_is_checked_against_the_buffer() {
     let Some(gpu) = gpu() else { return };
     let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
     let parts =
         RawParts { device: tensor.device(), ..RawParts::new(tensor.data(), DataType::FLOAT32) };
-    // SAFETY: nobody reads what is not there, which is what this is about.
+    // SAFETY: nothing reads past the end of the buffer: the import must refuse it, which is the test.
     let tensor = unsafe { Tensor::from_raw_parts(tensor, parts, &[2], None::<&[i64]>) }.unwrap();
     let refusal = export(&tensor, &gpu).unwrap_err();
     assert!(matches!(refusal, Error::TooSmall { first: 0, end: 8, size: 4 }), "{refusal}");
 }
 
 #[test]
-fn narrow_elements_keep_a_byte_each() {
+fn subbyte_elements_keep_a_byte_each() {
     let Some(gpu) = gpu() else { return };
     let host = Tensor::from_padded_bytes(vec![1_u8, 2, 3, 4], DataType::UINT4, [4], 0).unwrap();
     let tensor = to_device(&host, &gpu.device).unwrap();
@@ -307,7 +306,7 @@ fn narrow_elements_keep_a_byte_each() {
 }
 
 #[test]
-fn a_device_of_another_backend_has_no_handles() {
+fn device_of_another_backend_has_no_handles() {
     let Some(gpu) = gpu() else { return };
     let other = Gpu::noop();
     let tensor = to_device(&[1.0_f32], &other.device).unwrap();

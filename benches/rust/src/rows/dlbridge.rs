@@ -7,10 +7,10 @@ use ndarray::ArrayView3;
 
 use super::source::{SHAPE, buffer, three};
 
-/// Does what a consumer does in the end.
+/// Calls the deleter, as a consumer does when it is done.
 fn delete(tensor: Tensor) {
     let managed = black_box(tensor.into_raw());
-    // SAFETY: the managed tensor is whole and nobody else's; its deleter runs once.
+    // SAFETY: the managed tensor was just exported, no other code has it, and its deleter runs once.
     unsafe {
         if let Some(deleter) = (*managed).deleter {
             deleter(managed);

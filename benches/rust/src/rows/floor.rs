@@ -1,5 +1,5 @@
-//! The floor: what somebody would write who exports this one type and nothing else. One block with everything in
-//! it, nothing checked that the type does not leave open.
+//! The floor: hand-written code that exports only this one type. It allocates one block for everything, and checks only
+//! what the type does not guarantee.
 
 use std::hint::black_box;
 use std::ptr;
@@ -11,7 +11,7 @@ use ndarray::{Array3, ArrayView3, ShapeBuilder};
 
 use super::source::{SHAPE_I64, buffer, three};
 
-/// A managed tensor and all that it points to, its owner too.
+/// A managed tensor and everything that it points to, including its owner.
 #[repr(C)]
 struct Block<O, const N: usize> {
     managed: DLManagedTensorVersioned,
@@ -44,7 +44,7 @@ impl<O, const N: usize> Block<O, N> {
             dl_tensor,
         };
         let block = Box::into_raw(Box::new(Self { managed, shape, strides, owner }));
-        // SAFETY: the block is whole and stays where it is until the deleter runs.
+        // SAFETY: the block is initialised and stays in place until the deleter runs.
         unsafe {
             (*block).managed.dl_tensor.shape = (&raw mut (*block).shape).cast();
             (*block).managed.dl_tensor.strides = (&raw mut (*block).strides).cast();
@@ -53,14 +53,14 @@ impl<O, const N: usize> Block<O, N> {
     }
 
     unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-        // SAFETY: `export` gave the block away under this address, that of its first field.
+        // SAFETY: `export` returned the block under this address, that of its first field, and the deleter runs once.
         drop(unsafe { Box::from_raw(managed.cast::<Self>()) });
     }
 }
 
 fn delete(managed: *mut DLManagedTensorVersioned) {
     let managed = black_box(managed);
-    // SAFETY: as in the row of dlbridge.
+    // SAFETY: the managed tensor was just exported, no other code has it, and its deleter runs once.
     unsafe {
         if let Some(deleter) = (*managed).deleter {
             deleter(managed);
@@ -99,7 +99,7 @@ pub(super) fn array() {
         strides[axis] = owner.strides()[axis] as i64;
     }
     let managed = black_box(Block::export(owner, data, shape, strides));
-    // SAFETY: the managed tensor is alive, and was made of an array with these extents and strides.
+    // SAFETY: the managed tensor is alive, and was made from an array with these extents and strides.
     let view = unsafe {
         let tensor = &(*managed).dl_tensor;
         let shape = tensor.shape.cast::<[i64; 3]>().read().map(|extent| extent as usize);

@@ -1,26 +1,22 @@
-//! The rows: one piece of work, as one library does it.
+//! The rows: one piece of work by one library each.
 //!
 //! | work | |
 //! | --- | --- |
 //! | `vec` | a `Vec<f32>` becomes a versioned managed tensor, whose deleter is called |
 //! | `four` | the same with a buffer of four dimensions |
-//! | `array` | an `ndarray::Array3` becomes a tensor, that a view, of which an element is read; then it is dropped |
+//! | `array` | an `ndarray::Array3` becomes a tensor, then a view; one element is read, and the tensor is dropped |
 //!
-//! A row's name is `WORK/LIBRARY`. `WORK/source` only makes and drops what the others of that work begin with, and
-//! is subtracted from them.
+//! A row's name is `WORK/LIBRARY`. `WORK/source` only makes and drops the value that the other rows of this work begin
+//! with, and is subtracted from them.
 
 mod dlbridge;
 mod floor;
 #[cfg(feature = "peers")]
 mod peers;
+mod row;
 mod source;
 
-/// One piece of work, as one library does it.
-#[derive(Clone, Copy)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) run: fn(),
-}
+pub(crate) use row::Row;
 
 /// All rows.
 pub(crate) fn all() -> Vec<Row> {
@@ -31,7 +27,7 @@ pub(crate) fn all() -> Vec<Row> {
     [OURS, others].concat()
 }
 
-/// dlbridge, what it begins with, and hand-written code.
+/// dlbridge, its source, and hand-written code.
 const OURS: &[Row] = &[
     Row { name: "vec/source", run: source::vec },
     Row { name: "vec/floor", run: floor::vec },
@@ -44,7 +40,7 @@ const OURS: &[Row] = &[
     Row { name: "array/dlbridge", run: dlbridge::array },
 ];
 
-/// The row of a name.
+/// Returns the row with a name.
 pub(crate) fn named(name: &str) -> Option<Row> {
     all().into_iter().find(|row| row.name == name)
 }

@@ -1,4 +1,4 @@
-"""array-api-strict, which has what the array API standard has and no more."""
+"""array-api-strict, which implements exactly the array API standard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter
 
 
 class ArrayAPIStrict(Adapter):
-    """array-api-strict. It reads its elements through NumPy, which it is made of."""
+    """array-api-strict. The adapter reads elements through NumPy, which the library wraps."""
 
     name = "array-api-strict"
     module = "array_api_strict"
@@ -59,5 +59,5 @@ class ArrayAPIStrict(Adapter):
         array[(0,) * array.ndim] = value
 
     def _first(self, array: Any, part: slice) -> Any:
-        """A part along the first axis; the standard wants an index for every axis."""
+        """Slices the first axis. The standard requires an index for every axis."""
         return array[(part, *(slice(None),) * (array.ndim - 1))]

@@ -1,4 +1,4 @@
-"""cuDF, where there is a GPU."""
+"""cuDF, on a GPU."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dlbridge_conformance.adapter import Adapter, first_version, has_cuda
 
 
 class CuDF(Adapter):
-    """cuDF, whose function takes capsules over memory of a GPU, and copies. Its objects have no ``__dlpack__``.
+    """cuDF, whose function imports capsules of GPU memory by a copy. Its objects lack ``__dlpack__``.
 
-    Written after its documentation, and not run yet on a machine with a GPU.
+    Written from its documentation, and not run on a machine with a GPU yet.
     """
 
     name = module = "cudf"

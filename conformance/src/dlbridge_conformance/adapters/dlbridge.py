@@ -1,4 +1,4 @@
-"""dlbridge itself, over memory that Python lends."""
+"""dlbridge itself, over memory that Python objects own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlbridge_conformance.outcome import NotApplicable
 
 
 class View:
-    """An array interface of our own over another object's memory, which lives as long as this."""
+    """An object with an array interface over another object's memory. It keeps that object alive."""
 
     def __init__(self, base: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0) -> None:
         self.base = base

@@ -1,4 +1,4 @@
-"""dpnp: arrays in memory of SYCL, on its device for the CPU."""
+"""dpnp: arrays in SYCL memory, on SYCL's CPU device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlbridge_conformance.adapter import Adapter, library_path
 
 
 class DPNP(Adapter):
-    """dpnp. What it imports from the CPU stays there, as an array of NumPy."""
+    """dpnp. It imports CPU memory as a NumPy array, without moving it."""
 
     name = module = "dpnp"
     device = (14, 0)
@@ -24,7 +24,7 @@ class DPNP(Adapter):
         return super().is_installed() and library_path("intel-opencl-rt", "libintelocl") is not None
 
     def load(self) -> None:
-        """Tells OpenCL where the driver for the CPU is, and the driver where oneTBB is."""
+        """Points OpenCL to the CPU driver, and that driver to oneTBB."""
         driver, threads = library_path("intel-opencl-rt", "libintelocl"), library_path("tbb", "libtbb.so")
         os.environ.setdefault("OCL_ICD_FILENAMES", str(driver))
         if threads is not None:

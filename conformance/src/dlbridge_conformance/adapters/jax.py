@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter
 
 
 class JAX(Adapter):
-    """JAX, with dtypes of 64 bits switched on. Its arrays never change, and it has no views."""
+    """JAX with 64-bit dtypes enabled. Its arrays are immutable, and it does not make views."""
 
     name = "jax"
     module = "jax.numpy"

@@ -9,7 +9,7 @@ from dlbridge_conformance.outcome import NotApplicable
 
 
 class KorniaRS(Adapter):
-    """kornia-rs, its ``Image``. It is always compact, and shows its elements through NumPy."""
+    """``Image`` of kornia-rs. It is always in C order; the adapter reads its elements through NumPy."""
 
     name = "kornia-rs"
     module = "kornia_rs.image"

@@ -22,7 +22,7 @@ class MLX(Adapter):
     def array(self, values: Any, dtype: str = "float32") -> Any:
         kind = getattr(self.mlx.core, "bool_" if dtype == "bool" else dtype)
         if dtype == "uint64":
-            # It makes no array of Python numbers from 2**63 on.
+            # MLX cannot make an array from Python numbers from 2**63 on.
             return self._computed(self.mlx.core.array(_signed(values), dtype=self.mlx.core.int64).view(kind))
         return self._computed(self.mlx.core.array(values, dtype=kind))
 
@@ -48,13 +48,13 @@ class MLX(Adapter):
         return self._computed(self.mlx.core.broadcast_to(array, (extent, *array.shape)))
 
     def _computed(self, array: Any) -> Any:
-        """An array whose elements are there, and not computed when they are first asked for."""
+        """Evaluates an array, since MLX computes elements lazily."""
         self.mlx.core.eval(array)
         return array
 
 
 def _signed(values: Any) -> Any:
-    """Numbers of 64 bits as the signed ones with the same bits."""
+    """Converts unsigned 64-bit numbers to the signed ones with the same bits."""
     if isinstance(values, list):
         return [_signed(value) for value in values]
     return values - 2**64 if values >= 2**63 else values

@@ -27,7 +27,7 @@ class MPI4Py(Adapter):
         return super().is_installed() and any(library_path(*library) for library in MPI_LIBRARIES)
 
     def load(self) -> None:
-        """Imports MPI without initializing it, from where a distribution has put it."""
+        """Imports MPI from the folder of its distribution, without initializing it."""
         super().load()
         path = next(path for library in MPI_LIBRARIES if (path := library_path(*library)))
         os.environ.setdefault("MPI4PY_LIBMPI", str(path))
@@ -48,4 +48,4 @@ class MPI4Py(Adapter):
         return message
 
     def values(self, array: Any) -> Any:
-        raise NotApplicable("a message has neither shape nor dtype")
+        raise NotApplicable("a message does not have a shape or a dtype")

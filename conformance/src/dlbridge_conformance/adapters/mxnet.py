@@ -1,4 +1,4 @@
-"""MXNet, which speaks capsules without ``__dlpack__``."""
+"""MXNet, whose functions exchange capsules without ``__dlpack__``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter
 
 
 class MXNet(Adapter):
-    """MXNet. Its functions take and give legacy capsules; its arrays have no ``__dlpack__``."""
+    """MXNet. Its functions import and export legacy capsules; its arrays lack ``__dlpack__``."""
 
     name = module = "mxnet"
     dtypes = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64", "bool")

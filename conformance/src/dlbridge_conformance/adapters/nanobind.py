@@ -1,4 +1,4 @@
-"""nanobind: an extension in C++ that is compiled when it is first needed, and kept."""
+"""nanobind: a C++ extension that is compiled on first use, and cached."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class NanoBind(Adapter):
     functions: Any
 
     def is_installed(self) -> bool:
-        """Whether there are nanobind, a C++ compiler and Python's headers."""
+        """Returns whether nanobind, a C++ compiler and Python's headers are installed."""
         return super().is_installed() and _compiler() is not None and (_include() / "Python.h").exists()
 
     def load(self) -> None:
-        """Compiles the extension, unless that was done before, and imports it."""
+        """Compiles the extension unless it is cached, and imports it."""
         spec = importlib.util.spec_from_file_location(NAME, self._compiled())
         assert spec is not None
         assert spec.loader is not None
@@ -84,14 +84,14 @@ class NanoBind(Adapter):
         ctypes.memmove(address, data, len(data))
 
     def _view(self, array: Any, part: Any, read_only: bool = False) -> Any:
-        """Other elements of the same memory, by a function of shape and strides; read-only if the array is."""
+        """Makes a view, with shape and strides from a function. The view of a read-only array is read-only."""
         address, shape, strides, dtype = self.functions.describe(array)
         first, shape, strides = part(shape, strides)
         read_only = read_only or not self._is_writable(array)
         return self._over(address + first * dtype[1] // 8, shape, strides, elements.name_of(dtype), read_only, array)
 
     def _is_writable(self, array: Any) -> bool:
-        """Whether an argument that may be written takes the array."""
+        """Returns whether an argument of writable type rejects the array."""
         try:
             self.functions.from_dlpack(array)
         except TypeError:
@@ -103,7 +103,7 @@ class NanoBind(Adapter):
         return self.functions.make(address, list(shape), list(strides), code, bits, read_only, owner)
 
     def _compiled(self) -> Path:
-        """Where the extension is; each version of nanobind, Python and the source has its own."""
+        """The path of the extension. Each version of nanobind, of Python and of the source has its own."""
         suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
         key = hashlib.sha256(SOURCE.read_bytes() + f"{self.version()}{suffix}".encode()).hexdigest()[:16]
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlbridge" / "conformance"
@@ -120,12 +120,12 @@ def _compiler() -> str | None:
 
 
 def _include() -> Path:
-    """Where Python's headers are."""
+    """The folders of Python's headers."""
     return Path(sysconfig.get_paths()["include"])
 
 
 def _compile(target: Path) -> None:
-    """Compiles the extension under another name, so that nobody loads half of it."""
+    """Compiles the extension under a temporary name, so that no process loads an incomplete file."""
     nanobind: Any = importlib.import_module("nanobind")
     folder = Path(nanobind.__file__).parent
     includes = [_include(), nanobind.include_dir(), folder / "ext/robin_map/include"]

@@ -1,4 +1,4 @@
-// Functions of an extension by nanobind, which take and give tensors.
+// A nanobind extension whose functions import and export tensors.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -12,14 +12,14 @@ namespace nb = nanobind;
 using Array = nb::ndarray<nb::array_api>;
 using ReadOnly = nb::ndarray<nb::array_api, nb::ro>;
 
-// Keeps an argument: nanobind gives back the object that an argument came from when the argument itself is returned.
+// Wraps an argument, because returning the argument itself would return the object that it came from.
 struct Kept {
     nb::ndarray<> tensor;
 };
 
 // An argument of any dtype, shape and device, as the class that nanobind gives to Python.
 static Array from_dlpack(nb::ndarray<> tensor) {
-    // The constructor below takes 0 for a device type that is not given, and makes it the CPU.
+    // The constructor below takes device type 0 as not given, and makes it the CPU.
     if (tensor.device_type() == 0)
         throw nb::value_error("a result cannot say the device type 0");
     std::vector<size_t> shape;

@@ -1,4 +1,4 @@
-"""ndonnx, whose arrays have ``__dlpack__`` and refuse it."""
+"""ndonnx, whose arrays have a ``__dlpack__`` that refuses every export."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter
 
 
 class NDONNX(Adapter):
-    """ndonnx. It has no ``from_dlpack``."""
+    """ndonnx. It does not have ``from_dlpack``."""
 
     name = module = "ndonnx"
     dtypes = (

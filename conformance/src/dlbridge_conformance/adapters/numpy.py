@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter
 
 
 class NumPy(Adapter):
-    """NumPy, whichever version is installed."""
+    """NumPy, in any version."""
 
     name = module = "numpy"
     dtypes = (

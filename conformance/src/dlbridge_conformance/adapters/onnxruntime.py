@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter, first_version
 
 
 class ONNXRuntime(Adapter):
-    """ONNX Runtime, its ``OrtValue``. It has no views and nothing that must not be written."""
+    """``OrtValue`` of ONNX Runtime. It supports neither views nor read-only memory."""
 
     name = module = "onnxruntime"
     dtypes = (

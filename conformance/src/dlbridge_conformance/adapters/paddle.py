@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter, first_version
 
 
 class Paddle(Adapter):
-    """PaddlePaddle. Its numbers of 16 and 8 bits that NumPy lacks are made by a cast."""
+    """PaddlePaddle. Casts make the 8-bit and 16-bit floats that NumPy lacks."""
 
     name = module = "paddle"
     dtypes = (

@@ -1,4 +1,4 @@
-"""pyarrow: its tensors, and its arrays of one dimension."""
+"""pyarrow: its tensors, and its one-dimensional arrays."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PyArrow(Adapter):
 
 
 class PyArrowArray(Adapter):
-    """``pyarrow.Array``, which has one dimension and never changes."""
+    """``pyarrow.Array``, which is one-dimensional and immutable."""
 
     name = "pyarrow-array"
     module = distribution = "pyarrow"
@@ -73,7 +73,7 @@ class PyArrowArray(Adapter):
     pyarrow: Any
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
-        """Over a buffer: the function that makes arrays of lists imports other libraries."""
+        """Makes an array over a buffer, because ``pyarrow.array`` of a list imports other libraries."""
         numbers = elements.flat(values)
         if len(elements.shape_of(values)) != 1:
             raise NotApplicable("pyarrow.Array has one dimension")

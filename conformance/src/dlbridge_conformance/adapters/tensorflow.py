@@ -10,7 +10,7 @@ from dlbridge_conformance.adapter import Adapter, first_version
 
 
 class TensorFlow(Adapter):
-    """TensorFlow. Its consumer takes capsules alone; its tensors never change, and it has no views."""
+    """TensorFlow. It imports only capsules, its tensors are immutable, and it does not make views."""
 
     name = module = "tensorflow"
     dtypes = (

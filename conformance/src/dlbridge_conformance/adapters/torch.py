@@ -1,4 +1,4 @@
-"""PyTorch, on the CPU and where there is a GPU."""
+"""PyTorch, on the CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlbridge_conformance.adapter import Adapter, has_cuda
 
 
 class Torch(Adapter):
-    """PyTorch. It has no tensors that must not be written, and no negative strides."""
+    """PyTorch. It supports neither read-only tensors nor negative strides."""
 
     name = module = distribution = "torch"
     dtypes = (
@@ -44,7 +44,7 @@ class Torch(Adapter):
 
 
 class TorchCUDA(Torch):
-    """PyTorch on CUDA. What it imports from the CPU stays there.
+    """PyTorch on CUDA. It imports CPU memory without moving it.
 
     Written after its documentation, and not run yet on a machine with a GPU.
     """

@@ -10,12 +10,12 @@ from dlbridge_conformance.crafter import DTYPES
 
 
 class TVMFFI(Adapter):
-    """TVM FFI. It allocates nothing and shows no elements: arrays are dlbridge's, elements are read where they are."""
+    """TVM FFI. It cannot make arrays or show elements: dlbridge makes the arrays, and the kit reads their memory."""
 
     name = "tvm-ffi"
     module = "tvm_ffi"
     distribution = "apache-tvm-ffi"
-    #: complex tensors are taken, but their dtype cannot be asked for
+    #: it imports complex tensors, but cannot report their dtype
     dtypes = tuple(name for name in DTYPES if not name.startswith("complex"))
     tvm_ffi: Any
 

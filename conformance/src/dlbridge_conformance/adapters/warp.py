@@ -27,7 +27,7 @@ class Warp(Adapter):
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         if not isinstance(values, list):
-            raise NotApplicable("warp-lang has no arrays without a dimension")
+            raise NotApplicable("warp-lang does not support 0-d arrays")
         return self.warp.array(values, dtype=getattr(self.warp, dtype), device="cpu")
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
@@ -47,7 +47,7 @@ class Warp(Adapter):
 
     def sliced(self, array: Any) -> Any:
         if array.shape[0] < 2:
-            raise NotApplicable("warp-lang has no empty slices")
+            raise NotApplicable("warp-lang does not support empty slices")
         return array[1:]
 
     def broadcast(self, array: Any, extent: int) -> Any:

@@ -24,15 +24,15 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge_conformance.matrix",
-        description="Every producer into every consumer, directly and through dlbridge.",
-        epilog="The options that select may be given more than once. Every reader of the report can repeat one cell.",
+        description="Passes tensors from every producer to every consumer, directly and through dlbridge.",
+        epilog="The options that select may be repeated. The report has the command that repeats each cell.",
     )
     for name, what in [("producer", "producer"), ("consumer", "consumer"), ("dtype", "dtype"), ("layout", "layout")]:
         parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {what}")
-    parser.add_argument("--list", action="store_true", help="show what there is, and exchange nothing")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that one exchange may take")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes work at once")
-    parser.add_argument("--versions", action="store_true", help="show what differs between the interpreters of --python")
+    parser.add_argument("--list", action="store_true", help="show all names, and exchange nothing")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="stop an exchange after this many seconds")
+    parser.add_argument("--jobs", type=int, default=2, help="run this many processes at once")
+    parser.add_argument("--versions", action="store_true", help="show the differences between the interpreters of --python")
     parser.add_argument("--python", action="append", default=[], metavar="PATH", help="an interpreter; two or more times")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the matrix as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def show_all(makers: Mapping[str, Producer], takers: Mapping[str, Consumer]) -> None:
-    """What there is, with versions."""
+    """Prints all producers, consumers, dtypes and layouts, with versions."""
     for title, things in (("producers", makers), ("consumers", takers)):
         print(f"{title}:")
         for name, thing in things.items():
@@ -56,15 +56,15 @@ def show_all(makers: Mapping[str, Producer], takers: Mapping[str, Consumer]) -> 
 
 
 def chosen(asked: list[str], known: Iterable[str], what: str) -> list[str]:
-    """The names that were asked for; all without any. Raises ValueError for one that is not known."""
+    """The selected names; all if none are selected. Raises ValueError for an unknown name."""
     names = list(known)
     if unknown := [name for name in asked if name not in names]:
-        raise ValueError(f"there is no {what} {', '.join(map(repr, unknown))}; --list shows all")
+        raise ValueError(f"unknown {what} {', '.join(map(repr, unknown))}; --list shows all")
     return [name for name in names if not asked or name in asked]
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """What is to be exchanged. Raises ValueError for a name that is not known or not installed."""
+    """The selected exchanges. Raises ValueError for a name that is not known or not installed."""
     makers, takers = producers(), consumers()
     some = [makers[name] for name in chosen(options.producer, makers, "producer")]
     others = [takers[name] for name in chosen(options.consumer, takers, "consumer")]
@@ -88,7 +88,7 @@ def selection(options: argparse.Namespace) -> list[str]:
 
 
 def measure(options: argparse.Namespace) -> Matrix:
-    """Runs what was asked for."""
+    """Runs the selected exchanges."""
     wanted = jobs(options)
     start, seen = time.monotonic(), 0
 
@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace) -> Matrix:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the matrix: 0 if dlbridge is nowhere worse than the direct way, 1 if it is, 2 for wrong arguments."""
+    """Runs the matrix. Returns 0, 1 if dlbridge is worse than the direct way in a cell, or 2 for wrong arguments."""
     options = parser().parse_args(arguments)
     if options.versions or options.python:
         if not options.versions or len(options.python) < 2:

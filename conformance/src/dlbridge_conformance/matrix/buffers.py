@@ -1,4 +1,4 @@
-"""Producers that come with Python: whatever lends a buffer, and objects with no other door than an array interface."""
+"""Producers that need no library: exporters of buffers, and objects with only an array interface."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dlbridge_conformance.matrix.producer import ALIGNMENT, Made, Producer, alig
 from dlbridge_conformance.matrix.samples import COLUMNS, ROWS, encoded, laid_out, swapped, values
 from dlbridge_conformance.outcome import NotApplicable
 
-#: the dtypes that the buffer protocol has letters for
+#: the dtypes that the buffer protocol has a format letter for
 LETTERS = tuple(FORMATS)
 
 _FULL_READ_ONLY = 0x011C
 
 
 def buffer_address(obj: Any) -> int:
-    """Where the first element of an exporter of buffers is, as the exporter says."""
+    """The address of the first element, as an exporter of buffers reports it."""
     view = (ctypes.c_void_p * 16)()
     if ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(obj), ctypes.byref(view), _FULL_READ_ONLY):
         raise BufferError("no buffer")
@@ -33,7 +33,7 @@ def buffer_address(obj: Any) -> int:
 
 
 def room(data: bytes, skew: int = 0) -> memoryview:
-    """Bytes in memory that begins at a multiple of 64 bytes, or some bytes behind one."""
+    """Copies bytes to memory that begins ``skew`` bytes after a multiple of 64 bytes."""
     memory = bytearray(len(data) + ALIGNMENT + skew)
     start = -buffer_address(memory) % ALIGNMENT + skew
     memory[start : start + len(data)] = data
@@ -41,13 +41,13 @@ def room(data: bytes, skew: int = 0) -> memoryview:
 
 
 class Exporter(Producer):
-    """An exporter of bytes, which is made from them."""
+    """Makes an exporter from some bytes."""
 
     dtypes = ("uint8",)
     read_only = False
 
     def build(self, data: bytes) -> Any:
-        """An object that holds the bytes."""
+        """Makes an object that holds the bytes."""
         raise NotImplementedError
 
     def make(self, spec: Spec) -> Made:
@@ -76,7 +76,7 @@ class ByteArray(Exporter):
 
 
 class Map(Exporter):
-    """mmap, of a page without a file."""
+    """mmap of a page without a file."""
 
     name = "mmap"
 
@@ -97,13 +97,13 @@ class SharedMemory(Exporter):
         memory.unlink()
         view = memory.buf[: len(data)]  # type: ignore[index]
         view[:] = data
-        # What still borrows the buffer when the segment is closed would be an error that nobody waits for.
+        # close() raises BufferError while a consumer still borrows the buffer, and the destructor calls it.
         memory.close = lambda: None  # type: ignore[method-assign]
         return Made(view, list(data), buffer_address(view), lambda: list(view), keep=[memory])
 
 
 class MemoryView(Producer):
-    """memoryview, of two dimensions in C order; Python takes slices of one dimension only."""
+    """memoryview: two-dimensional in C order, one-dimensional in other layouts, because it can only slice these."""
 
     name = "memoryview"
     dtypes = LETTERS
@@ -151,7 +151,7 @@ _CTYPES: dict[str, Any] = {
 
 
 class CTypes(Producer):
-    """Arrays of ctypes, of two dimensions."""
+    """Two-dimensional arrays of ctypes."""
 
     name = "ctypes"
     dtypes = tuple(_CTYPES)

@@ -12,18 +12,18 @@ from dlbridge_conformance.matrix.crafted import CRAFTED
 from dlbridge_conformance.matrix.producer import AdapterProducer, NumPyProducer, Producer
 
 
-#: consumers that make no array: what arrives has neither shape nor dtype
+#: consumers that do not make arrays: what they receive does not have a shape or a dtype
 MESSAGES = {"mpi4py"}
 
 
 @cache
 def _adapters() -> list[Adapter]:
-    """The adapters of the kit, each once, so that producer and consumer of a library share what it has imported."""
+    """The adapters, one instance each, so that producer and consumer of a library share the imported module."""
     return list(known_adapters().values())
 
 
 def producers() -> dict[str, Producer]:
-    """The libraries that have adapters, and what is no library of tensors."""
+    """All producers by name: the libraries with adapters, and other objects with memory."""
     adapters = [adapter for adapter in _adapters() if adapter.produces]
     found: list[Producer] = [
         (NumPyProducer if adapter.name == "numpy" else AdapterProducer)(adapter) for adapter in adapters
@@ -33,7 +33,7 @@ def producers() -> dict[str, Producer]:
 
 
 def consumers() -> dict[str, Consumer]:
-    """The libraries that have adapters, and what takes objects by other doors."""
+    """All consumers by name: the libraries with adapters, and functions that use other protocols."""
     adapters = [adapter for adapter in _adapters() if adapter.consumes and adapter.name not in MESSAGES]
     found: list[Consumer] = [AdapterConsumer(adapter) for adapter in adapters]
     found += [NarrowJAX(adapter) for adapter in adapters if adapter.name == "jax"]
@@ -42,7 +42,7 @@ def consumers() -> dict[str, Consumer]:
 
 
 def calls() -> dict[str, dict[str, str]]:
-    """How each way to each consumer is written."""
+    """The code of each way to each consumer."""
     return {
         name: {
             "direct": consumer.call,

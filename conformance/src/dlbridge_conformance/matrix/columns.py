@@ -1,4 +1,4 @@
-"""Arrow arrays, columns of data frames and pictures: as producers and as consumers."""
+"""Producers and consumers of Arrow arrays, columns of data frames, and images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = (
 
 
 class Library:
-    """A module that is imported, with its version."""
+    """A module to import, with its version."""
 
     module: str
     distribution: str
@@ -34,7 +34,7 @@ class Library:
         return importlib.metadata.version(self.distribution)
 
     def is_installed(self) -> bool:
-        """Whether the module is there."""
+        """Returns whether the module is installed."""
         return importlib.util.find_spec(self.module.partition(".")[0]) is not None
 
     def load(self) -> None:
@@ -43,7 +43,7 @@ class Library:
 
 
 class ArrowArray(Library, Producer):
-    """pyarrow.Array, of one dimension; its memory never changes."""
+    """pyarrow.Array, which is one-dimensional and immutable."""
 
     name = "pyarrow-array"
     module = distribution = "pyarrow"
@@ -63,12 +63,12 @@ class ArrowArray(Library, Producer):
 
 
 def arrow_name(dtype: str) -> str:
-    """What pyarrow calls a dtype."""
+    """The name of a dtype in pyarrow."""
     return {"bool": "bool_"}.get(dtype, dtype)
 
 
 class PolarsSeries(Library, Producer):
-    """polars.Series; its memory never changes."""
+    """polars.Series, which is immutable."""
 
     name = "polars.Series"
     module = distribution = "polars"
@@ -91,7 +91,7 @@ class PolarsSeries(Library, Producer):
 
 
 class PandasSeries(Library, Producer):
-    """pandas.Series over an array of NumPy; what it shares is marked as read-only."""
+    """pandas.Series over a NumPy array. It marks shared memory as read-only."""
 
     name = "pandas.Series"
     module = distribution = "pandas"
@@ -119,7 +119,7 @@ _ArrowArrayStruct._fields_ = [
 
 
 def arrow_address(obj: Any) -> int:
-    """Where the elements are of an object with ``__arrow_c_array__``, as it says there."""
+    """The address of the elements, as the object's ``__arrow_c_array__`` reports it."""
     _, capsule = obj.__arrow_c_array__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -129,7 +129,7 @@ def arrow_address(obj: Any) -> int:
     return int(found.buffers[1] or 0)
 
 
-#: the modes of one channel whose elements have bytes of their own
+#: the modes with one channel of whole bytes
 _MODES = {"uint8": "L", "int32": "I", "float32": "F", "uint16": "I;16"}
 
 
@@ -196,7 +196,7 @@ class View(Consumer):
 
 
 class AsArray(Library, Consumer):
-    """numpy.asarray, which goes by every door of NumPy."""
+    """numpy.asarray, which tries every protocol that NumPy knows."""
 
     name = "numpy.asarray"
     module = distribution = "numpy"
@@ -221,7 +221,7 @@ class AsArray(Library, Consumer):
 
 
 class ToArrow(Library, Consumer):
-    """pyarrow.array, which goes by Arrow, by NumPy's doors or by iterating."""
+    """pyarrow.array, which tries Arrow's protocols, NumPy's protocols, and iteration."""
 
     name = "pyarrow.array"
     module = distribution = "pyarrow"
@@ -244,7 +244,7 @@ class ToArrow(Library, Consumer):
 
 
 class ToPolars(Library, Consumer):
-    """polars.Series, of dtypes that it has."""
+    """polars.Series, with the dtypes that it supports."""
 
     name = "polars.Series"
     module = distribution = "polars"
@@ -257,7 +257,7 @@ class ToPolars(Library, Consumer):
         return self.lib.Series(obj)
 
     def values(self, array: Any, expected: Any) -> Any:
-        # What has no axis becomes a column of one row.
+        # A 0-d array becomes a column of one row.
         return array.to_list() if isinstance(expected, list) else array.item()
 
     def address(self, array: Any) -> int | None:
@@ -282,7 +282,7 @@ class ToPandas(Library, Consumer):
 
     def values(self, array: Any, expected: Any) -> Any:
         numbers = array.to_numpy().tolist()
-        # What has no axis becomes a column of one row.
+        # A 0-d array becomes a column of one row.
         return numbers if isinstance(expected, list) else numbers[0]
 
     def address(self, array: Any) -> int | None:
@@ -290,7 +290,7 @@ class ToPandas(Library, Consumer):
 
 
 class ToPicture(Library, Consumer):
-    """PIL.Image.fromarray, of dtypes that have a mode."""
+    """PIL.Image.fromarray, with the dtypes that have a mode."""
 
     name = "pillow"
     module, distribution = "PIL.Image", "pillow"
@@ -306,7 +306,7 @@ class ToPicture(Library, Consumer):
         rows = picture_rows(array)
         if not isinstance(expected, list):
             return rows[0][0]
-        # What has one dimension becomes a column.
+        # A one-dimensional array becomes a column.
         return rows if array.width > 1 or not expected or isinstance(expected[0], list) else flat(rows)
 
     def address(self, array: Any) -> int | None:

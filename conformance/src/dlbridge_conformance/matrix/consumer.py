@@ -1,4 +1,4 @@
-"""Consumers: who takes the objects that are exchanged."""
+"""Consumers of the matrix: libraries and functions that import objects."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from dlbridge_conformance.outcome import NotApplicable
 
 
 class Consumer:
-    """Who takes objects. A subclass sets the attributes and overrides what its library can do."""
+    """Imports objects. A subclass sets the attributes and overrides what its library supports."""
 
     name: str
-    #: the library that is imported; empty for what comes with Python
+    #: the library to import; empty if it is part of Python
     library: str = ""
-    #: how the direct way is written
+    #: the code of the direct way
     call: str
-    #: how the converting way is written; empty if there is none
+    #: the code of the converting way; empty if the library does not have such a function
     conversion: str = ""
-    #: the name for ``Tensor.to``; None if dlbridge has no way of its own to the library
+    #: the library's name for ``Tensor.to``; None if dlbridge does not know the library
     to: str | None = None
-    #: whether a dlbridge.Tensor goes there as an array of NumPy, since the library knows no other arrays
+    #: whether a dlbridge.Tensor is passed as a NumPy array, because the library accepts no other arrays
     by_numpy: bool = False
-    #: the dtypes that are exchanged; None for all, and less for a library that turns the others into what it has
+    #: the dtypes to exchange; None for all; a library that converts other dtypes lists its own
     dtypes: tuple[str, ...] | None = None
 
     def version(self) -> str:
-        """The version of the library; empty for what comes with Python."""
+        """The version of the library; empty if it is part of Python."""
         return ""
 
     def is_installed(self) -> bool:
-        """Whether it can be imported."""
+        """Returns whether the library can be imported."""
         return True
 
     def load(self) -> None:
         """Imports the library."""
 
     def scope(self) -> AbstractContextManager[object]:
-        """What an exchange runs in."""
+        """The context manager that an exchange runs in."""
         return nullcontext()
 
     def take(self, obj: Any, expected: Any) -> Any:
-        """What the library makes of an object. ``expected`` are its elements, of which only the axes are looked at."""
+        """Imports an object. ``expected`` are its elements; an override may use only the number of their axes."""
         raise NotImplementedError
 
     def convert(self, obj: Any) -> Any:
-        """What the library's function that makes an array of anything makes of an object."""
-        raise NotApplicable(f"{self.name} has no such function")
+        """Converts an object with the library's function that accepts any object."""
+        raise NotApplicable(f"{self.name} does not have such a function")
 
     def values(self, array: Any, expected: Any) -> Any:
-        """The elements as nested lists."""
+        """Returns the elements as nested lists."""
         raise NotImplementedError
 
     def address(self, array: Any) -> int | None:
-        """Where the library says that the first element is; None if it does not."""
+        """The address of the first element as the library reports it; None if it does not report one."""
         return None
 
     def write(self, array: Any, value: Any) -> bool:
-        """Writes the element at index zero; False if the library refuses, or its arrays never change."""
+        """Writes the element at index zero. Returns False if the library refuses, or if its arrays are immutable."""
         return False
 
 
-#: The functions that make an array of anything, by the name of the adapter: how they are written, and what they do.
+#: The functions that convert any object to an array, by the adapter's name: their code, and the function itself.
 CONVERSIONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "numpy": ("numpy.asarray(obj)", lambda lib, obj: lib.numpy.asarray(obj)),
     "torch": ("torch.as_tensor(obj)", lambda lib, obj: lib.torch.as_tensor(obj)),
@@ -87,7 +87,7 @@ class AdapterConsumer(Consumer):
         self.call = f"{adapter.name}.from_dlpack(obj)"
         self.conversion = CONVERSIONS[adapter.name][0] if adapter.name in CONVERSIONS else ""
         root = adapter.module.partition(".")[0]
-        # Tensor.to makes a pyarrow.Tensor, which is another class.
+        # Tensor.to makes a pyarrow.Tensor, not a pyarrow.Array.
         known = (c["name"] for c in dlbridge.consumers() if c["module"].partition(".")[0] == root)
         self.to = None if adapter.name == "pyarrow-array" else next(known, None)
 
@@ -124,7 +124,7 @@ class AdapterConsumer(Consumer):
 
 
 class NarrowJAX(AdapterConsumer):
-    """JAX as it is by default, with its dtypes of 64 bits switched off."""
+    """JAX with its default settings, which disable 64-bit dtypes."""
 
     def __init__(self, adapter: Adapter) -> None:
         super().__init__(adapter)

@@ -1,4 +1,4 @@
-"""Producers of DLPack that are no library: the oldest kind and the newest one, with every dtype and layout."""
+"""Crafted producers: objects with the oldest and the newest ``__dlpack__``, in every dtype and layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlbridge_conformance.matrix.samples import COLUMNS, LAYOUTS, ROWS, WHOLE_BY
 
 
 class Versioned(Producer):
-    """An object whose ``__dlpack__`` has all keywords and answers with versioned managed tensors."""
+    """An object whose ``__dlpack__`` has all keywords and returns versioned managed tensors."""
 
     name = "versioned object"
     versioned = True
@@ -49,9 +49,9 @@ class Versioned(Producer):
 
 
 class Legacy(Versioned):
-    """An object from before DLPack 1.0: ``__dlpack__`` knows the stream alone and answers with a legacy capsule.
+    """An object from before DLPack 1.0: ``__dlpack__`` has only the keyword ``stream`` and returns a legacy capsule.
 
-    It cannot say that memory must not be written.
+    It cannot mark memory as read-only.
     """
 
     name = "legacy object"

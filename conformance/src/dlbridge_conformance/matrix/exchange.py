@@ -1,4 +1,4 @@
-"""One exchange, in this process: what goes in, what comes out, and whether it is the same memory."""
+"""Runs one exchange in this process, and compares values and memory of both sides."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dlbridge_conformance.matrix.producer import Made, Producer
 from dlbridge_conformance.matrix.samples import plain, same
 from dlbridge_conformance.outcome import NotApplicable
 
-#: what differs between two runs
+#: addresses, which differ between two runs
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Outcome:
-    """What becomes of one exchange. Raises NotApplicable if the producer has no such object."""
+    """Runs one exchange and returns its outcome. Raises NotApplicable if the producer cannot make such an object."""
     try:
         made = producer.make(spec)
     except Exception as error:
-        raise NotApplicable(f"{producer.name} makes no such object: {sentence(error)}") from error
+        raise NotApplicable(f"{producer.name} cannot make such an object: {sentence(error)}") from error
     if not same(plain(made.read()), made.expected):
         raise NotApplicable(f"{producer.name} has other values: {shown(plain(made.read()))}")
     if (way is Way.TO and consumer.to is None) or (way is Way.CONVERTED and not consumer.conversion):
         return NOTHING
     ways: dict[Way, Callable[[], Any]] = {
         Way.DIRECT: lambda: consumer.take(made.obj, made.expected),
-        Way.ASDLPACK: lambda: consumer.take(lent(made.obj, consumer), made.expected),
+        Way.ASDLPACK: lambda: consumer.take(wrapped(made.obj, consumer), made.expected),
         Way.TO: lambda: dlbridge.asdlpack(made.obj).to(consumer.to or ""),
         Way.CONVERTED: lambda: consumer.convert(made.obj),
     }
@@ -42,14 +42,14 @@ def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Ou
     return compared(made, consumer, array)
 
 
-def lent(obj: Any, consumer: Consumer) -> Any:
-    """An object by way of dlbridge, as the consumer is given it."""
+def wrapped(obj: Any, consumer: Consumer) -> Any:
+    """Wraps an object with dlbridge, in the form that the consumer accepts."""
     tensor = dlbridge.asdlpack(obj)
     return tensor.numpy() if consumer.by_numpy else tensor
 
 
 def compared(made: Made, consumer: Consumer, array: Any) -> Outcome:
-    """What an array of the consumer is, beside what the producer has."""
+    """Compares the consumer's array with the producer's object."""
     try:
         found = plain(consumer.values(array, made.expected))
     except Exception as error:
@@ -60,11 +60,11 @@ def compared(made: Made, consumer: Consumer, array: Any) -> Outcome:
         return Outcome(Kind.ZERO_COPY, "there is nothing to copy")
     place = consumer.address(array)
     shared = place == made.address if None not in (place, made.address) else None
-    # What was written must be seen if the address says so, and must not be if it says otherwise.
+    # The producer must see a write if both report the same address, and must not see it otherwise.
     seen = consumer.write(array, 2) and not same(plain(made.read()), made.expected)
     written = seen or not same(plain(consumer.values(array, made.expected)), made.expected)
     if written:
-        # Some libraries keep what they made, and would give it out again.
+        # Restore the value, because some libraries cache their objects and reuse them.
         consumer.write(array, flat(made.expected)[0])
     if seen:
         return Outcome(Kind.UNPROTECTED, "what is written there changes the producer's data") if made.read_only else (
@@ -76,12 +76,12 @@ def compared(made: Made, consumer: Consumer, array: Any) -> Outcome:
 
 
 def sentence(error: BaseException) -> str:
-    """The class of an exception, and its first line."""
+    """The class of an exception, and the first line of its text."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {ADDRESS.sub('0x...', lines[0])[:200]}".rstrip(": ")
 
 
 def shown(nested: Any) -> str:
-    """Values, as many as fit a line."""
+    """Values as text, cut to fit a line."""
     text = repr(nested)
     return text if len(text) <= 160 else f"{text[:157]}..."

@@ -1,4 +1,4 @@
-"""What became of an exchange, and which of two outcomes is the better one."""
+"""The outcome of an exchange, and the order of outcomes from bad to good."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """What became of an exchange."""
+    """How an exchange ended."""
 
     #: right values at the producer's address
     ZERO_COPY = "zero-copy"
@@ -15,19 +15,19 @@ class Kind(str, Enum):
     COPIED = "copied"
     #: an exception
     REFUSED = "refused"
-    #: zero-copy, and the consumer writes what must not be written
+    #: zero-copy, and the consumer can write read-only memory
     UNPROTECTED = "unprotected"
-    #: values that differ, without an exception
+    #: wrong values without an exception
     WRONG = "wrong"
-    #: the process ended
+    #: the process died
     CRASHED = "crashed"
-    #: the time was over
+    #: the exchange exceeded its time limit
     HUNG = "hung"
-    #: there is no such way
+    #: the consumer does not have this way
     NONE = "none"
 
 
-#: How good an outcome is. What is refused loudly is better than what goes wrong without a word.
+#: How good an outcome is. An exception is better than a silent error.
 RANK = {
     Kind.ZERO_COPY: 4,
     Kind.COPIED: 3,
@@ -40,20 +40,20 @@ RANK = {
 
 
 class Way(str, Enum):
-    """How an object goes from its library to another."""
+    """How an object is passed from its library to another."""
 
-    #: the consumer's ``from_dlpack``, or what it has in its place, of the producer's object
+    #: the consumer's ``from_dlpack``, or its closest function, called with the producer's object
     DIRECT = "direct"
-    #: the same function, of ``dlbridge.asdlpack(object)``
+    #: the same function, called with ``dlbridge.asdlpack(object)``
     ASDLPACK = "asdlpack"
     #: ``dlbridge.asdlpack(object).to(consumer)``
     TO = "to"
-    #: the consumer's function that makes an array of anything, of the producer's object
+    #: the consumer's function that converts any object to an array, called with the producer's object
     CONVERTED = "converted"
 
 
 class Change(str, Enum):
-    """What dlbridge changes, compared with the direct way."""
+    """How dlbridge compares with the direct way."""
 
     WORKS = "works"
     SAFE = "safe"
@@ -65,7 +65,7 @@ class Change(str, Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one exchange, in one way."""
+    """The outcome of one exchange in one way."""
 
     kind: Kind
     #: the exception, the values, the signal
@@ -76,11 +76,13 @@ NOTHING = Outcome(Kind.NONE)
 
 
 def change(direct: Outcome, through: Outcome) -> Change:
-    """What dlbridge changes in one cell.
+    """Compares dlbridge with the direct way.
 
-    It WORKS where the direct way has no right result and dlbridge has one; it is SAFE where both have none, and
-    dlbridge refuses what goes wrong directly; it SHARES what is copied directly, or COPIES what is shared directly;
-    and it is WORSE where the direct way has the right result, or the refusal, and dlbridge has not.
+    * WORKS: only dlbridge gives the right result.
+    * SAFE: dlbridge refuses, and the direct way goes wrong.
+    * SHARES: dlbridge shares memory, and the direct way copies.
+    * COPIES: dlbridge copies, and the direct way shares memory.
+    * WORSE: the direct way gives the right result or refuses, and dlbridge does not.
     """
     before, after = RANK[direct.kind], RANK[through.kind]
     right = RANK[Kind.COPIED]
@@ -93,7 +95,7 @@ def change(direct: Outcome, through: Outcome) -> Change:
 
 @dataclass(frozen=True)
 class Spec:
-    """A cell of one pair: what is exchanged."""
+    """The dtype and layout of an exchange."""
 
     dtype: str
     layout: str
@@ -104,20 +106,20 @@ class Spec:
 
 @dataclass
 class Cell:
-    """What became of one exchange, in every way."""
+    """The outcomes of one exchange, in every way."""
 
     spec: Spec
     ways: dict[Way, Outcome]
 
     @property
     def through(self) -> Outcome:
-        """The way through dlbridge that its users are told to go."""
+        """The outcome of the recommended way through dlbridge."""
         to = self.ways.get(Way.TO, NOTHING)
         return self.ways.get(Way.ASDLPACK, NOTHING) if to.kind is Kind.NONE else to
 
     @property
     def change(self) -> Change:
-        """What dlbridge changes."""
+        """How dlbridge compares with the direct way."""
         return change(self.ways[Way.DIRECT], self.through)
 
 
@@ -132,9 +134,9 @@ class Pair:
 
 @dataclass
 class Matrix:
-    """All pairs, and what it takes to get them again."""
+    """All pairs, with the versions that reproduce them."""
 
-    #: names to versions; an empty version for what comes with Python
+    #: names to versions; the version is empty for parts of Python
     producers: dict[str, str]
     consumers: dict[str, str]
     pairs: list[Pair]

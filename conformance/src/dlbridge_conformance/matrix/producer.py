@@ -1,4 +1,4 @@
-"""Producers: who makes the objects that are exchanged."""
+"""Producers of the matrix: libraries that make the objects to exchange."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from dlbridge_conformance.matrix.outcome import Spec
 from dlbridge_conformance.matrix.samples import LAYOUT_DTYPES, LAYOUTS, laid_out, values
 from dlbridge_conformance.outcome import NotApplicable
 
-#: What every consumer takes without a copy as far as alignment goes, in bytes.
+#: An alignment in bytes that every consumer accepts without a copy.
 ALIGNMENT = 64
 
-#: How many objects are made until one is aligned.
+#: The maximum number of objects to make until one is aligned.
 TRIES = 400
 
 
 @dataclass
 class Made:
-    """An object of a producer, and what it is known to hold."""
+    """An object of a producer, and its expected contents."""
 
     obj: Any
     #: the elements as nested lists
     expected: Any
-    #: where the producer itself says that the element at index zero is; None if it does not
+    #: the address of the element at index zero as the producer reports it; None if it does not report one
     address: int | None
-    #: the elements as they are now
+    #: returns the current elements
     read: Callable[[], Any]
-    #: whether the elements must not be written, by the producer's word
+    #: whether the producer says that the elements are read-only
     read_only: bool = False
     keep: list[Any] = field(default_factory=list)
 
 
 class Producer:
-    """Who makes objects. A subclass sets the attributes and overrides :meth:`make`."""
+    """Makes objects. A subclass sets the attributes and overrides :meth:`make`."""
 
     name: str
-    #: the library that is imported; empty for what comes with Python
+    #: the library to import; empty if it is part of Python
     library: str = ""
     dtypes: tuple[str, ...] = ("float32",)
     layouts: tuple[str, ...] = ("C order",)
 
     def version(self) -> str:
-        """The version of the library; empty for what comes with Python."""
+        """The version of the library; empty if it is part of Python."""
         return ""
 
     def is_installed(self) -> bool:
-        """Whether its objects can be made."""
+        """Returns whether the library is installed."""
         return True
 
     def load(self) -> None:
         """Imports the library."""
 
     def make(self, spec: Spec) -> Made:
-        """An object. Raises NotApplicable for a layout or a dtype that the producer does not have."""
+        """Makes an object. Raises NotApplicable for a layout or a dtype that the producer does not support."""
         raise NotImplementedError
 
     def specs(self) -> list[Spec]:
@@ -68,9 +68,9 @@ class Producer:
 
 
 def aligned(make: Callable[[], Any], address: Callable[[Any], int | None]) -> Any:
-    """What ``make`` makes, made until it begins at a multiple of 64 bytes.
+    """Calls ``make`` until the object begins at a multiple of 64 bytes.
 
-    An allocator that gives such addresses now and then would make two runs differ.
+    Without this, two runs would differ if the allocator returns such addresses only sometimes.
     """
     others = []
     for _ in range(TRIES):
@@ -102,14 +102,14 @@ class AdapterProducer(Producer):
         self.adapter.load()
 
     def address(self, array: Any) -> int | None:
-        """Where the library says that the first element is."""
+        """The address of the first element as the library reports it; None if it does not report one."""
         try:
             return int(self.adapter.address(array))
         except NotApplicable:
             return None
 
     def is_read_only(self, array: Any) -> bool:
-        """Whether the array must not be written, or is of a kind that never changes."""
+        """Returns whether the library marks the array as read-only."""
         try:
             return self.adapter.is_read_only(array)
         except NotApplicable:
@@ -148,12 +148,12 @@ class AdapterProducer(Producer):
         return layouts[spec.layout](self.base(rows, spec.dtype))
 
 
-#: Libraries whose arrays do not change by what they document, whether their capsules say so or not.
+#: Libraries that document their arrays as immutable, even if their capsules do not say so.
 NEVER_CHANGES = {"jax", "tensorflow"}
 
 
 class NumPyProducer(AdapterProducer):
-    """NumPy, with what only its arrays can be."""
+    """NumPy, with the layouts that only its arrays support."""
 
     def __init__(self, adapter: Adapter) -> None:
         super().__init__(adapter)

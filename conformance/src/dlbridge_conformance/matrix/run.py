@@ -1,4 +1,4 @@
-"""Runs pairs of a producer and a consumer in processes of their own."""
+"""Runs each pair of a producer and a consumer in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.outcome import NOTHING, Cell, Kind, Outcome, Pair, Spec, Way, repeat
 from dlbridge_conformance.matrix.producer import Producer
 
-#: how long one exchange may take, in seconds; the first one of a pair initialises the libraries
+#: the time limit of one exchange, in seconds; the first one of a pair also initialises the libraries
 LIMIT = 60.0
 
-#: no device but the CPU, no messages, and few threads
+#: only the CPU, no log messages, and few threads
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "CUDA_VISIBLE_DEVICES": "",
@@ -29,7 +29,7 @@ ENVIRONMENT = {
     "GLOG_minloglevel": "3",
 }
 
-#: from how many pairs on a second process is worth importing everything twice
+#: above this number of pairs, a second process saves more time than its imports cost
 WORTH_A_PROCESS = 100
 
 #: libraries that crash when they are imported into one process
@@ -39,14 +39,14 @@ Job = tuple[Producer, Consumer, list[Spec]]
 
 
 def grouped(jobs: Iterable[Job], at_once: int) -> list[list[Job]]:
-    """The jobs that one process imports the libraries of, and forks for; as many groups as can be run at once.
+    """Groups the jobs by process: a process imports the libraries of its group, and forks for each pair.
 
-    Libraries that cannot live together are in no group together, but in the one that asks for both.
+    Libraries that crash together share a group only for the pair of both.
     """
     companies: dict[frozenset[str], list[Job]] = defaultdict(list)
     for producer, consumer, specs in jobs:
         companies[APART & {producer.library, consumer.library}].append((producer, consumer, specs))
-    # What needs none of them goes along with the first.
+    # Jobs that need none of these libraries join the smallest group.
     alone = companies.pop(frozenset(), [])
     if alone:
         companies[min(companies, key=lambda names: (len(names), sorted(names)), default=frozenset())] += alone
@@ -58,10 +58,9 @@ def grouped(jobs: Iterable[Job], at_once: int) -> list[list[Job]]:
 
 
 def run(jobs: Iterable[Job], *, at_once: int, limit: float, progress: Callable[[Pair], None]) -> list[Pair]:
-    """Runs jobs, some groups at once, and gives their pairs in the order of the jobs.
+    """Runs jobs, several groups at once. Returns the pairs in the same order as the jobs.
 
-    A pair that crashes or hangs is run once more in a process that has imported its two libraries alone, and what
-    comes of that is what counts.
+    A pair that crashes or hangs runs again in a process that imports only its two libraries. The second result counts.
     """
     wanted = list(jobs)
     done: dict[tuple[str, str], Pair] = {}
@@ -81,7 +80,7 @@ def run(jobs: Iterable[Job], *, at_once: int, limit: float, progress: Callable[[
 
 
 def has_died(pair: Pair) -> bool:
-    """Whether the process of a pair ended, or was ended, before its time."""
+    """Returns whether the process of a pair crashed or hung."""
     return any(outcome.kind in (Kind.CRASHED, Kind.HUNG) for cell in pair.cells for outcome in cell.ways.values())
 
 
@@ -97,7 +96,7 @@ class Group:
         return sorted({job[side].name for job in self.jobs})
 
     def run(self) -> Iterable[Pair]:
-        """Runs the jobs. If the two libraries cannot even be imported together, that is what became of all cells."""
+        """Runs the jobs. If the libraries cannot be imported together, all cells get that outcome."""
         with tempfile.TemporaryFile() as errors:
             server = subprocess.Popen(
                 [sys.executable, "-m", "dlbridge_conformance.matrix.worker"],
@@ -149,7 +148,7 @@ def send(stdin: IO[str], message: Any) -> None:
 
 
 def at_import(code: int, errors: str) -> str:
-    """How a process ended that imports libraries."""
+    """Describes how a process ended while it imported its libraries."""
     if code < 0:
         return f"{signal.Signals(-code).name} when both libraries are imported"
     last = (errors.strip().splitlines() or ["no message"])[-1]
@@ -157,7 +156,7 @@ def at_import(code: int, errors: str) -> str:
 
 
 def all_cells(job: Job, outcome: Outcome) -> Pair:
-    """A pair of which all cells are the same."""
+    """Makes a pair with the same outcome in all cells."""
     producer, consumer, specs = job
     ways = {way: outcome for way in Way}
     ways[Way.TO] = NOTHING if consumer.to is None else outcome

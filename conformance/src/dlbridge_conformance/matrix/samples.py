@@ -1,4 +1,4 @@
-"""What is exchanged: the values of each dtype, and what each layout makes of them."""
+"""The values of each dtype that the matrix exchanges, and their layouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlbridge_conformance.crafter import DTYPES
 #: rows and columns of the array in C order
 ROWS, COLUMNS = 4, 3
 
-#: the layouts in which every producer is asked, as far as it has them
+#: the layouts that each producer makes, as far as it supports them
 LAYOUTS = {
     "C order": "four rows of three",
     "transposed": "the same with its axes swapped",
@@ -27,15 +27,15 @@ LAYOUTS = {
     "byte offset": "the first element is not where the data pointer points",
 }
 
-#: the dtypes in which layouts other than C order are asked
+#: the dtypes for layouts other than C order
 LAYOUT_DTYPES = ("float32", "int64")
 
-#: the dtypes whose elements have bytes of their own
+#: the dtypes whose elements are whole bytes
 WHOLE_BYTES = tuple(dtype for dtype, (_, bits, _) in DTYPES.items() if bits >= 8)
 
 
 def values(dtype: str) -> list[list[Any]]:
-    """The array in C order: numbers that show a narrower dtype, a lost sign and a wrong place."""
+    """The array in C order. Its numbers reveal a narrower dtype, a lost sign and a wrong position."""
     numbers = [_number(dtype, i) for i in range(ROWS * COLUMNS)]
     return [numbers[row * COLUMNS : (row + 1) * COLUMNS] for row in range(ROWS)]
 
@@ -47,7 +47,7 @@ def _number(dtype: str, i: int) -> Any:
         top = 2 ** (int(dtype[3:]) - 1)
         return {0: 1, 1: -1, 2: top - 1, 3: -top}.get(i, i)
     if dtype.startswith("uint"):
-        # Not every library makes the largest uint64 of a number.
+        # Some libraries cannot convert the largest uint64 from a Python number.
         return {0: 1, 2: 2 ** min(int(dtype[4:]), 63) - 1}.get(i, i)
     if dtype == "complex64":
         return complex(i + 0.5, -i)
@@ -61,39 +61,39 @@ def _number(dtype: str, i: int) -> Any:
         return i + 2.0**-6
     if dtype == "float8_e8m0fnu":
         return 2.0 ** (i - 5)
-    # Numbers that floats of four bits have, too.
+    # Numbers that 4-bit floats can represent too.
     return [1.0, -2.0, 3.0, 4.0, -0.5, 6.0, 1.5, -1.0, 2.0, 0.5, -4.0, -6.0][i]
 
 
 def encoded(numbers: list[Any], dtype: str, big_endian: bool = False) -> bytes:
-    """Numbers as the bytes of elements."""
+    """Encodes numbers as elements."""
     data = elements.packed(numbers, dtype)
     return swapped(data, dtype) if big_endian else data
 
 
 def swapped(data: bytes, dtype: str) -> bytes:
-    """Elements in the other byte order."""
+    """Swaps the byte order of elements."""
     size = DTYPES[dtype][1] // 8
     size = size // 2 if dtype.startswith("complex") else size
     return b"".join(data[i : i + size][::-1] for i in range(0, len(data), size))
 
 
 def plain(nested: Any) -> Any:
-    """Nested lists of Python's own numbers."""
+    """Converts nested lists to lists of Python's built-in numbers."""
     if isinstance(nested, list | tuple):
         return [plain(part) for part in nested]
     return nested if type(nested) in (bool, int, float, complex) else float(nested)
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether two nested lists have the same shape, and numbers of the same kind and value."""
+    """Returns whether two nested lists have the same shape, and numbers of the same type and value."""
     if isinstance(expected, list):
         return isinstance(found, list) and len(found) == len(expected) and all(map(same, found, expected))
     return type(found) is type(expected) and bool(found == expected)
 
 
 def laid_out(layout: str, rows: list[list[Any]]) -> Any:
-    """The values that a layout of the array has."""
+    """The values of the array in a layout."""
     if layout == "transposed":
         return [list(column) for column in zip(*rows, strict=True)]
     if layout == "stepped":

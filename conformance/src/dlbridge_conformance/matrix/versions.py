@@ -1,4 +1,4 @@
-"""The matrix by several interpreters, each with its own releases of the libraries, and the differences."""
+"""Compares the matrices of several interpreters, each with its own releases of the libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbridge_conformance.matrix.report import json
 
 
 def measured(python: str, options: Sequence[str]) -> Matrix:
-    """The matrix as an interpreter finds it. Raises ValueError if it finds none."""
+    """Runs the matrix with an interpreter. Raises ValueError if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "matrix.json")
         command = [python, "-m", "dlbridge_conformance.matrix", *options, "--json", str(path)]
@@ -21,7 +21,7 @@ def measured(python: str, options: Sequence[str]) -> Matrix:
             ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         except OSError as error:
             raise ValueError(f"{python} cannot be run: {error}") from error
-        # 1 says that dlbridge is worse than the direct way somewhere.
+        # 1 means that dlbridge is worse than the direct way in some cell.
         if ended.returncode not in (0, 1) or not path.exists():
             said = (ended.stderr.strip().splitlines() or ["no message"])[-1]
             raise ValueError(f"{python} ended with {ended.returncode}: {said}")
@@ -39,7 +39,7 @@ def outcomes(matrix: Matrix) -> dict[tuple[str, str, str, Way], str]:
 
 
 def differences(one: Matrix, other: Matrix) -> Iterator[str]:
-    """The releases and the outcomes that differ, as lines. A cell that only one of the two has is left out."""
+    """Yields a line for each release and outcome that differs. It skips cells that only one matrix has."""
     old, new = one.producers | one.consumers, other.producers | other.consumers
     for name in old:
         if old[name] != new.get(name, old[name]):
@@ -52,7 +52,7 @@ def differences(one: Matrix, other: Matrix) -> Iterator[str]:
 
 
 def compare(pythons: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The differences between the first interpreter and each other one. Raises ValueError if one has no matrix."""
+    """The differences between the first interpreter and each other one. Raises ValueError if a matrix fails."""
     first, *others = (measured(python, options) for python in pythons)
     lines = []
     for python, other in zip(pythons[1:], others, strict=True):
@@ -62,7 +62,7 @@ def compare(pythons: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def main(pythons: Sequence[str], options: Sequence[str]) -> int:
-    """Prints the differences: 0, or 2 if an interpreter has no matrix."""
+    """Prints the differences. Returns 0, or 2 if a matrix fails."""
     try:
         print("\n".join(compare(pythons, options)))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""The process of two libraries, which :mod:`dlbridge_conformance.matrix.run` starts: it imports both, and forks for each pair.
+"""A process of the matrix: imports the libraries of a group, and forks for each pair.
 
-It reads jobs and writes what came of them as lines of JSON. Each cell of each way is announced before it is run, so that
-the parent knows which one ended the process or was too slow; the rest of the pair goes on in a new fork.
+:mod:`dlbridge_conformance.matrix.run` starts it. It reads jobs and writes outcomes as lines of JSON. It announces each
+exchange before it runs, so that the parent knows which one crashed or hung. A new fork then runs the rest of the pair.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Step = tuple[int, Way]
 
 
 def steps(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[Step], write: Any) -> None:
-    """Runs exchanges, and writes each before and after; ends early if the producer does not make the same any more."""
+    """Runs exchanges, and announces each one before it runs. Ends early if the producer's object changed meanwhile."""
     before: int | None = None
     for number, way in todo:
         print(json.dumps([number, way.value]), file=write, flush=True)
@@ -37,7 +37,7 @@ def steps(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[
             outcome: Outcome | None = exchange(producer, consumer, specs[number], way)
         except NotApplicable:
             if number == before:
-                # An exchange before wrote to what the library keeps and gives out again; a new fork has it as it was.
+                # An earlier exchange wrote to an object that the library caches. A new fork has the original.
                 return
             outcome = None
         before = number
@@ -48,7 +48,7 @@ def steps(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[
 def forked(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[Step], limit: float) -> Iterator[
     tuple[Step, Outcome | None]
 ]:  # fmt: skip
-    """Runs exchanges in one fork after another, until each has an outcome; None where the producer has no such object."""
+    """Runs exchanges in forks until each has an outcome; None if the producer cannot make such an object."""
     while todo:
         reader, writer = os.pipe()
         with tempfile.TemporaryFile() as output:
@@ -66,7 +66,7 @@ def forked(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list
                     traceback.print_exc()
                     sys.stderr.flush()
                 finally:
-                    # Never the exit of Python: there libraries wait for threads that a fork does not have.
+                    # Skip Python's exit handlers: libraries wait there for threads that a fork does not have.
                     os._exit(code)
             os.close(writer)
             running: Step | None = None
@@ -94,7 +94,7 @@ def forked(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list
 
 
 def lines(reader: int, limit: float) -> Iterator[str]:
-    """The lines that come through a pipe until its end; an empty one if there is none for a while."""
+    """Yields the lines from a pipe until its end; an empty one if none comes within the limit."""
     rest = b""
     try:
         while select.select([reader], [], [], limit)[0]:
@@ -109,7 +109,7 @@ def lines(reader: int, limit: float) -> Iterator[str]:
 
 
 def ended(code: int, hung: bool, limit: float, said: str) -> Outcome:
-    """The outcome of an exchange that did not come to its end. ``said`` is the last line that the process wrote."""
+    """The outcome of an exchange that crashed or hung. ``said`` is the last line that the process wrote."""
     if hung:
         return Outcome(Kind.HUNG, f"not done after {limit:g} s")
     if code < 0:
@@ -118,8 +118,8 @@ def ended(code: int, hung: bool, limit: float, said: str) -> Outcome:
 
 
 def serve() -> None:
-    """Runs the jobs that come by standard input, of which the first line names the libraries."""
-    # What the libraries print must not come between the results.
+    """Runs the jobs from standard input, whose first line names the libraries."""
+    # The libraries' own output goes to stderr, so that it does not mix with the results.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     makers, takers = producers(), consumers()

@@ -1,1 +1,1 @@
-"""Reports: one file per form."""
+"""The reports: one file per format."""

@@ -1,4 +1,4 @@
-"""A headless Chromium, told what to do by the DevTools protocol over a pipe: for pictures, and to test the page."""
+"""Controls a headless Chromium by the DevTools protocol over a pipe, to make pictures and to test the page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LIMIT = 60.0
 
 
 def executable() -> str | None:
-    """The browser that the environment variable ``CHROMIUM`` names, or Debian's, if there is one.
+    """The path of the browser in the environment variable ``CHROMIUM``, or of Debian's; None if it is not installed.
 
-    There is none on Windows, where a process gets no pipes under numbers of our choice.
+    None on Windows, where a process cannot inherit pipes under chosen numbers.
     """
     if not hasattr(os, "posix_spawn"):
         return None
@@ -34,11 +34,11 @@ def executable() -> str | None:
 
 
 class Chromium:
-    """A browser with one page, from ``with`` to its end."""
+    """A browser with one page. Use it in a ``with`` statement."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        #: what the page wrote to the console, errors of scripts included
+        #: the console messages of the page, including script errors
         self.console: list[str] = []
         self._number = 0
         self._session: str | None = None
@@ -118,7 +118,7 @@ class Chromium:
             self.console.append(details["entry"]["text"])
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page; a promise is waited for."""
+        """Evaluates a JavaScript expression in the page. Waits for a promise."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(str(answer["exceptionDetails"]))
@@ -133,12 +133,12 @@ class Chromium:
             time.sleep(0.02)
 
     def open(self, url: str, width: int, height: int, scale: float = 1, dark: bool = False) -> None:
-        """Opens a page in a window of a size, in pixels of CSS."""
+        """Opens a page in a window of this size, in CSS pixels."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        # A page of its own each time: an address that differs in its fragment alone would load nothing.
+        # Loads an empty page first, because the browser does not load an address that differs only in its fragment.
         self._go("about:blank", "location.href === 'about:blank'")
         self._go(url, "location.href !== 'about:blank' && document.readyState === 'complete'")
 
@@ -147,5 +147,5 @@ class Chromium:
         self.wait_until(arrived)
 
     def screenshot(self, file: Path) -> None:
-        """Writes what is to be seen as PNG."""
+        """Writes a screenshot of the window as PNG."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))

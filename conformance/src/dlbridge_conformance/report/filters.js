@@ -1,4 +1,4 @@
-/* The filters over the map: what is searched for, and what is pressed. */
+/* The filters over the map: the search, and the buttons. */
 
 function drawFilters() {
   const group = (name, values, marked) => {

@@ -1,4 +1,4 @@
-"""The report as one HTML page, which needs no network: a heat map of rules and libraries with the evidence."""
+"""The report as one self-contained HTML page: a heat map of rules and libraries, with the evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlbridge_conformance.rule import Level, Role, Rule
 
 
 def page(report: Report) -> str:
-    """The page; ``page.html`` with the style sheet, the scripts, and the report as JSON in it."""
+    """Inserts the style sheet, the scripts, and the report as JSON into ``page.html``."""
     folder = files("dlbridge_conformance.report")
     text = folder.joinpath("page.html").read_text(encoding="utf-8")
     for name in ("page.css", "filters.js", "panel.js", "page.js"):
@@ -22,7 +22,7 @@ def page(report: Report) -> str:
 
 
 def script_safe(json_text: str) -> str:
-    """JSON that cannot end the script element that it is in, nor begin a comment there."""
+    """Escapes JSON so that it can neither end its script element nor begin a comment there."""
     for character in "<>&":
         json_text = json_text.replace(character, f"\\u{ord(character):04x}")
     return json_text

@@ -13,7 +13,7 @@ def suites(report: Report) -> str:
     """The XML document.
 
     A broken MUST or SHOULD is a failure, or an error if the process crashed or hung. A rule that does not apply is
-    skipped, and so is a broken MAY, which binds nobody.
+    skipped, and so is a broken MAY, because a MAY is optional.
     """
     root = ElementTree.Element("testsuites", name="dlbridge_conformance")
     rules = {rule.id: rule for rule in report.rules}

@@ -1,4 +1,4 @@
-"""The report as Markdown for the documentation: nothing in it changes from run to run with the same outcomes."""
+"""The report as Markdown for the documentation. Two runs with the same outcomes write the same page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dlbridge_conformance.result import Report, Result, Status
 from dlbridge_conformance.rule import Level, Rule
 
 INTRODUCTION = """\
-# Every rule, and which libraries break it
+# Every rule, and the libraries that break it
 
 `python -m dlbridge_conformance --markdown FILE` writes this page; `--html FILE` writes one that has the evidence for each
-cell too. `python -m dlbridge_conformance LIBRARY --rule ID` repeats one cell, and shows what was fed and what came back.
+cell too. `python -m dlbridge_conformance LIBRARY --rule ID` repeats one cell, and shows its inputs and results.
 
-A rule does not apply to a library that lacks what it is about; it is not counted as kept. A crash, an abort or a hang of
+A rule does not apply to a library that lacks the feature; it then does not count as kept. A crash, an abort or a hang of
 the process breaks the rule, and is named."""
 
 
@@ -26,7 +26,7 @@ def document(report: Report) -> str:
 
 
 def versions(report: Report) -> str:
-    """What it was run with."""
+    """The versions of the run."""
     return f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules."
 
 
@@ -58,7 +58,7 @@ def _rules(report: Report, topic: Topic) -> str:
 
 
 def _breaking(report: Report, rule: Rule) -> list[str]:
-    """The libraries that break a rule, each with how it died, if it did."""
+    """The libraries that break a rule, each with its crash or hang, if any."""
     names = [library.name for library in report.libraries]
     found = []
     for library in report.libraries:
@@ -81,6 +81,6 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that neither ends a cell nor is taken for Markdown's emphasis."""
+    """Escapes text for a cell of a table, so that it neither ends the cell nor becomes markup."""
     text = visible(text).replace("\n", " ").replace("|", "\\|")
     return text if text.startswith("`") else text.replace("_", "\\_").replace("*", "\\*").replace("<", "\\<")

@@ -1,4 +1,4 @@
-/* The heat map, the keyboard, and what happens at the beginning. filters.js and panel.js are in the same script. */
+/* The heat map, the keyboard, and the setup. filters.js and panel.js are in the same script. */
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const rules = report.topics.flatMap((topic) => topic.rules.map((rule) => ({ ...rule, topic })));
@@ -13,14 +13,14 @@ const panel = document.getElementById("panel");
 const form = document.getElementById("filters");
 const search = document.getElementById("search");
 
-/** What is pressed of each filter; a filter with nothing pressed lets all pass. */
+/** The pressed buttons of each filter; a filter without pressed buttons shows everything. */
 const chosen = { level: new Set(), role: new Set(), outcome: new Set(), library: new Set() };
 
-/** The rows that can have the focus: the names of the libraries, then the rules. Each has its cells and a rule. */
+/** The rows that can get the focus: the names of the libraries, then the rules. Each has its cells and a rule. */
 const lines = [];
 let focused = { line: 1, column: 1 };
 
-/** An element; children that are strings are text, and never markup. */
+/** Makes an element. Strings among the children become text, never markup. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -127,7 +127,7 @@ function firstShown() {
   return { line: Math.max(line, 0), column: Math.max(column, 1) };
 }
 
-/** The cell that the tab key goes to: there is one in the whole map. */
+/** The one cell of the map that the tab key reaches. */
 function focusable(place) {
   const cell = ({ line, column }) => lines[line] && lines[line].cells[column];
   if (cell(focused)) cell(focused).tabIndex = -1;
@@ -136,7 +136,7 @@ function focusable(place) {
   return cell(focused);
 }
 
-/** The next place in a direction that is shown, as many as there are up to a number of steps. */
+/** Moves up to a number of visible places in a direction, and returns the last one. */
 function next(place, downwards, rightwards, steps) {
   let [found, candidate] = [place, place];
   while (steps > 0) {
@@ -182,13 +182,13 @@ function onClick(event) {
   open(focused, "pushState");
 }
 
-// ---------------------------------------------------------------------------------------- the beginning
+// ---------------------------------------------------------------------------------------- the setup
 
-/** What the style sheet cannot know: how much of the map the names of libraries and rules cover. */
+/** Tells the style sheet how much of the map the names of libraries and rules cover. */
 function measure() {
   const root = document.documentElement.style;
   const left = table.querySelector(".corner").offsetWidth;
-  // A little less, so that nothing is seen between them where pixels are not whole.
+  // Overlap a little, so that no gap shows at fractional pixels.
   root.setProperty("--head", `${Math.floor(lines[0].row.getBoundingClientRect().height) - 1}px`);
   root.setProperty("--left", `${left}px`);
   table.classList.toggle("terse", left < 520);

@@ -62,9 +62,9 @@ function cellContent(library, rule) {
   if (result.evidence.length) {
     const list = element("dl", { class: "evidence" });
     for (const [kind, text] of result.evidence) list.append(element("dt", {}, kind), element("dd", {}, text));
-    parts.push(element("h3", {}, "What was fed, and what came back"), list);
+    parts.push(element("h3", {}, "Inputs and results"), list);
   }
-  parts.push(element("h3", {}, "To see it again"), command(result.command));
+  parts.push(element("h3", {}, "Command to repeat it"), command(result.command));
   parts.push(element("h3", {}, "The same rule"), outcomes(rule, library));
   return parts;
 }

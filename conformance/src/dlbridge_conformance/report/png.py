@@ -1,4 +1,4 @@
-"""The heat map as PNG: the picture in SVG, drawn by a browser, since what makes it useful is text that can be read."""
+"""The heat map as PNG. A browser draws the SVG picture, because the picture needs readable text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCALE = 2
 
 
 def write(report: Report, file: Path, browser: str) -> None:
-    """Writes the PNG, drawn by the browser with this path."""
+    """Writes the PNG with the browser at this path."""
     document, size = svg.picture(report)
     with tempfile.TemporaryDirectory() as folder, Chromium(browser) as chromium:
         source = Path(folder, "heatmap.svg")

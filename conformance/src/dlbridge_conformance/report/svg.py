@@ -43,7 +43,7 @@ class Size:
 
 
 def meaning(status: Status, level: Level) -> str:
-    """Which of :data:`COLOURS` a cell has."""
+    """The key of a cell in :data:`COLOURS`."""
     if status in (Status.CRASHED, Status.HUNG):
         return "crashed or hung"
     return f"{level.value} broken" if status is Status.FAILED else status.value
@@ -51,7 +51,7 @@ def meaning(status: Status, level: Level) -> str:
 
 def picture(report: Report) -> tuple[str, Size]:
     """The SVG document, and its size."""
-    # In halves: those are whole pixels in a PNG.
+    # A multiple of one half, which is a whole pixel in the PNG.
     step = max(2, min(16, 2 * RULES // max(len(report.rules), 1) / 2))
     columns, parts, right = _columns(topics(report.rules), step)
     bottom = TOP + ROW * len(report.libraries)
@@ -77,7 +77,7 @@ def svg(report: Report) -> str:
 
 
 def _columns(found: list[Topic], step: float) -> tuple[dict[str, float], list[str], int]:
-    """Where the rules are from left to right, what is written above them, and where they end."""
+    """The horizontal position of each rule, the texts above the rules, and the right end of the map."""
     columns: dict[str, float] = {}
     parts: list[str] = []
     x = LEFT
@@ -101,7 +101,7 @@ def _columns(found: list[Topic], step: float) -> tuple[dict[str, float], list[st
 def _row(
     report: Report, library: Library, columns: dict[str, float], y: int, step: float, right: int
 ) -> Iterable[str]:
-    """A library: its name, its cells, and how many of the rules that apply it keeps."""
+    """The row of a library: its name, its cells, and how many of the applicable rules it keeps."""
     levels = {rule.id: rule.level for rule in report.rules}
     name = library.name if len(library.name) <= 24 else f"{library.name[:23]}…"
     yield (

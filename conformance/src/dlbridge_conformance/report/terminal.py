@@ -23,7 +23,7 @@ WIDEST = [max(map(len, heads)) for heads in zip(*HEADINGS, strict=True)][2:]
 
 
 def table(report: Report, colour: bool = False) -> str:
-    """How many rules each library keeps and breaks, by level; in colours for a terminal that has them."""
+    """How many rules each library keeps and breaks, by level; in colour if the terminal supports it."""
     levels = {rule.id: rule.level for rule in report.rules}
     names = [(_cut(library.name, NAMES), _cut(library.version, VERSIONS)) for library in report.libraries]
     widths = [max(map(len, column)) for column in zip(("library", "version"), *names, strict=True)]
@@ -48,12 +48,12 @@ def table(report: Report, colour: bool = False) -> str:
 
 
 def broken(report: Report, library: Library) -> str:
-    """The rules that a library breaks, each with what was found and how to see it again."""
+    """The rules that a library breaks, each with its finding and the command that repeats it."""
     rules = {rule.id: rule for rule in report.rules}
     lines = []
     details = {result.detail for result in library.results}
     if len(details) == 1 < len(library.results) and all(result.status.is_broken for result in library.results):
-        # It could not be imported: that is one thing to say.
+        # The library could not be imported: report that once.
         return "\n".join(_wrapped(f"{library.name}: {visible(details.pop())}", ""))
     for result in library.results:
         if result.status.is_broken:

@@ -1,4 +1,4 @@
-"""A result in words, and foreign text as a file can hold it."""
+"""A result as text, and escapes for text from libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: str) -> str:
-    """The text with every character that cannot be seen as Python writes it, like ``\\x00``; lines stay lines."""
+    """Escapes every invisible character as Python does, like ``\\x00``, except line breaks."""
     return "".join(c if c == "\n" or unicodedata.category(c) not in HIDDEN else _escape(c) for c in text)
 
 
@@ -21,7 +21,7 @@ def _escape(character: str) -> str:
 
 
 def account(report: Report, library: str, rule: Rule, result: Result) -> str:
-    """All that there is to say of a result: what was found, the rule, the evidence and the command that repeats it."""
+    """The full account of a result: the finding, the rule, the evidence and the command that repeats it."""
     lines = [f"{rule.level.value} {result.status.value}: {result.detail}"]
     lines += [f"rule: {rule.says}", f"source: {rule.source}"]
     for kind, text in result.evidence:

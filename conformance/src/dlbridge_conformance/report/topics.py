@@ -1,4 +1,4 @@
-"""The rules by role and topic, as the reports with a heat map show them."""
+"""Groups the rules by role and topic, for the reports with a heat map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Topic:
 
 
 def topics(rules: list[Rule]) -> list[Topic]:
-    """The rules by topic, the topics in the order of the roles; within one, all stays in order."""
+    """Groups the rules by topic, and sorts the topics by role. The order of the rules stays."""
     found: dict[tuple[Role, str], Topic] = {}
     for rule in rules:
         module = rule.check.__module__

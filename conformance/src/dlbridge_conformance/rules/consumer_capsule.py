@@ -1,4 +1,4 @@
-"""What a consumer does with the capsule."""
+"""How a consumer consumes the capsule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IMPLEMENTATION = f"{PYTHON}, Implementation"
 
 
 def consumed(c: Context, crafted: Crafted) -> tuple[Any, Any]:
-    """The array that a library makes of a crafted tensor, and the capsule, which the producer keeps."""
+    """Imports a crafted tensor. Returns the array, and the capsule, which the producer keeps."""
     capsule = crafted.capsule()
     return c.consume(Producer(capsule)), capsule
 
@@ -42,9 +42,9 @@ def renamed(c: Context, crafted: Crafted, expected: str) -> None:
 
 
 def needs_ownership(c: Context, crafted: Crafted) -> None:
-    """The rule does not apply to a library that leaves the tensor to a capsule which it keeps alive."""
+    """Raises :class:`NotApplicable` for a library that keeps the capsule alive instead of taking the tensor."""
     c.settle()
-    c.needs(crafted.record.calls, f"{c.lib.name} does not take the tensor: it is still the capsule's")
+    c.needs(crafted.record.calls, f"{c.lib.name} does not take the tensor out of the capsule")
 
 
 @rule("C-CAPSULE-RENAMED-VERSIONED", Role.CONSUMER, Level.MUST,
@@ -96,7 +96,7 @@ def refused_owner(c: Context) -> None:
     array, said = feed(c, Producer(capsule))
     del array
     c.settle()
-    c.needs(said, f"{c.lib.name} accepts what was to be refused")
+    c.needs(said, f"{c.lib.name} accepts the tensors that it was expected to refuse")
     name, calls = crafter.capsule_name(capsule), crafted.record.calls
     c.got(f"the capsule is named {name!r}, the deleter ran {calls} times")
     taken = (name or "").startswith("used_")
@@ -131,7 +131,7 @@ def used(c: Context) -> None:
 
 
 @rule("C-CAPSULE-FOREIGN-NAME", Role.CONSUMER, Level.MUST,
-      "A capsule of another name is no DLPack capsule: it is refused, not renamed, and its content is not touched.",
+      "A capsule of another name is not a DLPack capsule: it is refused, not renamed, and its content is not touched.",
       IMPLEMENTATION)  # fmt: skip
 def foreign_name(c: Context) -> None:
     for name in ("arrow_array", "dltensor_versioned_2", "DLTENSOR"):
@@ -145,7 +145,7 @@ def no_name(c: Context) -> None:
 
 
 def untouched(c: Context, crafted: Crafted, name: str | None) -> None:
-    """Expects that a capsule of a name is refused, keeps it, and that nobody calls the deleter."""
+    """Expects that a capsule with this name is refused and keeps its name, and that the deleter does not run."""
     capsule = crafted.capsule(name)
     c.fed(f"in a capsule named {name!r}")
     c.refused(lambda: c.consume(Producer(capsule)))

@@ -1,4 +1,4 @@
-"""What ``copy`` means to a consumer."""
+"""How a consumer treats the keyword ``copy``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZERO = crafter.packed([0], "float32")
 
 
 class Copying(Producer):
-    """A producer that gives its tensor, and a copy of it if it is asked for one."""
+    """A producer that exports its tensor, or a copy of it if ``copy`` is true."""
 
     def __init__(self, source: Crafted) -> None:
         super().__init__(self.answered)
@@ -36,7 +36,7 @@ class Copying(Producer):
         self.copies: list[Crafted] = []
 
     def answered(self, keywords: dict[str, Any]) -> Crafted:
-        """The tensor or the copy."""
+        """Returns the tensor or the copy."""
         if not keywords.get("copy"):
             return self.source
         flags = Flags.IS_COPIED if self.source.versioned else 0
@@ -46,15 +46,15 @@ class Copying(Producer):
 
 
 def knows_copy(c: Context) -> None:
-    """Says that a rule does not apply to a library whose from_dlpack has no copy.
+    """Raises :class:`NotApplicable` if the library's from_dlpack does not know the keyword copy.
 
-    It has none if None for it is a TypeError, where leaving it out, which means the same, is none.
+    It does not know it if ``copy=None`` raises TypeError and leaving it out does not, since both mean the same.
     """
     c.consume(plain(c))
     try:
         c.consume(plain(c), copy=None)
     except TypeError as error:
-        raise NotApplicable(f"from_dlpack of {c.lib.name} has no copy: {error}") from None
+        raise NotApplicable(f"from_dlpack of {c.lib.name} does not know copy: {error}") from None
 
 
 @rule("C-COPY-KEYWORD", Role.CONSUMER, Level.SHOULD,
@@ -66,7 +66,7 @@ def keyword(c: Context) -> None:
 
 
 @rule("C-COPY-NONE-AS-FALSE", Role.CONSUMER, Level.MUST,
-      "What is shared with copy=False is shared without copy too: it is possible.", COPY)  # fmt: skip
+      "Data that is shared with copy=False is shared without copy too, since sharing is possible.", COPY)  # fmt: skip
 def none_as_false(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -78,7 +78,7 @@ def none_as_false(c: Context) -> None:
 
 
 @rule("C-COPY-NONE-SHARES", Role.CONSUMER, Level.SHOULD,
-      "Without copy, writable float32 in C order on the CPU, aligned to 256 bytes, is shared: as a rule it can be.",
+      "Without copy, writable float32 in C order on the CPU, aligned to 256 bytes, is shared: most libraries can.",
       f"{COPY}: \"if possible\", which is the library's to say")  # fmt: skip
 def none_shares(c: Context) -> None:
     crafted = plain(c)
@@ -92,27 +92,27 @@ def none_address(c: Context) -> None:
     crafted = plain(c, values=list(range(64)), byte_offset=64)
     array, said = feed(c, crafted)
     c.needs(said is None, f"{c.lib.name} refuses a byte_offset: {said}")
-    c.needs(crafted.lent, "the array is a copy")
-    begin = crafted.lent[-1].fields.data + 64
+    c.needs(crafted.unreleased, "the array is a copy")
+    begin = crafted.unreleased[-1].fields.data + 64
     address = c.lib.address(array)
     c.got(f"the array begins {address - begin + 64} bytes after data")
     c.expect(address == begin, f"the array begins {address - begin} bytes off its elements")
 
 
 @rule("C-COPY-TRUE-OTHER-MEMORY", Role.CONSUMER, Level.MUST,
-      "With copy=True, the array is over other memory: what the producer writes afterwards does not show.",
+      "With copy=True, the array has its own memory: later writes of the producer do not change it.",
       COPY)  # fmt: skip
 def true_other_memory(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
     array, said = feed(c, asking(c, Copying(crafted)), copy=True)
     c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
-    c.expect(not shares(c, array, crafted), "the array is over the producer's memory")
+    c.expect(not shares(c, array, crafted), "the array shares the producer's memory")
     right(c, array, PLAIN)
 
 
 @rule("C-COPY-TRUE-SOURCE-UNWRITTEN", Role.CONSUMER, Level.MUST,
-      "With copy=True, what is written to the array does not reach the producer.", COPY)  # fmt: skip
+      "With copy=True, writes to the array do not reach the producer.", COPY)  # fmt: skip
 def true_source_unwritten(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -128,7 +128,7 @@ def true_source_unwritten(c: Context) -> None:
 
 
 @rule("C-COPY-TRUE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
-      "With copy=True, everything that the producer lent or copied is given back exactly once.",
+      "With copy=True, every tensor that the producer exported is given back exactly once.",
       f"{PYTHON}, Implementation")  # fmt: skip
 def true_given_back(c: Context) -> None:
     knows_copy(c)
@@ -141,19 +141,19 @@ def true_given_back(c: Context) -> None:
 
 
 @rule("C-COPY-TRUE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
-      "With copy=True, a producer that knows no copy is copied from, or refused; its memory is never shared.",
+      "With copy=True, a producer without the keyword copy is copied from, or refused; its memory is never shared.",
       COPY)  # fmt: skip
 def true_old_producer(c: Context) -> None:
     knows_copy(c)
     crafted = legacy(c)
     array, said = feed(c, asking(c, OldProducer(crafted)), copy=True)
     if said is None:
-        c.expect(not shares(c, array, crafted), "the array is over the producer's memory")
+        c.expect(not shares(c, array, crafted), "the array shares the producer's memory")
         right(c, array, PLAIN)
 
 
 @rule("C-COPY-FALSE-SHARES", Role.CONSUMER, Level.MUST,
-      "With copy=False, the array is over the producer's memory, or there is an exception.", COPY)  # fmt: skip
+      "With copy=False, the array shares the producer's memory, or an exception is raised.", COPY)  # fmt: skip
 def false_shares(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -163,7 +163,7 @@ def false_shares(c: Context) -> None:
 
 
 @rule("C-COPY-FALSE-NEEDED", Role.CONSUMER, Level.MUST,
-      "With copy=False, data that a library can only take by a copy is an exception.", COPY)  # fmt: skip
+      "With copy=False, data that a library can import only by a copy raises an exception.", COPY)  # fmt: skip
 def false_needed(c: Context) -> None:
     knows_copy(c)
     asking(c, None)
@@ -186,13 +186,14 @@ def false_class(c: Context) -> None:
         if said is None:
             _, said = feed(c, plain(c, values=list(range(64)), **fields), copy=False, **device)
             found += [said.partition(":")[0]] if said else []
-    c.needs(found, f"{c.lib.name} copies nothing of what was tried")
+    c.needs(found, f"{c.lib.name} copies none of the tensors that were tried")
     wrong = [name for name in found if name not in ("BufferError", "ValueError")]
     c.expect(not wrong, f"refused with {', '.join(wrong)}")
 
 
 @rule("C-COPY-FALSE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
-      "With copy=False, a producer that knows no copy lends its memory, or there is an exception.", COPY)  # fmt: skip
+      "With copy=False, a producer without the keyword copy shares its memory, or an exception is raised.",
+      COPY)  # fmt: skip
 def false_old_producer(c: Context) -> None:
     knows_copy(c)
     crafted = legacy(c, values=list(range(64)), origin=4)
@@ -202,7 +203,7 @@ def false_old_producer(c: Context) -> None:
 
 
 @rule("C-COPY-FALSE-PRODUCER-REFUSES", Role.CONSUMER, Level.MUST,
-      "With copy=False, the BufferError of a producer that would have to copy comes out, and it is not asked to copy.",
+      "With copy=False, the BufferError of a producer that would have to copy is raised, and it is not asked to copy.",
       f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
 def false_producer_refuses(c: Context) -> None:
     knows_copy(c)
@@ -214,8 +215,8 @@ def false_producer_refuses(c: Context) -> None:
 
     producer = asking(c, Producer(answer))
     array, said = feed(c, producer, copy=False)
-    c.got(f"asked with {producer.asked}")
-    c.needs(any("copy" in keywords for keywords in producer.asked), f"{c.lib.name} does not pass copy on")
+    c.got(f"called with {producer.asked}")
+    c.needs(any("copy" in keywords for keywords in producer.asked), f"{c.lib.name} does not pass copy to the producer")
     del array
-    c.expect(said is not None, "the producer was asked again, without copy=False")
+    c.expect(said is not None, "the producer was called again, without copy=False")
     c.expect((said or "").startswith("BufferError"), f"it ended with {said}")

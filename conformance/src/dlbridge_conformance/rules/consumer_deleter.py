@@ -60,11 +60,11 @@ def not_before(c: Context) -> None:
         if calls:
             c.expect(calls == 1, f"the deleter ran {calls} times while the array lives")
             begin = given.fields.data
-            c.expect(c.lib.address(array) != begin, "the deleter ran while the array is over the memory")
+            c.expect(c.lib.address(array) != begin, "the deleter ran while the array uses the memory")
 
 
 @rule("C-DELETER-REFUSED", Role.CONSUMER, Level.MUST,
-      "A tensor that is refused is given back exactly once, whatever it is refused for.", OWNER)  # fmt: skip
+      "A refused tensor is given back exactly once, whatever the reason.", OWNER)  # fmt: skip
 def refused(c: Context) -> None:
     taken = 0
     for fields in (*REFUSED, dict(device=(99, 0))):
@@ -73,24 +73,24 @@ def refused(c: Context) -> None:
         taken += said is None
         del array
         given_back(c, crafted, "after everything was gone")
-    c.needs(taken <= len(REFUSED), f"{c.lib.name} refuses nothing of what was tried")
+    c.needs(taken <= len(REFUSED), f"{c.lib.name} accepts all tensors that were tried")
 
 
 @rule("C-DELETER-REFUSED-LEGACY", Role.CONSUMER, Level.MUST,
-      "A legacy tensor that is refused is given back exactly once.", LEGACY)  # fmt: skip
+      "A refused legacy tensor is given back exactly once.", LEGACY)  # fmt: skip
 def refused_legacy(c: Context) -> None:
     given_back(c, first_refused(c, lambda **fields: legacy(c, **fields)), "after everything was gone")
 
 
 @rule("C-DELETER-REFUSED-AT-ONCE", Role.CONSUMER, Level.SHOULD,
-      "A tensor that is refused is not kept: it is given back as soon as its capsule and the exception are gone.",
+      "A refused tensor is not kept: it is given back as soon as its capsule and the exception are gone.",
       OWNER)  # fmt: skip
 def refused_at_once(c: Context) -> None:
     before_collection(c, first_refused(c, lambda **fields: plain(c, **fields)))
 
 
 @rule("C-DELETER-AT-ONCE", Role.CONSUMER, Level.SHOULD,
-      "The deleter runs when the last reference to the array goes, and waits for no garbage collection.",
+      "The deleter runs when the last reference to the array goes, without waiting for a garbage collection.",
       OWNER)  # fmt: skip
 def at_once(c: Context) -> None:
     crafted = plain(c)
@@ -101,7 +101,7 @@ def at_once(c: Context) -> None:
 
 
 def before_collection(c: Context, crafted: Crafted) -> None:
-    """Expects that all that a producer gave is back already."""
+    """Expects that every exported tensor was given back before a garbage collection."""
     for given in crafted.all:
         calls = given.record.calls
         c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
@@ -125,7 +125,7 @@ def zero_size(c: Context) -> None:
 
 
 @rule("C-DELETER-NULL-CONTEXT", Role.CONSUMER, Level.MUST,
-      "The deleter runs also if manager_ctx, which is the producer's alone, is NULL.",
+      "The deleter runs even if manager_ctx, which only the producer uses, is NULL.",
       "dlpack.h 1.3, DLManagedTensorVersioned::manager_ctx")  # fmt: skip
 def null_context(c: Context) -> None:
     crafted = plain(c, manager_ctx=0)
@@ -186,7 +186,7 @@ def cycle(c: Context) -> None:
 
 
 @rule("C-DELETER-PENDING-KEPT", Role.CONSUMER, Level.SHOULD,
-      "Dropping the array while an exception is on its way leaves the exception alone.", OWNER)  # fmt: skip
+      "Dropping the array while an exception is pending leaves the exception alone.", OWNER)  # fmt: skip
 def pending_kept(c: Context) -> None:
     crafted = plain(c)
     arrays = [c.consume(crafted)]
@@ -196,7 +196,7 @@ def pending_kept(c: Context) -> None:
 
 
 @rule("C-DELETER-MANY", Role.CONSUMER, Level.MUST,
-      "Of many tensors that are taken and dropped, each is given back exactly once.", HEADER)  # fmt: skip
+      "Each of many imported and dropped tensors is given back exactly once.", HEADER)  # fmt: skip
 def many(c: Context) -> None:
     is_versioned = c.abi()
     tensors = [crafter.craft(c.padded((6,)), versioned=is_versioned) for _ in range(100)]
@@ -210,7 +210,7 @@ def many(c: Context) -> None:
 
 
 def at_exit(c: Context) -> tuple[int, str]:
-    """How a process ends that has a live array: its exit status, and what the crafter counted."""
+    """Ends a process with a live array. Returns its exit status, and the counts of the crafter."""
     done = c.script(
         f"array = lib.from_dlpack(crafter.Producer(crafter.craft({c.padded((6,))}, versioned={c.abi()})))\n"
         "crafter.native.report_at_exit()\n"
@@ -220,7 +220,7 @@ def at_exit(c: Context) -> tuple[int, str]:
 
 
 @rule("C-DELETER-EXIT-CLEAN", Role.CONSUMER, Level.MUST,
-      "A process that ends with a live array ends as any other, and no deleter runs twice.", HEADER,
+      "A process with a live array ends normally, and no deleter runs twice.", HEADER,
       processes=1)  # fmt: skip
 def exit_clean(c: Context) -> None:
     status, counted = at_exit(c)

@@ -1,4 +1,4 @@
-"""What a consumer makes of devices: the one in the struct, the one the producer says, and the one it is asked for."""
+"""How a consumer treats devices: in the struct, from the producer, and as a keyword."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ DEVICE = f"{STANDARD}, from_dlpack, device"
 
 
 def is_kept(c: Context, array: Any, device: tuple[int, int]) -> bool:
-    """Whether an array stays on a foreign device: by what it says, or else by whether its elements can be read here."""
+    """Returns whether an array stays on a foreign device.
+
+    It compares the device that the array reports. Without one, readable elements mean that the array did not stay there.
+    """
     try:
         found = tuple(int(number) for number in array.__dlpack_device__())
     except Exception as error:
@@ -37,25 +40,25 @@ def is_kept(c: Context, array: Any, device: tuple[int, int]) -> bool:
         try:
             c.values(array)
         except Exception as unread:
-            raise NotApplicable(f"accepted; its device cannot be found out: {unread}") from None
+            raise NotApplicable(f"accepted, but its device is unknown: {unread}") from None
         return False
     c.got(f"it is on the device {found}")
     return found == device
 
 
 def kept_or_refused(c: Context, crafted: Crafted, says: Any = None) -> None:
-    """Expects that a tensor on a foreign device is refused, or stays there; that it is given back in both cases."""
+    """Expects that a tensor on a foreign device is refused or stays there, and that it is given back in both cases."""
     device = crafted.device
     array, said = feed(c, Producer(crafted, device if says is None else says))
     if said is None:
         kept = is_kept(c, array, device)
         del array
-        c.expect(kept, f"the tensor on the device {device} was taken for one on another")
+        c.expect(kept, f"the tensor on device {device} was treated as one on another device")
     given_back(c, crafted, "after everything was gone")
 
 
 @rule("C-DEVICE-UNKNOWN-TYPE", Role.CONSUMER, Level.MUST,
-      "Memory of a device type that does not exist is never taken for memory of the CPU.", TYPE)  # fmt: skip
+      "Memory of a device type that does not exist is never read as CPU memory.", TYPE)  # fmt: skip
 def unknown_type(c: Context) -> None:
     for kind in (0, 5, 99, -1, 2**31 - 1):
         kept_or_refused(c, plain(c, device=(kind, 0)))
@@ -71,14 +74,14 @@ def unknown_class(c: Context) -> None:
 
 
 @rule("C-DEVICE-OPENCL", Role.CONSUMER, Level.MUST,
-      "An OpenCL buffer is a handle and no address: it is refused, or stays on its device.", TYPE)  # fmt: skip
+      "An OpenCL buffer is a handle, not an address: it is refused, or stays on its device.", TYPE)  # fmt: skip
 def opencl(c: Context) -> None:
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
     kept_or_refused(c, plain(c, device=OPENCL))
 
 
 @rule("C-DEVICE-CUDA", Role.CONSUMER, Level.MUST,
-      "A library without CUDA refuses a tensor on CUDA, or leaves it there: it never reads it as memory of the CPU.",
+      "A library without CUDA refuses a tensor on CUDA, or leaves it there: it never reads it as CPU memory.",
       UNSUPPORTED)  # fmt: skip
 def cuda(c: Context) -> None:
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
@@ -86,7 +89,7 @@ def cuda(c: Context) -> None:
 
 
 @rule("C-DEVICE-ROCM", Role.CONSUMER, Level.MUST,
-      "A library without ROCm refuses a tensor on ROCm, or leaves it there: it never reads it as memory of the CPU.",
+      "A library without ROCm refuses a tensor on ROCm, or leaves it there: it never reads it as CPU memory.",
       UNSUPPORTED)  # fmt: skip
 def rocm(c: Context) -> None:
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
@@ -94,7 +97,7 @@ def rocm(c: Context) -> None:
 
 
 @rule("C-DEVICE-HOST-VISIBLE", Role.CONSUMER, Level.MUST,
-      "Pinned memory of the host, which the CPU can read, is read rightly or refused.", TYPE)  # fmt: skip
+      "Pinned host memory, which the CPU can read, is read correctly or refused.", TYPE)  # fmt: skip
 def host_visible(c: Context) -> None:
     for device in (CUDA_HOST, (11, 0)):
         crafted = plain(c, device=device)
@@ -111,7 +114,7 @@ def host_visible(c: Context) -> None:
 
 
 @rule("C-DEVICE-ID", Role.CONSUMER, Level.SHOULD,
-      "The CPU has the device id 0: a tensor with another is refused, or its elements are the right ones.",
+      "The CPU has only the device id 0: a tensor with another id is refused, or read correctly.",
       ID)  # fmt: skip
 def device_id(c: Context) -> None:
     for number in (1, 3, -1):
@@ -127,7 +130,7 @@ def struct_disagrees(c: Context) -> None:
 
 
 @rule("C-DEVICE-PRODUCER-DISAGREES", Role.CONSUMER, Level.SHOULD,
-      "A struct on the CPU whose producer says CUDA is refused, or its elements are the right ones.",
+      "A struct on the CPU whose producer says CUDA is refused, or read correctly.",
       f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def producer_disagrees(c: Context) -> None:
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
@@ -140,12 +143,12 @@ def producer_disagrees(c: Context) -> None:
 
 
 @rule("C-DEVICE-MALFORMED", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack_device__ that gives no pair of integers is an exception, or is not looked at.",
+      "A __dlpack_device__ that does not return a pair of integers causes an exception, or is ignored.",
       f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def malformed(c: Context) -> None:
     for device in (None, 1, (1,), ("cpu", 0), (1, None), (2**70, 0)):
         crafted = plain(c)
-        c.fed(f"a producer that says {device!r}")
+        c.fed(f"a producer whose __dlpack_device__ returns {device!r}")
         array, said = feed(c, Producer(crafted, device))
         if said is None:
             right(c, array, PLAIN)
@@ -171,39 +174,39 @@ def keyword(c: Context) -> None:
     asking(c, None)
     right(c, c.consume(plain(c), device=None), PLAIN)
     own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
     right(c, c.consume(plain(c), device=own), PLAIN)
 
 
 @rule("C-DEVICE-PASSED-ON", Role.CONSUMER, Level.MUST,
-      "What a consumer passes on as dl_device is None, or a tuple of device type and device id.",
+      "A consumer passes None as dl_device, or a tuple of device type and device id.",
       f"{STANDARD}, __dlpack__, dl_device")  # fmt: skip
 def passed_on(c: Context) -> None:
     own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
     producer = asking(c, Producer(c.as_asked))
     array, said = feed(c, producer, device=own)
-    c.got(f"asked with {producer.asked}")
-    c.needs(producer.asked, f"from_dlpack of {c.lib.name} has no device: {said}")
+    c.got(f"called with {producer.asked}")
+    c.needs(producer.asked, f"from_dlpack of {c.lib.name} does not know device: {said}")
     for keywords in producer.asked:
         device = keywords.get("dl_device", CPU)
         whole = isinstance(device, tuple) and len(device) == 2 and all(isinstance(number, int) for number in device)
-        c.expect(whole, f"asked with dl_device={device!r}")
+        c.expect(whole, f"called with dl_device={device!r}")
     del array
 
 
 @rule("C-DEVICE-COPY-FALSE", Role.CONSUMER, Level.MUST,
-      "With copy=False, a tensor on another device than the one that is asked for is a BufferError or a ValueError.",
+      "With copy=False, a tensor on another device than the requested one raises BufferError or ValueError.",
       f"{DEVICE} and copy")  # fmt: skip
 def copy_false(c: Context) -> None:
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
     knows_copy(c)
     own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} have no device")
+    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
     try:
         c.consume(plain(c), device=own)
     except TypeError as error:
-        raise NotApplicable(f"from_dlpack of {c.lib.name} has no device: {error}") from None
+        raise NotApplicable(f"from_dlpack of {c.lib.name} does not know device: {error}") from None
     crafted = plain(c, device=CUDA)
 
     def answer(keywords: dict[str, Any]) -> Any:

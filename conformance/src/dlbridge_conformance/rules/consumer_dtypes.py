@@ -1,4 +1,4 @@
-"""The dtypes that a consumer has to read rightly, or to refuse."""
+"""Dtypes that a consumer must read correctly or refuse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODE = f"{HEADER}, DLDataTypeCode"
 DTYPE = f"{HEADER}, DLDataType"
 INTERCHANGE = "array API standard 2024.12, Data interchange mechanisms"
 
-#: what is fed of each dtype, where it is not 0 to 5: numbers that it has
+#: the numbers to feed for each dtype, if not 0 to 5; the dtype can represent all of them
 NUMBERS: dict[str, list[Any]] = {
     **{f"int{bits}": [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 5] for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": [0, 1, 2, 2**bits - 1, 2 ** (bits - 1), 5] for bits in (8, 16, 32, 64)},
@@ -39,7 +39,7 @@ SMALL = [0.0, 1.0, -1.5, 2.0, 3.0, -0.5]
 
 
 def tensor_of(c: Context, name: str) -> tuple[Crafted, Any]:
-    """A tensor of six elements of a dtype, and these."""
+    """A tensor of six elements of a dtype, and the elements."""
     numbers = NUMBERS.get(name, SMALL)
     payload = elements.packed(numbers, name)
     crafted = c.fitting((6,), dtype=name, payload=payload.ljust(64, b"\0"))
@@ -47,24 +47,24 @@ def tensor_of(c: Context, name: str) -> tuple[Crafted, Any]:
 
 
 def numbers_of(c: Context, array: Any) -> Any:
-    """The elements of an array; by its own ``__dlpack__`` if the library cannot turn them into Python numbers."""
+    """The elements of an array; from its own ``__dlpack__`` if the library cannot convert them to Python numbers."""
     try:
         return c.values(array)
     except (Broken, NotApplicable):
         raise
     except Exception as error:
-        c.got(f"its elements are no Python numbers: {type(error).__name__}")
+        c.got(f"its elements cannot be converted to Python numbers: {type(error).__name__}")
     try:
         held = c.export(array, max_version=(1, 3))
         numbers = elements.of(held)
     except Exception as error:
-        raise NotApplicable(f"accepted; what the elements are cannot be found out: {error}") from None
+        raise NotApplicable(f"accepted, but its elements cannot be read: {error}") from None
     c.got(f"elements {numbers} by its __dlpack__")
     return numbers
 
 
 def read(c: Context, name: str) -> None:
-    """Expects that a dtype is read rightly or refused."""
+    """Expects that a dtype is read correctly or refused."""
     crafted, expected = tensor_of(c, name)
     array, said = feed(c, crafted)
     if said is None:
@@ -76,11 +76,11 @@ def read(c: Context, name: str) -> None:
 
 
 def _register(name: str) -> None:
-    """Makes the rule of a dtype."""
+    """Registers the rule of a dtype."""
     code, bits, lanes = DTYPES[name]
 
     @rule(f"C-DTYPE-{name.upper().replace('_', '-')}", Role.CONSUMER, Level.MUST,
-          f"Elements of {name}, which is code {code} with {bits} bits, are read rightly or refused.", CODE)  # fmt: skip
+          f"Elements of {name}, which is code {code} with {bits} bits, are read correctly or refused.", CODE)  # fmt: skip
     def check(c: Context) -> None:
         read(c, name)
 
@@ -102,7 +102,7 @@ def array_api(c: Context) -> None:
 
 
 def kept(c: Context, array: Any, fed: Fields) -> bool:
-    """Whether the library's own export of an array has the dtype of what was fed, and its padding."""
+    """Returns whether the library's own export of an array has the dtype and the padding of the fed tensor."""
     try:
         found = c.export(array, max_version=(1, 3)).fields
     except Exception as error:
@@ -116,18 +116,18 @@ def kept(c: Context, array: Any, fed: Fields) -> bool:
 
 
 def kept_or_refused(c: Context, crafted: Crafted) -> None:
-    """Expects that a dtype which cannot be read is refused, or stays what it is."""
+    """Expects that a dtype which cannot be read is refused or kept."""
     fields = crafted.fields
     array, said = feed(c, crafted)
     if said is None:
-        c.needs(c.lib.produces, f"{c.lib.name} does not produce: what became of the dtype cannot be found out")
+        c.needs(c.lib.produces, f"{c.lib.name} does not produce, so the dtype of its array cannot be checked")
         c.expect(kept(c, array, fields), f"(code, bits, lanes) of {fields.dtype} became another dtype")
         del array
     given_back(c, crafted, "after everything was gone")
 
 
 def right_kept_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
-    """Expects that a dtype is read as the right numbers, stays what it is, or is refused."""
+    """Expects that a dtype is read as the right numbers, kept, or refused."""
     fields = crafted.fields
     array, said = feed(c, crafted)
     if said is None:
@@ -147,13 +147,13 @@ def unknown_code(c: Context) -> None:
 
 
 @rule("C-DTYPE-OPAQUE", Role.CONSUMER, Level.SHOULD,
-      "Opaque handles are refused, or kept as they are: what they are needs an agreement.", CODE)  # fmt: skip
+      "Opaque handles are refused, or kept as they are: their meaning needs an agreement.", CODE)  # fmt: skip
 def opaque(c: Context) -> None:
     kept_or_refused(c, plain(c, dtype=(3, 64, 1)))
 
 
 @rule("C-DTYPE-BITS-ODD", Role.CONSUMER, Level.SHOULD,
-      "Widths that no library has, such as 24 bits, are refused or kept, and never rounded to another.",
+      "Widths that no library supports, such as 24 bits, are refused or kept, and never rounded to another.",
       DTYPE)  # fmt: skip
 def bits_odd(c: Context) -> None:
     for dtype in ((0, 24, 1), (1, 7, 1), (2, 24, 1), (2, 255, 1), (4, 32, 1), (5, 96, 1)):
@@ -185,17 +185,17 @@ def bool_byte(c: Context) -> None:
 
 
 @rule("C-DTYPE-BOOL-KIND", Role.CONSUMER, Level.SHOULD,
-      "kDLBool of 8 bits comes as booleans, and kDLUInt of 8 bits as numbers.", DTYPE)  # fmt: skip
+      "kDLBool of 8 bits becomes booleans, and kDLUInt of 8 bits numbers.", DTYPE)  # fmt: skip
 def bool_kind(c: Context) -> None:
     for dtype in ("bool", "uint8"):
         array, said = feed(c, c.fitting((2,), dtype=dtype, payload=b"\0\1".ljust(64, b"\0")))
         c.needs(said is None, f"{c.lib.name} does not take {dtype}")
         kind = type(elements.flat(c.values(array))[1]).__name__
-        c.expect((kind == "bool") == (dtype == "bool"), f"{dtype} came as {kind}")
+        c.expect((kind == "bool") == (dtype == "bool"), f"{dtype} became {kind}")
 
 
 @rule("C-DTYPE-BOOL-BITS", Role.CONSUMER, Level.MUST,
-      "A bool of 1 bit is packed, eight to the byte: it is never read as one to the byte.",
+      "A bool of 1 bit is packed, eight to the byte: it is never read as one byte each.",
       DTYPE)  # fmt: skip
 def bool_bits(c: Context) -> None:
     crafted = c.fitting((8,), dtype=(6, 1, 1), payload=b"\x95".ljust(64, b"\0"))
@@ -203,7 +203,7 @@ def bool_bits(c: Context) -> None:
 
 
 def unexpected_bits(c: Context, code: int, *widths: int) -> None:
-    """Expects that a small float of another width than its own is refused."""
+    """Expects that a small float with a wrong width is refused."""
     for bits in widths:
         refused(c, plain(c, dtype=(code, bits, 1)))
 
@@ -222,7 +222,7 @@ def float4_bits(c: Context) -> None:
 
 
 @rule("C-DTYPE-PADDED", Role.CONSUMER, Level.MUST,
-      "A float4 that the flag says is padded has one element to the byte: it is never read as packed.",
+      "A float4 with the flag for padding has one element per byte: it is never read as packed.",
       f"{HEADER}, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED")  # fmt: skip
 def padded(c: Context) -> None:
     code = {number: place for place, number in enumerate((0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0))}
@@ -240,9 +240,9 @@ def lanes_subbyte(c: Context) -> None:
 
 
 def dtypes_of(c: Context, *names: str) -> list[str]:
-    """Those dtypes of some that the library has; the rule does not apply if it has none."""
+    """Those of the named dtypes that the library supports; the rule does not apply if it supports none."""
     found = [name for name in names if name in c.lib.dtypes]
-    c.needs(found, f"{c.lib.name} has none of {', '.join(names)}")
+    c.needs(found, f"{c.lib.name} does not support any of {', '.join(names)}")
     return found
 
 
@@ -264,7 +264,7 @@ def offset(c: Context) -> None:
 
 
 @rule("C-DTYPE-FLOAT32-ACCEPTED", Role.CONSUMER, Level.MUST,
-      "float32 is accepted, with the right elements: without it nothing else can be told of a consumer.",
+      "float32 is accepted, with the right elements: without it, the kit cannot check a consumer.",
       INTERCHANGE)  # fmt: skip
 def float32_accepted(c: Context) -> None:
     accepted(c, plain(c), PLAIN)

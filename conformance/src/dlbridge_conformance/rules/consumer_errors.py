@@ -1,4 +1,4 @@
-"""What a consumer does when a producer raises, or gives what is no DLPack capsule."""
+"""How a consumer handles a producer that raises, or that returns anything other than a DLPack capsule."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ RAISES = f"{STANDARD}, from_dlpack, Raises"
 
 
 class OwnError(RuntimeError):
-    """An exception of the producer's own."""
+    """An exception class of the producer."""
 
 
 class FailingDevice(Producer):
-    """A producer that does not know its device."""
+    """A producer whose ``__dlpack_device__`` raises."""
 
     def __dlpack_device__(self) -> Any:
-        """Raises."""
+        """Raises :class:`OwnError`."""
         self.asked_device += 1
-        raise OwnError("there is no device")
+        raise OwnError("the device is unknown")
 
 
 def passed_on(c: Context, producer: Producer, kind: type[Exception], text: str) -> None:
-    """Expects that the exception of a producer comes out of the library as it is."""
+    """Expects that the library raises the producer's exception unchanged."""
     c.fed(f"a producer that raises {kind.__name__}({text!r})")
     error = c.refused(lambda: c.consume(producer), kind)
     c.expect(text in str(error), f"the text of the exception is lost: {error}")
 
 
 @rule("C-ERROR-BUFFER-ERROR", Role.CONSUMER, Level.MUST,
-      "A BufferError of the producer's __dlpack__ comes out of from_dlpack.", RAISES)  # fmt: skip
+      "from_dlpack raises the BufferError of the producer's __dlpack__.", RAISES)  # fmt: skip
 def buffer_error(c: Context) -> None:
     producer = asking(c, Producer(BufferError("cannot be exported")))
     passed_on(c, producer, BufferError, "cannot be exported")
 
 
 @rule("C-ERROR-OWN-CLASS", Role.CONSUMER, Level.MUST,
-      "Any other exception of the producer's __dlpack__ comes out of from_dlpack, with its class.", RAISES)  # fmt: skip
+      "from_dlpack raises any other exception of the producer's __dlpack__, with its class.", RAISES)  # fmt: skip
 def own_class(c: Context) -> None:
     passed_on(c, asking(c, Producer(OwnError("out of memory"))), OwnError, "out of memory")
 
 
 @rule("C-ERROR-TYPE-ERROR", Role.CONSUMER, Level.MUST,
-      "A TypeError that is raised inside the producer, and not by its signature, comes out of from_dlpack.",
+      "from_dlpack raises a TypeError that the producer raises itself, and not its signature.",
       RAISES)  # fmt: skip
 def type_error(c: Context) -> None:
     producer = asking(c, Producer(TypeError("elements are objects")))
@@ -55,27 +55,27 @@ def type_error(c: Context) -> None:
 
 
 @rule("C-ERROR-TYPE-ERROR-CALLS", Role.CONSUMER, Level.MAY,
-      "A TypeError that is raised inside the producer makes the consumer ask twice at most.",
+      "After a TypeError that the producer raises itself, the consumer calls it at most twice.",
       f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
 def type_error_calls(c: Context) -> None:
     producer = asking(c, Producer(TypeError("elements are objects")))
     feed(c, producer)
-    c.got(f"asked with {producer.asked}")
-    c.expect(len(producer.asked) <= 2, f"asked {len(producer.asked)} times")
+    c.got(f"called with {producer.asked}")
+    c.expect(len(producer.asked) <= 2, f"called {len(producer.asked)} times")
 
 
 @rule("C-ERROR-NOT-REPEATED", Role.CONSUMER, Level.SHOULD,
-      "After an exception that is no TypeError, the producer is not asked again.",
+      "After an exception other than TypeError, the producer is not called again.",
       f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
 def not_repeated(c: Context) -> None:
     producer = asking(c, Producer(BufferError("cannot be exported")))
     feed(c, producer)
-    c.got(f"asked with {producer.asked}")
-    c.expect(len(producer.asked) == 1, f"asked {len(producer.asked)} times")
+    c.got(f"called with {producer.asked}")
+    c.expect(len(producer.asked) == 1, f"called {len(producer.asked)} times")
 
 
 @rule("C-ERROR-DEVICE", Role.CONSUMER, Level.MUST,
-      "An exception of __dlpack_device__ comes out of from_dlpack, if it is asked at all.", RAISES)  # fmt: skip
+      "from_dlpack raises an exception of __dlpack_device__, if it calls it.", RAISES)  # fmt: skip
 def device(c: Context) -> None:
     producer = asking(c, FailingDevice(c.as_asked))
     error: Exception | None = None
@@ -86,13 +86,13 @@ def device(c: Context) -> None:
     except Exception as caught:
         error = caught
         c.got(f"{type(caught).__name__}: {caught}")
-    c.needs(producer.asked_device, f"{c.lib.name} does not ask for the device")
+    c.needs(producer.asked_device, f"{c.lib.name} does not call __dlpack_device__")
     c.expect(isinstance(error, OwnError), f"it ended with {error!r}")
 
 
 @rule("C-ERROR-INTERRUPT", Role.CONSUMER, Level.MAY,
       "A KeyboardInterrupt while the producer works is not swallowed.",
-      "no text; the exceptions that have to come out are those of an export that fails")  # fmt: skip
+      "no text; only the exceptions of a failed export must be passed on")  # fmt: skip
 def interrupt(c: Context) -> None:
     producer = asking(c, Producer(KeyboardInterrupt()))
     try:
@@ -123,13 +123,13 @@ def no_methods_class(c: Context) -> None:
 
 
 @rule("C-ERROR-NONE", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack__ that returns None is answered with an exception.", f"{PYTHON}, Implementation")  # fmt: skip
+      "A __dlpack__ that returns None causes an exception.", f"{PYTHON}, Implementation")  # fmt: skip
 def none(c: Context) -> None:
     c.refused(lambda: c.consume(Producer(None)))
 
 
 @rule("C-ERROR-NO-CAPSULE", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack__ that returns something other than a capsule is answered with an exception.",
+      "A __dlpack__ that returns something other than a capsule causes an exception.",
       f"{PYTHON}, Implementation")  # fmt: skip
 def no_capsule(c: Context) -> None:
     for answer in (3, "dltensor", b"dltensor_versioned", [1.0, 2.0], object()):
@@ -138,7 +138,7 @@ def no_capsule(c: Context) -> None:
 
 
 @rule("C-ERROR-RECOVERS", Role.CONSUMER, Level.MUST,
-      "After a refusal, the next import is right.", f"{PYTHON}, Semantics")  # fmt: skip
+      "After a refusal, the next import is correct.", f"{PYTHON}, Semantics")  # fmt: skip
 def recovers(c: Context) -> None:
     feed(c, Producer(OwnError("out of memory")))
     feed(c, Producer(None))

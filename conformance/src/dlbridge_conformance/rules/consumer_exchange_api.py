@@ -1,7 +1,7 @@
-"""How a consumer uses the C exchange API that the type of an object has.
+"""How a consumer uses the C exchange API of an object's type.
 
-Each object's type is a new one, since a consumer may keep what it found for a type. The tables lend managed tensors
-alone, unless a rule is about borrowing. To use them is optional: the rules do not apply to a library that does not.
+Each object has a new type, because a consumer may cache the table of a type. The tables export only managed tensors,
+unless a rule is about borrowing. Using a table is optional: the rules do not apply to a library that ignores it.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ FAILS = f"no text; {FROM_OBJECT}: on failure a Python exception is set"
 
 
 class OwnError(RuntimeError):
-    """An exception of a table's own."""
+    """An exception class of the table."""
 
 
 class Lender:
-    """An object that lends a tensor, or raises, when a function of its type's table is called; it notes the calls."""
+    """An object whose type's table exports a tensor, or raises; it counts the calls."""
 
-    def __init__(self, lent: Crafted | Exception) -> None:
-        self.lent = lent
+    def __init__(self, exported: Crafted | Exception) -> None:
+        self.exported = exported
         self.by_table = self.by_method = 0
 
     def _crafted(self) -> Any:
-        """What a crafted table calls."""
+        """Returns the tensor to a crafted table, or raises."""
         self.by_table += 1
-        if isinstance(self.lent, Exception):
-            raise self.lent
-        lent = self.lent.next()
-        lent.given_away += 1
-        return lent.native
+        if isinstance(self.exported, Exception):
+            raise self.exported
+        struct = self.exported.next()
+        struct.given_away += 1
+        return struct.native
 
 
 class Both(Lender):
-    """The same with the two methods, which give a plain tensor."""
+    """A :class:`Lender` that also has the two methods, which export a plain tensor."""
 
-    def __init__(self, c: Context, lent: Crafted | Exception) -> None:
-        super().__init__(lent)
+    def __init__(self, c: Context, exported: Crafted | Exception) -> None:
+        super().__init__(exported)
         self.context = c
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Any = None) -> Any:  # fmt: skip
-        """A capsule."""
+        """Exports a plain tensor."""
         self.by_method += 1
         return self.context.as_asked({} if max_version is None else {"max_version": max_version}).capsule()
 
@@ -62,7 +62,7 @@ class Both(Lender):
 
 
 def table(**fields: Any) -> Any:
-    """A capsule over a crafted table that lends managed tensors alone, unless the fields say which functions lack."""
+    """A capsule over a crafted table. By default the table exports managed tensors, and cannot borrow."""
     return crafter.native.craft_table(**{"missing": [BORROW], **fields})
 
 
@@ -71,18 +71,18 @@ def typed(base: type[Lender], capsule: Any) -> Any:
     return type("Lending", (base,), {ATTRIBUTE: capsule})
 
 
-def both(c: Context, capsule: Any, lent: Crafted | Exception) -> Any:
+def both(c: Context, capsule: Any, exported: Crafted | Exception) -> Any:
     """An object of a new type that has a table and the two methods."""
-    return typed(Both, capsule)(c, lent)
+    return typed(Both, capsule)(c, exported)
 
 
 def lendable(c: Context, **fields: Any) -> Crafted:
-    """A plain versioned tensor for a table to lend."""
+    """A plain versioned tensor that a table can export."""
     return c.fitting((6,), versioned=True, **fields)
 
 
 def taken(c: Context, producer: Lender) -> Any:
-    """What a library makes of an object."""
+    """Imports an object with the library."""
     c.fed("an object with __dlpack__" if isinstance(producer, Both) else "an object without __dlpack__")
     array = c.lib.from_exchange_api(producer)
     c.got(f"{type(array).__module__}.{type(array).__qualname__}; {producer.by_table} calls by the table")
@@ -90,7 +90,7 @@ def taken(c: Context, producer: Lender) -> Any:
 
 
 def tried(c: Context, producer: Lender) -> tuple[Any, Exception | None]:
-    """The same: (array, None), or (None, the exception)."""
+    """Imports an object. Returns (array, None), or (None, the exception)."""
     try:
         return taken(c, producer), None
     except (Broken, NotApplicable):
@@ -101,15 +101,15 @@ def tried(c: Context, producer: Lender) -> tuple[Any, Exception | None]:
 
 
 def needs_use(c: Context) -> None:
-    """Says that a rule does not apply to a library that ignores the C exchange API."""
+    """Raises :class:`NotApplicable` for a library that ignores the C exchange API."""
     c.needs_consumer()
     producer = both(c, table(missing=[]), lendable(c))
     c.lib.from_exchange_api(producer)
-    c.needs(producer.by_table, f"{c.lib.name} goes by __dlpack__ and ignores the C exchange API")
+    c.needs(producer.by_table, f"{c.lib.name} uses __dlpack__ and ignores the C exchange API")
 
 
 def unused(c: Context, producer: Any) -> None:
-    """Expects that no function of a table is called; the object is read by its methods, or refused."""
+    """Expects that the table is not called, and that the object is read by its methods or refused."""
     array, error = tried(c, producer)
     c.expect(not producer.by_table, "a function of the table was called")
     if error is None:
@@ -117,7 +117,7 @@ def unused(c: Context, producer: Any) -> None:
 
 
 @rule("C-EXCHANGE-ELEMENTS", Role.CONSUMER, Level.MUST,
-      "An object whose type has a C exchange API is read rightly by it.", FROM_OBJECT)  # fmt: skip
+      "An object whose type has a C exchange API is read correctly through it.", FROM_OBJECT)  # fmt: skip
 def elements(c: Context) -> None:
     needs_use(c)
     producer = both(c, table(missing=[]), lendable(c))
@@ -125,7 +125,7 @@ def elements(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
-      "A managed tensor that a table gave is given back exactly once, when the array is gone and not before.",
+      "A managed tensor from a table is given back exactly once, after the array is gone.",
       f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def gives_back(c: Context) -> None:
     needs_use(c)
@@ -137,7 +137,7 @@ def gives_back(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-BORROWED-NOT-KEPT", Role.CONSUMER, Level.MUST,
-      "An array is not over a borrowed tensor, whose memory is the producer's as soon as the call returns.",
+      "An array does not keep the memory of a borrowed tensor, which only the producer owns after the call.",
       f"{HEADER}, DLPackDLTensorFromPyObjectNoSync")  # fmt: skip
 def borrowed_not_kept(c: Context) -> None:
     needs_use(c)
@@ -147,11 +147,11 @@ def borrowed_not_kept(c: Context) -> None:
     del array
     c.settle()
     calls = [given.record.calls for given in crafted.all]
-    c.expect(not shared or 1 in calls, "the array was over memory that nobody lent it: no deleter ran when it was gone")
+    c.expect(not shared or 1 in calls, "the array kept borrowed memory: no deleter ran when it was gone")
 
 
 @rule("C-EXCHANGE-BORROW-NULL", Role.CONSUMER, Level.MUST,
-      "A table without dltensor_from_py_object_no_sync, which may be NULL, is no reason to refuse or to crash.",
+      "A table without dltensor_from_py_object_no_sync, which may be NULL, causes neither a refusal nor a crash.",
       f"{TABLE}::dltensor_from_py_object_no_sync")  # fmt: skip
 def borrow_null(c: Context) -> None:
     needs_use(c)
@@ -159,7 +159,7 @@ def borrow_null(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-ON-TYPE", Role.CONSUMER, Level.SHOULD,
-      "The table is looked up on the type: an attribute of the object itself is none, and hides none.",
+      "The table is looked up on the type: an attribute of the object itself is ignored, and hides no table.",
       TABLE)  # fmt: skip
 def on_type(c: Context) -> None:
     needs_use(c)
@@ -191,7 +191,8 @@ def minor_later(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-PREVIOUS", Role.CONSUMER, Level.MAY,
-      "Behind a table of a later major version, an older one that is known is used.", f"{HEAD}::prev_api")  # fmt: skip
+      "If a table has a later major version, an older known table that it links to is used.",
+      f"{HEAD}::prev_api")  # fmt: skip
 def previous(c: Context) -> None:
     needs_use(c)
     older = crafter.native.Table(table()).address
@@ -201,7 +202,7 @@ def previous(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-NAME", Role.CONSUMER, Level.SHOULD,
-      "An attribute that is no capsule named 'dlpack_exchange_api' is no table: it is never read as one.",
+      "An attribute that is not a capsule named 'dlpack_exchange_api' is never read as a table.",
       f"no text for consumers; {TABLE}: a PyCapsule with that name")  # fmt: skip
 def name(c: Context) -> None:
     needs_use(c)
@@ -211,7 +212,7 @@ def name(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-EACH-TYPE", Role.CONSUMER, Level.MUST,
-      "A table is used for objects of its own type: what was found for one type holds for no other.",
+      "A table is used only for objects of its own type.",
       f"{FROM_OBJECT}: py_object")  # fmt: skip
 def each_type(c: Context) -> None:
     needs_use(c)
@@ -223,7 +224,7 @@ def each_type(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-ERROR", Role.CONSUMER, Level.SHOULD,
-      "If the function of a table fails, its exception comes out, unless the object can be read by __dlpack__.",
+      "If the function of a table fails, its exception is raised, unless the object can be read by __dlpack__.",
       FAILS)  # fmt: skip
 def error(c: Context) -> None:
     needs_use(c)
@@ -232,14 +233,14 @@ def error(c: Context) -> None:
         for producer in (typed(Lender, table())(raised), both(c, table(), raised)):
             array, came = tried(c, producer)
             if came is None:
-                c.expect(producer.by_method, "no exception came out")
+                c.expect(producer.by_method, "no exception was raised")
                 right(c, array, PLAIN)
             else:
                 c.expect(type(came) is type(raised) and str(raised) in str(came), f"{raised!r} became {came!r}")
 
 
 @rule("C-EXCHANGE-RECOVERS", Role.CONSUMER, Level.MUST,
-      "After the function of a table has failed, the next object of the type is read rightly.", FAILS)  # fmt: skip
+      "After the function of a table has failed, the next object of the type is read correctly.", FAILS)  # fmt: skip
 def recovers(c: Context) -> None:
     needs_use(c)
     kind = typed(Lender, table())
@@ -248,7 +249,7 @@ def recovers(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-REFUSED", Role.CONSUMER, Level.MUST,
-      "A managed tensor that a table gave and the library refuses is given back exactly once.",
+      "A managed tensor from a table that the library refuses is given back exactly once.",
       f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def refused(c: Context) -> None:
     needs_use(c)
@@ -259,11 +260,11 @@ def refused(c: Context) -> None:
         count += came is not None
         del array, came
         given_back(c, crafted, "after everything was gone")
-    c.needs(count, f"{c.lib.name} refuses nothing of what was tried")
+    c.needs(count, f"{c.lib.name} accepts all tensors that were tried")
 
 
 @rule("C-EXCHANGE-TENSOR-MAJOR", Role.CONSUMER, Level.MUST,
-      "A managed tensor of another major version that a table gave is refused, and given back exactly once.",
+      "A managed tensor of another major version from a table is refused, and given back exactly once.",
       f"{HEADER}, DLPackVersion")  # fmt: skip
 def tensor_major(c: Context) -> None:
     needs_use(c)
@@ -276,20 +277,20 @@ def tensor_major(c: Context) -> None:
 
 
 @rule("C-EXCHANGE-READ-ONLY", Role.CONSUMER, Level.SHOULD,
-      "A library that has read-only arrays makes one of a read-only tensor that a table gave.",
+      "A library with read-only arrays makes one from a read-only tensor of a table.",
       f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
 def read_only(c: Context) -> None:
     needs_use(c)
     crafted = lendable(c, flags=Flags.READ_ONLY)
     array, came = tried(c, typed(Lender, table())(crafted))
     c.needs(came is None, f"{c.lib.name} refuses read-only tensors: {came}")
-    c.needs(crafted.lent, "the array is a copy")
+    c.needs(crafted.unreleased, "the array is a copy")
     c.expect(c.lib.is_read_only(array), "the array over read-only memory is writable")
 
 
 @rule("C-EXCHANGE-STREAM", Role.CONSUMER, Level.MAY,
-      "Who takes a tensor on CUDA by the table asks for the current work stream of its device, or refuses it.",
-      f"{TABLE}: guidelines; who only takes the tensor may ask later")  # fmt: skip
+      "A library that takes a tensor on CUDA by the table asks for its device's current work stream, or refuses it.",
+      f"{TABLE}: guidelines; a library that only takes the tensor may ask later")  # fmt: skip
 def stream(c: Context) -> None:
     needs_use(c)
     crafted = lendable(c, device=(2, 1))

@@ -1,4 +1,4 @@
-"""What a consumer makes of the flags of a versioned managed tensor."""
+"""How a consumer treats the flags of a versioned managed tensor."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FLAGS = f"{HEADER}, DLManagedTensorVersioned::flags"
 
 
 def marked(c: Context, array: Any, crafted: Crafted) -> bool:
-    """Whether an array says that it must not be written; true of one that is a copy."""
-    if not crafted.lent:
+    """Returns whether an array is marked as read-only, or is a copy."""
+    if not crafted.unreleased:
         c.got("the memory was given back: the array is a copy")
         return True
     marked = c.lib.is_read_only(array)
@@ -40,7 +40,7 @@ def marked(c: Context, array: Any, crafted: Crafted) -> bool:
 
 
 def read_only(c: Context) -> tuple[Any, Crafted]:
-    """The array of a tensor that must not be written; the rule does not apply to a library that refuses it."""
+    """Imports a read-only tensor; the rule does not apply to a library that refuses it."""
     crafted = versioned(c, flags=Flags.READ_ONLY)
     array, said = feed(c, crafted)
     c.needs(said is None, f"{c.lib.name} refuses read-only tensors: {said}")
@@ -48,14 +48,14 @@ def read_only(c: Context) -> tuple[Any, Crafted]:
 
 
 @rule("C-FLAG-READ-ONLY-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A read-only tensor is accepted, also by a library that has no read-only arrays.",
+      "A read-only tensor is accepted, even by a library without read-only arrays.",
       f"{STANDARD}, __dlpack__, Notes")  # fmt: skip
 def read_only_accepted(c: Context) -> None:
     accepted(c, versioned(c, flags=Flags.READ_ONLY), PLAIN)
 
 
 @rule("C-FLAG-READ-ONLY-MARKED", Role.CONSUMER, Level.SHOULD,
-      "A library that has read-only arrays makes one of a read-only tensor.", READ_ONLY)  # fmt: skip
+      "A library with read-only arrays makes one from a read-only tensor.", READ_ONLY)  # fmt: skip
 def read_only_marked(c: Context) -> None:
     array, crafted = read_only(c)
     c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
@@ -69,7 +69,7 @@ def read_only_view(c: Context) -> None:
 
 
 @rule("C-FLAG-READ-ONLY-UNWRITTEN", Role.CONSUMER, Level.MAY,
-      "Nothing that a program does with the array writes to read-only memory: it is refused, or goes to a copy.",
+      "Writing to the array never writes to read-only memory: it is refused, or changes a copy.",
       READ_ONLY)  # fmt: skip
 def read_only_unwritten(c: Context) -> None:
     array, crafted = read_only(c)
@@ -87,21 +87,21 @@ def read_only_unwritten(c: Context) -> None:
 def read_only_passed_on(c: Context) -> None:
     array, crafted = read_only(c)
     c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
-    c.needs(crafted.lent, "the array is a copy")
+    c.needs(crafted.unreleased, "the array is a copy")
     try:
         fields = c.export(array, max_version=(1, 3)).fields
     except BufferError as error:
         c.got(f"not exported: {error}")
         return
     except TypeError as error:
-        c.needs("max_version" not in str(error), f"{c.lib.name} has no versioned capsules: {error}")
+        c.needs("max_version" not in str(error), f"{c.lib.name} does not export versioned capsules: {error}")
         raise
-    c.needs(fields.version, f"{c.lib.name} answers legacy capsules alone")
+    c.needs(fields.version, f"{c.lib.name} exports only legacy capsules")
     c.expect(fields.flags & Flags.READ_ONLY, "the read-only memory is exported as writable")
 
 
 @rule("C-FLAG-WRITABLE", Role.CONSUMER, Level.MAY,
-      "Without the flag for read-only, a library that has writable arrays makes one.", READ_ONLY)  # fmt: skip
+      "Without the flag for read-only, a library with writable arrays makes one.", READ_ONLY)  # fmt: skip
 def writable(c: Context) -> None:
     crafted = versioned(c)
     array = c.consume(crafted)
@@ -109,7 +109,7 @@ def writable(c: Context) -> None:
 
 
 @rule("C-FLAG-LEGACY-UNTOLD", Role.CONSUMER, Level.MUST,
-      "A legacy tensor has no flags: whether it is taken as read-only is open, its elements are the right ones.",
+      "A legacy tensor, which cannot have flags, is read correctly, as read-only or as writable.",
       f"{HEADER}, DLManagedTensor")  # fmt: skip
 def legacy_untold(c: Context) -> None:
     crafted = legacy(c)
@@ -124,20 +124,20 @@ def legacy_untold(c: Context) -> None:
 
 
 @rule("C-FLAG-IS-COPIED", Role.CONSUMER, Level.MUST,
-      "A tensor that says it is a copy is accepted, and given back as any other.", IS_COPIED)  # fmt: skip
+      "A tensor that says it is a copy is accepted, and given back like any other.", IS_COPIED)  # fmt: skip
 def is_copied(c: Context) -> None:
     accepted(c, versioned(c, flags=Flags.IS_COPIED), PLAIN)
 
 
 @rule("C-FLAG-IS-COPIED-WRITABLE", Role.CONSUMER, Level.MAY,
-      "A tensor that says it is a copy is the consumer's alone: its array is writable.", IS_COPIED)  # fmt: skip
+      "A tensor that says it is a copy belongs to the consumer alone: its array is writable.", IS_COPIED)  # fmt: skip
 def is_copied_writable(c: Context) -> None:
     array = c.consume(versioned(c, flags=Flags.IS_COPIED))
     c.expect(not c.lib.is_read_only(array), "the array over a copy is read-only")
 
 
 @rule("C-FLAG-READ-ONLY-COPY", Role.CONSUMER, Level.SHOULD,
-      "A tensor with both flags, a copy that is read-only, is marked as read-only by a library that can.",
+      "A library that can mark arrays as read-only marks a read-only copy, a tensor with both flags.",
       READ_ONLY)  # fmt: skip
 def read_only_copy(c: Context) -> None:
     crafted = versioned(c, flags=Flags.READ_ONLY | Flags.IS_COPIED)
@@ -160,7 +160,7 @@ def unknown(c: Context) -> None:
 
 
 @rule("C-FLAG-UNKNOWN-MARKED", Role.CONSUMER, Level.SHOULD,
-      "Flags that do not exist yet do not hide the one for read-only.", FLAGS)  # fmt: skip
+      "Flags that do not exist yet do not hide the flag for read-only.", FLAGS)  # fmt: skip
 def unknown_marked(c: Context) -> None:
     crafted = versioned(c, flags=Flags.READ_ONLY | 1 << 40)
     array, said = feed(c, crafted)
@@ -169,7 +169,8 @@ def unknown_marked(c: Context) -> None:
 
 
 @rule("C-FLAG-HIGH-BITS", Role.CONSUMER, Level.MUST,
-      "The flags are a field of 64 bits: bit 32 and above are no part of the three that exist.", FLAGS)  # fmt: skip
+      "The flags are a field of 64 bits: bit 32 and above do not change the three flags that exist.",
+      FLAGS)  # fmt: skip
 def high_bits(c: Context) -> None:
     c.needs(not c.lib.is_read_only(c.consume(versioned(c))), f"all arrays of {c.lib.name} are read-only")
     array, said = feed(c, versioned(c, flags=Flags.READ_ONLY << 32))

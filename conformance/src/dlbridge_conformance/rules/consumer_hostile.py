@@ -1,8 +1,8 @@
-"""Tensors that break the specification: a consumer refuses them, or makes arrays that harm nobody.
+"""Tensors that break the specification: a consumer refuses them, or makes arrays that do no harm.
 
-The header does not say what to do with them. A consumer that crashes takes the program with it, so that every careful
-one checks what it can check: that is what SHOULD is here. Whether a struct that harms nobody until it is read is
-refused is open: that is MAY.
+The header does not say what to do with them. A consumer that crashes ends the program, so a careful one checks whatever
+it can: these rules are SHOULD. A consumer may accept a struct that does no harm until it is read: the rules about that
+are MAY.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dlbridge_conformance.rules.consumer_outcome import (
 
 TENSOR = f"{HEADER}, DLTensor"
 
-#: structs that are wrong: what is, the field, and the fields of one or more of them
+#: invalid structs: the fault, the field of the header, and the fields of one or more examples
 WRONG: dict[str, tuple[str, str, tuple[dict[str, Any], ...]]] = {
     "HOSTILE-NDIM-NEGATIVE": (
         "A negative number of dimensions", "DLTensor::ndim", (dict(ndim=-1), dict(ndim=-(2**31))),
@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[str, str, tuple[dict[str, Any], ...]]] = {
         (dict(byte_offset=2**63), dict(byte_offset=2**64 - 4)),
     ),
     "HOSTILE-EVERYTHING": (
-        "A tensor that is wrong in every field but its version", "DLTensor",
+        "A tensor that is wrong in every field except its version", "DLTensor",
         (dict(shape=(-1, 2**62), strides=(2**62, -1), dtype=(255, 255, 65535), device=(-7, -7), data=0,
               byte_offset=2**64 - 1, flags=2**64 - 1, manager_ctx=0),),
     ),
@@ -74,16 +74,16 @@ WRONG: dict[str, tuple[str, str, tuple[dict[str, Any], ...]]] = {
 
 
 def wrong(c: Context, **fields: Any) -> Crafted:
-    """A crafted tensor of the ABI that a library takes, wrong in some field."""
+    """A crafted tensor of the ABI that a library takes, with a wrong field."""
     return c.craft(**{"shape": c.padded((6,)), "versioned": c.abi(), **fields})
 
 
 def _register(name: str, what: str, field: str, structs: tuple[dict[str, Any], ...]) -> None:
-    """Makes the two rules about a struct."""
+    """Registers the two rules about a struct."""
     source = f"no text; a struct that breaks {HEADER}, {field}"
 
     @rule(f"C-{name}", Role.CONSUMER, Level.SHOULD,
-          f"{what} does not end the process, and the tensor is given back once.", source)  # fmt: skip
+          f"{what} does not crash the process, and the tensor is given back once.", source)  # fmt: skip
     def is_harmless(c: Context) -> None:
         for fields in structs:
             harmless(c, wrong(c, **fields), CPU)
@@ -99,7 +99,7 @@ for _name, _struct in WRONG.items():
 
 
 @rule("C-HOSTILE-NDIM-300", Role.CONSUMER, Level.SHOULD,
-      "A tensor of 300 dimensions is refused, or an array of 300 dimensions, as far as its elements can be shown.",
+      "A tensor of 300 dimensions is refused, or becomes an array of 300 dimensions, as far as its elements show.",
       f"{TENSOR}::ndim")  # fmt: skip
 def ndim_300(c: Context) -> None:
     expected: Any = 0
@@ -120,14 +120,14 @@ def ndim_300(c: Context) -> None:
 
 
 @rule("C-HOSTILE-SIZE-OVERFLOW-EMPTY", Role.CONSUMER, Level.SHOULD,
-      "Extents that overflow next to one of 0 do not end the process.",
+      "Extents that overflow, next to an extent of 0, do not crash the process.",
       f"no text; {TENSOR}::data, size zero")  # fmt: skip
 def size_overflow_empty(c: Context) -> None:
     harmless(c, wrong(c, shape=(0, 2**62, 2**62), strides=(1, 1, 1), data=0))
 
 
 @rule("C-HOSTILE-SHAPE-MISALIGNED", Role.CONSUMER, Level.SHOULD,
-      "Shape and strides at odd addresses are read rightly, or refused.",
+      "Shape and strides at odd addresses are read correctly, or refused.",
       f"no text; {TENSOR}::shape")  # fmt: skip
 def shape_misaligned(c: Context) -> None:
     for skew in (1, 4):
@@ -135,7 +135,7 @@ def shape_misaligned(c: Context) -> None:
 
 
 @rule("C-HOSTILE-DATA-MISALIGNED", Role.CONSUMER, Level.SHOULD,
-      "Elements at odd addresses are read rightly, or refused.", f"{TENSOR}::data")  # fmt: skip
+      "Elements at odd addresses are read correctly, or refused.", f"{TENSOR}::data")  # fmt: skip
 def data_misaligned(c: Context) -> None:
     payload = b"\0" + plain(c).read(24)
     for fields in (dict(origin=1), dict(byte_offset=1)):
@@ -143,10 +143,10 @@ def data_misaligned(c: Context) -> None:
 
 
 @rule("C-HOSTILE-DATA-ODD-ADDRESS", Role.CONSUMER, Level.SHOULD,
-      "Complex numbers at any address are read rightly, or refused: none is loaded as if it were aligned.",
+      "Complex numbers at any address are read correctly, or refused: none is loaded as if it were aligned.",
       f"{TENSOR}::data")  # fmt: skip
 def data_odd_address(c: Context) -> None:
-    c.needs("complex128" in c.lib.dtypes, f"{c.lib.name} has no complex128")
+    c.needs("complex128" in c.lib.dtypes, f"{c.lib.name} does not support complex128")
     for offset in (1, 3, 8):
         payload = bytes(offset) + c.fitting((3,), dtype="complex128").read(48)
         crafted = c.fitting((3,), dtype="complex128", payload=payload.ljust(128, b"\0"), byte_offset=offset)

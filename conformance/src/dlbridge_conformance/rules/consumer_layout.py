@@ -1,4 +1,4 @@
-"""Shapes, strides and byte offsets that a consumer has to read rightly, or to refuse."""
+"""Shapes, strides and byte offsets that a consumer must read correctly or refuse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRIDED = f"{PYTHON}, Semantics"
 
 
 def made(c: Context, shape: tuple[int, ...] | None, **fields: Any) -> Crafted:
-    """A tensor of the ABI that a library takes, which may have more dimensions than it takes."""
+    """A tensor of the ABI that a library takes, with any number of dimensions."""
     return c.craft(shape, **{"versioned": c.abi(), **fields})
 
 
@@ -37,20 +37,20 @@ def numbered(c: Context, shape: tuple[int, ...], strides: tuple[int, ...], first
 
 
 def elements(shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0) -> Any:
-    """The elements of such a tensor as nested lists."""
+    """The elements of a :func:`numbered` tensor as nested lists."""
     if not shape:
         return first
     return [elements(shape[1:], strides[1:], first + i * strides[0]) for i in range(shape[0])]
 
 
 def read(c: Context, shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0, **fields: Any) -> None:
-    """Expects that such a tensor is read rightly or refused."""
+    """Expects that a :func:`numbered` tensor is read correctly or refused."""
     right_or_refused(c, numbered(c, shape, strides, first, **fields), elements(shape, strides, first))
 
 
 def taken(c: Context, shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0, **fields: Any) -> None:
-    """Expects that such a tensor is read rightly; the rule does not apply to a library without so many dimensions."""
-    c.needs(c.lib.ndims[0] <= len(shape) <= c.lib.ndims[1], f"{c.lib.name} has no arrays of {len(shape)} dimensions")
+    """Expects that a :func:`numbered` tensor is accepted; the rule does not apply if it has too many dimensions."""
+    c.needs(c.lib.ndims[0] <= len(shape) <= c.lib.ndims[1], f"{c.lib.name} does not support {len(shape)} dimensions")
     accepted(c, numbered(c, shape, strides, first, **fields), elements(shape, strides, first))
 
 
@@ -98,7 +98,7 @@ def transposed_accepted(c: Context) -> None:
 
 
 @rule("C-LAYOUT-PERMUTED", Role.CONSUMER, Level.MUST,
-      "A tensor with its axes in any order is read by its strides, or refused.", STRIDES)  # fmt: skip
+      "A tensor with permuted axes is read by its strides, or refused.", STRIDES)  # fmt: skip
 def permuted(c: Context) -> None:
     read(c, (3, 4, 2), (4, 1, 12))
     read(c, (4, 2, 3), (1, 12, 4))
@@ -162,7 +162,7 @@ def overlapping(c: Context) -> None:
 
 
 @rule("C-LAYOUT-SIZE-1", Role.CONSUMER, Level.MUST,
-      "The stride of an axis of extent 1 changes no element.", STRIDES)  # fmt: skip
+      "The stride of an axis of extent 1 does not change the elements.", STRIDES)  # fmt: skip
 def size_1(c: Context) -> None:
     for odd in (77, 0, -9, 2**40):
         read(c, (1, 3), (odd, 1))
@@ -171,7 +171,7 @@ def size_1(c: Context) -> None:
 
 
 @rule("C-LAYOUT-SIZE-1-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A tensor is not refused for the stride of an axis of extent 1, which nothing is reached by.",
+      "A tensor is not refused for the stride of an axis of extent 1, which leads to no other element.",
       STRIDES)  # fmt: skip
 def size_1_accepted(c: Context) -> None:
     for odd in (77, 0, -9):
@@ -179,34 +179,34 @@ def size_1_accepted(c: Context) -> None:
 
 
 @rule("C-LAYOUT-0-D", Role.CONSUMER, Level.MUST,
-      "A tensor without dimensions has one element, whether its shape and strides are NULL or not.", SHAPE)  # fmt: skip
+      "A 0-d tensor has one element, whether its shape and strides are NULL or not.", SHAPE)  # fmt: skip
 def no_dimensions(c: Context) -> None:
     right_or_refused(c, made(c, None, ndim=0, strides=None, values=[7]), 7)
     right_or_refused(c, made(c, (), strides=(), values=[7]), 7)
 
 
 @rule("C-LAYOUT-0-D-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A tensor without dimensions is accepted, also with shape and strides of NULL.", SHAPE)  # fmt: skip
+      "A 0-d tensor is accepted, even if its shape and strides are NULL.", SHAPE)  # fmt: skip
 def no_dimensions_accepted(c: Context) -> None:
     accepted(c, c.fitting(None, ndim=0, strides=None, values=[7]), 7)
 
 
 @rule("C-LAYOUT-ZERO-SIZE", Role.CONSUMER, Level.MUST,
-      "A tensor without elements keeps its shape, and its data of NULL is never read.", DATA)  # fmt: skip
+      "A tensor without elements keeps its shape, and its data, which is NULL, is never read.", DATA)  # fmt: skip
 def zero_size(c: Context) -> None:
     for shape, expected in (((0,), []), ((0, 3), []), ((3, 0), [[], [], []]), ((2, 0, 3), [[], []])):
         right_or_refused(c, made(c, shape, data=0), expected)
 
 
 @rule("C-LAYOUT-ZERO-SIZE-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A tensor without elements is accepted, with data of NULL and without.", DATA)  # fmt: skip
+      "A tensor without elements is accepted, whether data is NULL or not.", DATA)  # fmt: skip
 def zero_size_accepted(c: Context) -> None:
     accepted(c, c.fitting((0,), data=0), [])
     accepted(c, c.fitting((0,)), [])
 
 
 @rule("C-LAYOUT-ZERO-SIZE-STRIDES", Role.CONSUMER, Level.MUST,
-      "The strides of a tensor without elements mean nothing: it has none whatever they are.", DATA)  # fmt: skip
+      "The strides of a tensor without elements are ignored.", DATA)  # fmt: skip
 def zero_size_strides(c: Context) -> None:
     for strides in ((0, 0), (-3, 1), (3, 1), (2**40, -(2**40))):
         right_or_refused(c, made(c, (3, 0), data=0, strides=strides), [[], [], []])
@@ -228,7 +228,7 @@ def byte_offset_accepted(c: Context) -> None:
 
 
 @rule("C-LAYOUT-BYTE-OFFSET-STRIDED", Role.CONSUMER, Level.MUST,
-      "byte_offset and strides go together: negative strides count from the element that byte_offset leads to.",
+      "Negative strides count from the element that byte_offset leads to.",
       OFFSET)  # fmt: skip
 def byte_offset_strided(c: Context) -> None:
     for strides, first in (((-3, 1), 3), ((1, 2), 8), ((-6, -2), 20)):
@@ -237,13 +237,13 @@ def byte_offset_strided(c: Context) -> None:
 
 
 @rule("C-LAYOUT-BYTE-OFFSET-0-D", Role.CONSUMER, Level.MUST,
-      "byte_offset holds for a tensor without dimensions too.", OFFSET)  # fmt: skip
+      "byte_offset applies to a 0-d tensor too.", OFFSET)  # fmt: skip
 def byte_offset_0_d(c: Context) -> None:
     right_or_refused(c, made(c, (), values=list(range(64)), byte_offset=20), 5)
 
 
 @rule("C-LAYOUT-DATA-UNALIGNED", Role.CONSUMER, Level.SHOULD,
-      "Data at any multiple of the element's size is accepted: the alignment to 256 bytes is not to be relied on.",
+      "Data at any multiple of the element's size is accepted: a consumer cannot rely on 256 bytes of alignment.",
       DATA)  # fmt: skip
 def data_unaligned(c: Context) -> None:
     for first in (1, 2, 4, 8, 16):
@@ -251,7 +251,7 @@ def data_unaligned(c: Context) -> None:
 
 
 @rule("C-LAYOUT-MANY-DIMENSIONS", Role.CONSUMER, Level.MUST,
-      "Tensors of 5 to 64 dimensions are read rightly or refused.", SHAPE)  # fmt: skip
+      "Tensors of 5 to 64 dimensions are read correctly or refused.", SHAPE)  # fmt: skip
 def many_dimensions(c: Context) -> None:
     for ndim in (5, 8, 9, 16, 32, 33, 64):
         shape = (1,) * (ndim - 2) + (2, 3)

@@ -1,4 +1,4 @@
-"""How long the memory of a tensor lives: with views, chains of libraries, and threads."""
+"""The lifetime of a tensor's memory: with views, chains of libraries, and threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNER = f"{PYTHON}, Implementation"
 
 
 @rule("C-LIFETIME-VIEW", Role.CONSUMER, Level.MUST,
-      "A view of the array keeps the memory after the array itself is gone, and gives it back when it goes.",
+      "A view keeps the memory after the array itself is gone, and gives it back when the view is gone.",
       OWNER)  # fmt: skip
 def view(c: Context) -> None:
     crafted = plain(c)
@@ -46,7 +46,7 @@ def view_of_view(c: Context) -> None:
 
 
 @rule("C-LIFETIME-VIEW-FIRST", Role.CONSUMER, Level.MUST,
-      "A view that goes before the array gives nothing back that the array still needs.", OWNER)  # fmt: skip
+      "A view that is dropped before the array does not free memory that the array still needs.", OWNER)  # fmt: skip
 def view_first(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
@@ -59,7 +59,7 @@ def view_first(c: Context) -> None:
 
 
 @rule("C-LIFETIME-CHAIN-OWN", Role.CONSUMER, Level.MUST,
-      "An array that went on through the library's own __dlpack__ keeps the memory when the first array is gone.",
+      "An array re-exported through the library's own __dlpack__ keeps the memory when the first array is gone.",
       SEMANTICS)  # fmt: skip
 def chain_own(c: Context) -> None:
     crafted = plain(c)
@@ -77,7 +77,7 @@ def chain_own(c: Context) -> None:
 
 
 @rule("C-LIFETIME-CHAIN-OTHER", Role.CONSUMER, Level.MUST,
-      "Another library that got the memory from this one keeps it when the array is gone.", SEMANTICS)  # fmt: skip
+      "Another library that imports the array keeps the memory when the array is gone.", SEMANTICS)  # fmt: skip
 def chain_other(c: Context) -> None:
     crafted = plain(c)
     first = c.consume(crafted)
@@ -96,7 +96,7 @@ def chain_other(c: Context) -> None:
 
 
 @rule("C-LIFETIME-CHAIN-UNUSED", Role.CONSUMER, Level.MUST,
-      "A capsule that the library made of the array, and that nobody took, keeps nothing back when it dies.",
+      "An unconsumed capsule that the library made from the array gives the memory back when it dies.",
       SEMANTICS)  # fmt: skip
 def chain_unused(c: Context) -> None:
     crafted = plain(c)
@@ -114,7 +114,7 @@ def chain_unused(c: Context) -> None:
 
 
 def exports(c: Context, array: Any) -> None:
-    """Says that a rule does not apply to a library whose arrays have no ``__dlpack__``."""
+    """Raises :class:`NotApplicable` if the arrays of the library lack ``__dlpack__``."""
     c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
 
 
@@ -137,12 +137,12 @@ def producer_reads(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
     right(c, array, PLAIN)
-    c.needs(crafted.lent, "the array is a copy")
+    c.needs(crafted.unreleased, "the array is a copy")
     unwritten(c, crafted, crafter.packed(PLAIN, "float32"))
 
 
 @rule("C-LIFETIME-THREADS", Role.CONSUMER, Level.MUST,
-      "Imports on several threads at once are right, and each tensor is given back exactly once.", OWNER)  # fmt: skip
+      "Imports on several threads at once are correct, and each tensor is given back exactly once.", OWNER)  # fmt: skip
 def threads(c: Context) -> None:
     versioned = c.abi()
     tensors = [[crafter.craft(c.padded((6,)), versioned=versioned) for _ in range(20)] for _ in range(4)]

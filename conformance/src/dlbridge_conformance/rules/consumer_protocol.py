@@ -1,4 +1,4 @@
-"""How a consumer asks a producer for its tensor."""
+"""How a consumer calls the methods of a producer."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class DeviceType(IntEnum):
 
 @dataclass
 class AnyArguments:
-    """A producer that notes all arguments as they come, and the order of the calls."""
+    """A producer that records all arguments and the order of the calls."""
 
-    #: what it answers with
+    #: the tensor to export
     context: Context
     calls: list[str] = field(default_factory=list)
     positional: list[tuple[Any, ...]] = field(default_factory=list)
     keywords: list[dict[str, Any]] = field(default_factory=list)
 
     def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Answers as it was asked."""
+        """Exports in the requested ABI."""
         self.calls.append("__dlpack__")
         self.positional.append(arguments)
         self.keywords.append(keywords)
@@ -56,15 +56,15 @@ class AnyArguments:
 
 
 class BareProducer(Producer):
-    """A producer whose ``__dlpack__`` knows no argument at all."""
+    """A producer whose ``__dlpack__`` takes no arguments."""
 
     def __dlpack__(self) -> Any:  # type: ignore[override]
-        """Answers."""
+        """Exports the tensor."""
         return self.give({})
 
 
 def arguments(c: Context) -> AnyArguments:
-    """How a library asks a producer that accepts anything."""
+    """Imports a producer that accepts any argument, and returns the producer."""
     producer = asking(c, AnyArguments(c))
     feed(c, producer)
     c.got(f"calls {producer.calls}, positional {producer.positional}, keywords {producer.keywords}")
@@ -80,25 +80,25 @@ def keywords_only(c: Context) -> None:
 
 
 @rule("C-PROTOCOL-KNOWN-KEYWORDS", Role.CONSUMER, Level.MUST,
-      "__dlpack__ is called with no keyword but stream, max_version, dl_device and copy.", METHOD)  # fmt: skip
+      "__dlpack__ is called only with the keywords stream, max_version, dl_device and copy.", METHOD)  # fmt: skip
 def known_keywords(c: Context) -> None:
     for given in arguments(c).keywords:
         unknown = set(given) - {"stream", "max_version", "dl_device", "copy"}
-        c.expect(not unknown, f"passed too: {', '.join(sorted(unknown))}")
+        c.expect(not unknown, f"also passed: {', '.join(sorted(unknown))}")
 
 
 @rule("C-PROTOCOL-NOTHING-UNASKED", Role.CONSUMER, Level.SHOULD,
-      "Without copy and device, a consumer asks for neither: copy and dl_device are left out or None.",
+      "Without copy and device, a consumer requests neither: copy and dl_device are left out or None.",
       METHOD)  # fmt: skip
 def nothing_unasked(c: Context) -> None:
     for given in arguments(c).keywords:
         for keyword in ("copy", "dl_device"):
             value = given.get(keyword)
-            c.expect(value is None, f"asked with {keyword}={value!r}")
+            c.expect(value is None, f"called with {keyword}={value!r}")
 
 
 @rule("C-PROTOCOL-MAX-VERSION", Role.CONSUMER, Level.SHOULD,
-      "A consumer tells the producer the newest version that it understands, by max_version.", RECOMMENDED)  # fmt: skip
+      "A consumer passes the newest version that it understands as max_version.", RECOMMENDED)  # fmt: skip
 def max_version(c: Context) -> None:
     given = [keywords.get("max_version") for keywords in arguments(c).keywords]
     c.expect(any(version is not None for version in given), "max_version is not passed")
@@ -108,39 +108,39 @@ def max_version(c: Context) -> None:
       "max_version is a tuple of two integers.", METHOD)  # fmt: skip
 def max_version_form(c: Context) -> None:
     given = [keywords["max_version"] for keywords in arguments(c).keywords if keywords.get("max_version") is not None]
-    c.needs(given, f"{c.lib.name} passes no max_version")
+    c.needs(given, f"{c.lib.name} does not pass max_version")
     for version in given:
         whole = type(version) is tuple and [type(number) for number in version] == [int, int]
         c.expect(whole, f"max_version is {version!r}")
 
 
 @rule("C-PROTOCOL-DEVICE-FIRST", Role.CONSUMER, Level.MAY,
-      "__dlpack_device__ is asked before __dlpack__: the stream depends on it.", SYNTAX)  # fmt: skip
+      "__dlpack_device__ is called before __dlpack__: the stream depends on it.", SYNTAX)  # fmt: skip
 def device_first(c: Context) -> None:
     calls = arguments(c).calls
     c.expect(calls[0] == "__dlpack_device__", f"called {', '.join(calls)}")
 
 
 @rule("C-PROTOCOL-DEVICE-ENUM", Role.CONSUMER, Level.MUST,
-      "The device type that __dlpack_device__ gives may be a member of an enumeration.",
+      "The device type that __dlpack_device__ returns may be a member of an enumeration.",
       f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def device_enum(c: Context) -> None:
     producer = asking(c, Producer(c.as_asked, device=(DeviceType.kDLCPU, 0)))
     right(c, c.consume(producer), PLAIN)
-    c.needs(producer.asked_device, f"{c.lib.name} does not ask for the device")
+    c.needs(producer.asked_device, f"{c.lib.name} does not call __dlpack_device__")
 
 
 @rule("C-PROTOCOL-ASKS-ONCE", Role.CONSUMER, Level.SHOULD,
-      "A producer that answers what it was asked for is asked once.", f"{PYTHON}, Implementation")  # fmt: skip
+      "A producer whose answer matches the request is called once.", f"{PYTHON}, Implementation")  # fmt: skip
 def asks_once(c: Context) -> None:
     producer = asking(c, Producer(c.as_asked))
     right(c, c.consume(producer), PLAIN)
-    c.got(f"asked with {producer.asked}")
-    c.expect(len(producer.asked) == 1, f"asked {len(producer.asked)} times")
+    c.got(f"called with {producer.asked}")
+    c.expect(len(producer.asked) == 1, f"called {len(producer.asked)} times")
 
 
 @rule("C-PROTOCOL-CLASS-ONLY", Role.CONSUMER, Level.MUST,
-      "Any object with the two methods is taken, whatever its class and whatever else it lacks.",
+      "Any object with the two methods is accepted, whatever its class.",
       f"{STANDARD}, from_dlpack")  # fmt: skip
 def class_only(c: Context) -> None:
     class Slots:
@@ -159,7 +159,7 @@ def class_only(c: Context) -> None:
 
 
 @rule("C-PROTOCOL-OLD-PRODUCER", Role.CONSUMER, Level.SHOULD,
-      "A producer that raises TypeError since it knows no max_version is asked again without it.",
+      "A producer that raises TypeError because it does not know max_version is called again without it.",
       RECOMMENDED)  # fmt: skip
 def old_producer(c: Context) -> None:
     crafted = legacy(c)
@@ -170,7 +170,7 @@ def old_producer(c: Context) -> None:
 
 
 @rule("C-PROTOCOL-BARE-PRODUCER", Role.CONSUMER, Level.MAY,
-      "A producer whose __dlpack__ takes no argument at all is asked without any.", RECOMMENDED)  # fmt: skip
+      "A producer whose __dlpack__ takes no arguments is called without any.", RECOMMENDED)  # fmt: skip
 def bare_producer(c: Context) -> None:
     crafted = legacy(c)
     right(c, c.consume(asking(c, BareProducer(crafted))), PLAIN)
@@ -183,19 +183,19 @@ def legacy_answer(c: Context) -> None:
     crafted = c.fitting((6,), versioned=False)
     producer = asking(c, Producer(crafted))
     array = c.consume(producer)
-    c.needs(any("max_version" in keywords for keywords in producer.asked), f"{c.lib.name} passes no max_version")
+    c.needs(any("max_version" in keywords for keywords in producer.asked), f"{c.lib.name} does not pass max_version")
     right(c, array, PLAIN)
 
 
 @rule("C-PROTOCOL-LEGACY-NAME", Role.CONSUMER, Level.MUST,
-      "The name of the capsule tells the ABI: a legacy one in answer to max_version is never read as versioned.",
+      "The capsule's name identifies the ABI: a legacy capsule is never read as versioned, even after max_version.",
       METHOD)  # fmt: skip
 def legacy_name(c: Context) -> None:
     right_or_refused(c, c.fitting((6,), versioned=False), PLAIN)
 
 
 @rule("C-PROTOCOL-VERSIONED-NAME", Role.CONSUMER, Level.MUST,
-      "The name of the capsule tells the ABI: a versioned one that nobody asked for is never read as legacy.",
+      "The capsule's name identifies the ABI: an unrequested versioned capsule is never read as legacy.",
       METHOD)  # fmt: skip
 def versioned_name(c: Context) -> None:
     crafted = c.fitting((6,), versioned=True)

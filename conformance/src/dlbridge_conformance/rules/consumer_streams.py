@@ -1,4 +1,4 @@
-"""Which stream a consumer hands to the producer."""
+"""The stream that a consumer passes to the producer."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ STREAM = f"{STANDARD}, __dlpack__, stream"
 
 
 def stream_for(c: Context, *kinds: int) -> tuple[bool, object]:
-    """Whether a library asked a producer on its own device for a stream, and for which.
+    """Returns whether a library passes a stream to a producer on its own device, and the stream.
 
-    The producer raises when it is asked, so that no memory of the device is needed.
+    The producer raises when it is called, so the check needs no memory on the device.
     """
-    c.needs(c.lib.device[0] in kinds, f"{c.lib.name} has no such device here")
+    c.needs(c.lib.device[0] in kinds, f"{c.lib.name} does not have such a device here")
     producer = asking(c, Producer(BufferError("asked only for its stream"), device=c.lib.device))
     feed(c, producer)
-    c.got(f"asked with {producer.asked}")
+    c.got(f"called with {producer.asked}")
     c.expect(producer.asked, "__dlpack__ was not called")
     return "stream" in producer.asked[0], producer.asked[0].get("stream")
 
 
 @rule("C-STREAM-NONE-ON-CPU", Role.CONSUMER, Level.MUST,
-      "A producer on the CPU is asked with no stream, or with None.", STREAM)  # fmt: skip
+      "A producer on the CPU is called without a stream, or with None.", STREAM)  # fmt: skip
 def none_on_cpu(c: Context) -> None:
     producer = asking(c, Producer(c.as_asked))
     c.consume(producer)
-    c.got(f"asked with {producer.asked}")
+    c.got(f"called with {producer.asked}")
     for keywords in producer.asked:
-        c.expect("stream" not in keywords, f"asked with stream={keywords.get('stream')!r}")
+        c.expect("stream" not in keywords, f"called with stream={keywords.get('stream')!r}")
 
 
 @rule("C-STREAM-PASSED", Role.CONSUMER, Level.SHOULD,
-      "A producer on CUDA or ROCm is told the stream that the consumer will use, as an integer.", STREAM)  # fmt: skip
+      "A producer on CUDA or ROCm gets the stream that the consumer will use, as an integer.", STREAM)  # fmt: skip
 def passed(c: Context) -> None:
     given, stream = stream_for(c, 2, 10)
     c.expect(given and isinstance(stream, int), f"the stream is {stream!r}")
 
 
 @rule("C-STREAM-CUDA-NOT-0", Role.CONSUMER, Level.MUST,
-      "On CUDA no stream is 0, which could mean any of the default ones, and none is below -1.", STREAM)  # fmt: skip
+      "On CUDA the stream is never 0, which could mean either default stream, and never below -1.", STREAM)  # fmt: skip
 def cuda_not_0(c: Context) -> None:
     given, stream = stream_for(c, 2)
     c.expect(not given or (isinstance(stream, int) and stream >= -1 and stream != 0), f"the stream is {stream!r}")
 
 
 @rule("C-STREAM-ROCM-NOT-1-2", Role.CONSUMER, Level.MUST,
-      "On ROCm no stream is 1 or 2, and none is below -1.", STREAM)  # fmt: skip
+      "On ROCm the stream is never 1 or 2, and never below -1.", STREAM)  # fmt: skip
 def rocm_not_1_2(c: Context) -> None:
     given, stream = stream_for(c, 10)
     allowed = isinstance(stream, int) and stream >= -1 and stream not in (1, 2)

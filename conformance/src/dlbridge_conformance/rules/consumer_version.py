@@ -1,4 +1,4 @@
-"""What a consumer makes of the version in a versioned managed tensor."""
+"""How a consumer treats the version in a versioned managed tensor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dlbridge_conformance.rules.consumer_outcome import (
 
 VERSION = f"{HEADER}, DLPackVersion"
 
-#: fields after the flags, each wrong
+#: wrong values for the fields after the flags
 WRONG: tuple[dict[str, Any], ...] = (
     dict(data=8), dict(device=(99, -1)), dict(device=(2, 0)), dict(ndim=-1), dict(ndim=0), dict(dtype=(255, 32, 1)),
     dict(dtype=(2, 0, 1)), dict(dtype=(2, 32, 65535)), dict(shape=None), dict(shape=(-1,)), dict(strides=None),
@@ -43,7 +43,7 @@ def newest(c: Context) -> None:
 
 
 @rule("C-VERSION-MINOR-LATER", Role.CONSUMER, Level.SHOULD,
-      "A minor version that does not exist yet is no reason to refuse a tensor whose fields are all known.",
+      "A tensor of a minor version that does not exist yet is not refused if all its fields are known.",
       VERSION)  # fmt: skip
 def later_minor(c: Context) -> None:
     for minor in (4, 99, 2**32 - 1):
@@ -64,7 +64,7 @@ def other_major_freed(c: Context) -> None:
 
 
 @rule("C-VERSION-MAJOR-HUGE", Role.CONSUMER, Level.MUST,
-      "The whole number is compared: a major version that is 1 in its low bits only is another one.",
+      "The whole major version is compared: a number with only its low bits equal to 1 is another version.",
       VERSION)  # fmt: skip
 def huge_major(c: Context) -> None:
     for major in (2**32 - 1, 2**16 + 1, 257):
@@ -72,7 +72,7 @@ def huge_major(c: Context) -> None:
 
 
 @rule("C-VERSION-MAJOR-0", Role.CONSUMER, Level.MUST,
-      "A versioned struct that says 0.8 is one of another major version: it is refused and given back.",
+      "A versioned struct of version 0.8 has another major version: it is refused and given back.",
       VERSION)  # fmt: skip
 def major_0(c: Context) -> None:
     refused(c, versioned(c, version=(0, 8)))
@@ -89,18 +89,18 @@ def said_of(c: Context, **fields: Any) -> str:
 
 
 @rule("C-VERSION-MAJOR-UNREAD", Role.CONSUMER, Level.MUST,
-      "Of a tensor of another major version, nothing is read that comes after the flags: whatever it is, the exception "
-      "is the same.", VERSION)  # fmt: skip
+      "A consumer does not read the fields after the flags of a tensor of another major version: they do not change the "
+      "exception.", VERSION)  # fmt: skip
 def unread(c: Context) -> None:
-    c.needs(takes(c, True), f"{c.lib.name} takes no versioned capsules")
+    c.needs(takes(c, True), f"{c.lib.name} does not take versioned capsules")
     plain = said_of(c)
     c.needs(said_of(c) == plain, f"the exceptions of {c.lib.name} differ for the same tensor")
     for fields in WRONG:
         said = said_of(c, **fields)
-        c.expect(said == plain, f"with {fields} the exception is another: {said}")
+        c.expect(said == plain, f"with {fields}, the exception differs: {said}")
     everything = dict(shape=None, ndim=2, strides=None, data=8, device=(99, -1), dtype=(255, 255, 65535))
     said = said_of(c, **everything, byte_offset=2**63)
-    c.expect(said == plain, f"with all fields wrong the exception is another: {said}")
+    c.expect(said == plain, f"with all fields wrong, the exception differs: {said}")
 
 
 @rule("C-VERSION-MAJOR-BUFFER-ERROR", Role.CONSUMER, Level.MAY,

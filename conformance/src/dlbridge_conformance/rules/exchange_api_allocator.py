@@ -1,4 +1,4 @@
-"""``managed_tensor_allocator``: new tensors, and how it reports that there are none."""
+"""``managed_tensor_allocator``: new tensors, and how it reports a failure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STRIDES = "dlpack.h 1.3, DLTensor::strides"
 FLOAT32 = DTYPES["float32"]
 #: a device that hardly any library has: a Verilog simulator buffer
 FOREIGN = (9, 0)
-#: what there is no tensor of, each as (shape, dtype): float4_e2m1fn with 8 bits, which has 4; a negative extent; more
-#: memory than there are addresses
+#: tensors that cannot exist, as (shape, dtype): float4_e2m1fn with 8 bits instead of 4; a negative extent; more memory
+#: than the address space
 UNDEFINED = ((2, 3), (17, 8, 1))
 NEGATIVE = ((2, -3), FLOAT32)
 TOO_LARGE = ((1 << 40, 1 << 40), FLOAT32)
 
-#: what SetError was called with, as (kind, message)
+#: the arguments of each call of SetError, as (kind, message)
 Reports = list[tuple[str, str]]
 
 
@@ -36,23 +36,23 @@ def _asked(
     device: tuple[int, int],
     native_thread: bool = False,
 ) -> tuple[Held | None, Reports]:
-    """What it makes: a tensor without a report, or none, and what it reported."""
+    """Allocates a tensor. Returns it without reported errors, or None with the reported errors."""
     table = table_of(c, c.array(), ALLOCATOR)
     shape = list(shape)
     c.fed(f"{ALLOCATOR} for {shape}, {dtype}, {device}{' on a native thread' if native_thread else ''}")
     (status, made, error), reports = table.allocated(shape, dtype, device, native_thread=native_thread)
     c.got(f"status {status}, SetError {reports}, exception {error!r}")
     if status:
-        c.expect(made is None, f"it returned {status} and gave a tensor")
+        c.expect(made is None, f"it returned {status} and a tensor")
         return None, reports
-    c.expect(made is not None, "it returned 0 and gave no tensor")
-    c.expect(not reports, f"it gave a tensor and called SetError: {reports}")
-    c.expect(error is None, f"it gave a tensor with an exception set: {error!r}")
+    c.expect(made is not None, "it returned 0 and no tensor")
+    c.expect(not reports, f"it returned a tensor and called SetError: {reports}")
+    c.expect(error is None, f"it returned a tensor with an exception set: {error!r}")
     return c.hold(Held(made)), []
 
 
 def _allocated(c: Context, shape: Iterable[int], native_thread: bool = False) -> Held:
-    """A tensor of float32 on the library's device, which is not refused."""
+    """Expects a tensor of float32 on the library's device."""
     held, reports = _asked(c, shape, FLOAT32, c.lib.device, native_thread)
     c.expect(held, f"it is refused: {reports}")
     assert held is not None
@@ -60,7 +60,7 @@ def _allocated(c: Context, shape: Iterable[int], native_thread: bool = False) ->
 
 
 def _unless_refused(c: Context, shape: Iterable[int]) -> Held:
-    """A tensor of float32 on the library's device; the rule does not apply if it is refused."""
+    """Allocates a tensor of float32 on the library's device; the rule does not apply if it is refused."""
     held, reports = _asked(c, shape, FLOAT32, c.lib.device)
     if held is None:
         raise NotApplicable(f"it is refused: {reports}")
@@ -68,19 +68,19 @@ def _unless_refused(c: Context, shape: Iterable[int]) -> Held:
 
 
 def _refused(c: Context, native_thread: bool = False) -> Reports:
-    """What it reported of the first tensor that it refuses, of those that there are none of."""
+    """The reported errors for the first tensor that is refused, among tensors that cannot exist."""
     for shape, dtype in (TOO_LARGE, UNDEFINED, NEGATIVE):
         held, reports = _asked(c, shape, dtype, c.lib.device, native_thread)
         if held is None:
             return reports
-    raise NotApplicable("it refuses nothing of what was tried")
+    raise NotApplicable("it allocates all tensors that were tried")
 
 
 def _expect_refused(c: Context, shape: Iterable[int], dtype: tuple[int, int, int]) -> None:
-    """It gives no tensor and reports that."""
+    """Expects that it returns no tensor, and reports an error."""
     held, reports = _asked(c, shape, dtype, c.lib.device)
     c.expect(held is None, "it is not refused")
-    c.expect(reports, "it gave no tensor and did not call SetError")
+    c.expect(reports, "it returned no tensor and did not call SetError")
 
 
 @rule("X-ALLOCATOR-SHAPE", Role.EXCHANGE_API, Level.MUST,
@@ -93,7 +93,7 @@ def shape(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-DTYPE", Role.EXCHANGE_API, Level.MUST,
-      "Whichever dtype of the library the prototype has, a tensor that is given has the same.", MAKES)  # fmt: skip
+      "A tensor has the dtype of the prototype, for every dtype of the library.", MAKES)  # fmt: skip
 def dtype(c: Context) -> None:
     _allocated(c, (2, 2))
     for name in c.lib.dtypes:
@@ -110,14 +110,14 @@ def device(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-VERSION", Role.EXCHANGE_API, Level.MUST,
-      "The tensor is versioned, of major 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
+      "The tensor is versioned, with major version 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
 def version(c: Context) -> None:
     found = _allocated(c, (2, 3)).fields.version
     c.expect(found is not None and found[0] == 1, f"the version is {found}")
 
 
 @rule("X-ALLOCATOR-STRIDES", Role.EXCHANGE_API, Level.MUST,
-      "Strides are not NULL where there are axes.", STRIDES)  # fmt: skip
+      "Strides are not NULL unless ndim is 0.", STRIDES)  # fmt: skip
 def strides(c: Context) -> None:
     for wanted in [(3,), (2, 3), (2, 0)]:
         fields = _allocated(c, wanted).fields
@@ -125,14 +125,14 @@ def strides(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-C-ORDER", Role.EXCHANGE_API, Level.MAY,
-      "The tensor is in C order.", "no text; what consumers that ask for one take for granted")  # fmt: skip
+      "The tensor is in C order.", "no text; consumers that ask for a tensor assume it")  # fmt: skip
 def c_order(c: Context) -> None:
     found = _allocated(c, (2, 3)).fields.strides
     c.expect(found in (None, c_strides((2, 3))), f"the strides are {found}")
 
 
 @rule("X-ALLOCATOR-WRITABLE", Role.EXCHANGE_API, Level.MUST,
-      "The memory may be written: the flag READ_ONLY is not set, and what is written stays.", MAKES)  # fmt: skip
+      "The memory is writable: the flag READ_ONLY is not set, and written bytes stay.", MAKES)  # fmt: skip
 def writable(c: Context) -> None:
     held = _allocated(c, (64,))
     c.expect(not held.fields.flags & Flags.READ_ONLY, f"the flags are {held.fields.flags}")
@@ -140,7 +140,7 @@ def writable(c: Context) -> None:
     data = bytes(range(256))
     held.write(data)
     c.settle()
-    c.expect(held.read(256) == data, "the bytes are others")
+    c.expect(held.read(256) == data, "the bytes differ")
 
 
 @rule("X-ALLOCATOR-APART", Role.EXCHANGE_API, Level.MUST,
@@ -148,11 +148,11 @@ def writable(c: Context) -> None:
 def apart(c: Context) -> None:
     places = sorted(address_of(_allocated(c, (16,)).fields) for _ in range(20))
     nearest = min(after - before for before, after in zip(places, places[1:], strict=False))
-    c.expect(nearest >= 64, f"two tensors of 64 bytes lie {nearest} bytes from each other")
+    c.expect(nearest >= 64, f"two tensors of 64 bytes begin {nearest} bytes apart")
 
 
 @rule("X-ALLOCATOR-SCALAR", Role.EXCHANGE_API, Level.MUST,
-      "A prototype of ndim 0 gives a 0-d tensor.", MAKES)  # fmt: skip
+      "For a prototype of ndim 0, the tensor is 0-d.", MAKES)  # fmt: skip
 def scalar(c: Context) -> None:
     fields = _unless_refused(c, ()).fields
     c.expect(fields.ndim == 0, f"ndim is {fields.ndim}")
@@ -160,7 +160,7 @@ def scalar(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
-      "A prototype with an extent of 0 gives a tensor of that shape.", MAKES)  # fmt: skip
+      "For a prototype with an extent of 0, the tensor has that shape.", MAKES)  # fmt: skip
 def zero_size(c: Context) -> None:
     fields = _unless_refused(c, (2, 0)).fields
     c.expect(fields.shape == (2, 0), f"the shape is {fields.shape}")
@@ -209,14 +209,14 @@ def without_gil(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-REFUSAL", Role.EXCHANGE_API, Level.SHOULD,
-      "float4_e2m1fn with 8 bits, a width that nobody has given a meaning, is refused by SetError.",
+      "float4_e2m1fn with 8 bits, an undefined width, is refused by SetError.",
       "dlpack.h 1.3, DLDataTypeCode: FP4 data types")  # fmt: skip
 def refusal(c: Context) -> None:
     _expect_refused(c, *UNDEFINED)
 
 
 @rule("X-ALLOCATOR-ERROR-ONCE", Role.EXCHANGE_API, Level.MUST,
-      "SetError is called exactly when no tensor is given, and once.", MAKES)  # fmt: skip
+      "SetError is called once if no tensor is returned, and never otherwise.", MAKES)  # fmt: skip
 def error_once(c: Context) -> None:
     _allocated(c, (2, 3))
     reports = _refused(c)
@@ -224,7 +224,7 @@ def error_once(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-ERROR-TEXT", Role.EXCHANGE_API, Level.MAY,
-      "SetError is given a kind and a message that are not empty.", MAKES)  # fmt: skip
+      "SetError gets a kind and a message that are not empty.", MAKES)  # fmt: skip
 def error_text(c: Context) -> None:
     for kind, message in _refused(c):
         c.expect(kind and message, f"the kind is {kind!r}, and the message {message!r}")
@@ -246,17 +246,17 @@ def negative(c: Context) -> None:
 
 
 @rule("X-ALLOCATOR-TOO-LARGE", Role.EXCHANGE_API, Level.MUST,
-      "More memory than there are addresses is refused by SetError.", MAKES)  # fmt: skip
+      "More memory than the address space is refused by SetError.", MAKES)  # fmt: skip
 def too_large(c: Context) -> None:
     _expect_refused(c, *TOO_LARGE)
 
 
 @rule("X-ALLOCATOR-FOREIGN-DEVICE", Role.EXCHANGE_API, Level.MUST,
-      "For a device that hardly any library has it gives no tensor on another: there is none, or on that device.",
+      "For a rare device, it returns a tensor on that device or none, never one on another device.",
       MAKES)  # fmt: skip
 def foreign_device(c: Context) -> None:
     held, reports = _asked(c, (2, 3), FLOAT32, FOREIGN)
     if held is None:
-        c.expect(reports, "it gave no tensor and did not call SetError")
+        c.expect(reports, "it returned no tensor and did not call SetError")
     else:
         c.expect(held.fields.device == FOREIGN, f"the device is {held.fields.device}, and not {FOREIGN}")

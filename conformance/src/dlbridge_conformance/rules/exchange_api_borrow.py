@@ -25,22 +25,22 @@ STRIDES = "dlpack.h 1.3, DLTensor::strides"
 TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def _agree(c: Context, lent: Fields, owned: Fields) -> None:
-    """The borrowed description is that of the managed tensor."""
+def _agree(c: Context, fields: Fields, owned: Fields) -> None:
+    """Expects that the borrowed description agrees with the managed tensor."""
     for name in ("device", "dtype", "ndim"):
-        c.expect(getattr(lent, name) == getattr(owned, name), f"{name} is {getattr(lent, name)}")
-    c.expect((lent.shape or ()) == (owned.shape or ()), f"the shape is {lent.shape}")
-    c.expect(strides_of(lent) == strides_of(owned), f"the strides are {lent.strides}")
-    c.expect(address_of(lent) == address_of(owned), "the memory is another")
+        c.expect(getattr(fields, name) == getattr(owned, name), f"{name} is {getattr(fields, name)}")
+    c.expect((fields.shape or ()) == (owned.shape or ()), f"the shape is {fields.shape}")
+    c.expect(strides_of(fields) == strides_of(owned), f"the strides are {fields.strides}")
+    c.expect(address_of(fields) == address_of(owned), "the memory differs")
 
 
 def _view_agrees(c: Context, view: Any) -> None:
-    """The same of a view, which may be refused."""
+    """Expects the same for a view, which may be refused."""
     _agree(c, borrowed_unless_refused(c, view), exported_unless_refused(c, view).fields)
 
 
 @rule("X-BORROW-STATUS", Role.EXCHANGE_API, Level.MUST,
-      "It returns 0 for an array and sets no exception.", BORROW)  # fmt: skip
+      "It returns 0 for an array and does not set an exception.", BORROW)  # fmt: skip
 def status(c: Context) -> None:
     borrowed(c, c.array())
 
@@ -54,7 +54,7 @@ def agrees(c: Context) -> None:
 
 
 @rule("X-BORROW-SHAPE", Role.EXCHANGE_API, Level.MUST,
-      "Shape and strides of a matrix are its own, in elements.", STRIDES)  # fmt: skip
+      "The description of a matrix has its shape, and its strides in elements.", STRIDES)  # fmt: skip
 def shape(c: Context) -> None:
     fields = borrowed(c, c.array(TALL))
     c.expect(fields.shape == (4, 2), f"the shape is {fields.shape}")
@@ -62,11 +62,11 @@ def shape(c: Context) -> None:
 
 
 @rule("X-BORROW-MEMORY", Role.EXCHANGE_API, Level.MUST,
-      "data + byte_offset is the array's own memory.", BORROW)  # fmt: skip
+      "data + byte_offset is the address of the array's own memory.", BORROW)  # fmt: skip
 def memory(c: Context) -> None:
     array = c.array(TALL)
     fields = borrowed(c, array)
-    c.expect(address_of(fields) == c.lib.address(array), "the memory is another")
+    c.expect(address_of(fields) == c.lib.address(array), "the memory differs")
 
 
 @rule("X-BORROW-VIEWS", Role.EXCHANGE_API, Level.MUST,
@@ -82,7 +82,7 @@ def sliced(c: Context) -> None:
 
 
 @rule("X-BORROW-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
-      "Strides are not NULL where there are axes, without elements too.", STRIDES)  # fmt: skip
+      "Strides are not NULL unless ndim is 0, even without elements.", STRIDES)  # fmt: skip
 def strides_set(c: Context) -> None:
     for values in ([1, 2], TALL, []):
         fields = borrowed(c, c.array(values))
@@ -99,7 +99,7 @@ def zero_size(c: Context) -> None:
 
 
 @rule("X-BORROW-OWNS-NOTHING", Role.EXCHANGE_API, Level.MUST,
-      "It takes no reference: the array dies as if nobody had borrowed it.", BORROW)  # fmt: skip
+      "It does not take a reference: borrowing does not prolong the array's life.", BORROW)  # fmt: skip
 def owns_nothing(c: Context) -> None:
     array = c.array()
     is_gone = watch(array)
@@ -107,14 +107,14 @@ def owns_nothing(c: Context) -> None:
     for _ in range(10):
         borrowed(c, array)
     after = sys.getrefcount(array)
-    c.expect(after == before, f"there are {after - before} references more")
+    c.expect(after == before, f"the reference count grew by {after - before}")
     del array
     c.settle()
     c.expect(is_gone is None or is_gone(), "the array lives on")
 
 
 @rule("X-BORROW-ALLOCATES-NOTHING", Role.EXCHANGE_API, Level.MUST,
-      "It leaves nothing behind that nobody could free.", BORROW)  # fmt: skip
+      "It does not leak memory.", BORROW)  # fmt: skip
 def allocates_nothing(c: Context) -> None:
     array = c.array()
     table = table_of(c, array, exchange.BORROW)

@@ -22,13 +22,13 @@ TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
 @rule("X-EXPORT-STATUS", Role.EXCHANGE_API, Level.MUST,
-      "It returns 0 for an array, gives a tensor and sets no exception.", EXPORT)  # fmt: skip
+      "It returns 0 for an array, writes a tensor and does not set an exception.", EXPORT)  # fmt: skip
 def status(c: Context) -> None:
     exported(c, c.array())
 
 
 @rule("X-EXPORT-VERSION", Role.EXCHANGE_API, Level.MUST,
-      "The tensor is versioned, of major 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
+      "The tensor is versioned, with major version 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
 def version(c: Context) -> None:
     found = exported(c, c.array()).fields.version
     c.expect(found is not None and found[0] == 1, f"the version is {found}")
@@ -43,7 +43,7 @@ def agrees(c: Context) -> None:
             c.expect(getattr(fast, name) == getattr(slow, name), f"{name} is {getattr(fast, name)}")
         c.expect((fast.shape or ()) == (slow.shape or ()), f"the shape is {fast.shape}")
         c.expect(strides_of(fast) == strides_of(slow), f"the strides are {fast.strides}")
-        c.expect(address_of(fast) == address_of(slow), "the memory is another")
+        c.expect(address_of(fast) == address_of(slow), "the memory differs")
 
 
 @rule("X-EXPORT-ELEMENTS", Role.EXCHANGE_API, Level.MUST,
@@ -56,7 +56,7 @@ def elements(c: Context) -> None:
 
 
 @rule("X-EXPORT-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
-      "Strides are not NULL where there are axes.", STRIDES)  # fmt: skip
+      "Strides are not NULL unless ndim is 0.", STRIDES)  # fmt: skip
 def strides_set(c: Context) -> None:
     for values in ([1, 2], MATRIX, []):
         fields = exported(c, c.array(values)).fields
@@ -87,7 +87,7 @@ def stepped(c: Context) -> None:
 
 
 @rule("X-EXPORT-REVERSED", Role.EXCHANGE_API, Level.MUST,
-      "A matrix turned round has a negative stride.", STRIDES)  # fmt: skip
+      "A reversed matrix has a negative stride.", STRIDES)  # fmt: skip
 def reversed_rows(c: Context) -> None:
     expect_elements(c, exported_unless_refused(c, c.lib.reversed(c.array(TALL))), TALL[::-1])
 
@@ -123,7 +123,7 @@ def dtypes(c: Context) -> None:
 
 
 @rule("X-EXPORT-READ-ONLY", Role.EXCHANGE_API, Level.MUST,
-      "An array that must not be written has the flag READ_ONLY.",
+      "A read-only array has the flag READ_ONLY.",
       "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
 def read_only(c: Context) -> None:
     flags = exported_unless_refused(c, c.lib.read_only(c.array([1, 2, 3]))).fields.flags
@@ -131,7 +131,7 @@ def read_only(c: Context) -> None:
 
 
 @rule("X-EXPORT-FLAGS", Role.EXCHANGE_API, Level.SHOULD,
-      "The flags of a plain array are those that __dlpack__ sets, and IS_COPIED is none of them.",
+      "A plain array has the flags that __dlpack__ sets, without IS_COPIED.",
       "dlpack.h 1.3, DLManagedTensorVersioned::flags")  # fmt: skip
 def flags(c: Context) -> None:
     array = c.array()
@@ -141,7 +141,7 @@ def flags(c: Context) -> None:
 
 
 @rule("X-EXPORT-HOLDS", Role.EXCHANGE_API, Level.MUST,
-      "The tensor keeps the memory when the array is gone: it owns.", EXPORT)  # fmt: skip
+      "The tensor owns the memory: it stays when the array is gone.", EXPORT)  # fmt: skip
 def holds(c: Context) -> None:
     array = c.array()
     held = exported(c, array)
@@ -153,7 +153,7 @@ def holds(c: Context) -> None:
 
 
 @rule("X-EXPORT-EACH-ITS-OWN", Role.EXCHANGE_API, Level.MUST,
-      "Each call gives a tensor of its own, to be deleted by itself.", EXPORT)  # fmt: skip
+      "Each call returns a tensor of its own, with its own deletion.", EXPORT)  # fmt: skip
 def each_its_own(c: Context) -> None:
     array = c.array()
     first, second = exported(c, array), exported(c, array)

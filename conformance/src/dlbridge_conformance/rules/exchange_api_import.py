@@ -17,7 +17,7 @@ UNDEFINED = (17, 8, 1)
 
 
 @rule("X-IMPORT-STATUS", Role.EXCHANGE_API, Level.MUST,
-      "It returns 0 for a sound tensor, gives an object and sets no exception.", IMPORT)  # fmt: skip
+      "It returns 0 for a valid tensor, writes an object and does not set an exception.", IMPORT)  # fmt: skip
 def status(c: Context) -> None:
     imported(c, c.craft())
 
@@ -32,62 +32,62 @@ def result_type(c: Context) -> None:
 @rule("X-IMPORT-ELEMENTS", Role.EXCHANGE_API, Level.MUST,
       "The array has the elements of the tensor.", IMPORT)  # fmt: skip
 def elements(c: Context) -> None:
-    c.expect(c.values(imported(c, c.craft())) == MATRIX, "the elements are others")
+    c.expect(c.values(imported(c, c.craft())) == MATRIX, "the elements differ")
 
 
 @rule("X-IMPORT-STRIDES", Role.EXCHANGE_API, Level.MUST,
-      "The elements are found by the strides.", "dlpack.h 1.3, DLTensor::strides")  # fmt: skip
+      "The elements are read by the strides.", "dlpack.h 1.3, DLTensor::strides")  # fmt: skip
 def strides(c: Context) -> None:
     array = imported(c, c.craft((3, 2), strides=(1, 3), values=[0, 1, 2, 3, 4, 5]))
-    c.expect(c.values(array) == [[0, 3], [1, 4], [2, 5]], "the elements are others")
+    c.expect(c.values(array) == [[0, 3], [1, 4], [2, 5]], "the elements differ")
 
 
 @rule("X-IMPORT-BYTE-OFFSET", Role.EXCHANGE_API, Level.MUST,
-      "The first element is byte_offset bytes behind data.", "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
+      "The first element is byte_offset bytes after data.", "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
 def byte_offset(c: Context) -> None:
     array = imported(c, c.craft((4,), byte_offset=8, values=[0, 1, 2, 3, 4, 5]))
-    c.expect(c.values(array) == [2, 3, 4, 5], "the elements are others")
+    c.expect(c.values(array) == [2, 3, 4, 5], "the elements differ")
 
 
 @rule("X-IMPORT-SCALAR", Role.EXCHANGE_API, Level.MUST,
       "A 0-d tensor may have NULL for shape and strides.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
 def scalar(c: Context) -> None:
     array = imported(c, c.craft(None, strides=None, values=[7]))
-    c.expect(c.values(array) == 7, "the element is another")
+    c.expect(c.values(array) == 7, "the element differs")
 
 
 @rule("X-IMPORT-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
       "A tensor without elements may have NULL for data.", "dlpack.h 1.3, DLTensor::data")  # fmt: skip
 def zero_size(c: Context) -> None:
     array = imported(c, c.craft((2, 0), data=0))
-    c.expect(c.values(array) == [[], []], "there are elements")
+    c.expect(c.values(array) == [[], []], "the array has elements")
 
 
 @rule("X-IMPORT-DELETER-ONCE", Role.EXCHANGE_API, Level.MUST,
-      "The tensor is the array's from then on: the deleter runs once, when the array is gone.", IMPORT)  # fmt: skip
+      "The array owns the tensor afterwards: the deleter runs once, when the array is gone.", IMPORT)  # fmt: skip
 def deleter_once(c: Context) -> None:
     crafted = c.craft()
     array = imported(c, crafted)
     c.settle()
     if crafted.record.calls:
         c.got("the deleter has run already: the data was copied")
-    c.expect(c.values(array) == MATRIX, "the elements are others")
+    c.expect(c.values(array) == MATRIX, "the elements differ")
     del array
     c.settle()
     c.expect(crafted.record.calls == 1, f"the deleter ran {crafted.record.calls} times")
 
 
 @rule("X-IMPORT-NULL-DELETER", Role.EXCHANGE_API, Level.MUST,
-      "A tensor may have no deleter.", "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
+      "The deleter of a tensor may be NULL.", "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
 def null_deleter(c: Context) -> None:
     array = imported(c, c.craft(deleter=False))
-    c.expect(c.values(array) == MATRIX, "the elements are others")
+    c.expect(c.values(array) == MATRIX, "the elements differ")
     del array
     c.settle()
 
 
 @rule("X-IMPORT-NULL-CONTEXT", Role.EXCHANGE_API, Level.MUST,
-      "A tensor may have NULL for manager_ctx, and its deleter runs all the same.",
+      "A tensor may have NULL for manager_ctx, and its deleter still runs.",
       "dlpack.h 1.3, DLManagedTensorVersioned::manager_ctx")  # fmt: skip
 def null_context(c: Context) -> None:
     crafted = c.craft(manager_ctx=0)
@@ -98,18 +98,18 @@ def null_context(c: Context) -> None:
 
 
 @rule("X-IMPORT-READ-ONLY", Role.EXCHANGE_API, Level.SHOULD,
-      "A library that has read-only arrays makes one of a read-only tensor.",
+      "A library with read-only arrays makes one from a read-only tensor.",
       "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
 def read_only(c: Context) -> None:
     array = imported(c, c.craft(flags=Flags.READ_ONLY))
-    c.expect(c.lib.is_read_only(array), "the array may be written")
+    c.expect(c.lib.is_read_only(array), "the array is writable")
 
 
 @rule("X-IMPORT-NEWER-MINOR", Role.EXCHANGE_API, Level.SHOULD,
-      "A tensor of a newer minor version is taken, if its fields are known.", VERSION)  # fmt: skip
+      "A tensor of a newer minor version is accepted if its fields are known.", VERSION)  # fmt: skip
 def newer_minor(c: Context) -> None:
     array = imported(c, c.craft(version=(1, 99)))
-    c.expect(c.values(array) == MATRIX, "the elements are others")
+    c.expect(c.values(array) == MATRIX, "the elements differ")
 
 
 @rule("X-IMPORT-MAJOR", Role.EXCHANGE_API, Level.MUST,
@@ -128,14 +128,14 @@ def major_frees(c: Context) -> None:
 
 
 @rule("X-IMPORT-REFUSAL", Role.EXCHANGE_API, Level.MUST,
-      "A tensor of float4_e2m1fn with 8 bits, a width that nobody has given a meaning, is -1 with an exception set.",
+      "A tensor of float4_e2m1fn with 8 bits, an undefined width, returns -1 with an exception set.",
       "dlpack.h 1.3, DLDataTypeCode: FP4 data types")  # fmt: skip
 def refusal(c: Context) -> None:
     refused_import(c, c.craft(dtype=UNDEFINED))
 
 
 @rule("X-IMPORT-LANES", Role.EXCHANGE_API, Level.MUST,
-      "A dtype of several lanes is refused with an exception, or stays what it is.",
+      "A dtype of several lanes is refused with an exception, or kept.",
       "dlpack.h 1.3, DLDataType::lanes")  # fmt: skip
 def lanes(c: Context) -> None:
     crafted = c.craft(dtype=(2, 32, 2))
@@ -160,7 +160,7 @@ def refusal_once(c: Context) -> None:
 
 
 @rule("X-IMPORT-REFUSAL-FREES", Role.EXCHANGE_API, Level.MAY,
-      "A refused tensor is freed by the library, which has taken it over.", IMPORT)  # fmt: skip
+      "The library frees a refused tensor, because it took ownership.", IMPORT)  # fmt: skip
 def refusal_frees(c: Context) -> None:
     crafted = c.craft(dtype=UNDEFINED)
     refused_import(c, crafted)

@@ -1,4 +1,4 @@
-"""``current_work_stream``: the stream that the library works on."""
+"""``current_work_stream``: the stream that the library uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STREAM = "dlpack.h 1.3, DLPackCurrentWorkStream"
 
 
 @rule("X-STREAM-CPU", Role.EXCHANGE_API, Level.MUST,
-      "Asked about the CPU it returns 0 and sets no exception.", STREAM)  # fmt: skip
+      "For the CPU it returns 0 and does not set an exception.", STREAM)  # fmt: skip
 def cpu(c: Context) -> None:
     status, _, error = work_stream(c, CPU)
     c.expect(status == 0, f"it returned {status}: {error!r}")
@@ -26,7 +26,7 @@ def cpu_null(c: Context) -> None:
 
 
 @rule("X-STREAM-OWN-DEVICE", Role.EXCHANGE_API, Level.MUST,
-      "Asked about the device of its arrays it returns 0 and sets no exception.", STREAM)  # fmt: skip
+      "For the device of its arrays it returns 0 and does not set an exception.", STREAM)  # fmt: skip
 def own_device(c: Context) -> None:
     status, _, error = work_stream(c, c.lib.device)
     c.expect(status == 0, f"it returned {status}: {error!r}")
@@ -34,7 +34,7 @@ def own_device(c: Context) -> None:
 
 
 @rule("X-STREAM-FOREIGN-DEVICE", Role.EXCHANGE_API, Level.MUST,
-      "Asked about a device that it has not it returns 0, or -1 with an exception set.", STREAM)  # fmt: skip
+      "For a device that it does not support it returns 0, or -1 with an exception set.", STREAM)  # fmt: skip
 def foreign_device(c: Context) -> None:
     status, _, error = work_stream(c, (9, 0))
     if status == 0:

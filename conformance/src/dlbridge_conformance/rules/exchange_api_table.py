@@ -1,4 +1,4 @@
-"""The table of the C exchange API: where it is, its header and its functions."""
+"""The table of the C exchange API: its place, its header and its functions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def name(c: Context) -> None:
 
 
 @rule("X-TABLE-ON-TYPE", Role.EXCHANGE_API, Level.MUST,
-      "The attribute is on the type, and an instance has no other.", f"{TABLE}; {PYTHON}")  # fmt: skip
+      "The attribute is on the type, and an instance does not override it.", f"{TABLE}; {PYTHON}")  # fmt: skip
 def on_type(c: Context) -> None:
     array = c.array()
     own = getattr(array, ATTRIBUTE, None)
-    c.needs(own is not None, f"{c.lib.name} has no {ATTRIBUTE}")
+    c.needs(own is not None, f"{c.lib.name} lacks {ATTRIBUTE}")
     found = getattr(type(array), ATTRIBUTE, None)
     c.expect(type(found).__name__ == "PyCapsule", f"on the type it is a {type(found).__name__}")
     same = crafter.native.Table(found).address == crafter.native.Table(own).address
@@ -34,7 +34,7 @@ def on_type(c: Context) -> None:
 
 
 @rule("X-TABLE-STATIC", Role.EXCHANGE_API, Level.MUST,
-      "The table of a type is one and the same for ever: a consumer may keep its address.", TABLE)  # fmt: skip
+      "The table of a type never changes: a consumer may keep its address.", TABLE)  # fmt: skip
 def static(c: Context) -> None:
     array = c.array()
     before = tables_of(c, array)
@@ -47,7 +47,7 @@ def static(c: Context) -> None:
 
 
 @rule("X-TABLE-MAJOR", Role.EXCHANGE_API, Level.MUST,
-      "The table, or an older one behind it, is of major version 1, which this layout is of.",
+      "The table, or an older one that it links to, has major version 1 and so this layout.",
       f"{HEADER}; {TABLE}")  # fmt: skip
 def major(c: Context) -> None:
     table = tables_of(c, c.array())
@@ -55,7 +55,7 @@ def major(c: Context) -> None:
 
 
 @rule("X-TABLE-MINOR", Role.EXCHANGE_API, Level.SHOULD,
-      "The table of major 1 is of version 1.3 or later, the first that has it.", PYTHON)  # fmt: skip
+      "The table of major version 1 has version 1.3 or later, because 1.3 introduced it.", PYTHON)  # fmt: skip
 def minor(c: Context) -> None:
     version = table_of(c, c.array()).version()
     c.expect(version >= (1, 3), f"the version is {version}")

@@ -1,4 +1,4 @@
-"""What ``__dlpack__`` returns: the capsule, its name, its ABI, and what its destructor does."""
+"""The capsule that ``__dlpack__`` returns: its name, its ABI, and its destructor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _name(c: Context, array: Any, **keywords: Any) -> str | None:
 
 
 def _capsules(array: Any, keywords: dict[str, Any]) -> list[Any]:
-    """A capsule over an array, in a list, which drops it when it is cleared."""
+    """A capsule over an array, in a list, so that clearing the list drops it."""
     return [array.__dlpack__(**keywords)]
 
 
@@ -51,7 +51,7 @@ def legacy_name(c: Context) -> None:
 
 
 @rule("P-CAPSULE-NONE-NAME", Role.PRODUCER, Level.MUST,
-      "max_version=None means what leaving it out means: a capsule named 'dltensor', or BufferError.",
+      "max_version=None is the same as leaving it out: a capsule named 'dltensor', or BufferError.",
       MAX_VERSION)  # fmt: skip
 def none_name(c: Context) -> None:
     array = c.array()
@@ -64,7 +64,7 @@ def none_name(c: Context) -> None:
 
 
 @rule("P-CAPSULE-VERSIONED-NAME", Role.PRODUCER, Level.SHOULD,
-      "Asked with max_version=(1, 0) or (1, 3), a producer returns a capsule named 'dltensor_versioned'.",
+      "With max_version=(1, 0) or (1, 3), a producer returns a capsule named 'dltensor_versioned'.",
       MAX_VERSION)  # fmt: skip
 def versioned_name(c: Context) -> None:
     array = c.array()
@@ -74,7 +74,7 @@ def versioned_name(c: Context) -> None:
 
 
 @rule("P-CAPSULE-KNOWN-NAME", Role.PRODUCER, Level.MUST,
-      "Whatever version is asked for, the capsule has one of the two names of unused capsules.", PYTHON)  # fmt: skip
+      "For every max_version, the capsule has one of the two names of unused capsules.", PYTHON)  # fmt: skip
 def known_name(c: Context) -> None:
     array = c.array()
     for version in [None, (0, 8), (1, 0), (1, 3), (1, 99), (2, 0)]:
@@ -87,7 +87,7 @@ def known_name(c: Context) -> None:
 
 
 @rule("P-CAPSULE-MAX-BEFORE-1", Role.PRODUCER, Level.SHOULD,
-      "Asked with max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
+      "With max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
       MAX_VERSION)  # fmt: skip
 def max_before_1(c: Context) -> None:
     array = c.array()
@@ -100,21 +100,21 @@ def max_before_1(c: Context) -> None:
 
 
 @rule("P-CAPSULE-MAX-SAME-MAJOR", Role.PRODUCER, Level.SHOULD,
-      "Asked with an older minor version of its own major, a producer returns its own version of that major.",
+      "With an older minor version of its own major version, a producer returns its own version.",
       MAX_VERSION)  # fmt: skip
 def max_same_major(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
     assert version is not None
     major, minor = version
     older = c.export(c.array(), max_version=(major, 0)).fields.version
-    c.expect(older is not None, f"max_version={(major, 0)} gave a legacy tensor")
+    c.expect(older is not None, f"max_version={(major, 0)} returned a legacy tensor")
     assert older is not None
     c.expect(older[0] == major, f"max_version={(major, 0)} gave version {older}")
     c.expect(older[1] <= minor, f"max_version={(major, 0)} gave {older}, newer than {version} for a newer consumer")
 
 
 @rule("P-CAPSULE-MAX-NEWER-MINOR", Role.PRODUCER, Level.SHOULD,
-      "Asked with max_version=(1, 99), a producer returns the newest versioned tensor that it has.",
+      "With max_version=(1, 99), a producer returns the newest versioned tensor that it supports.",
       MAX_VERSION)  # fmt: skip
 def max_newer_minor(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
@@ -123,18 +123,18 @@ def max_newer_minor(c: Context) -> None:
 
 
 @rule("P-CAPSULE-MAX-NEWER-MAJOR", Role.PRODUCER, Level.SHOULD,
-      "Asked with a newer major than it has, a producer returns its own newest version and does not refuse.",
+      "With a newer major version than it supports, a producer returns its own newest version and does not refuse.",
       MAX_VERSION)  # fmt: skip
 def max_newer_major(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
     newer = c.export(c.array(), max_version=(99, 0)).fields.version
-    c.expect(newer is not None, "max_version=(99, 0) gave a legacy tensor")
+    c.expect(newer is not None, "max_version=(99, 0) returned a legacy tensor")
     c.expect(newer == version, f"max_version=(99, 0) gave {newer}, and (1, 3) gave {version}")
 
 
 @rule("P-CAPSULE-EACH-ITS-OWN", Role.PRODUCER, Level.SHOULD,
       "Every call of __dlpack__ returns a capsule and a managed tensor of its own.",
-      "no text; each capsule has an owner, who calls the deleter once")  # fmt: skip
+      "no text; each capsule has an owner, which calls the deleter once")  # fmt: skip
 def each_its_own(c: Context) -> None:
     array = c.array()
     for keywords in abis(c):
@@ -159,7 +159,7 @@ def after_use(c: Context) -> None:
 
 
 @rule("P-CAPSULE-UNUSED-FREES", Role.PRODUCER, Level.MUST,
-      "The destructor of a capsule that nobody consumed calls the deleter: the memory is given back.",
+      "The destructor of an unconsumed capsule calls the deleter, which gives the memory back.",
       PYTHON)  # fmt: skip
 def unused_frees(c: Context) -> None:
     exports = {f"by {keywords}": partial(_capsules, keywords=keywords) for keywords in abis(c)}
@@ -206,7 +206,7 @@ def used_keeps(c: Context) -> None:
 
 
 @rule("P-CAPSULE-PENDING", Role.PRODUCER, Level.SHOULD,
-      "The destructor of an unused capsule leaves an exception that is pending as it is.", DEALLOC)  # fmt: skip
+      "The destructor of an unused capsule does not change a pending exception.", DEALLOC)  # fmt: skip
 def pending(c: Context) -> None:
     for keywords in abis(c):
         array = c.array()

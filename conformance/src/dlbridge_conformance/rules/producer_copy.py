@@ -1,4 +1,4 @@
-"""The keyword copy: when memory is copied, when it is not, and what says so."""
+"""The keyword copy: when an export copies, when it shares, and its flag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 
 
 def _export(c: Context, array: Any, copy: bool | None) -> Held:
-    """An export with the keyword, versioned if the library has that; one rule is about those who refuse to copy."""
+    """Exports with the keyword, versioned if possible; not applicable if it is refused, as another rule covers that."""
     try:
         return best(c, array, copy=copy)
     except NotApplicable:
@@ -39,15 +39,15 @@ def _export(c: Context, array: Any, copy: bool | None) -> Held:
 
 
 def _flags(c: Context, held: Held) -> int:
-    """The flags; the rule does not apply to a legacy tensor, which has none."""
-    c.needs(held.fields.version, f"{c.lib.name} answers legacy capsules alone")
+    """The flags; the rule does not apply to a legacy tensor, which cannot have flags."""
+    c.needs(held.fields.version, f"{c.lib.name} exports only legacy capsules")
     return held.fields.flags
 
 
 def _expect_apart(c: Context, first: Held, second: Held) -> None:
     size = 6 * first.fields.dtype[1] // 8
     distance = abs(address_of(first.fields) - address_of(second.fields))
-    c.expect(distance >= size, f"the two lie {distance} bytes from each other, and have {size}")
+    c.expect(distance >= size, f"the two begin {distance} bytes apart, and each has {size} bytes")
 
 
 @rule("P-COPY-TRUE-TAKEN", Role.PRODUCER, Level.MUST,
@@ -64,7 +64,7 @@ def true_flag(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-MEMORY", Role.PRODUCER, Level.MUST,
-      "copy=True always copies: the tensor is in other memory than the array's.", COPY)  # fmt: skip
+      "copy=True always copies: the tensor does not share the array's memory.", COPY)  # fmt: skip
 def true_memory(c: Context) -> None:
     array = c.array()
     _expect_apart(c, best(c, array), _export(c, array, True))
@@ -79,7 +79,7 @@ def true_elements(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-VIEW", Role.PRODUCER, Level.MUST,
-      "A copy of a transposed matrix has its elements, in whatever layout.", COPY)  # fmt: skip
+      "A copy of a transposed matrix has its elements, in any layout.", COPY)  # fmt: skip
 def true_view(c: Context) -> None:
     held = _export(c, c.lib.transposed(c.array()), True)
     c.expect(held.fields.shape == (3, 2), f"the shape is {held.fields.shape}")
@@ -87,13 +87,14 @@ def true_view(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-REVERSED", Role.PRODUCER, Level.MUST,
-      "A copy of a matrix turned round has its elements.", COPY)  # fmt: skip
+      "A copy of a reversed matrix has its elements.", COPY)  # fmt: skip
 def true_reversed(c: Context) -> None:
     expect_elements(c, _export(c, c.lib.reversed(c.array()), True), [[3, 4, 5], [0, 1, 2]])
 
 
 @rule("P-COPY-TRUE-BROADCAST", Role.PRODUCER, Level.MAY,
-      "In a copy of a repeated row no two elements share memory, as one owner may write each.", HEADER)  # fmt: skip
+      "In a copy of a repeated row no two elements share memory, because the owner may write each.",
+      HEADER)  # fmt: skip
 def true_broadcast(c: Context) -> None:
     held = _export(c, c.lib.broadcast(c.array([1, 2, 3]), 4), True)
     expect_elements(c, held, [[1, 2, 3]] * 4)
@@ -108,7 +109,7 @@ def true_zero_size(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-WRITABLE", Role.PRODUCER, Level.MAY,
-      "A copy of a read-only array is its consumer's alone, and not read-only.", HEADER)  # fmt: skip
+      "A copy of a read-only array belongs to its consumer alone, and is not read-only.", HEADER)  # fmt: skip
 def true_writable(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
     flags = _flags(c, _export(c, array, True))
@@ -116,7 +117,7 @@ def true_writable(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-APART", Role.PRODUCER, Level.MUST,
-      "What is written to a copy is not seen in the array.", HEADER)  # fmt: skip
+      "Writes to a copy do not change the array.", HEADER)  # fmt: skip
 def true_apart(c: Context) -> None:
     array = c.array()
     held = _export(c, array, True)
@@ -127,7 +128,7 @@ def true_apart(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-SNAPSHOT", Role.PRODUCER, Level.MUST,
-      "What is written to the array afterwards is not seen in a copy.", HEADER)  # fmt: skip
+      "Later writes to the array do not change a copy.", HEADER)  # fmt: skip
 def true_snapshot(c: Context) -> None:
     array = c.array()
     held = _export(c, array, True)
@@ -167,7 +168,8 @@ def true_frees(c: Context) -> None:
 
 
 @rule("P-COPY-TRUE-LEGACY", Role.PRODUCER, Level.MUST,
-      "copy=True for a legacy capsule, which has no flag, copies or is refused, and never lends.", COPY)  # fmt: skip
+      "copy=True for a legacy capsule, which cannot have a flag, copies or is refused, and never shares.",
+      COPY)  # fmt: skip
 def true_legacy(c: Context) -> None:
     array = c.array()
     c.needs_keywords("copy")
@@ -190,11 +192,11 @@ def false_memory(c: Context) -> None:
 
 
 @rule("P-COPY-FALSE-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "An array that is lent when nothing is said about copies is lent with copy=False too: none is necessary.",
+      "An array that is shared without the keyword copy is shared with copy=False too, since no copy is needed.",
       COPY)  # fmt: skip
 def false_accepted(c: Context) -> None:
     array = c.array()
-    c.needs(address_of(best(c, array).fields) == c.lib.address(array), f"{c.lib.name} copies what it exports")
+    c.needs(address_of(best(c, array).fields) == c.lib.address(array), f"{c.lib.name} copies on export")
     _export(c, array, False)
 
 
@@ -211,7 +213,7 @@ def false_view(c: Context) -> None:
 
 
 @rule("P-COPY-FALSE-FLAG", Role.PRODUCER, Level.MUST,
-      "Memory that the array goes on using is not said to be copied, with copy=False or without it.",
+      "An export that shares the array's memory does not have the flag IS_COPIED, with or without copy=False.",
       HEADER)  # fmt: skip
 def false_flag(c: Context) -> None:
     array = c.array()
@@ -222,7 +224,7 @@ def false_flag(c: Context) -> None:
 
 
 @rule("P-COPY-NONE-MEMORY", Role.PRODUCER, Level.MUST,
-      "copy=None reuses the memory where that is possible, as copy=False shows.", COPY)  # fmt: skip
+      "copy=None shares the memory whenever copy=False can.", COPY)  # fmt: skip
 def none_memory(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
@@ -230,7 +232,7 @@ def none_memory(c: Context) -> None:
 
 
 @rule("P-COPY-NONE-FLAG", Role.PRODUCER, Level.MUST,
-      "A view that is exported from other memory than its own has the flag IS_COPIED.", COPY)  # fmt: skip
+      "An export of a view that does not share its memory has the flag IS_COPIED.", COPY)  # fmt: skip
 def none_flag(c: Context) -> None:
     view = c.lib.stepped(c.array())
     with may_refuse(c, "a stepped view"):

@@ -1,4 +1,4 @@
-"""The deleter of an export: what it gives back, and where and when it may be called."""
+"""The deleter of an export: its effect, and where and when it may be called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 
 
 def _exports(c: Context) -> dict[str, Callable[[Any], Held]]:
-    """How the library exports an array, by name: by each ABI, and a slice and a copy of it, where it has them."""
+    """The library's exports of an array by name: in each ABI, and of a slice and of a copy if it supports them."""
     asking = c.asking()
 
     def slice_of(array: Any) -> Held:
@@ -46,7 +46,7 @@ def _exports(c: Context) -> dict[str, Callable[[Any], Held]]:
 
 
 def _plain_exports(c: Context) -> dict[str, Callable[[Any], Held]]:
-    """How the library exports an array by each ABI."""
+    """The library's exports of an array in each ABI."""
     return {"versioned" if keywords else "legacy": partial(_taken, keywords=keywords) for keywords in abis(c)}
 
 
@@ -56,7 +56,7 @@ def _taken(array: Any, keywords: dict[str, Any]) -> Held:
 
 
 def _owner(held: Held) -> crafter.Crafted:
-    """A tensor of somebody else over the same memory, whose deleter calls the one of this."""
+    """A tensor of another owner over the same memory, whose deleter calls the deleter of this one."""
     fields = held.fields
     outer = crafter.craft(
         fields.shape, dtype=fields.dtype, strides=fields.strides, device=fields.device,
@@ -100,7 +100,7 @@ def frees_object(c: Context) -> None:
 
 
 @rule("P-DELETER-HOLDS", Role.PRODUCER, Level.MUST,
-      "Until the deleter is called the memory stays, though the array is gone and others are made.",
+      "The memory stays until the deleter is called, even if the array is gone and others are made.",
       SEMANTICS)  # fmt: skip
 def holds(c: Context) -> None:
     for keywords in abis(c):
@@ -115,7 +115,7 @@ def holds(c: Context) -> None:
 
 
 @rule("P-DELETER-HOLDS-STRUCT", Role.PRODUCER, Level.MUST,
-      "Until the deleter is called shape, strides and every other field stay, though the array is gone.",
+      "Shape, strides and every other field stay until the deleter is called, even if the array is gone.",
       DELETER)  # fmt: skip
 def holds_struct(c: Context) -> None:
     for keywords in abis(c):
@@ -145,7 +145,7 @@ def native_thread(c: Context) -> None:
 
 
 @rule("P-DELETER-GIL-TAKEN", Role.PRODUCER, Level.MUST,
-      "The deleter on another thread lets no array go while the GIL is held elsewhere, and runs in the end.",
+      "The deleter on another thread frees no array while another thread holds the GIL, and finishes afterwards.",
       PYTHON)  # fmt: skip
 def gil_taken(c: Context) -> None:
     def delete(is_gone: Callable[[], bool] | None, held: Held) -> None:
@@ -154,7 +154,7 @@ def gil_taken(c: Context) -> None:
             return
         held.delete(Way.NOT_WAITED_FOR)
         early = crafter.finished_with_gil_held() and is_gone()
-        c.expect(not early, "the deleter has let the array go while another thread had the GIL")
+        c.expect(not early, "the deleter freed the array while another thread held the GIL")
         for _ in range(100):
             if is_gone():
                 break
@@ -173,7 +173,7 @@ def _call(what: Callable[[], None]) -> None:
 
 
 @rule("P-DELETER-PYTHON-THREAD", Role.PRODUCER, Level.MUST,
-      "The deleter may be called on another thread of Python than the export.", PYTHON)  # fmt: skip
+      "The deleter may be called on another Python thread than the export.", PYTHON)  # fmt: skip
 def python_thread(c: Context) -> None:
     def delete(held: Held) -> None:
         _at_once([held.delete])
@@ -201,7 +201,7 @@ def at_once(c: Context) -> None:
 
 
 def _at_once(calls: list[Callable[[], None]]) -> None:
-    """Makes each call on a thread of its own."""
+    """Runs each call on a thread of its own."""
     running = [threading.Thread(target=call) for call in calls]
     for thread in running:
         thread.start()
@@ -220,7 +220,7 @@ def pending(c: Context) -> None:
 
 
 @rule("P-DELETER-ORDER", Role.PRODUCER, Level.MUST,
-      "Of two exports of one array each keeps the memory by itself, in whatever order they end.",
+      "Each of two exports of one array keeps the memory by itself, in any order of deletion.",
       SEMANTICS)  # fmt: skip
 def order(c: Context) -> None:
     for first in (0, 1):
@@ -236,7 +236,7 @@ def order(c: Context) -> None:
 
 
 @rule("P-DELETER-ARRAY-STAYS", Role.PRODUCER, Level.MUST,
-      "The deleter leaves the array alone for as long as somebody has it.", SEMANTICS)  # fmt: skip
+      "The deleter does not change an array that is still referenced.", SEMANTICS)  # fmt: skip
 def array_stays(c: Context) -> None:
     array = c.array()
     for _ in range(3):
@@ -249,7 +249,7 @@ def array_stays(c: Context) -> None:
 
 
 @rule("P-DELETER-CHAIN", Role.PRODUCER, Level.MUST,
-      "A consumer may pass the memory on under a struct of its own, and call the deleter at the end of the chain.",
+      "A consumer may re-export the memory in a struct of its own, and call the deleter at the end of the chain.",
       PYTHON)  # fmt: skip
 def chain(c: Context) -> None:
     outer: list[crafter.Crafted] = []
@@ -268,7 +268,7 @@ def chain(c: Context) -> None:
 
 
 @rule("P-DELETER-CHAIN-OWN", Role.PRODUCER, Level.MUST,
-      "An array that the library made of its own export can be exported in turn, keeps the memory, and lets it go.",
+      "An array that the library made from its own export can be exported too; it keeps the memory, and frees it.",
       SEMANTICS)  # fmt: skip
 def chain_own(c: Context) -> None:
     keywords = c.asking()
@@ -286,7 +286,7 @@ def chain_own(c: Context) -> None:
 
 
 def _expect_calm_end(c: Context, code: str) -> None:
-    """A script ends as if nothing were the matter, after all deleters that are left have run."""
+    """Expects that a script ends normally after all remaining deleters have run."""
     done = c.script(f"{EXPORT.format(keywords=c.asking())}crafter.native.report_at_exit()\n{code}")
     c.expect(done.returncode >= 0, f"the process died of signal {-done.returncode}")
     c.expect(done.returncode == 0, f"the process ended with {done.returncode}: {done.stderr[-300:].strip()}")
@@ -315,7 +315,7 @@ del _
 
 
 @rule("P-DELETER-AT-EXIT", Role.PRODUCER, Level.SHOULD,
-      "The deleter may be called after the interpreter has ended, whether the array was dropped before or not.",
+      "The deleter may be called after the interpreter has ended, whether or not the array was dropped before.",
       PYTHON, processes=1)  # fmt: skip
 def at_exit(c: Context) -> None:
     c.array()
@@ -323,7 +323,7 @@ def at_exit(c: Context) -> None:
 
 
 @rule("P-DELETER-AT-EXIT-CAPSULE", Role.PRODUCER, Level.SHOULD,
-      "A capsule that nobody consumed may live until the interpreter ends.", PYTHON, processes=1)  # fmt: skip
+      "An unconsumed capsule may live until the interpreter ends.", PYTHON, processes=1)  # fmt: skip
 def at_exit_capsule(c: Context) -> None:
     c.array()
     _expect_calm_end(c, "import sys\nsys.kept = capsule\n")

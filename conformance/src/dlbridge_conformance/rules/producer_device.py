@@ -1,4 +1,4 @@
-"""What ``__dlpack_device__`` returns."""
+"""The result of ``__dlpack_device__``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = "dlpack.h 1.3, DLDevice"
 
 #: the device types of dlpack.h 1.3
 KNOWN = {1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
-#: those whose device id is 0: CPU, CUDAHost, ROCMHost, CUDAManaged
+#: the device types with only the device id 0: CPU, CUDAHost, ROCMHost, CUDAManaged
 SINGLE = {1, 3, 11, 13}
 
 
@@ -54,19 +54,19 @@ def device_id(c: Context) -> None:
 
 
 @rule("P-DEVICE-KNOWN", Role.PRODUCER, Level.MUST,
-      "The device type is one that DLPack has.", "dlpack.h 1.3, DLDeviceType")  # fmt: skip
+      "The device type is one that DLPack defines.", "dlpack.h 1.3, DLDeviceType")  # fmt: skip
 def known(c: Context) -> None:
     found = int(_device(c, c.array())[0])
-    c.expect(found in KNOWN, f"DLPack has no device type {found}")
+    c.expect(found in KNOWN, f"DLPack does not define device type {found}")
 
 
 @rule("P-DEVICE-AGREES", Role.PRODUCER, Level.MUST,
-      "The tensor in the capsule is on the device that __dlpack_device__ tells.", STANDARD)  # fmt: skip
+      "The tensor in the capsule is on the device that __dlpack_device__ returns.", STANDARD)  # fmt: skip
 def agrees(c: Context) -> None:
     array = c.array()
     told = tuple(_device(c, array))
     for held in each_abi(c, array):
-        c.expect(held.fields.device == told, f"told {told}, and the tensor is on {held.fields.device}")
+        c.expect(held.fields.device == told, f"the tensor is on {held.fields.device}, not on {told}")
 
 
 @rule("P-DEVICE-SINGLE-ID", Role.PRODUCER, Level.MUST,
@@ -74,19 +74,19 @@ def agrees(c: Context) -> None:
 def single_id(c: Context) -> None:
     array = c.array()
     told = tuple(_device(c, array))
-    c.needs(told[0] in SINGLE, f"there can be several devices of type {told[0]}")
+    c.needs(told[0] in SINGLE, f"several devices of type {told[0]} can exist")
     c.expect(told[1] == 0, f"the device id in the tuple is {told[1]!r}")
     for held in each_abi(c, array):
         c.expect(held.fields.device[1] == 0, f"the device id in the struct is {held.fields.device[1]}")
 
 
 @rule("P-DEVICE-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "An array without elements has a device too, and its tensor tells the same.", STANDARD)  # fmt: skip
+      "An array without elements has a device too, and its tensor has the same one.", STANDARD)  # fmt: skip
 def zero_size(c: Context) -> None:
     array = c.array([])
     told = tuple(_device(c, array))
     for held in each_abi(c, array):
-        c.expect(held.fields.device == told, f"told {told}, and the tensor is on {held.fields.device}")
+        c.expect(held.fields.device == told, f"the tensor is on {held.fields.device}, not on {told}")
 
 
 @rule("P-DEVICE-OF-VIEWS", Role.PRODUCER, Level.MUST,

@@ -13,7 +13,7 @@ from dlbridge_conformance.rule import Level, Role, rule
 
 HEADER = "dlpack.h 1.3, DLDataType and DLDataTypeCode"
 
-#: what the codes are called in the header
+#: the names of the codes in the header
 CODES = {
     0: "kDLInt", 1: "kDLUInt", 2: "kDLFloat", 4: "kDLBfloat", 5: "kDLComplex", 6: "kDLBool",
     **{DTYPES[name][0]: f"kDL{name[0].upper()}{name[1:]}" for name in elements.SMALL},
@@ -24,7 +24,7 @@ STANDARD = [name for name in DTYPES if DTYPES[name][0] in (0, 1, 2, 5, 6) and na
 
 
 def _numbers(dtype: str) -> list[Any]:
-    """Numbers that every library has in a dtype, and that tell it from its neighbours."""
+    """Numbers that a dtype can represent, and that distinguish it from similar dtypes."""
     code, bits, _ = DTYPES[dtype]
     if dtype == "bool":
         return [True, False, False, True]

@@ -15,7 +15,7 @@ PADDED = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED"
 
 
 def _expect_read_only(c: Context, array: Any, **keywords: Any) -> None:
-    """The export of a read-only array has the flag; one that is refused, or copied, needs none."""
+    """Expects that the export of a read-only array has the flag, unless it is refused or copied."""
     with may_refuse(c, "read-only memory"):
         flags = c.versioned(array, **keywords).fields.flags
     c.needs(not flags & Flags.IS_COPIED, "the tensor is a copy, which its consumer may write")
@@ -23,32 +23,33 @@ def _expect_read_only(c: Context, array: Any, **keywords: Any) -> None:
 
 
 @rule("P-FLAGS-READ-ONLY-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "A read-only array is exported: a versioned tensor can say that it must not be written.",
+      "A read-only array is exported: a versioned tensor can be marked as read-only.",
       READ_ONLY)  # fmt: skip
 def read_only_accepted(c: Context) -> None:
     c.versioned(c.lib.read_only(c.array([1, 2, 3])))
 
 
 @rule("P-FLAGS-READ-ONLY", Role.PRODUCER, Level.MUST,
-      "A tensor over memory that must not be written has the flag READ_ONLY.", READ_ONLY)  # fmt: skip
+      "A tensor over read-only memory has the flag READ_ONLY.", READ_ONLY)  # fmt: skip
 def read_only(c: Context) -> None:
     _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])))
 
 
 @rule("P-FLAGS-READ-ONLY-VIEW", Role.PRODUCER, Level.MUST,
-      "So has a view of such an array.", READ_ONLY)  # fmt: skip
+      "A view of a read-only array has the flag READ_ONLY too.", READ_ONLY)  # fmt: skip
 def read_only_view(c: Context) -> None:
     _expect_read_only(c, c.lib.sliced(c.lib.read_only(c.array([1, 2, 3]))))
 
 
 @rule("P-FLAGS-READ-ONLY-COPY-FALSE", Role.PRODUCER, Level.MUST,
-      "So has one that was asked for with copy=False, as that is the array's own memory.", READ_ONLY)  # fmt: skip
+      "An export of a read-only array with copy=False, which shares its memory, has the flag READ_ONLY too.",
+      READ_ONLY)  # fmt: skip
 def read_only_copy_false(c: Context) -> None:
     _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])), copy=False)
 
 
 @rule("P-FLAGS-READ-ONLY-AGREES", Role.PRODUCER, Level.MUST,
-      "An array that says that it must not be written is exported so, without being asked for.",
+      "An array that is marked as read-only is exported as read-only, even if the consumer does not request it.",
       READ_ONLY)  # fmt: skip
 def read_only_agrees(c: Context) -> None:
     for array in (c.array([1, 2, 3]), c.lib.read_only(c.array([1, 2, 3]))):
@@ -57,7 +58,7 @@ def read_only_agrees(c: Context) -> None:
 
 
 @rule("P-FLAGS-WRITABLE", Role.PRODUCER, Level.SHOULD,
-      "An array that may be written is not said to be read-only.", FLAGS)  # fmt: skip
+      "A writable array is not exported as read-only.", FLAGS)  # fmt: skip
 def writable(c: Context) -> None:
     array = c.array()
     c.lib.write(array, 7)
@@ -66,8 +67,8 @@ def writable(c: Context) -> None:
 
 
 @rule("P-FLAGS-READ-ONLY-LEGACY", Role.PRODUCER, Level.MAY,
-      "Read-only memory is not lent by a legacy capsule, which cannot say so: it is refused or copied.",
-      "no text; the legacy struct has no flags")  # fmt: skip
+      "Read-only memory is refused or copied for a legacy capsule, which cannot mark it.",
+      "no text; the legacy struct does not have flags")  # fmt: skip
 def read_only_legacy(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
     try:
@@ -75,11 +76,11 @@ def read_only_legacy(c: Context) -> None:
     except Exception as error:
         c.got(f"{type(error).__name__}: {error}")
         return
-    c.expect(address_of(held.fields) != c.lib.address(array), "the array's own memory is lent without a flag")
+    c.expect(address_of(held.fields) != c.lib.address(array), "the export shares the array's memory without a flag")
 
 
 @rule("P-FLAGS-READ-ONLY-LEGACY-ERROR", Role.PRODUCER, Level.SHOULD,
-      "Where a read-only array is refused to legacy consumers, the error is a BufferError.",
+      "If a read-only array is refused for a legacy capsule, the error is a BufferError.",
       "array API standard 2024.12, __dlpack__: Raises")  # fmt: skip
 def read_only_legacy_error(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
@@ -109,7 +110,7 @@ def read_only_keeps(c: Context) -> None:
 
 
 @rule("P-FLAGS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
-      "Bits of flags that DLPack has no meaning for are 0.", FLAGS)  # fmt: skip
+      "Bits of flags that DLPack does not define are 0.", FLAGS)  # fmt: skip
 def unknown(c: Context) -> None:
     arrays = [c.array(), c.array([])]
     for array in arrays:
@@ -118,7 +119,7 @@ def unknown(c: Context) -> None:
 
 
 @rule("P-FLAGS-PADDED", Role.PRODUCER, Level.SHOULD,
-      "A dtype of whole bytes is not said to be padded.", PADDED)  # fmt: skip
+      "A dtype of whole bytes does not have the flag for padding.", PADDED)  # fmt: skip
 def padded(c: Context) -> None:
     flags = c.versioned(c.array()).fields.flags
     c.expect(not flags & Flags.SUBBYTE_PADDED, f"the flags are {flags}")

@@ -1,4 +1,4 @@
-"""The keywords of ``__dlpack__``: what each takes, and what is raised for the rest."""
+"""The keywords of ``__dlpack__``: the values that each accepts, and the errors for others."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dlbridge_conformance.outcome import Broken
 from dlbridge_conformance.rule import Level, Role, rule
 
 SIGNATURE = "array API standard 2024.12, __dlpack__"
-#: the keyword of every version
+#: the keyword that exists in every version
 FIRST = "array API standard 2021.12, __dlpack__: stream"
-#: keywords that producers may get later than consumers ask with them
+#: later keywords, which a producer may lack
 LATER = "array API standard 2023.12, __dlpack__, Notes"
 STREAM = "array API standard 2024.12, __dlpack__: stream"
 DEVICE = "array API standard 2024.12, __dlpack__: dl_device"
 RAISES = "array API standard 2024.12, __dlpack__: Raises"
 NOTES = "array API standard 2024.12, __dlpack__: Notes"
 
-#: a Verilog simulator: a device that no array library has
+#: a Verilog simulator: a device that array libraries do not support
 FOREIGN = (9, 0)
 #: devices that a library may copy to
 OTHERS = ((1, 0), (2, 0), (10, 0), (8, 0), (14, 0))
 
 
 def _accepted(c: Context, **keywords: Any) -> None:
-    """The export with keywords; a TypeError breaks the rule."""
+    """Exports with keywords; a TypeError breaks the rule."""
     array = c.array()
     try:
         c.export(array, **{**c.asking(), **keywords})
@@ -37,13 +37,13 @@ def _accepted(c: Context, **keywords: Any) -> None:
 
 
 def _capsule(c: Context, array: Any, **keywords: Any) -> Any:
-    """A capsule by keywords, of the ABI that is answered; the rule does not apply if one of them is not known."""
+    """A capsule with these keywords, in any ABI; the rule does not apply if one of them is not known."""
     c.needs_keywords(*keywords)
     return c.capsule(array, **{**c.asking(), **keywords})
 
 
 def _wrong(c: Context, keyword: str, values: list[Any]) -> None:
-    """Each value is refused, and not with BufferError."""
+    """Expects that each value is refused, and not with BufferError."""
     array = c.array()
     for value in values:
         error = c.refused(partial(_capsule, c, array, **{keyword: value}))
@@ -75,7 +75,7 @@ def copy(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-ALL-NONE", Role.PRODUCER, Level.MUST,
-      "All four keywords may be None at once, which means what leaving them out means.", SIGNATURE)  # fmt: skip
+      "All four keywords may be None at once, which is the same as leaving them out.", SIGNATURE)  # fmt: skip
 def all_none(c: Context) -> None:
     c.needs_keywords("stream", "max_version", "dl_device", "copy")
     array = c.array()
@@ -102,7 +102,7 @@ def keyword_only(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
-      "A keyword that __dlpack__ does not know is a TypeError: by that consumers find out what it knows.",
+      "A keyword that __dlpack__ does not know is a TypeError: consumers detect support that way.",
       NOTES)  # fmt: skip
 def unknown(c: Context) -> None:
     array = c.array()
@@ -111,7 +111,7 @@ def unknown(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-STREAM-ON-CPU", Role.PRODUCER, Level.MUST,
-      "On the CPU, which has no streams, a stream number is refused.", STREAM)  # fmt: skip
+      "On the CPU, where streams do not exist, a stream number is refused.", STREAM)  # fmt: skip
 def stream_on_cpu(c: Context) -> None:
     c.needs(c.lib.device[0] == 1, "the arrays are not on the CPU")
     array = c.array()
@@ -129,25 +129,26 @@ def stream_error(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-STREAM-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A stream that is a text is refused, and not with BufferError.", RAISES)  # fmt: skip
+      "A stream that is a string is refused, and not with BufferError.", RAISES)  # fmt: skip
 def stream_type(c: Context) -> None:
     _wrong(c, "stream", ["default"])
 
 
 @rule("P-KEYWORDS-MAX-VERSION-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A max_version that is no tuple, as 1 or '1.0', is refused, and not with BufferError.", RAISES)  # fmt: skip
+      "A max_version that is not a tuple, such as 1 or '1.0', is refused, and not with BufferError.",
+      RAISES)  # fmt: skip
 def max_version_type(c: Context) -> None:
     _wrong(c, "max_version", [1, "1.0"])
 
 
 @rule("P-KEYWORDS-MAX-VERSION-ITEMS", Role.PRODUCER, Level.MAY,
-      "A max_version that is not two integers, as (1,) or ('1', '0'), is refused.", RAISES)  # fmt: skip
+      "A max_version that is not two integers, such as (1,) or ('1', '0'), is refused.", RAISES)  # fmt: skip
 def max_version_items(c: Context) -> None:
     _wrong(c, "max_version", [(), (1,), ("1", "0")])
 
 
 @rule("P-KEYWORDS-DL-DEVICE-OWN", Role.PRODUCER, Level.MUST,
-      "dl_device may be what __dlpack_device__ returned, and the tensor is then there.", DEVICE)  # fmt: skip
+      "dl_device may be the result of __dlpack_device__, and the tensor is then on that device.", DEVICE)  # fmt: skip
 def dl_device_own(c: Context) -> None:
     array = c.array()
     device = array.__dlpack_device__()
@@ -156,7 +157,7 @@ def dl_device_own(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-DL-DEVICE-CPU", Role.PRODUCER, Level.MUST,
-      "dl_device=(1, 0) gives a tensor in memory of the CPU.", DEVICE)  # fmt: skip
+      "dl_device=(1, 0) returns a tensor in CPU memory.", DEVICE)  # fmt: skip
 def dl_device_cpu(c: Context) -> None:
     array = c.array()
     found = best(c, array, dl_device=(1, 0)).fields.device
@@ -164,7 +165,7 @@ def dl_device_cpu(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-DL-DEVICE-CPU-ID", Role.PRODUCER, Level.MUST,
-      "Asked for a CPU other than 0, a producer refuses or exports with device id 0, the only one there is.",
+      "For a CPU other than 0, a producer refuses or exports with device id 0, the only one that exists.",
       "dlpack.h 1.3, DLDevice::device_id")  # fmt: skip
 def dl_device_cpu_id(c: Context) -> None:
     c.needs_keywords("dl_device")
@@ -185,7 +186,7 @@ def dl_device_foreign(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-DL-DEVICE-UNKNOWN", Role.PRODUCER, Level.MUST,
-      "A dl_device of a type that DLPack does not have is a BufferError.", DEVICE)  # fmt: skip
+      "A dl_device of a type that DLPack does not define is a BufferError.", DEVICE)  # fmt: skip
 def dl_device_unknown(c: Context) -> None:
     array = c.array()
     c.refused(lambda: _capsule(c, array, dl_device=(99, 0)), BufferError)
@@ -199,7 +200,7 @@ def dl_device_absent(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-DL-DEVICE-NO-COPY", Role.PRODUCER, Level.MUST,
-      "A dl_device that the array is copied to is a BufferError with copy=False.", DEVICE)  # fmt: skip
+      "A dl_device that needs a copy is a BufferError with copy=False.", DEVICE)  # fmt: skip
 def dl_device_no_copy(c: Context) -> None:
     c.needs_keywords("dl_device", "copy")
     array = c.array()
@@ -215,11 +216,12 @@ def dl_device_no_copy(c: Context) -> None:
         if copied.device == device and address_of(copied) != address:
             c.refused(partial(_capsule, c, array, dl_device=device, copy=False), BufferError)
             return
-    c.needs(False, f"{c.lib.name} copies to no other device here")
+    c.needs(False, f"{c.lib.name} cannot copy to another device here")
 
 
 @rule("P-KEYWORDS-DL-DEVICE-STREAM", Role.PRODUCER, Level.MUST,
-      "With dl_device=(1, 0) no stream is accepted but None, as the CPU has none.", DEVICE)  # fmt: skip
+      "With dl_device=(1, 0), every stream except None is refused, as the CPU does not have streams.",
+      DEVICE)  # fmt: skip
 def dl_device_stream(c: Context) -> None:
     c.needs_keywords("dl_device", "stream")
     array = c.array()
@@ -232,19 +234,19 @@ def dl_device_stream(c: Context) -> None:
 
 
 @rule("P-KEYWORDS-DL-DEVICE-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A dl_device that is no tuple, as 1 or 'cpu', is refused, and not with BufferError.", RAISES)  # fmt: skip
+      "A dl_device that is not a tuple, such as 1 or 'cpu', is refused, and not with BufferError.", RAISES)  # fmt: skip
 def dl_device_type(c: Context) -> None:
     _wrong(c, "dl_device", [1, "cpu"])
 
 
 @rule("P-KEYWORDS-REFUSED-FREES", Role.PRODUCER, Level.MAY,
-      "A refused export keeps nothing of the array, which can be exported afterwards.",
+      "A refused export does not keep the array alive, and the array can be exported afterwards.",
       "no text; a leak otherwise")  # fmt: skip
 def refused_frees(c: Context) -> None:
     array = c.array()
     best(c, array, dl_device=None).delete()
     is_gone = watch(array)
-    c.needs(is_gone, f"arrays of {c.lib.name} have no weak references")
+    c.needs(is_gone, f"arrays of {c.lib.name} do not support weak references")
     assert is_gone is not None
     keywords = {**c.asking(), "dl_device": (99, 0)}
     c.refused(lambda: array.__dlpack__(**keywords))

@@ -1,4 +1,4 @@
-"""What an export means: memory is shared, and both sides go on."""
+"""The semantics of an export: both sides share memory, and the array stays usable."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 def methods(c: Context) -> None:
     array = c.array()
     for name in ("__dlpack__", "__dlpack_device__"):
-        c.expect(callable(getattr(array, name, None)), f"there is no {name}")
+        c.expect(callable(getattr(array, name, None)), f"{name} is missing")
 
 
 @rule("P-SEMANTICS-UNCHANGED", Role.PRODUCER, Level.MUST,
-      "An array is used on as before, while it is exported and after.", SEMANTICS)  # fmt: skip
+      "An export does not change the array, while it lives or afterwards.", SEMANTICS)  # fmt: skip
 def unchanged(c: Context) -> None:
     array = c.array()
     held = best(c, array)
@@ -37,7 +37,7 @@ def unchanged(c: Context) -> None:
 
 
 @rule("P-SEMANTICS-CONSUMER-WRITES", Role.PRODUCER, Level.MUST,
-      "What a consumer writes to a tensor that is neither copied nor read-only is in the array.",
+      "A consumer's writes to a tensor that is neither copied nor read-only appear in the array.",
       SEMANTICS)  # fmt: skip
 def consumer_writes(c: Context) -> None:
     array = c.array()
@@ -45,11 +45,11 @@ def consumer_writes(c: Context) -> None:
     needs_host_memory(c, held.fields)
     c.needs(not held.fields.flags & (Flags.READ_ONLY | Flags.IS_COPIED), f"the flags are {held.fields.flags}")
     held.write(struct.pack("<f", 7), 0)
-    c.expect(c.values(array) == [[7, 1, 2], [3, 4, 5]], "the array does not have it")
+    c.expect(c.values(array) == [[7, 1, 2], [3, 4, 5]], "the write does not appear in the array")
 
 
 @rule("P-SEMANTICS-PRODUCER-WRITES", Role.PRODUCER, Level.MUST,
-      "What is written to the array is in the tensor.", SEMANTICS)  # fmt: skip
+      "Writes to the array appear in the tensor.", SEMANTICS)  # fmt: skip
 def producer_writes(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
@@ -103,10 +103,10 @@ def threads(c: Context) -> None:
 
 
 @rule("P-SEMANTICS-ROUND-TRIP", Role.PRODUCER, Level.MUST,
-      "The library's own from_dlpack gives back an array of the same elements.", SYNTAX)  # fmt: skip
+      "The library's own from_dlpack returns an array of the same elements.", SYNTAX)  # fmt: skip
 def round_trip(c: Context) -> None:
     back = c.consume(c.array())
-    c.expect(c.values(back) == MATRIX, "the elements are others")
+    c.expect(c.values(back) == MATRIX, "the elements differ")
 
 
 @rule("P-SEMANTICS-ROUND-TRIP-MEMORY", Role.PRODUCER, Level.MUST,
@@ -115,4 +115,4 @@ def round_trip_memory(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
     back = c.consume(array)
-    c.expect(c.lib.address(back) == c.lib.address(array), "the memory is another")
+    c.expect(c.lib.address(back) == c.lib.address(array), "the memory differs")

@@ -1,4 +1,4 @@
-"""The keyword ``stream`` where there are streams: on CUDA and ROCm."""
+"""The keyword ``stream`` on devices with streams: CUDA and ROCm."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ CUDA, ROCM = 2, 10
 
 
 def _needs_streams(c: Context, *kinds: int) -> None:
-    """The rule does not apply without the keyword, or if the arrays are on a device of another kind."""
+    """Raises :class:`NotApplicable` without the keyword, or if the arrays are on another type of device."""
     c.needs(c.lib.device[0] in kinds, f"the arrays are on {c.lib.device}")
     c.needs_keywords("stream")
 
 
 def _taken(c: Context, *streams: int | None) -> None:
-    """An export with each of these."""
+    """Exports with each of these streams."""
     array = c.array()
     for stream in streams:
         best(c, array, stream=stream).delete()
 
 
 def _refused(c: Context, *streams: int) -> list[BaseException]:
-    """What is raised for each of these."""
+    """Expects that each of these streams is refused, and returns the exceptions."""
     array = c.array()
     return [c.refused(partial(best, c, array, stream=stream)) for stream in streams]
 
@@ -57,7 +57,7 @@ def rocm_taken(c: Context) -> None:
 
 
 @rule("P-STREAM-CUDA-NOT-0", Role.PRODUCER, Level.MUST,
-      "On CUDA stream=0, which could mean any of the default ones, is refused.", STREAM)  # fmt: skip
+      "On CUDA stream=0, which could mean either default stream, is refused.", STREAM)  # fmt: skip
 def cuda_not_0(c: Context) -> None:
     _needs_streams(c, CUDA)
     _refused(c, 0)
@@ -78,7 +78,7 @@ def negative(c: Context) -> None:
 
 
 @rule("P-STREAM-ERROR", Role.PRODUCER, Level.SHOULD,
-      "A stream that is refused is an incorrect argument, so the error is not a BufferError.", RAISES)  # fmt: skip
+      "A refused stream is an incorrect argument, so the error is not a BufferError.", RAISES)  # fmt: skip
 def stream_error(c: Context) -> None:
     _needs_streams(c, CUDA, ROCM)
     for error in _refused(c, *((0,) if c.lib.device[0] == CUDA else (1, 2))):

@@ -38,19 +38,19 @@ BY_SHAPE: dict[Ints, Any] = {
 
 
 def _of_ranks(c: Context, *shapes: Ints) -> list[tuple[Ints, Any]]:
-    """Arrays of the shapes that the library can make."""
+    """Arrays of those shapes that the library can make."""
     found = []
     for shape in shapes:
         try:
             found.append((shape, c.array(BY_SHAPE[shape])))
         except NotApplicable as reason:
-            c.got(f"none of shape {shape}: {reason}")
-    c.needs(found, f"{c.lib.name} makes no array of these ranks")
+            c.got(f"cannot make shape {shape}: {reason}")
+    c.needs(found, f"{c.lib.name} cannot make an array of these ranks")
     return found
 
 
 @rule("P-STRUCT-VERSION", Role.PRODUCER, Level.MUST,
-      "The version in the struct has major 1, which the layout of the struct is of.", VERSION)  # fmt: skip
+      "The version in the struct has major version 1, which has this layout.", VERSION)  # fmt: skip
 def version(c: Context) -> None:
     found = c.versioned(c.array()).fields.version
     assert found is not None
@@ -74,7 +74,7 @@ def shape(c: Context) -> None:
 
 
 @rule("P-STRUCT-SHAPE-SET", Role.PRODUCER, Level.MUST,
-      "shape is not NULL where there are axes.", SHAPE)  # fmt: skip
+      "shape is not NULL unless ndim is 0.", SHAPE)  # fmt: skip
 def shape_set(c: Context) -> None:
     for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
         for held in each_abi(c, array):
@@ -82,7 +82,7 @@ def shape_set(c: Context) -> None:
 
 
 @rule("P-STRUCT-STRIDES-SET", Role.PRODUCER, Level.MUST,
-      "In a struct of version 1.2 or later strides are not NULL where there are axes, in C order too.",
+      "In a struct of version 1.2 or later strides are not NULL unless ndim is 0, even in C order.",
       STRIDES)  # fmt: skip
 def strides_set(c: Context) -> None:
     for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
@@ -93,7 +93,7 @@ def strides_set(c: Context) -> None:
 
 
 @rule("P-STRUCT-STRIDES-SET-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "In a struct of version 1.2 or later strides are not NULL without elements either.", STRIDES)  # fmt: skip
+      "In a struct of version 1.2 or later strides are not NULL, even without elements.", STRIDES)  # fmt: skip
 def strides_set_zero_size(c: Context) -> None:
     fields = c.versioned(c.array([])).fields
     assert fields.version is not None
@@ -111,7 +111,7 @@ def strides_c_order(c: Context) -> None:
 
 
 @rule("P-STRUCT-STRIDES-NULL", Role.PRODUCER, Level.MUST,
-      "NULL strides, where a producer still writes them, mean C order: a transposed array has strides.",
+      "NULL strides, if a producer still writes them, mean C order: a transposed array has strides.",
       PYTHON)  # fmt: skip
 def strides_null(c: Context) -> None:
     view = c.lib.transposed(c.array())
@@ -131,7 +131,7 @@ def elements_of_ranks(c: Context) -> None:
 
 
 @rule("P-STRUCT-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-      "The export of a plain array is the array's own memory and no copy.",
+      "The export of a plain array shares the array's memory.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def same_memory(c: Context) -> None:
     array = c.array()
@@ -159,7 +159,7 @@ def size_one(c: Context) -> None:
 
 
 @rule("P-STRUCT-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "An array without elements is exported with its shape, in which an extent is 0.", SHAPE)  # fmt: skip
+      "An array without elements is exported with its shape, including the extent of 0.", SHAPE)  # fmt: skip
 def zero_size(c: Context) -> None:
     empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
     for wanted, values in empty.items():
@@ -168,14 +168,14 @@ def zero_size(c: Context) -> None:
 
 
 @rule("P-STRUCT-ZERO-SIZE-NULL", Role.PRODUCER, Level.SHOULD,
-      "data is NULL where there are no elements.", DATA)  # fmt: skip
+      "data is NULL if the array does not have elements.", DATA)  # fmt: skip
 def zero_size_null(c: Context) -> None:
     for held in each_abi(c, c.array([])):
         c.expect(held.fields.data == 0, f"data is {held.fields.data:#x}")
 
 
 @rule("P-STRUCT-DATA-SET", Role.PRODUCER, Level.MUST,
-      "data is not NULL where there are elements.", DATA)  # fmt: skip
+      "data is not NULL if the array has elements.", DATA)  # fmt: skip
 def data_set(c: Context) -> None:
     for _, array in _of_ranks(c, (), (3,), (2, 3)):
         for held in each_abi(c, array):
@@ -183,7 +183,7 @@ def data_set(c: Context) -> None:
 
 
 @rule("P-STRUCT-ALIGNED", Role.PRODUCER, Level.SHOULD,
-      "data of a fresh array is a multiple of 256; what begins elsewhere has a byte_offset.", DATA)  # fmt: skip
+      "data of a new array is a multiple of 256; an array that begins elsewhere has a byte_offset.", DATA)  # fmt: skip
 def aligned(c: Context) -> None:
     arrays = [c.array([[float(i)] * 3] * 2) for i in range(16)]
     for array in arrays:
@@ -193,7 +193,7 @@ def aligned(c: Context) -> None:
 
 @rule("P-STRUCT-ALIGNED-ELEMENTS", Role.PRODUCER, Level.MAY,
       "The first element of an array and of its slices is at a multiple of the size of an element.",
-      "no text; what most consumers take for granted")  # fmt: skip
+      "no text; most consumers assume it")  # fmt: skip
 def aligned_elements(c: Context) -> None:
     dtype = "float64" if "float64" in c.lib.dtypes else "float32"
     array = c.array(dtype=dtype)
@@ -205,7 +205,7 @@ def aligned_elements(c: Context) -> None:
 
 
 @rule("P-STRUCT-DELETER", Role.PRODUCER, Level.MAY,
-      "The struct has a deleter, as a NULL one lets nobody say that the tensor is no longer needed.",
+      "The struct has a deleter: without one, no consumer can free the tensor.",
       "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
 def deleter(c: Context) -> None:
     for held in each_abi(c, c.array()):
@@ -225,7 +225,7 @@ def repeatable(c: Context) -> None:
 
 
 @rule("P-STRUCT-HOST", Role.PRODUCER, Level.MUST,
-      "Memory that is said to be the CPU's can be written by the CPU, unless it is read-only.",
+      "The CPU can write memory of the CPU device, unless it is read-only.",
       "dlpack.h 1.3, DLDeviceType")  # fmt: skip
 def host(c: Context) -> None:
     array = c.array()

@@ -1,4 +1,4 @@
-"""Views: their strides and byte offset, negative and zero strides, and that no view is copied."""
+"""Views: their strides and byte offset, negative and zero strides, and that exports do not copy them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
 def _checked(c: Context, view: Any, wanted: Any) -> None:
-    """The exports of a view have the shape and elements of the nested lists."""
+    """Expects that the exports of a view have the shape and elements of the nested lists."""
     shape: list[int] = []
     level = wanted
     while isinstance(level, list):
@@ -47,7 +47,7 @@ def _same_memory(c: Context, view: Any) -> None:
 
 
 @rule("P-VIEWS-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "Views that strides describe are exported: transposed, stepped, turned round, sliced and repeated ones.",
+      "Views that strides describe are exported: transposed, stepped, reversed, sliced and repeated ones.",
       "array API standard 2024.12, Data interchange mechanisms: a copy if needed")  # fmt: skip
 def accepted(c: Context) -> None:
     views: dict[str, Callable[[Any], Any]] = {
@@ -65,7 +65,7 @@ def accepted(c: Context) -> None:
             c.got(str(reason))
         else:
             exported.append(name)
-    c.needs(exported, f"{c.lib.name} has no views")
+    c.needs(exported, f"{c.lib.name} cannot make views")
 
 
 @rule("P-VIEWS-TRANSPOSED", Role.PRODUCER, Level.MUST,
@@ -81,19 +81,19 @@ def stepped(c: Context) -> None:
 
 
 @rule("P-VIEWS-REVERSED", Role.PRODUCER, Level.MUST,
-      "A matrix with its rows turned round begins at the last of them.", STRIDES)  # fmt: skip
+      "A matrix with reversed rows begins at its last row.", STRIDES)  # fmt: skip
 def reversed_rows(c: Context) -> None:
     _checked(c, c.lib.reversed(c.array(TALL)), [[6, 7], [4, 5], [2, 3], [0, 1]])
 
 
 @rule("P-VIEWS-SLICED", Role.PRODUCER, Level.MUST,
-      "All but the first row begins at the second, by data or by byte_offset.", OFFSET)  # fmt: skip
+      "A slice without the first row begins at the second row, by data or by byte_offset.", OFFSET)  # fmt: skip
 def sliced(c: Context) -> None:
     _checked(c, c.lib.sliced(c.array(TALL)), [[2, 3], [4, 5], [6, 7]])
 
 
 @rule("P-VIEWS-BROADCAST", Role.PRODUCER, Level.MUST,
-      "A repeated row has every repetition at its index.", STRIDES)  # fmt: skip
+      "A repeated row has the same elements at every row index.", STRIDES)  # fmt: skip
 def broadcast(c: Context) -> None:
     _checked(c, c.lib.broadcast(c.array([1, 2, 3]), 4), [[1, 2, 3]] * 4)
 
@@ -111,7 +111,7 @@ def stepped_transposed(c: Context) -> None:
 
 
 @rule("P-VIEWS-STEPPED-REVERSED", Role.PRODUCER, Level.MUST,
-      "Every second row from the last one on has a negative stride of two rows.", STRIDES)  # fmt: skip
+      "Every second row, from the last one back, has a negative stride of two rows.", STRIDES)  # fmt: skip
 def stepped_reversed(c: Context) -> None:
     _checked(c, c.lib.stepped(c.lib.reversed(c.array(TALL))), [[6, 7], [2, 3]])
 
@@ -125,22 +125,22 @@ def sliced_to_nothing(c: Context) -> None:
 
 
 def _register(name: str, view: Callable[[Context], Any], what: str) -> None:
-    """The rule that a view is not copied."""
+    """Registers the rule that exporting a view does not copy."""
 
     @rule(f"P-VIEWS-{name}-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-          f"The export of {what} is the array's own memory and no copy.", SEMANTICS)  # fmt: skip
+          f"The export of {what} shares the array's memory, without a copy.", SEMANTICS)  # fmt: skip
     def check(c: Context) -> None:
         _same_memory(c, view(c))
 
 
 _register("TRANSPOSED", lambda c: c.lib.transposed(c.array()), "a transposed matrix")
 _register("STEPPED", lambda c: c.lib.stepped(c.array(TALL)), "every second row")
-_register("REVERSED", lambda c: c.lib.reversed(c.array(TALL)), "a matrix turned round")
+_register("REVERSED", lambda c: c.lib.reversed(c.array(TALL)), "a reversed matrix")
 _register("SLICED", lambda c: c.lib.sliced(c.array(TALL)), "a slice")
 
 
 @rule("P-VIEWS-BROADCAST-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-      "A repeated row is exported with stride 0 and no copy.", SEMANTICS)  # fmt: skip
+      "A repeated row is exported with stride 0, without a copy.", SEMANTICS)  # fmt: skip
 def broadcast_same_memory(c: Context) -> None:
     view = c.lib.broadcast(c.array([1, 2, 3]), 4)
     needs_no_copy(c, view)
@@ -151,7 +151,7 @@ def broadcast_same_memory(c: Context) -> None:
 
 
 @rule("P-VIEWS-OFFSET-COUNTS", Role.PRODUCER, Level.MUST,
-      "The second row is one row of bytes behind the first, counted by data + byte_offset.", OFFSET)  # fmt: skip
+      "The second row begins one row of bytes after the first, counted by data + byte_offset.", OFFSET)  # fmt: skip
 def offset_counts(c: Context) -> None:
     array = c.array(TALL)
     part = c.lib.sliced(array)

@@ -9,8 +9,8 @@ unsafe extern "C" {
     fn alarm(seconds: u32) -> u32;
 }
 
-/// The status of a child that runs `work` and exits with its result. A child that waits for ever is ended, which is another status
-/// than 0.
+/// Returns the status of a child that runs `work` and exits with its result. A child that waits for ever is killed; its
+/// status is not 0.
 pub(crate) fn child(work: fn() -> c_int) -> c_int {
     // SAFETY: the child calls `work`, which takes locks that are free, and ends without destructors.
     unsafe {

@@ -1,11 +1,10 @@
-//! Which dtypes an argument may have.
+//! The dtypes that an argument may have.
 
 use std::marker::PhantomData;
 
 use dlbridge::{DataType, Element, Error, TensorRef};
 
-/// The dtypes that a typed argument takes: a type of elements, [`OneOf`] several, or
-/// [`AnyDataType`].
+/// The dtypes of a typed argument: an element type, [`OneOf`] several, or [`AnyDataType`].
 ///
 /// ```
 /// use dlbridge::DataType;
@@ -15,9 +14,9 @@ use dlbridge::{DataType, Element, Error, TensorRef};
 /// assert_eq!(OneOf::<(f32, f64)>::DTYPES, [DataType::FLOAT32, DataType::FLOAT64]);
 /// ```
 ///
-/// There are no others: the trait cannot be implemented outside of this crate.
+/// Other crates cannot implement this trait.
 pub trait Accepts: Checked {
-    /// The dtypes; none of them for any.
+    /// The accepted dtypes; empty if the argument accepts any dtype.
     ///
     /// ```
     /// use dlbridge_pyo3::Accepts;
@@ -27,19 +26,19 @@ pub trait Accepts: Checked {
     const DTYPES: &'static [DataType];
 }
 
-/// How elements are checked. Nobody else can implement it: what is to be written is given to it, alone.
+/// The check of elements. Other crates cannot implement it, because it gets tensors that are about to be written.
 pub trait Checked: 'static {
-    /// What the address of an element of a dtype must be a multiple of, in bytes.
+    /// Alignment of an element of a dtype, in bytes.
     fn alignment(dtype: DataType) -> usize;
 
-    /// Whether a tensor of one of the dtypes, on the host and aligned, can be viewed as such, which for
-    /// `bool` depends on what is in it.
+    /// Checks that a view of a tensor of an accepted dtype is valid. The tensor is aligned and on the host. For
+    /// `bool` the check reads the elements.
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error>;
 
-    /// Whether that depends on more than the dtype, which is one of the dtypes.
+    /// Returns true if the check reads more than the dtype, which is an accepted one.
     fn checks(dtype: DataType) -> bool;
 
-    /// NumPy's names for elements that are counts of a unit of time; none for other elements.
+    /// NumPy's names for elements that are counts of a unit of time; empty for other elements.
     const TIMES: &'static [&'static str];
 }
 
@@ -67,8 +66,7 @@ impl<T: Element> Checked for T {
     }
 }
 
-/// One of several types of elements, up to eight, as a tuple. [`dispatch!`](crate::dispatch) tells
-/// which it is.
+/// One of up to eight element types, as a tuple. [`dispatch!`](crate::dispatch) selects the code for the actual type.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{OneOf, PyReadonlyTensor, dispatch};
@@ -81,7 +79,7 @@ impl<T: Element> Checked for T {
 /// ```
 pub struct OneOf<T>(PhantomData<T>);
 
-/// Any dtype, also those that no type in Rust has.
+/// Any dtype, including those without a Rust type.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AnyDataType, DYNAMIC, PyReadonlyTensor};
@@ -133,7 +131,7 @@ macro_rules! one_of {
                 let times = 0 $(+ $element::TIME.is_some() as usize)+;
                 assert!(
                     times == 0 || times == Self::NAMES.len(),
-                    "a OneOf has times or numbers, not both; extract one type after the other by try_extract"
+                    "a OneOf has times or numbers, not both; extract one type after the other with try_extract"
                 );
                 if times == 0 { &[] } else { Self::NAMES }
             };

@@ -7,7 +7,7 @@ use super::convert::Source;
 use crate::error::to_py_err;
 use crate::order::Order;
 
-/// An order of axes in memory other than C order.
+/// A memory order of axes other than C order.
 pub(super) enum AxisOrder {
     /// Fortran order: the first axis is the fastest.
     Fortran,
@@ -16,10 +16,10 @@ pub(super) enum AxisOrder {
 }
 
 impl AxisOrder {
-    /// The order of a copy of a tensor; `None` for C order.
+    /// The memory order of a copy of a tensor; `None` for C order.
     ///
-    /// An argument that demands no order gets that of the tensor, as with NumPy's order `K`: memory is then read and written in
-    /// one direction.
+    /// Without a demanded order, the copy keeps the order of the tensor, as NumPy's order `K` does: memory is then
+    /// read and written in one direction.
     pub(super) fn of_copy(demanded: Order, tensor: &TensorRef<'_>) -> Option<Self> {
         if tensor.ndim() < 2 {
             return None;
@@ -28,12 +28,12 @@ impl AxisOrder {
             Order::C => None,
             Order::Fortran => Some(Self::Fortran),
             Order::Strided => Self::of_memory(tensor),
-            // A tensor in one of the other orders is not contiguous.
+            // A tensor with another order of axes is not contiguous.
             Order::Either => Self::of_memory(tensor).filter(|order| matches!(order, Self::Fortran)),
         }
     }
 
-    /// The order of the tensor itself; `None` for C order, and if elements are repeated or there are none.
+    /// The memory order of the tensor; `None` for C order, for repeated elements, and without elements.
     fn of_memory(tensor: &TensorRef<'_>) -> Option<Self> {
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let (mut is_c_order, mut is_fortran_order) = (true, true);
@@ -41,7 +41,7 @@ impl AxisOrder {
         for (&extent, stride) in shape.iter().zip(strides) {
             let stride = stride.unsigned_abs();
             match extent {
-                // No step is taken along the axis, so it may lie anywhere.
+                // A dimension of extent 1 fits any position.
                 1 => continue,
                 0 => return None,
                 _ if stride == 0 => return None,
@@ -59,7 +59,7 @@ impl AxisOrder {
         }
     }
 
-    /// The elements with the axes in this order.
+    /// The source with its axes in this order.
     pub(super) fn source<'a>(&self, source: &Source<'a>) -> PyResult<Source<'a>> {
         let tensor = match self {
             Self::Fortran => source.tensor.transpose(),
@@ -68,7 +68,7 @@ impl AxisOrder {
         Ok(Source { tensor, byte_swapped: source.byte_swapped })
     }
 
-    /// The tensor with its axes back in their places, after they were put in this order.
+    /// Undoes the permutation: returns the tensor with its axes in their original order.
     pub(super) fn tensor(&self, tensor: Tensor) -> PyResult<Tensor> {
         let Self::Axes(axes) = self else { return Ok(tensor.transpose()) };
         let mut places = vec![0; axes.len()];
@@ -79,14 +79,14 @@ impl AxisOrder {
     }
 }
 
-/// The axes from that with the longest stride to that with the shortest.
+/// The axes, from the longest stride to the shortest.
 fn slowest_first(shape: &[i64], strides: &[i64]) -> Vec<usize> {
     let stride = |axis: usize| match shape[axis] {
         1 => u64::MAX,
         _ => strides[axis].unsigned_abs(),
     };
     let mut axes: Vec<usize> = (0..shape.len()).collect();
-    // There are few; the sort of the standard library is 8 kB of code.
+    // There are few axes, and the standard library's sort adds 8 kB of code.
     for next in 1..axes.len() {
         let mut place = next;
         while place > 0 && stride(axes[place - 1]) < stride(axes[place]) {

@@ -1,4 +1,4 @@
-//! Elements of one dtype as those of another, by NumPy's casting rules: `AllowCast` and `AllowSafeCast`.
+//! Conversions by NumPy's casting rules: `AllowCast` and `AllowSafeCast`.
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, DataTypeCode as Code, Element, Tensor};
@@ -7,13 +7,13 @@ use pyo3::PyResult;
 use super::accepts::Accepts;
 use super::convert::{OutOfRange, Source, accepts, converted, converted_bool};
 
-/// Makes a copy in C order with elements of one of some dtypes; `None` if the rule allows none of them.
+/// Makes a copy in C order with elements of one of the given dtypes; `None` if the rule allows none of them.
 ///
-/// The last argument becomes an element that the chosen dtype cannot hold.
+/// An element that the chosen dtype cannot hold is stored in the last argument.
 pub(super) type Cast =
     fn(&Source<'_>, &[DataType], &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
 
-/// By the rule `safe`.
+/// Converts by the rule `safe`.
 pub(super) fn safe<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -25,7 +25,7 @@ pub(super) fn safe<A: Accepts>(
     }
 }
 
-/// By the rule `same_kind`, among several dtypes to one that is safe, if there is one.
+/// Converts by the rule `same_kind`. Prefers a dtype that `safe` allows, if there is one.
 pub(super) fn same_kind<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -46,7 +46,7 @@ fn first(
     dtypes.iter().copied().find(|&dtype| is_allowed(from, dtype))
 }
 
-/// The place of a kind in the order in which NumPy converts kinds.
+/// The rank of a kind in NumPy's conversion order.
 fn rank(dtype: DataType) -> u8 {
     match dtype.code() {
         Code::BOOL => 0,
@@ -57,13 +57,13 @@ fn rank(dtype: DataType) -> u8 {
     }
 }
 
-/// Whether NumPy casts by the rule `same_kind`, for dtypes that `cast` has.
+/// Returns true if NumPy's rule `same_kind` allows the cast. Only for dtypes that `cast` supports.
 fn is_same_kind(from: DataType, to: DataType) -> bool {
-    // The package of bfloat16 registers no cast to float16, which has fewer exponents.
+    // ml_dtypes registers no cast from bfloat16 to float16, which has fewer exponents.
     rank(from) <= rank(to) && (from.code(), to) != (Code::BFLOAT, DataType::FLOAT16)
 }
 
-/// The bits of the integers that a float has exactly, or that NumPy takes for safe; `None` for other dtypes.
+/// The largest integers, in bits, that a float holds exactly or that NumPy counts as safe; `None` for other dtypes.
 fn integer_bits(dtype: DataType) -> Option<u8> {
     match (dtype.code(), dtype.bits()) {
         (Code::FLOAT, 16) | (Code::BFLOAT, 16) => Some(8),
@@ -73,9 +73,9 @@ fn integer_bits(dtype: DataType) -> Option<u8> {
     }
 }
 
-/// Whether NumPy casts by the rule `safe`, for dtypes that `cast` has.
+/// Returns true if NumPy's rule `safe` allows the cast. Only for dtypes that `cast` supports.
 pub(super) fn is_safe(from: DataType, to: DataType) -> bool {
-    // Of a complex number, the bits of a part.
+    // For a complex number, the bits of one component.
     let bits = |dtype: DataType| match dtype.code() {
         Code::COMPLEX => dtype.bits() / 2,
         _ => dtype.bits(),
@@ -85,19 +85,19 @@ pub(super) fn is_safe(from: DataType, to: DataType) -> bool {
         (Code::UINT, Code::UINT) | (Code::INT, Code::INT) => from.bits() <= to.bits(),
         (Code::UINT, Code::INT) => from.bits() < to.bits(),
         (Code::UINT | Code::INT, _) => integer_bits(to).is_some_and(|bits| from.bits() <= bits),
-        // The two formats of 16 bits have numbers that the other one lacks.
+        // Each of float16 and bfloat16 has numbers that the other lacks.
         (Code::FLOAT | Code::BFLOAT, Code::FLOAT | Code::BFLOAT) => bits(from) < bits(to),
         (Code::FLOAT | Code::BFLOAT | Code::COMPLEX, Code::COMPLEX) => bits(from) <= bits(to),
         _ => false,
     }
 }
 
-/// How elements of a type become those of another.
+/// The conversion of an element to another type.
 trait Become<T> {
     fn become_(self) -> T;
 }
 
-/// The numbers that `as` converts.
+/// Numbers that `as` converts.
 macro_rules! by_as {
     ($($from:ty => $($to:ty),+;)+) => {$($(
         impl Become<$to> for $from {
@@ -122,7 +122,7 @@ by_as! {
     f64 => f32;
 }
 
-/// The numbers that become others by way of a third type.
+/// Numbers that are converted through a third type.
 macro_rules! by_way {
     ($($from:ty, $value:ident: $by:expr => $($to:ty),+;)+) => {$($(
         impl Become<$to> for $from {
@@ -182,7 +182,7 @@ impl Become<Bfloat16> for f64 {
     }
 }
 
-/// Real numbers have no imaginary part.
+/// Real numbers get the imaginary part 0.
 macro_rules! as_complex {
     ($($from:ty),+) => {$(
         impl Become<Complex<f32>> for $from {
@@ -224,7 +224,7 @@ between_complex! {
     Complex<f64>, value => value.re, value.im, f32;
 }
 
-/// A copy in C order with elements of another dtype; `None` for dtypes that this does not know.
+/// A copy in C order with elements of another dtype; `None` for unsupported dtypes.
 fn cast<A: Accepts>(source: &Source<'_>, dtype: DataType) -> PyResult<Option<Tensor>> {
     macro_rules! pairs {
         ($($from:ty => $($to:ty),+;)+) => {

@@ -1,6 +1,7 @@
-//! Integers as those of another type that has their values, `AllowCheckedCast`; and counts of time in another unit.
+//! Checked conversions: integers to another integer type that holds their values (`AllowCheckedCast`), and times to
+//! another unit.
 //!
-//! Both go by way of `i64`, so that there is a loop for each type and not for each pair of types.
+//! Both convert through `i64`, which needs one loop per type instead of one per pair of types.
 
 use dlbridge::{
     DataType, DataTypeCode as Code, Datetime64, Element, Result, Seconds, Tensor, TensorRef,
@@ -13,7 +14,7 @@ use super::convert::{self, OutOfRange, PIECE, Source, accepts};
 use crate::copies;
 use crate::protocol::time::{Chosen, Scale};
 
-/// Integers checked, and other elements without a loss.
+/// Checks integers, and converts other elements only without loss.
 pub(super) fn or_lossless<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -22,7 +23,7 @@ pub(super) fn or_lossless<A: Accepts>(
     checked::<A>(source, dtypes, misfit, convert::lossless::<A>)
 }
 
-/// Integers checked, and other elements by the rule `safe`.
+/// Checks integers, and converts other elements by the rule `safe`.
 pub(super) fn or_safe<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -31,7 +32,7 @@ pub(super) fn or_safe<A: Accepts>(
     checked::<A>(source, dtypes, misfit, cast::safe::<A>)
 }
 
-/// Integers checked, and other elements by the rule `same_kind`.
+/// Checks integers, and converts other elements by the rule `same_kind`.
 pub(super) fn or_same_kind<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -53,7 +54,7 @@ fn checked<A: Accepts>(
     let from = source.dtype();
     let to = dtypes.iter().copied().find(|&dtype| is_integer(from) && is_integer(dtype));
     let Some(to) = to else { return others(source, dtypes, misfit) };
-    // A dtype that has all values need not be checked.
+    // A dtype that holds all values needs no check.
     if dtypes.iter().any(|&dtype| is_safe(from, dtype))
         && let Some(copy) = others(source, dtypes, misfit)?
     {
@@ -62,7 +63,7 @@ fn checked<A: Accepts>(
     integers::<A>(source, to, misfit)
 }
 
-/// The integers of a tensor as those of a type; `None` if one of them does not fit, or for dtypes that this does not know.
+/// Converts the integers of a tensor; `None` if one of them does not fit, or for unsupported dtypes.
 fn integers<A: Accepts>(
     source: &Source<'_>,
     to: DataType,
@@ -90,7 +91,7 @@ fn integers<A: Accepts>(
     let write = write!(i8, i16, i32, i64, u8, u16, u32, u64);
     let (Some(read), Some(write)) = (read, write) else { return Ok(None) };
     let unsigned = |dtype: DataType| dtype == DataType::UINT64;
-    // As `i64`, an u64 is negative if it is larger than all i64.
+    // As `i64`, a u64 above `i64::MAX` is negative.
     let (min, max) = match (to.code(), to.bits()) {
         _ if unsigned(source.dtype()) && unsigned(to) => (i64::MIN, i64::MAX),
         (Code::UINT, 64) => (0, i64::MAX),
@@ -114,15 +115,15 @@ fn integers<A: Accepts>(
     made(source, read, &check, write, unsigned(source.dtype()), &name, misfit)
 }
 
-/// How times of another unit become those of a unit: `Err` with an element that does not fit.
+/// Converts times of another unit; `Err` with an element that does not fit.
 pub(super) type Rescale = fn(&Tensor, &Chosen) -> PyResult<std::result::Result<Tensor, OutOfRange>>;
 
-/// For arguments whose unit is not converted, so that their extension does not link code for it.
+/// For arguments that never convert the unit, so that their extension does not link that code.
 pub(super) fn never(_: &Tensor, _: &Chosen) -> PyResult<std::result::Result<Tensor, OutOfRange>> {
-    unreachable!("only the units of the argument are accepted")
+    unreachable!("the check accepts only the units of the argument")
 }
 
-/// Times in another unit: rounded down if that is a longer one, as NumPy does.
+/// Converts times to another unit. A longer unit rounds down, as in NumPy.
 pub(super) fn rescaled(
     times: &Tensor,
     chosen: &Chosen,
@@ -131,7 +132,7 @@ pub(super) fn rescaled(
     let scale = move |elements: &mut [i64]| {
         for (nth, count) in elements.iter_mut().enumerate() {
             if *count != i64::MIN {
-                // The smallest integer is NaT.
+                // NaT is the smallest integer.
                 let scaled = count.checked_mul(multiplier).filter(|&scaled| scaled != i64::MIN);
                 let Some(scaled) = scaled else { return Some(nth) };
                 *count = scaled.div_euclid(divisor);
@@ -144,10 +145,10 @@ pub(super) fn rescaled(
     let (read, name) = (read::<Datetime64<Seconds>>, || chosen.name.to_owned());
     let copy =
         made(&source, read, &scale, written::<Datetime64<Seconds>>, false, &name, &mut misfit)?;
-    Ok(copy.ok_or_else(|| misfit.expect("without a copy, an element did not fit")))
+    Ok(copy.ok_or_else(|| misfit.expect("without a copy, `misfit` has the element")))
 }
 
-/// An element by way of `i64`.
+/// An element that is converted through `i64`.
 trait ByI64: Element {
     fn to_i64(self) -> i64;
     fn from_i64(value: i64) -> Self;
@@ -194,14 +195,14 @@ fn read<S: ByI64>(source: &TensorRef<'_>, into: &mut [i64]) -> Result<()> {
     Ok(())
 }
 
-/// The function for the elements of a piece: `Some` with the place of one that does not fit.
+/// The work on the elements of one piece; `Some` with the index of an element that does not fit.
 type Work<'a> = &'a (dyn Fn(&mut [i64]) -> Option<usize> + Sync);
 
-/// Makes a tensor of elements that come in pieces.
+/// Makes a tensor from elements that arrive in pieces.
 type Written = fn(&TensorRef<'_>, &mut Pieces<'_>) -> PyResult<Option<Tensor>>;
 
-/// Calls its argument with one piece of elements after the other; `None` if it is not to go on, and `Some(false)` if
-/// an element does not fit.
+/// Calls its argument with one piece of elements after the other. `None` means stop; `Some(false)` means that an
+/// element does not fit.
 type Pieces<'a> =
     dyn FnMut(&mut dyn FnMut(&[i64]), &mut dyn FnMut() -> bool) -> Result<Option<bool>> + Send + 'a;
 
@@ -216,7 +217,7 @@ fn written<T: ByI64>(source: &TensorRef<'_>, pieces: &mut Pieces<'_>) -> PyResul
     }
 }
 
-/// A copy in C order of elements that are read, worked on and written piece by piece.
+/// A copy in C order, which is read, converted and written piece by piece.
 fn made(
     source: &Source<'_>,
     read: Read,
@@ -245,7 +246,7 @@ fn made(
             let elements = &mut buffer[..piece.len()];
             read(piece, elements)?;
             if let Some(nth) = work(elements) {
-                // As it was before the work on it.
+                // The work changed the piece: read the element again for the message.
                 read(piece, elements)?;
                 found = Some((begin + nth, elements[nth]));
                 return Ok(Some(false));

@@ -1,7 +1,7 @@
-//! Elements of one dtype as those of another that has all their values.
+//! Conversions to a dtype that has all values of the source dtype.
 //!
-//! The functions with the parameter `A`, what an argument accepts, are compiled with the arguments that use them, and only for
-//! the dtypes of the arguments. The loops over pieces of a tensor are compiled once for all dtypes.
+//! Functions with the parameter `A`, the accepted dtypes of an argument, are compiled with the arguments that use
+//! them, for their dtypes only. The loops over pieces of a tensor are compiled once for all dtypes.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -48,7 +48,7 @@ impl fmt::Display for OutOfRange {
     }
 }
 
-/// Returns true if an argument accepts elements of a dtype, or of any.
+/// Returns true if an argument accepts elements of a dtype, or of any dtype.
 pub(super) const fn accepts<A: Accepts>(dtype: DataType) -> bool {
     let dtypes = A::DTYPES;
     let mut next = 0;
@@ -63,8 +63,7 @@ pub(super) const fn accepts<A: Accepts>(dtype: DataType) -> bool {
     dtypes.is_empty()
 }
 
-/// A copy in C order with elements of the first of some dtypes that has all values of the tensor's own;
-/// `None` if none of them has.
+/// A copy in C order in the first of the given dtypes that has all values of the tensor's dtype; `None` if none has.
 pub(super) fn lossless<A: Accepts>(
     source: &Source<'_>,
     dtypes: &[DataType],
@@ -104,7 +103,7 @@ pub(super) fn lossless<A: Accepts>(
     Ok(None)
 }
 
-/// For arguments that are not copied, so that their extension does not link code for copies.
+/// For arguments that never copy, so that their extension does not link code for copies.
 pub(super) fn never(
     _: &Source<'_>,
     _: &[DataType],
@@ -116,7 +115,7 @@ pub(super) fn never(
 /// Elements to convert.
 pub(super) struct Source<'a> {
     pub(super) tensor: TensorRef<'a>,
-    /// True if the bytes of each number are in the other order than this machine's.
+    /// True if each number has the byte order that this machine does not use.
     pub(super) byte_swapped: bool,
 }
 
@@ -126,27 +125,27 @@ impl Source<'_> {
     }
 }
 
-/// Elements that are copied or checked and then converted: as many as the caches of a core hold.
+/// Elements per piece that is copied or checked before its conversion: as many as a core's caches hold.
 pub(super) const PIECE: usize = 1 << 14;
 
-/// Elements whose bytes are reversed before they are converted: as many as the first cache of a core holds.
+/// Elements per piece whose bytes are reversed before the conversion: as many as the first-level cache holds.
 const SWAPPED: usize = 1 << 12;
 
-/// A copy in C order, each element converted.
+/// A copy in C order with each element converted.
 pub(super) fn converted<S: Element, T: Element>(
     source: &Source<'_>,
     convert: impl Fn(S) -> T + Sync,
 ) -> PyResult<Tensor> {
     let mut elements = room::<T>(&source.tensor)?;
     in_pieces(source, size_of::<T>(), &mut |piece| {
-        // At any address, so that one loop is compiled for aligned elements and for others.
+        // `Unaligned` accepts any address, so one loop serves aligned and unaligned elements.
         let elements_of = piece.as_view::<Unaligned<S>>()?;
         elements_of.append_mapped(&mut elements, |value| convert(value.get()))
     })?;
     finished(&source.tensor, elements)
 }
 
-/// The same for booleans.
+/// As `converted`, for booleans.
 pub(super) fn converted_bool<T: Element>(
     source: &Source<'_>,
     convert: impl Fn(bool) -> T + Sync,
@@ -156,7 +155,7 @@ pub(super) fn converted_bool<T: Element>(
         let all_bits = Cell::new(0);
         piece.view_bool_as_u8()?.append_mapped(&mut elements, |byte| {
             all_bits.set(all_bits.get() | byte);
-            // Of 0 and 1, so that a loop need not compare; of other bytes the elements are dropped below.
+            // Masking keeps the loop free of comparisons. If a byte is not 0 or 1, the elements are dropped below.
             convert(byte & 1 == 1)
         })?;
         if all_bits.get() > 1 { piece.view::<bool>().map(drop) } else { Ok(()) }
@@ -167,8 +166,8 @@ pub(super) fn converted_bool<T: Element>(
 /// Converts a piece of a tensor.
 type Convert<'a> = &'a mut (dyn FnMut(&TensorRef<'_>) -> Result<()> + Send);
 
-/// Calls `convert` with all elements, in C order and this machine's byte order; `itemsize` is the
-/// number of bytes of an element that is converted.
+/// Calls `convert` with all elements, in C order and this machine's byte order; `itemsize` is the size in bytes of a
+/// source element.
 fn in_pieces(source: &Source<'_>, itemsize: usize, convert: Convert<'_>) -> PyResult<()> {
     let tensor = &source.tensor;
     let copied = source.byte_swapped || is_copied_first(tensor);
@@ -190,14 +189,14 @@ fn in_pieces(source: &Source<'_>, itemsize: usize, convert: Convert<'_>) -> PyRe
     Ok(())
 }
 
-/// Rows that are shorter cost more than their elements.
+/// Shorter rows cost more than their elements.
 const SHORT: i64 = 8;
 
-/// As many elements are converted before a copy of them is made.
+/// At most this many elements are converted without a copy first.
 const FEW: usize = 64;
 
-/// Returns true if elements are copied before they are converted, because loops that only copy are faster where rows are short, and where
-/// other elements than the next of a row are the nearest in memory.
+/// Returns true if the elements should be copied before their conversion. Loops that only copy are faster for short
+/// rows, and where the next element in memory is not the next of the row.
 fn is_copied_first(tensor: &TensorRef<'_>) -> bool {
     if tensor.len() <= FEW || tensor.is_c_contiguous() {
         return false;
@@ -209,7 +208,7 @@ fn is_copied_first(tensor: &TensorRef<'_>) -> bool {
     row < SHORT || axes.any(|(_, &stride)| nearer(stride))
 }
 
-/// Calls a function with sub-tensors of at most `most` elements, in C order, as long as it returns `Some(true)`.
+/// Calls a function with sub-tensors of at most `most` elements, in C order, while it returns `Some(true)`.
 pub(super) fn each_piece(
     source: &TensorRef<'_>,
     most: usize,
@@ -237,10 +236,12 @@ pub(super) fn each_piece(
     Ok(Some(true))
 }
 
-/// Room for the elements of a tensor.
+/// An empty vector with capacity for the elements of a tensor.
 pub(super) fn room<T>(source: &TensorRef<'_>) -> PyResult<Vec<T>> {
     source.room().map_err(|_| {
-        PyMemoryError::new_err(format!("no memory for a tensor of shape {:?}", source.shape()))
+        // The caller may have transposed the tensor, so its shape would be misleading.
+        let bytes = source.len() as u128 * size_of::<T>() as u128;
+        PyMemoryError::new_err(format!("no memory for a copy of {bytes} bytes; pass a slice"))
     })
 }
 

@@ -15,7 +15,7 @@ use crate::copies;
 use crate::order::Order;
 
 impl Expected {
-    /// Takes a list or tuple of numbers, as a tensor of its own; `None` for other objects.
+    /// Copies a list or tuple of numbers into a new tensor; `None` for other objects.
     #[inline(never)]
     pub(super) fn take_sequence<'py, A: Accepts>(
         &'static self,
@@ -23,7 +23,7 @@ impl Expected {
     ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
         let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
-        // Extents, dtype and device fit.
+        // The extents, the dtype and the device already fit.
         let aligned = self.misaligned(tensor.data().addr(), tensor.dtype()).is_none();
         let owner = match self.fits_order(&tensor) && (tensor.is_empty() || aligned) {
             true => made,
@@ -32,7 +32,7 @@ impl Expected {
         Ok(Some(taken_copy(owner, object)))
     }
 
-    /// A copy that fits where this does not; `None` if no copy would.
+    /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
     pub(super) fn convert(
         &self,
         source: &Source<'_>,
@@ -56,7 +56,8 @@ impl Expected {
                         first.index.reverse();
                         None
                     }
-                    // In C order the first element that does not fit may be another one, which is to be named.
+                    // The first element in C order that does not fit may be another one, and the message must name
+                    // that.
                     Some(_) => {
                         *misfit = None;
                         (self.cast)(source, self.dtypes, misfit)?
@@ -74,12 +75,18 @@ impl Expected {
         }
     }
 
-    /// A copy of elements whose dtype fits, in an order that fits and this machine's byte order.
+    /// A copy of elements whose dtype fits, in an order that fits and in this machine's byte order.
     pub(super) fn rearranged(&self, source: &Source<'_>) -> PyResult<Tensor> {
         let align = self.align(source.dtype());
-        let copied = |source: &Source<'_>| match source.byte_swapped {
-            true => copies::byte_swapped(&source.tensor),
-            false => copies::copied(&source.tensor, align),
+        let copied = |source: &Source<'_>| {
+            if !source.byte_swapped {
+                return copies::copied(&source.tensor, align);
+            }
+            let swapped = copies::byte_swapped(&source.tensor)?;
+            match self.misaligned(swapped.data().addr(), swapped.dtype()) {
+                Some(_) if !swapped.is_empty() => copies::copied(&(&swapped).into(), align),
+                _ => Ok(swapped),
+            }
         };
         match AxisOrder::of_copy(self.requirement.order, &source.tensor) {
             None => copied(source),
@@ -87,7 +94,7 @@ impl Expected {
         }
     }
 
-    /// The refusal of a tensor with an element that the dtype cannot hold.
+    /// Refuses a tensor with an element that the dtype cannot hold.
     #[cold]
     pub(super) fn out_of_range(
         &'static self,

@@ -1,7 +1,7 @@
-//! What every typed argument says of itself: the metadata of its tensor.
+//! The metadata methods of every typed argument.
 
-/// The metadata of a typed argument, which has its tensor in `taken`; and the parameters of its type that come
-/// after the elements and the number of dimensions.
+/// Adds the metadata methods to a typed argument, whose tensor is in `taken`. The parameters are the type and its
+/// generics after the elements and the number of dimensions.
 macro_rules! described {
     ($name:ident, $($more:ident),+) => {
         impl<'py, A, const N: usize, $($more),+> $name<'py, A, N, $($more),+> {
@@ -27,7 +27,7 @@ macro_rules! described {
                 self.taken.tensor().strides()
             }
 
-            /// The extents as an array, of an argument with a fixed number of dimensions.
+            /// The extents as an array, for an argument with a fixed number of dimensions.
             ///
             /// ```no_run
             #[doc = concat!("fn pixels(x: dlbridge_pyo3::", stringify!($name), "<'_, u8, 3>) -> usize {")]
@@ -67,10 +67,10 @@ macro_rules! described {
                 self.taken.tensor().len()
             }
 
-            /// Whether there are no elements.
+            /// Returns true if the tensor has no elements.
             ///
             /// ```no_run
-            #[doc = concat!("fn is_nothing(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> bool {")]
+            #[doc = concat!("fn has_no_pixels(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> bool {")]
             ///     x.is_empty()
             /// }
             /// ```
@@ -91,7 +91,7 @@ macro_rules! described {
                 self.taken.tensor().dtype()
             }
 
-            /// The device, whose memory the CPU can read.
+            /// The device. The CPU can read its memory.
             ///
             /// ```no_run
             #[doc = concat!("fn is_pinned(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> bool {")]
@@ -115,7 +115,7 @@ macro_rules! described {
                 &self.taken.object
             }
 
-            /// A borrowed tensor of any dtype over the elements, to read.
+            /// A borrowed read-only tensor of any dtype over the elements.
             ///
             /// ```no_run
             #[doc = concat!("type Any<'py> = dlbridge_pyo3::", stringify!($name), "<'py, dlbridge_pyo3::AnyDataType, 1>;")]
@@ -129,7 +129,7 @@ macro_rules! described {
                 self.taken.tensor().clone()
             }
 
-            /// For [`dispatch!`](crate::dispatch): the same, typed, if the elements are of this type.
+            /// For [`dispatch!`](crate::dispatch): this argument with its element type, if it is `T`.
             #[doc(hidden)]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
                 let is_one = self.dtype() == T::DTYPE
@@ -140,15 +140,15 @@ macro_rules! described {
                 }
             }
 
-            /// For [`dispatch!`](crate::dispatch): after all dtypes that can be.
+            /// For [`dispatch!`](crate::dispatch): unreachable, after all possible dtypes.
             #[doc(hidden)]
             pub fn never<T>(self) -> T {
-                unreachable!("no dtype of the argument: {}", self.dtype())
+                unreachable!("the argument does not accept the dtype {}", self.dtype())
             }
         }
 
         impl<'py, A, const N: usize, $($more),+> $name<'py, $crate::OneOf<A>, N, $($more),+> {
-            /// For [`dispatch!`](crate::dispatch): that the types are those of the argument.
+            /// For [`dispatch!`](crate::dispatch): checks that the named types are those of the argument.
             #[doc(hidden)]
             pub fn of_several<B>(self) -> Self
             where
@@ -158,13 +158,13 @@ macro_rules! described {
             }
         }
 
-        // SAFETY: no type is `Detached`, so this applies to none. It replaces the compiler's list of the fields that are
-        // not `Send` by a message that says what to do.
+        // SAFETY: no type implements `Detached`, so this impl applies to none. Instead of the compiler's list of
+        // fields that are not `Send`, the bound prints a message that says what to do.
         unsafe impl<A, const N: usize, $($more),+> Send for $name<'_, A, N, $($more),+> where
             A: $crate::argument::described::Detached
         {
         }
-        // SAFETY: as for `Send`.
+        // SAFETY: no type implements `Detached`, so this impl applies to none.
         unsafe impl<A, const N: usize, $($more),+> Sync for $name<'_, A, N, $($more),+> where
             A: $crate::argument::described::Detached
         {
@@ -185,7 +185,7 @@ macro_rules! described {
 
 pub(super) use described;
 
-/// Types that are the same, for messages of the compiler that name both.
+/// Equal types, for compiler messages that name both.
 #[diagnostic::on_unimplemented(
     message = "`dispatch!` names the types `{T}`, but the argument is `OneOf<{Self}>`",
     label = "other types than those of the argument",
@@ -196,7 +196,7 @@ pub trait Same<T> {}
 
 impl<T> Same<T> for T {}
 
-/// No type at all: what an argument's elements would have to be for it to go to other threads.
+/// Implemented by no type: a typed argument would need elements of such a type to move to another thread.
 #[diagnostic::on_unimplemented(
     message = "an argument cannot be used where Python is not attached, or on another thread",
     label = "the argument is used here",

@@ -1,4 +1,4 @@
-//! Typed arguments whose data stays on its device, with the stream that they are in order with.
+//! Typed arguments whose data stays on its device, with the stream to work on.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -18,35 +18,36 @@ use super::refusal::ArgumentError;
 use super::stream::{Stream, WorkStream};
 use super::taken::Taken;
 
-/// A tensor of any framework as an argument for code that works where the data is: on a GPU, or wherever `C`
-/// says. Nothing is copied, and the CPU reads nothing.
+/// A tensor of any framework, for code that works on its device: on a GPU, or on the devices that `C` names. It
+/// copies nothing, and the CPU does not read the data.
 ///
 /// `A`, `N` and `C` are as for [`PyReadonlyTensor`](crate::PyReadonlyTensor), with [`OnCuda`](crate::OnCuda) and
-/// its like for the device and [`Writable`](crate::Writable) for data that is written. `S` says which [`Stream`]
-/// the code works on: that of the producer by default. There is no way to say none.
+/// similar constraints for the device, and [`Writable`](crate::Writable) for data that is written. `S` names the
+/// [`Stream`] that the code works on, by default the producer's. No choice of `S` requests unsynchronised data.
 ///
-/// [`data`](Self::data) and [`stream`](Self::stream) are what a kernel is launched with. The data is the producer's
-/// again when the argument is dropped; what was launched on its own work stream, or on the default one, is in order
-/// with what it does next. On CUDA and ROCm, where the stream is another one, the data goes back when that has passed what is
-/// on it then, without anybody having to wait. On other devices whoever works on a stream of his own keeps the argument until then.
+/// Launch kernels with [`data`](Self::data) and [`stream`](Self::stream). Dropping the argument returns the data to
+/// the producer. Work that was launched on the producer's work stream, or on the default stream, runs before the
+/// producer's next work. For another stream of CUDA or ROCm, the data is returned when that stream has finished the
+/// work queued on it at that time; no thread waits for it. On other devices, code that uses its own stream must keep
+/// the argument until its work has finished.
 ///
-/// Streams have numbers in DLPack on CUDA and ROCm. On other devices a producer is asked without one and does what
-/// it does for all consumers; a stream of your own is refused there, and the exchange API's is passed on as it is.
-/// On the CPU there are no streams, and the memory is borrowed as that of other arguments; on a device it is not.
+/// DLPack numbers the streams of CUDA and ROCm. For other devices, the producer gets no stream and does the same as
+/// for all consumers; a stream of your own is refused, and a stream from the exchange API is passed on unchanged. The
+/// CPU lacks streams, and host memory is borrowed like that of other arguments; device memory is not.
 ///
 /// # Errors
-/// Extraction raises one `TypeError` that names all that is different from what was asked for; `BufferError` if
-/// the producer cannot synchronise with the stream; and as [`import`](crate::import).
+/// Extraction raises one `TypeError` that names all differences from the demands; `BufferError` if the producer
+/// cannot synchronise with the stream; and the errors of [`import`](crate::import).
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{COrder, OnCuda, PyDeviceTensor, Writable, WorkStream};
 /// use pyo3::prelude::*;
 /// # unsafe fn launch_scale(data: *mut f32, len: usize, stream: *mut std::ffi::c_void) {}
 ///
-/// /// Doubles a vector of CUDA where it is.
+/// /// Doubles a vector on its CUDA device.
 /// #[pyfunction]
 /// fn double(x: PyDeviceTensor<'_, f32, 1, WorkStream, (OnCuda, COrder, Writable)>) {
-///     // SAFETY: so many floats, adjacent and not read-only, on the stream on which they were made.
+///     // SAFETY: the constraints make it `len` contiguous and writable floats; the stream is the producer's.
 ///     unsafe { launch_scale(x.data().cast(), x.len(), x.stream()) };
 /// }
 /// ```
@@ -64,9 +65,9 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
         );
         assert!(
             !requirement.allow_copy && !requirement.allow_sequence,
-            "what is on a device is taken as it is"
+            "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
         );
-        assert!(A::TIMES.is_empty(), "no protocol has times on a device");
+        assert!(A::TIMES.is_empty(), "no protocol exports times on a device");
         Expected {
             dtypes: A::DTYPES,
             alignment: A::alignment,
@@ -100,8 +101,8 @@ impl<'a, 'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject
 }
 
 impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
-    /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the cost of an
-    /// exception.
+    /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the cost of
+    /// an exception.
     ///
     /// # Errors
     /// As for [`PyReadonlyTensor::try_extract`](crate::PyReadonlyTensor::try_extract); also a `BufferError` if the producer
@@ -127,8 +128,8 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
 described!(PyDeviceTensor, S, C);
 
 impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
-    /// The address of the element at index zero on the device, or a handle on devices that have handles. NULL
-    /// without elements.
+    /// The address of the element at index zero on the device, or a handle on devices that use handles. NULL for an
+    /// empty tensor.
     ///
     /// ```no_run
     /// fn address(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) -> usize {
@@ -139,7 +140,7 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
         self.taken.tensor().data()
     }
 
-    /// The distance from [`data`](Self::data) to the first element in bytes. It is 0 where `data` is an address.
+    /// The distance in bytes from [`data`](Self::data) to the first element; 0 if `data` is an address.
     ///
     /// ```no_run
     /// fn is_whole_buffer(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) -> bool {
@@ -150,8 +151,8 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
         self.taken.tensor().byte_offset()
     }
 
-    /// The handle of the stream: what is done on it is done after what the producer has under way. NULL is the
-    /// default one, on CUDA the legacy one; and that there are no streams, as on the CPU.
+    /// The handle of the stream. Work that is queued on it runs after the producer's pending writes. NULL is the
+    /// default stream (on CUDA the legacy one), or means that the device lacks streams, like the CPU.
     ///
     /// ```no_run
     /// fn is_on_default_stream(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) -> bool {

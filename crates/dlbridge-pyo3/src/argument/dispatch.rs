@@ -1,10 +1,9 @@
-//! One body for several types of elements.
+//! `dispatch!`: one body for several element types.
 
-/// Runs a body once, with the type of the elements that a tensor turned out to have.
+/// Runs a body with the actual element type of a tensor.
 ///
-/// The types are those of the argument's [`OneOf`](crate::OneOf), all of them and in the same order:
-/// one that is left out does not compile. In the body the argument is typed, and the name in front is
-/// its type of elements.
+/// The types are those of the argument's [`OneOf`](crate::OneOf), all of them and in the same order; a missing one is
+/// a compile error. In the body the argument is typed, and the name in front is its element type.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{OneOf, PyReadwriteTensor, dispatch};
@@ -42,7 +41,7 @@ macro_rules! dispatch {
                     Ok($tensor) => {
                         #[allow(dead_code)]
                         type $T = $element;
-                        // What converts one type of elements may do nothing to another.
+                        // A conversion in the body may do nothing for one of the types.
                         #[allow(unreachable_code, clippy::useless_conversion)]
                         let answer = $body;
                         #[allow(unreachable_code)]

@@ -1,4 +1,4 @@
-//! The demands of an argument, known when its function is compiled.
+//! The demands of an argument, constant at compile time.
 
 use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
 use dlbridge_borrow::Mode;
@@ -10,9 +10,9 @@ use crate::import_options::ImportOptions;
 
 /// The demands of an argument.
 pub(super) struct Expected {
-    /// Any of these; any at all if there are none.
+    /// The accepted dtypes; empty if any dtype is accepted.
     pub(super) dtypes: &'static [DataType],
-    /// The address of an element of a dtype must be a multiple of this, in bytes.
+    /// Alignment of an element of a dtype, in bytes.
     pub(super) alignment: fn(DataType) -> usize,
     pub(super) ndim: Option<usize>,
     pub(super) place: Place,
@@ -20,23 +20,23 @@ pub(super) struct Expected {
     pub(super) mode: Mode,
     /// Refuses a tensor that fits otherwise if its elements are not values of the dtype.
     pub(super) check: fn(&TensorRef<'_>) -> Result<(), Error>,
-    /// Returns true if `check` must look at the elements of this dtype.
+    /// Returns true if `check` reads the elements of this dtype.
     pub(super) checks: fn(DataType) -> bool,
-    /// How elements of another dtype are converted, if they may be. A function here is linked only into extensions whose
-    /// arguments ask for it.
+    /// Converts elements of another dtype, if that is allowed. An extension links such a function only if one of its
+    /// arguments uses it.
     pub(super) cast: Cast,
-    /// NumPy's names for elements that are counts of a unit of time; none for other elements.
+    /// NumPy's names for elements that are counts of a unit of time; empty for other elements.
     pub(super) times: &'static [&'static str],
-    /// How times of another unit are converted, if they may be.
+    /// Converts times of another unit, if that is allowed.
     pub(super) rescale: Rescale,
 }
 
-/// Where the data of an argument may be.
+/// The memory that the data of an argument may be in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where the CPU reads it.
+    /// Memory that the CPU reads.
     Host,
-    /// On any device.
+    /// Memory of any device.
     Anywhere,
 }
 

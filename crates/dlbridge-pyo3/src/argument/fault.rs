@@ -1,4 +1,4 @@
-//! What is wrong with a list, and where.
+//! The reason why a list does not fit, and the position.
 
 use std::fmt::Write;
 
@@ -9,21 +9,21 @@ use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::error::{name_of, with_article};
 
-/// Lists within lists, as NumPy has it: deeper ones would need more of the stack than a thread may have.
+/// The deepest nesting of lists, as in NumPy: deeper lists could overflow a thread's stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Why a list is not the tensor that was expected.
+/// Why a list does not fit an argument.
 pub(super) enum Misfit {
     TooDeep,
     Shape(Vec<usize>),
-    /// Lists do not become tensors of the dtype.
+    /// Lists cannot be converted to the dtype.
     NoElements(DataType),
     /// An item does not fit a dtype.
     Item(DataType, Box<Item>),
 }
 
 impl Misfit {
-    /// The words after the type of the list.
+    /// The words for the message, after the type of the list.
     pub(super) fn words(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match self {
             Self::TooDeep => format!(" that is nested more than {MAX_DEPTH} deep"),
@@ -38,32 +38,31 @@ impl Misfit {
 pub(super) enum Fault {
     /// Something in the list does not fit.
     Item(Box<Item>),
-    /// What Python code raised.
-    /// Boxed, so that the result of reading an item fits into registers.
+    /// An exception of Python code. Boxed, so that the result of reading an item fits into registers.
     Raised(Box<PyErr>),
 }
 
-/// What does not fit, and its position.
+/// An item that does not fit, and its position.
 pub(super) struct Item {
-    /// The last index comes first.
+    /// The indices, the last one first.
     index: Vec<usize>,
     problem: Problem,
 }
 
 enum Problem {
     NotANumber(Py<PyType>),
-    /// A float for an integer, or the like.
+    /// A float for an integer, or similar.
     WrongKind(Py<PyType>),
     OutOfRange(Py<PyAny>),
     /// A list where a number is expected.
     TooDeep(Py<PyType>),
-    /// A number, or something else, where a list of so many is expected.
+    /// An object that is not a list, where a list of this length is expected.
     NotAList(Py<PyType>, usize),
-    /// The number of its elements, and that of the first such list.
+    /// A list's length, and the length of the first list at its depth.
     Ragged(usize, usize),
-    /// A tensor that another one, or lists, are not like; and the extents that it should have.
+    /// A tensor that differs from its siblings, and the expected extents.
     Tensor(String, Vec<usize>),
-    /// Something that has a protocol, and what it raised.
+    /// An object with a protocol, and the exception of its import.
     Refused(Py<PyType>, PyErr),
     Changed,
 }
@@ -130,9 +129,10 @@ impl Fault {
         Self::new(Problem::Changed)
     }
 
-    /// The same in the second pass over a list: what the first pass would have found has changed since.
+    /// The fault of an item in the second pass over a list. If the first pass did not find it, the list has changed
+    /// since.
     ///
-    /// `fits` is true if the numbers of the first pass fit.
+    /// `fits` is true if the numbers fitted in the first pass.
     #[cold]
     pub(super) fn in_second_pass(mut self, fits: bool) -> Self {
         if let Self::Item(item) = &mut self {
@@ -151,7 +151,7 @@ impl Fault {
         self
     }
 
-    /// The same, of an item of a list that has this index itself.
+    /// The fault of an item of a list that itself has this index.
     #[cold]
     pub(super) fn within(mut self, index: usize) -> Self {
         if let Self::Item(item) = &mut self {
@@ -166,7 +166,7 @@ impl Item {
         matches!(self.problem, Problem::Changed)
     }
 
-    /// The words, for elements that become those of a dtype.
+    /// The words for the message, for elements that are converted to a dtype.
     pub(super) fn words(&self, py: Python<'_>, dtype: &str) -> PyResult<String> {
         let mut place = String::new();
         for index in self.index.iter().rev() {
@@ -183,7 +183,7 @@ impl Item {
                 format!("{place} is {}, which {dtype} cannot hold; convert it first", name(found))
             }
             Problem::OutOfRange(item) => {
-                // A reader does not need more digits, and Python does not write thousands of them.
+                // More digits do not help a reader, and Python refuses to write thousands of them.
                 let number = text_of(item.bind(py))?.filter(|number| number.len() <= 40);
                 let number = number.unwrap_or_else(|| "a larger number".to_owned());
                 format!("{place} is {number}, which is out of range for {dtype}")
@@ -194,8 +194,11 @@ impl Item {
             Problem::NotAList(found, extent) => {
                 format!("{place} is {} where a list of {extent} is expected", name(found))
             }
-            Problem::Ragged(found, extent) => {
-                format!("{place} has {found} elements, and the first list beside it {extent}")
+            Problem::Ragged(found, extent) if !self.index.is_empty() => {
+                let first = "[0]".repeat(self.index.len());
+                format!(
+                    "{place} has length {found}, but element {first} has length {extent}; give both the same length"
+                )
             }
             Problem::Tensor(found, extents) => {
                 format!("{place} is {found} where numbers of shape {extents:?} on cpu are expected")
@@ -204,14 +207,16 @@ impl Item {
                 let reason = text_of(error.value(py))?.unwrap_or_default();
                 format!("{place} is {} that cannot be imported: {reason}", name(found))
             }
-            Problem::Changed => {
+            // The outermost list can only differ from its own earlier length.
+            Problem::Ragged(..) | Problem::Changed => {
                 format!("{place} changed while it was read; do not change a list meanwhile")
             }
         })
     }
 }
 
-/// The text of an object; `None` if it has none. Exceptions that programs do not handle, such as `KeyboardInterrupt`, are raised.
+/// The text of an object; `None` if that fails. Exceptions that programs do not handle, such as `KeyboardInterrupt`,
+/// are raised.
 fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     match object.str() {
         Ok(text) => Ok(Some(text.to_string_lossy().into_owned())),
@@ -220,7 +225,7 @@ fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     }
 }
 
-/// Whether an object is a list or tuple, or of a derived class, or a range.
+/// Returns true for a list, tuple or range, including subclasses of list and tuple.
 pub(super) fn is_list(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>()
         || object.is_instance_of::<PyTuple>()

@@ -1,4 +1,4 @@
-//! Compares a tensor with the demands of an argument, one quality at a time.
+//! Compares a tensor with the demands of an argument, one property at a time.
 
 use dlbridge::{DataType, DeviceType, TensorRef};
 
@@ -27,14 +27,14 @@ impl Expected {
         self.requirement.align.max((self.alignment)(dtype))
     }
 
-    /// The number of bytes that the address of an element is a multiple of, if that is not enough.
+    /// The alignment of an address in bytes, if it is too small; else `None`.
     #[inline(always)]
     pub(super) fn misaligned(&self, address: usize, dtype: DataType) -> Option<usize> {
         let align = self.align(dtype);
         (address & (align - 1) != 0).then_some(address & address.wrapping_neg())
     }
 
-    /// Returns true if the number of dimensions and the extents are the expected ones.
+    /// Returns true if the number of dimensions and the extents fit.
     #[inline(always)]
     pub(super) fn fits_extents(&self, shape: &[i64]) -> bool {
         let dims = self.requirement.dims;
@@ -46,7 +46,7 @@ impl Expected {
             && shape.iter().zip(dims).all(fits)
     }
 
-    /// The same for the lengths of nested lists.
+    /// Returns true if the number and the lengths of nested lists fit.
     pub(super) fn fits_lengths(&self, shape: &[usize]) -> bool {
         let dims = self.requirement.dims;
         self.ndim.is_none_or(|ndim| ndim == shape.len())

@@ -20,7 +20,7 @@ use super::refusal::{ArgumentError, Refusal};
 use super::taken::Taken;
 use crate::error::to_py_err;
 
-/// Refuses types whose elements others can make invalid after they were checked.
+/// Refuses types with invalid bit patterns: Python code could write such bytes after the check.
 const fn assert_any_bits<T: Element>() {
     assert!(
         T::CHECK.is_none(),
@@ -47,20 +47,20 @@ macro_rules! argument {
                 assert!(
                     !(requirement.allow_copy || requirement.allow_sequence)
                         || matches!($mode, Mode::Read),
-                    "what is written must be the argument itself, and no copy"
+                    "a PyReadwriteTensor writes the argument itself; remove AllowCopy and AllowSequence"
                 );
                 assert!(
                     requirement.on_host(),
-                    "what is on a device that the CPU cannot read is a PyDeviceTensor"
+                    "the CPU cannot read this device; use PyDeviceTensor"
                 );
                 assert!(
                     !(requirement.allow_copy || requirement.allow_sequence)
                         || requirement.devices.is_empty(),
-                    "what is copied is on the CPU"
+                    "copies are on the CPU; remove AllowCopy and AllowSequence, or the device"
                 );
                 assert!(
                     !requirement.writable || matches!($mode, Mode::Write),
-                    "what may be written is a PyReadwriteTensor"
+                    "use PyReadwriteTensor for an argument that is written"
                 );
                 let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
                 let (place, check, checks) = (Place::Host, A::check, A::checks as fn(_) -> _);
@@ -109,20 +109,20 @@ macro_rules! argument {
         }
 
         impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
-            /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the cost of an
-            /// exception.
+            /// Extraction for code that tries several types: `Ok(None)` for an object that does not fit, without the
+            /// cost of an exception.
             ///
-            /// `None` is returned where extraction would raise `dlbridge.TensorMismatchError`: for objects that are not tensors
-            /// or not sequences that fit, and for tensors with another dtype, shape, order or device, or that must not be written.
-            /// It is also returned for objects for which extraction raises a `BufferError` because no tensor has their elements,
-            /// such as text, Python objects, records, lists in columns, and times unless `A` is of times; and for objects that need
-            /// the feature `arrow`, `array-interface` or `buffer` in an extension built without it. So the order in which code
-            /// tries types does not matter.
+            /// Returns `None` where extraction would raise `dlbridge.TensorMismatchError`: for objects that are not
+            /// tensors or not sequences that fit, and for tensors with another dtype, shape, order or device, or that
+            /// are read-only. Also returns `None` where extraction raises a `BufferError` because a tensor cannot
+            /// hold the elements (text, Python objects, records, lists in columns, and times unless `A` is a type of
+            /// times), and for objects that need the feature `arrow`, `array-interface` or `buffer` in an extension
+            /// built without it. So code may try types in any order.
             ///
             /// # Errors
-            /// All else is raised, because another type of argument would not help: an exception of the producer, such as
-            /// `KeyboardInterrupt` or `MemoryError`; a tensor that its producer cannot export; and a `BufferError` for memory that
-            /// is borrowed, for invalid elements, and for nulls and masked elements.
+            /// Raises everything else, because another type of argument would not help: an exception of the producer,
+            /// such as `KeyboardInterrupt` or `MemoryError`; a tensor that its producer cannot export; and a
+            /// `BufferError` for memory that is borrowed, for invalid elements, and for nulls and masked elements.
             ///
             /// ```no_run
             #[doc = concat!("use dlbridge_pyo3::", stringify!($name), ";")]
@@ -146,7 +146,7 @@ macro_rules! argument {
                 }
             }
 
-            /// Takes an object that `take_run` does not take. Not inlined, so that an array is taken by little code.
+            /// Takes an object that `take_run` does not take. Not inlined, which keeps the path for arrays short.
             #[inline(never)]
             fn extract_other<'a>(
                 object: Borrowed<'a, 'py, PyAny>,
@@ -168,13 +168,13 @@ macro_rules! argument {
         described!($name, C);
 
         impl<A, const N: usize, C> $name<'_, A, N, C> {
-            /// Whether these are the argument's own elements, and not a copy that
-            /// [`AllowCopy`](crate::AllowCopy) led to.
+            /// Returns true for the argument's own elements, and false for a copy that
+            /// [`AllowCopy`](crate::AllowCopy) allowed.
             ///
             /// ```no_run
             /// use dlbridge_pyo3::{AllowCopy, PyReadonlyTensor};
             ///
-            /// fn is_lent(x: PyReadonlyTensor<'_, f32, 1, AllowCopy>) -> bool {
+            /// fn is_not_copied(x: PyReadonlyTensor<'_, f32, 1, AllowCopy>) -> bool {
             ///     x.is_borrowed()
             /// }
             /// ```
@@ -186,8 +186,8 @@ macro_rules! argument {
         impl<T: Element, const N: usize, C> $name<'_, T, N, C> {
             /// A view of the elements, with any strides.
             ///
-            /// Types with invalid bit patterns, like `bool`, do not compile here: Python code can write other bytes at any
-            /// time, also while later arguments are extracted. [`try_view`](Self::try_view) checks them.
+            /// Types with invalid bit patterns, like `bool`, do not compile here: Python code can write other bytes
+            /// at any time, even while later arguments are extracted. [`try_view`](Self::try_view) checks them.
             ///
             /// ```no_run
             #[doc = concat!("fn corner(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 2>) -> f32 {")]
@@ -197,14 +197,15 @@ macro_rules! argument {
             #[inline]
             pub fn view(&self) -> TensorView<'_, T> {
                 const { assert_any_bits::<T>() };
-                // Taken: dtype, place and alignment fit, which nobody can change; any bytes are elements.
+                // Extraction checked dtype, device and alignment, which cannot change; any bits are a valid element.
                 self.taken.tensor().as_view().expect("dtype, place and alignment were checked")
             }
 
-            /// A view of the elements, after checking that their bytes are values of the type.
+            /// Checks that the bytes are values of the type, and returns a view of the elements.
             ///
-            /// The check is for types with invalid bit patterns, like `bool`, and reads every element; for other types it
-            /// does nothing. View once and use the view: no Python code runs meanwhile, unless the function calls it.
+            /// The check is for types with invalid bit patterns, like `bool`, and reads every element; for other
+            /// types it does nothing. Make the view once and use it: no Python code runs while it exists, unless the
+            /// function calls some.
             ///
             /// # Errors
             /// `BufferError` if Python code wrote other bytes since the argument was extracted.
@@ -221,7 +222,24 @@ macro_rules! argument {
                 self.taken.tensor().as_view().map_err(to_py_err)
             }
 
-            /// The elements, if they are adjacent in C order.
+            /// Checks the elements like [`try_view`](Self::try_view), and returns them as a slice.
+            ///
+            /// # Errors
+            /// As [`try_view`](Self::try_view); and `BufferError` if the elements are not contiguous in C order.
+            ///
+            /// ```no_run
+            /// use pyo3::prelude::*;
+            ///
+            /// #[pyfunction]
+            #[doc = concat!("fn first(x: dlbridge_pyo3::", stringify!($name), "<'_, bool, 1>) -> PyResult<Option<bool>> {")]
+            ///     Ok(x.try_slice()?.first().copied())
+            /// }
+            /// ```
+            pub fn try_slice(&self) -> PyResult<&[T]> {
+                <&[T]>::try_from(self.try_view()?).map_err(to_py_err)
+            }
+
+            /// The elements as a slice, if they are contiguous in C order.
             ///
             /// ```no_run
             #[doc = concat!("fn last(x: dlbridge_pyo3::", stringify!($name), "<'_, f32, 1>) -> Option<f32> {")]
@@ -232,7 +250,7 @@ macro_rules! argument {
                 self.view().as_slice()
             }
 
-            /// The elements in C order.
+            /// Iterates over the elements in C order.
             ///
             /// ```no_run
             #[doc = concat!("fn largest(x: dlbridge_pyo3::", stringify!($name), "<'_, u8, 3>) -> Option<u8> {")]
@@ -244,8 +262,8 @@ macro_rules! argument {
             }
         }
 
-        impl<T: Element, const N: usize, C: InCOrder> $name<'_, T, N, C> {
-            /// The elements, which are adjacent in C order.
+        impl<T: Element, const N: usize, C: Constraint> $name<'_, T, N, C> {
+            /// The elements as a slice; the constraint requires C order.
             ///
             /// ```no_run
             /// use dlbridge_pyo3::COrder;
@@ -254,7 +272,10 @@ macro_rules! argument {
             ///     x.slice().iter().sum()
             /// }
             /// ```
-            pub fn slice(&self) -> &[T] {
+            pub fn slice(&self) -> &[T]
+            where
+                C: InCOrder,
+            {
                 self.as_slice().expect("the order was checked")
             }
         }
@@ -262,20 +283,18 @@ macro_rules! argument {
 }
 
 argument! {
-    /// A tensor of any framework as an argument that is read.
+    /// A tensor of any framework, to read.
     ///
-    /// `A` is the type of its elements, [`OneOf`](crate::OneOf) several, or
-    /// [`AnyDataType`](crate::AnyDataType); `N` its number of dimensions, or
-    /// [`DYNAMIC`](crate::DYNAMIC); `C` what else it must be, a [`Constraint`](crate::Constraint). Its
-    /// data is where the CPU can read it. Nothing is copied, unless `C` says
-    /// [`AllowCopy`](crate::AllowCopy).
+    /// `A` is its element type, [`OneOf`](crate::OneOf) several, or [`AnyDataType`](crate::AnyDataType). `N` is its
+    /// number of dimensions, or [`DYNAMIC`](crate::DYNAMIC). `C` is a [`Constraint`](crate::Constraint) with further
+    /// demands. The CPU can read the data. Nothing is copied, unless `C` includes [`AllowCopy`](crate::AllowCopy).
     ///
-    /// While it lives its memory is borrowed: others may read it, and nobody who asks can write it, in
-    /// this extension and all others built on dlbridge or rust-numpy.
+    /// The argument borrows the memory while it exists: other arguments may read it, but no argument of an extension
+    /// built on dlbridge or rust-numpy may write it.
     ///
     /// # Errors
-    /// Extraction raises one `TypeError` that names all that is different from what was asked for;
-    /// `BufferError` if the memory is borrowed to be written; and as [`import`](crate::import).
+    /// Extraction raises one `TypeError` that names all differences from the demands; `BufferError` if the memory is
+    /// borrowed for writing; and the errors of [`import`](crate::import).
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{COrder, PyReadonlyTensor, dims};
@@ -298,21 +317,21 @@ argument! {
 }
 
 argument! {
-    /// A tensor of any framework as an argument that is written.
+    /// A tensor of any framework, to write.
     ///
-    /// As [`PyReadonlyTensor`], for memory that may be written. While it lives, nobody who asks can
-    /// read or write the memory.
+    /// Like [`PyReadonlyTensor`], for writable memory. The argument borrows the memory exclusively while it exists:
+    /// no other argument may read or write it.
     ///
     /// # Errors
-    /// As for [`PyReadonlyTensor`]; `TypeError` also for what must not be written, and for what a
-    /// producer from before versioned DLPack lends, who cannot say whether it may; `BufferError` if the
-    /// memory is borrowed at all, or if two indices lead to one element.
+    /// As for [`PyReadonlyTensor`]. Also `TypeError` for read-only data, and for data of producers older than
+    /// versioned DLPack, which cannot report whether it is read-only; `BufferError` if the memory is borrowed at all,
+    /// or if two indices lead to one element.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyReadwriteTensor;
     /// use pyo3::prelude::*;
     ///
-    /// /// Inverts a picture where it is.
+    /// /// Inverts a picture in place.
     /// #[pyfunction]
     /// fn invert(mut picture: PyReadwriteTensor<'_, u8, 3>) {
     ///     picture.iter_mut().for_each(|value| *value = 255 - *value);
@@ -322,7 +341,7 @@ argument! {
 }
 
 impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
-    /// A borrowed tensor of any dtype over the elements, to write.
+    /// A borrowed writable tensor of any dtype over the elements.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{AnyDataType, PyReadwriteTensor};
@@ -332,14 +351,15 @@ impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
     /// }
     /// ```
     pub fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
-        // SAFETY: a `PyReadwriteTensor` is taken to be written.
+        // SAFETY: extraction of a `PyReadwriteTensor` borrowed the memory exclusively and checked that it is
+        // writable.
         unsafe { self.taken.tensor_mut() }
     }
 }
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
-    /// A view of the elements, with any strides, to write. Types that [`view`](Self::view) refuses to compile
-    /// for do not compile here; [`try_view_mut`](Self::try_view_mut) checks them.
+    /// A view of the elements, with any strides, to write. Types with invalid bit patterns, like `bool`, do not
+    /// compile here; [`try_view_mut`](Self::try_view_mut) checks them.
     ///
     /// ```no_run
     /// fn clear(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 2>) {
@@ -348,12 +368,12 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     /// ```
     pub fn view_mut(&mut self) -> TensorViewMut<'_, T> {
         const { assert_any_bits::<T>() };
-        // As in `view`.
+        // Extraction checked them, as in `view`.
         let view = self.as_tensor_ref_mut().into_view_mut();
         view.expect("dtype, place and alignment were checked")
     }
 
-    /// A view of the elements to write, after checking that their bytes are values of the type.
+    /// Checks that the bytes are values of the type, and returns a view of the elements to write.
     ///
     /// # Errors
     /// As [`try_view`](Self::try_view).
@@ -371,7 +391,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
         self.as_tensor_ref_mut().into_view_mut().map_err(to_py_err)
     }
 
-    /// The elements, if they are adjacent in C order, to write.
+    /// The elements as a slice to write, if they are contiguous in C order.
     ///
     /// ```no_run
     /// fn fill(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) -> Option<()> {
@@ -382,7 +402,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
         self.view_mut().into_mut_slice()
     }
 
-    /// The elements in C order, to write.
+    /// Iterates over the elements in C order, to write.
     ///
     /// ```no_run
     /// fn twice(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 2>) {
@@ -394,8 +414,8 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     }
 }
 
-impl<T: Element, const N: usize, C: InCOrder> PyReadwriteTensor<'_, T, N, C> {
-    /// The elements, which are adjacent in C order, to write.
+impl<T: Element, const N: usize, C: Constraint> PyReadwriteTensor<'_, T, N, C> {
+    /// The elements as a slice to write; the constraint requires C order.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::COrder;
@@ -404,7 +424,10 @@ impl<T: Element, const N: usize, C: InCOrder> PyReadwriteTensor<'_, T, N, C> {
     ///     x.mut_slice().sort();
     /// }
     /// ```
-    pub fn mut_slice(&mut self) -> &mut [T] {
+    pub fn mut_slice(&mut self) -> &mut [T]
+    where
+        C: InCOrder,
+    {
         self.as_mut_slice().expect("the order was checked")
     }
 }

@@ -1,6 +1,7 @@
-//! Satisfy and record for a typed argument: an imported tensor is compared, copied where that is allowed, borrowed and checked.
+//! Fits an imported tensor to a typed argument: compares it, copies it if that is allowed, borrows its memory and
+//! checks its elements.
 
-use dlbridge::{Access, CopyReason, Tensor, TensorRef};
+use dlbridge::{Access, CopyReason, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
@@ -9,13 +10,13 @@ use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use super::taken::{Taken, outliving};
 use crate::borrow::Guard;
-use crate::error::to_py_err;
+use crate::error::ErrorClass;
 use crate::imported::Imported;
 use crate::protocol::TypeInfo;
 use crate::protocol::memory_owner::MemoryOwner;
 
 impl Expected {
-    /// Takes what was imported, or a copy of it, or says why not.
+    /// Takes an imported tensor, or a copy of it, or returns the refusal.
     pub(super) fn take_imported<'py>(
         &'static self,
         mut imported: Imported,
@@ -28,14 +29,14 @@ impl Expected {
             && self.requirement.allow_copy
             && self.fits_extents(imported.tensor.shape())
         {
-            // The copy is read under a borrow, as everything is.
+            // The copy needs a borrow too, because it reads the memory.
             let tensor = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
-            let lent = Source { tensor, byte_swapped: false };
+            let source = Source { tensor, byte_swapped: false };
             let mut misfit = None;
-            let copy = self.convert(&lent, &mut misfit)?;
+            let copy = self.convert(&source, &mut misfit)?;
             if let Some(misfit) = misfit {
-                return Err(self.out_of_range(&lent.tensor, misfit, None));
+                return Err(self.out_of_range(&source.tensor, misfit, None));
             }
             if let Some(copy) = copy {
                 let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
@@ -61,7 +62,7 @@ impl Expected {
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
-        // SAFETY: the owner keeps the memory and the dims.
+        // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let memory_owner = match storage {
             _ if own => MemoryOwner::Copy(owner),
@@ -71,7 +72,7 @@ impl Expected {
         self.taken(tensor, Some(memory_owner), type_info, object)
     }
 
-    /// Borrows what fits, unless it is a copy of our own, and checks what is in it.
+    /// Borrows a tensor that fits, except a copy of our own, and checks its elements.
     #[inline]
     pub(super) fn taken<'py>(
         &self,
@@ -85,12 +86,20 @@ impl Expected {
             _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {
-            (self.check)(&tensor).map_err(to_py_err)?;
+            (self.check)(&tensor).map_err(|error| not_borrowed(object, error))?;
         }
         if self.mode == Mode::Write {
-            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
-            unsafe { tensor.clone().assume_exclusive() }.map_err(to_py_err)?;
+            // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
+            // `Taken::tensor_mut`.
+            unsafe { tensor.clone().assume_exclusive() }
+                .map_err(|error| not_borrowed(object, error))?;
         }
         Ok(Taken::put(Box::new_uninit(), tensor, guard, memory_owner, object))
     }
+}
+
+/// The error of a tensor that meets the demands and cannot be borrowed; its class adds the name of the argument.
+#[cold]
+fn not_borrowed(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
+    ErrorClass::Borrowed.new_err(object.py(), &error.to_string())
 }

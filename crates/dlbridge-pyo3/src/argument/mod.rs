@@ -40,7 +40,7 @@ pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
 pub use stream::{DefaultStream, Stream, WorkStream};
 
-/// The number of dimensions of an argument that may have any.
+/// The number of dimensions of an argument that accepts any.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{DYNAMIC, PyReadonlyTensor};

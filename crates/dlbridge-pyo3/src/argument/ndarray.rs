@@ -6,7 +6,7 @@ use pyo3::PyResult;
 
 use super::{DYNAMIC, PyReadonlyTensor, PyReadwriteTensor};
 
-/// `N` dimensions, as a type; see [`NdarrayDim`].
+/// A number of dimensions as a type; see [`NdarrayDim`].
 ///
 /// ```
 /// use dlbridge_pyo3::{Ndim, NdarrayDim};
@@ -61,7 +61,7 @@ mod sealed {
 /// The type of `N` dimensions.
 type DimOf<const N: usize> = <Ndim<N> as NdarrayDim>::Dim;
 
-/// A view of the right number of dimensions.
+/// Why conversions to `DimOf<N>` cannot fail.
 const FITS: &str = "the number of dimensions was checked";
 
 impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C>
@@ -84,7 +84,7 @@ where
         self.view().try_into().expect(FITS)
     }
 
-    /// The elements as a view of ndarray, after checking that their bytes are values of the type, such as `bool`.
+    /// Checks that the bytes are values of the type, such as `bool`, and returns a view of ndarray.
     ///
     /// # Errors
     /// As [`try_view`](Self::try_view).
@@ -104,7 +104,7 @@ where
 }
 
 impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with any number of dimensions, whatever `N` is.
+    /// The elements as a view of ndarray with a dynamic number of dimensions, for every `N`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyReadonlyTensor;
@@ -143,7 +143,7 @@ where
 }
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with any number of dimensions, to write, whatever `N` is.
+    /// The elements as a view of ndarray with a dynamic number of dimensions, to write, for every `N`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyReadwriteTensor;

@@ -1,4 +1,4 @@
-//! Arrays of NumPy as arguments: taken, refused or copied by what their head says, without an import.
+//! NumPy arrays as arguments: taken, refused or copied by the metadata in the array's C struct, without an import.
 
 use dlbridge::{DeviceType, TensorRef};
 use dlbridge_borrow::Mode;
@@ -9,18 +9,19 @@ use super::expected::Expected;
 use super::refusal::Refusal;
 use super::taken::{Taken, outliving, taken_copy};
 use crate::borrow::{Bytes, Guard};
-use crate::numpy::array::NumpyArray;
+use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
 use crate::protocol::{TypeInfo, type_info};
 
 impl Expected {
-    /// Takes an array of NumPy that fits and is contiguous in C order, where it is read in its place; `None` for all else.
+    /// Takes a NumPy array that fits, is contiguous in C order and is read in place; `None` for everything else.
     ///
-    /// Inlined where the expected dtype and number of dimensions are known, so that little is left to compare. No code takes a
-    /// reference to the tensor, so it is written once, where the argument stays.
+    /// Inlined where the expected dtype and number of dimensions are constants, which leaves few comparisons. Only the
+    /// check of elements such as `bool` takes a reference to the tensor before it is stored; without that check it is
+    /// written once, to its final address.
     #[inline(always)]
     pub(super) fn take_run<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Box<Taken<'py>>> {
-        let type_info = type_info::array_of(object)?;
+        let type_info = type_info::of_arrays()?;
         let run = type_info.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)
@@ -32,18 +33,19 @@ impl Expected {
         }
         let guard =
             Guard::of_run(&type_info.borrowed, object, run.address(), run.bytes(), self.mode)?;
-        // Allocated before the argument is made, which would be written on the stack first otherwise.
+        // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
         let tensor = run.tensor()?;
         if (self.checks)(run.dtype()) {
             (self.check)(&tensor).ok()?;
         }
-        // SAFETY: the object keeps the array, and the dims are the tensor's own.
+        // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
+        // tensor.
         let tensor = unsafe { outliving(tensor) };
         Some(Taken::put(place, tensor, guard, None, object))
     }
 
-    /// Takes an array of NumPy that fits, where it is read in its place; `None` for all else.
+    /// Takes a NumPy array that fits and is read in place; `None` for everything else.
     pub(super) fn take_array<'py>(
         &self,
         type_info: &'static TypeInfo,
@@ -67,15 +69,17 @@ impl Expected {
             (self.check)(&tensor).ok()?;
         }
         if self.mode == Mode::Write {
-            // SAFETY: only to find out whether it can be done; see `Taken::tensor_mut`.
+            // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
+            // `Taken::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }.ok()?;
         }
-        // SAFETY: the object keeps the array, and the dims are the tensor's own.
+        // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
+        // tensor.
         let tensor = unsafe { outliving(tensor) };
         Some(Taken::put(Box::new_uninit(), tensor, guard, None, object))
     }
 
-    /// Refuses an array of NumPy that does not fit, if that is found without an import.
+    /// Refuses a NumPy array that does not fit, if that is clear without an import.
     pub(super) fn refuse_array(
         &'static self,
         type_info: &TypeInfo,
@@ -94,28 +98,28 @@ impl Expected {
         if head.lacks_dtype(object) { Err(Refusal::Elements(self)) } else { Ok(()) }
     }
 
-    /// Takes a copy of an array of NumPy that does not fit; `None` if it fits, or if only an import tells.
+    /// Takes a copy of a NumPy array that does not fit; `None` if it fits, or if only an import can decide.
     pub(super) fn take_converted_array<'py>(
         &'static self,
         head: NumpyArray,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
-        let (array, byte_swapped) = match head.describe(object) {
-            Some(array) => (array, false),
-            None => match head.describe_swapped(object) {
-                Some(array) => (array, true),
-                None => return Ok(None),
-            },
+        let described = || match head.describe(object) {
+            Some(array) => Some((array, false)),
+            None => head.describe_swapped(object).map(|array| (array, true)),
         };
-        let tensor = array.tensor;
-        let unmet = byte_swapped || !self.unmet(&tensor, None, None).is_empty();
-        if !unmet || !self.fits_extents(tensor.shape()) {
+        let Some((found, byte_swapped)) = described() else { return Ok(None) };
+        let unmet = byte_swapped || !self.unmet(&found.tensor, None, None).is_empty();
+        if !unmet || !self.fits_extents(found.tensor.shape()) {
             return Ok(None);
         }
         let copy = {
-            let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
-            let source = Source { tensor, byte_swapped };
+            let _reading = Guard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
+            // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
+            let same = |now: &(Described<'_>, bool)| now.1 == byte_swapped && now.0.is_as(&found);
+            let Some((now, _)) = described().filter(same) else { return Ok(None) };
+            let source = Source { tensor: now.tensor, byte_swapped };
             let mut misfit = None;
             let copy = self.convert(&source, &mut misfit)?;
             if let Some(misfit) = misfit {

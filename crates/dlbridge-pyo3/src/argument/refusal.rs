@@ -1,7 +1,7 @@
-//! The refusal of an argument: what was found, kept until it becomes an exception.
+//! The refusal of an argument: the facts, from which an exception is made later.
 //!
-//! Code that tries one type of argument after another drops most refusals. So a refusal is a few numbers; its words and its
-//! exception are made together, when it becomes a `PyErr`.
+//! Code that tries one type of argument after another drops most refusals. So a refusal is a few numbers; its message
+//! and exception are only made when it becomes a `PyErr`.
 
 use std::fmt;
 
@@ -17,29 +17,29 @@ use crate::error::ErrorClass;
 use crate::error::is_beyond_tensors;
 use crate::protocol::left_out;
 
-/// Why an argument was not taken. Two words, since it is passed up through several functions.
+/// Why an argument was refused. Two words in size, because several functions return it.
 pub(super) enum Refusal {
-    /// The object is not a tensor, or an array of NumPy, which is described when the words are made.
+    /// The object is not a tensor, or is a NumPy array, which is described when the message is made.
     Object(&'static Expected),
-    /// The tensor or list is another one than was expected.
+    /// A tensor or list that does not fit.
     Mismatch(Box<Refused>),
-    /// An array of NumPy whose elements cannot be the argument's; an import makes the exception when it is shown.
+    /// A NumPy array with elements that cannot be the argument's; a later import makes the exception.
     Elements(&'static Expected),
-    /// No argument of this extension takes the object: tensors lack its dtype, or the extension is built without its protocol.
-    /// The exception says so.
+    /// No argument of this extension accepts the object: tensors lack its dtype, or the extension is built without
+    /// its protocol. Holds the exception that says so.
     Unimportable(Box<PyErr>),
     /// An exception of a producer, or the reason why a tensor that fits cannot be borrowed.
     Raised(Box<PyErr>),
 }
 
-/// The demands, and the object that came.
+/// The demands, and the refused object.
 pub(super) struct Refused {
     pub(super) expected: &'static Expected,
     pub(super) found: Found,
 }
 
 pub(super) enum Found {
-    /// A tensor, its extents and strides in one vector, and the differences.
+    /// A tensor, with its extents and strides in one vector, and the differences.
     Tensor {
         dtype: DataType,
         device: Device,
@@ -47,10 +47,10 @@ pub(super) enum Found {
         unmet: Unmet,
         /// An element that the dtype cannot hold.
         out_of_range: Option<OutOfRange>,
-        /// NumPy's name for its elements, if they are times.
+        /// NumPy's name for the elements, if they are times.
         time: Option<String>,
     },
-    /// Other elements than times of a unit, in words.
+    /// A description of elements that are not times of a unit.
     Other(String),
     /// A list or tuple.
     Sequence { object_type: Py<PyType>, misfit: Misfit },
@@ -79,7 +79,7 @@ impl Refusal {
         Self::Mismatch(Box::new(Refused { expected, found }))
     }
 
-    /// The exception, for the object that was refused.
+    /// Makes the exception, for the object that was refused.
     #[cold]
     pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
         match self {
@@ -88,7 +88,7 @@ impl Refusal {
         }
     }
 
-    /// The same, by reference.
+    /// As `into_err`, by reference.
     #[cold]
     fn err(&self, object: &Bound<'_, PyAny>) -> PyErr {
         let py = object.py();
@@ -103,7 +103,7 @@ impl Refusal {
         words.map_or_else(|error| error, |words| ErrorClass::Mismatch.new_err(py, &words))
     }
 
-    /// The same, of a tensor whose elements are times.
+    /// Adds NumPy's name for the elements to the refusal of a tensor of times.
     #[cold]
     pub(super) fn of_times(mut self, name: &str) -> Self {
         if let Self::Mismatch(mismatch) = &mut self
@@ -114,7 +114,7 @@ impl Refusal {
         self
     }
 
-    /// Nothing for an object that is another one than was expected, or that no argument takes; and what was raised otherwise.
+    /// Returns `Ok` for an object that does not fit or that no argument accepts, and raises other errors.
     pub(super) fn raised(self) -> PyResult<()> {
         match self {
             Self::Object(_) | Self::Mismatch(_) | Self::Elements(_) | Self::Unimportable(_) => {
@@ -125,12 +125,12 @@ impl Refusal {
     }
 }
 
-/// Why extraction of a typed argument failed. As a [`PyErr`] it is the exception, for which `?` suffices.
+/// Why extraction of a typed argument failed. `?` converts it to a [`PyErr`].
 ///
-/// The exception and its message are made by that conversion, so code that tries several types drops an `ArgumentError` at
-/// little cost. `try_extract` of the arguments also returns an error, for exceptions that no other type would avoid.
+/// The conversion makes the exception and its message, so code that tries several types drops an `ArgumentError` at
+/// little cost. `try_extract` also returns an error, for exceptions that no other type would avoid.
 ///
-/// It is shown as that `PyErr` is: the name of the exception's class, and the message.
+/// Its `Display` shows the name of the exception's class, and the message.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::PyReadonlyTensor;
@@ -146,8 +146,8 @@ impl Refusal {
 /// }
 /// ```
 ///
-/// Without `?` the conversion is written out. It is also needed for other types of errors, because an `ArgumentError` borrows
-/// the object:
+/// Where `?` does not apply, convert explicitly. That is also necessary for other error types, because an
+/// `ArgumentError` borrows the object:
 ///
 /// ```no_run
 /// use dlbridge_pyo3::PyReadonlyTensor;

@@ -1,4 +1,4 @@
-//! The stream that an argument on a device is in order with.
+//! The stream that an argument on a device is synchronised with.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 /// [`DefaultStream`], or one of your own.
 ///
 /// # Safety
-/// The handles are those of live streams of the device, on which what is read of the argument is read: a
-/// producer passes them to the device's driver.
+/// The handles must be live streams of the device, and all reads of the argument must run on them: the producer
+/// passes the handles to the device's driver.
 ///
 /// ```no_run
 /// use std::ffi::c_void;
@@ -31,13 +31,13 @@ use pyo3::prelude::*;
 ///
 /// #[pyfunction]
 /// fn scale(x: PyDeviceTensor<'_, f32, 1, Ours, OnCuda>) {
-///     // The producer was asked to make `Ours` wait for what it has under way.
+///     // The producer makes `Ours` wait for its pending writes.
 /// }
 /// ```
 pub unsafe trait Stream: 'static {
-    /// Tells the handle of the stream for data on a device, NULL for its default one; it is called once for an
-    /// argument that is not on the CPU, and what it raises is the error of the call. `None` for the stream of the
-    /// producer.
+    /// Returns the handle of the stream for data on a device; NULL is the device's default stream. Called once for
+    /// each argument that is not on the CPU; an error that it raises is the error of the call. `None` selects the
+    /// producer's stream.
     ///
     /// ```no_run
     /// use dlbridge::{Device, DeviceType};
@@ -49,9 +49,9 @@ pub unsafe trait Stream: 'static {
     const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>>;
 }
 
-/// The stream on which the producer works, so that nobody waits: what the function does there comes after what
-/// the producer has under way, and before what it does next. A producer that cannot tell it, since it has no C
-/// exchange API, is asked for the default stream of the device.
+/// The stream on which the producer works, so no thread or stream waits: the function's work there runs after the
+/// producer's pending writes and before its next work. A producer without a C exchange API cannot name its stream,
+/// and synchronises with the device's default stream instead.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyDeviceTensor, WorkStream};
@@ -62,12 +62,12 @@ pub unsafe trait Stream: 'static {
 /// ```
 pub struct WorkStream;
 
-// SAFETY: nothing is handed out.
+// SAFETY: this type returns no handle.
 unsafe impl Stream for WorkStream {
     const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> = None;
 }
 
-/// The default stream of the device: on CUDA the legacy one.
+/// The device's default stream: on CUDA the legacy one.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{DefaultStream, PyDeviceTensor};
@@ -78,7 +78,7 @@ unsafe impl Stream for WorkStream {
 /// ```
 pub struct DefaultStream;
 
-// SAFETY: NULL is a stream that always lives.
+// SAFETY: NULL is the default stream, which always exists.
 unsafe impl Stream for DefaultStream {
     const HANDLE: Option<fn(Device) -> PyResult<*mut c_void>> = Some(|_| Ok(ptr::null_mut()));
 }

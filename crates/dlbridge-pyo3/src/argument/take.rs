@@ -1,4 +1,15 @@
-//! How an argument is taken: by the quickest way that its type allows, and imported otherwise.
+//! Takes an argument by the fastest path for its type; other types are imported.
+//!
+//! The shortcuts, in this order. Each makes all checks of an import:
+//!
+//! 1. NumPy's array is read in place, or refused.
+//! 2. dlbridge's own tensor is viewed.
+//! 3. Plain Python objects, and objects of types that never have a protocol, are refused.
+//! 4. An array that must be converted is copied at once.
+//! 5. An object whose buffer has the same data as its `__dlpack__`, such as a JAX array, is viewed through that buffer.
+//! 6. A C exchange table exports the tensor without a lookup of the other protocols.
+//!
+//! The pipeline of `import/mod.rs` imports everything else, and `imported.rs` compares the result with the argument's type.
 
 use dlbridge::TensorRef;
 use dlbridge_borrow::Mode;
@@ -25,30 +36,33 @@ impl Expected {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
+        // 1.
         if let Some(type_info) = type_info::array_of(object) {
             if self.times.is_empty()
                 && let Some(taken) = self.take_array(type_info, object)
             {
                 return Ok(taken);
             }
-            // Code that tries several types refuses arrays most of all.
+            // Code that tries several types most often refuses arrays, so this comes first.
             self.refuse_array(type_info, object)?;
         }
+        // 2.
         #[cfg(feature = "tensor-class")]
         let ours = object.cast_exact::<PyTensor>().ok();
         #[cfg(feature = "tensor-class")]
         if self.times.is_empty()
             && let Some(ours) = ours
         {
-            // Nothing is derived from our class.
+            // `PyTensor` cannot be subclassed.
             let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
             if self.fits(&tensor, ours.is_read_only()) {
                 let type_info = type_info::of(object)?;
-                // SAFETY: the object keeps its tensor, which no code can exchange for another.
+                // SAFETY: the argument keeps the object, which never replaces its tensor.
                 let tensor = unsafe { outliving(tensor) };
                 return self.taken(tensor, None, &type_info, object);
             }
         }
+        // 3.
         let quick = type_info::quick_of(object);
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
@@ -64,20 +78,23 @@ impl Expected {
             return Err(Refusal::Object(self));
         }
         self.refuse_array(&type_info, object)?;
+        // 4.
         if self.requirement.allow_copy
             && let Some(head) = type_info.head
             && let Some(taken) = self.take_converted_array(head, &type_info, object)?
         {
             return Ok(taken);
         }
+        // 5.
         if let Some(buffer) = memory_owner::same_buffer(object, &type_info)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
         {
-            // SAFETY: the buffer keeps the memory, and the dims are the tensor's own.
+            // SAFETY: the argument keeps the buffer, which keeps the memory; the dims are stored with the tensor.
             let tensor = unsafe { outliving(tensor) };
             return self.taken(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
         }
+        // 6.
         #[cfg(feature = "tensor-class")]
         let is_ours = ours.is_some();
         #[cfg(not(feature = "tensor-class"))]
@@ -89,8 +106,8 @@ impl Expected {
         let imported = match answer {
             ByTable::Tensor(tensor, storage) => {
                 // Writes to a copy would be lost.
-                let lent = self.mode == Mode::Read || !is_copied(&tensor);
-                if lent && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
+                let shared = self.mode == Mode::Read || !is_copied(&tensor);
+                if shared && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
                     return self.taken_from(tensor, storage, &type_info, object);
                 }
                 let imported = Imported::new(tensor, Protocol::ExchangeApi);
@@ -106,8 +123,8 @@ impl Expected {
         self.take_imported(imported, None, &type_info, object)
     }
 
-    /// Takes an argument for code that works on the device of the data, with the stream that the data is synchronised with.
-    /// Memory of the CPU is borrowed; on a device the order of its streams replaces the borrow.
+    /// Takes an argument for code that works on the data's device, and synchronises the data with the argument's
+    /// stream. Host memory is borrowed; device memory is not, because its streams order the accesses.
     pub(super) fn take_on_device<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
@@ -126,7 +143,7 @@ impl Expected {
             ));
         }
         let owner = imported.tensor;
-        // SAFETY: the owner keeps the memory and the dims.
+        // SAFETY: the argument keeps the owner, which keeps the memory and the dims.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {

@@ -1,4 +1,4 @@
-//! An argument that was taken: its tensor, what keeps the memory, and the borrow.
+//! A taken argument: its tensor, the owner of the memory, and the borrow.
 
 use std::ffi::c_void;
 use std::mem::{self, MaybeUninit};
@@ -10,21 +10,22 @@ use pyo3::prelude::*;
 use crate::borrow::{AttachedGuard, Guard};
 use crate::protocol::memory_owner::MemoryOwner;
 
-/// An argument that is as it must be.
+/// An argument that meets all demands.
 ///
-/// - **Taken.** The tensor is of one of the dtypes. If its place is the host it is readable by the CPU, and
-///   valid as such elements; while the guard is alive no other borrow overlaps it, unless both read; and if it is
-///   to be written, no other code may write it and no two indices lead to one element. The owner and the object keep its memory,
-///   its extents and its strides.
+/// - **Taken.** The tensor has an accepted dtype. If its place is the host, the CPU can read it and its elements are
+///   valid. While the guard is alive no other borrow overlaps it, unless both read. If it was taken for writing, no
+///   other code may write it and no two indices lead to one element. The owner and the object keep its memory, its
+///   extents and its strides.
 ///
-/// Arguments keep it in a box. An argument is moved on its way to the caller's function, and to move these fields takes longer
-/// than to allocate memory: the processor waits where it reads several of them at once that were just written one by one.
+/// Arguments keep it in a box. An argument moves several times before it reaches the caller's function, and moving
+/// these fields costs more than an allocation: the processor stalls when it reads several fields at once that were
+/// just written one by one.
 pub(super) struct Taken<'py> {
-    /// Handed out only for as long as this is borrowed.
+    /// Returned only for as long as this struct is borrowed.
     tensor: TensorRef<'static>,
     /// The stream that the data is synchronised with; NULL on the CPU.
     pub(super) stream: *mut c_void,
-    // Dropped in this order: the borrow ends before the memory may.
+    // Fields drop in this order: the borrow must end before the memory may go.
     _guard: AttachedGuard<'py>,
     /// The owner of the memory, if the object itself does not keep it.
     owner: Option<MemoryOwner<'py>>,
@@ -32,7 +33,7 @@ pub(super) struct Taken<'py> {
 }
 
 impl<'py> Taken<'py> {
-    /// An argument in a box that was allocated before, so that it is written once, where it stays.
+    /// Fills a box that was allocated before, so the argument is written once, to its final address.
     #[inline(always)]
     pub(super) fn put(
         place: Box<MaybeUninit<Self>>,
@@ -45,14 +46,14 @@ impl<'py> Taken<'py> {
         Box::write(place, Self { tensor, stream, _guard: guard, owner, object })
     }
 
-    /// Notes that the elements are times, by NumPy's name for them, and the object that the caller passed. The tensor that the
-    /// owner holds keeps the memory.
+    /// Records NumPy's name for the elements, which are times, and the object that the caller passed. The tensor in
+    /// `owner` keeps the memory.
     pub(super) fn note_times(&mut self, name: &'static str, object: &Bound<'py, PyAny>) {
         self.owner = self.owner.take().map(|owner| MemoryOwner::Times(Box::new((owner, name))));
         self.object = object.clone();
     }
 
-    /// Returns true if the elements are the argument's own, and not a copy.
+    /// Returns true if the elements are the argument's own, and false for a copy.
     pub(super) fn is_borrowed(&self) -> bool {
         !self.owner.as_ref().is_some_and(MemoryOwner::is_copy)
     }
@@ -72,28 +73,30 @@ impl<'py> Taken<'py> {
     /// The tensor, to write.
     ///
     /// # Safety
-    /// It was taken to be written.
+    /// The argument must have been taken for writing.
     pub(super) unsafe fn tensor_mut(&mut self) -> TensorRefMut<'_> {
-        // SAFETY: Taken; no other code that borrows has a view of these bytes while the guard is alive, and
-        // this is borrowed mutably. Code that does not borrow is the program's race (see the crate documentation).
+        // SAFETY: Taken: while the guard is alive, no other borrower has a view of these bytes, and `self` is
+        // borrowed mutably. A race with code that does not borrow is the program's responsibility (see the crate
+        // documentation).
         let exclusive = unsafe { self.tensor.clone().assume_exclusive() };
-        exclusive.expect("it was looked for indices that lead to one element")
+        exclusive.expect("extraction refused indices that lead to one element")
     }
 }
 
-/// An argument that is a copy, which nothing else has.
+/// An argument that is a copy, which no other code can reach.
 pub(super) fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<Taken<'py>> {
-    // SAFETY: the owner keeps the memory and the dims.
+    // SAFETY: the argument keeps the owner, which keeps the memory and the dims.
     let tensor = unsafe { outliving(TensorRef::from(&owner)) };
     Taken::put(Box::new_uninit(), tensor, Guard::NONE, Some(MemoryOwner::Copy(owner)), object)
 }
 
-/// A borrowed tensor for longer than it was borrowed.
+/// Extends the lifetime of a borrowed tensor.
 ///
 /// # Safety
-/// The memory and the dims outlive the result, and stay where they are.
+/// The memory and the dims outlive the result, and do not move.
 pub(super) unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
-    // SAFETY: the same type with another lifetime. The caller promises that the memory and the dims outlive the result: `Taken` keeps their
-    // owner as long as the tensor, and hands the tensor out only while it is borrowed itself.
+    // SAFETY: the same type with another lifetime. The caller promises that the memory and the dims outlive the
+    // result: `Taken` keeps their owner as long as the tensor, and returns the tensor only while it is borrowed
+    // itself.
     unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
 }

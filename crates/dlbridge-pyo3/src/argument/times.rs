@@ -47,7 +47,7 @@ impl Expected {
         Ok(taken)
     }
 
-    /// The refusal of an array of NumPy whose elements cannot be the argument's, as an import finds it.
+    /// The refusal of a NumPy array whose elements the argument cannot accept, as an import makes it.
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
         let refusal = match self.times.is_empty() {
@@ -55,7 +55,7 @@ impl Expected {
             false => self.take_times(object).err(),
         };
         match refusal {
-            // Python code gave the array another dtype since.
+            // Python code has changed the array's dtype meanwhile.
             None | Some(Refusal::Elements(_)) => Refusal::Object(self),
             Some(refusal) => refusal,
         }

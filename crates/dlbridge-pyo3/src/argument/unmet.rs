@@ -1,4 +1,4 @@
-//! How a tensor differs from what was expected.
+//! The differences between a tensor and the demands.
 
 use dlbridge::{CopyReason, TensorRef};
 use dlbridge_borrow::Mode;
@@ -9,10 +9,10 @@ use crate::imported::Imported;
 use crate::mismatch::Mismatch;
 use crate::numpy::array::{Described, NumpyArray};
 
-/// The differences between a tensor and the expected one: at most one of each kind.
+/// The differences between a tensor and the demands: at most one of each kind.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Unmet {
-    /// True if the dtype, the extents or the device differ, which every message shows.
+    /// True if the dtype, the extents or the device differ; every message shows these.
     pub(super) plain: bool,
     pub(super) order: Option<Mismatch>,
     pub(super) alignment: Option<Mismatch>,
@@ -26,14 +26,14 @@ impl Unmet {
         !plain && order.is_none() && alignment.is_none() && access.is_none() && copied.is_none()
     }
 
-    /// The differences that a message adds, in the sequence of its words.
+    /// The differences that the message adds, in its order.
     pub(super) fn mismatches(&self) -> impl Iterator<Item = Mismatch> {
         [self.order, self.alignment, self.access, self.copied].into_iter().flatten()
     }
 }
 
 impl Expected {
-    /// Returns true if a tensor that is not a copy fits.
+    /// Returns true if a tensor that is not a copy meets all demands.
     #[inline]
     pub(super) fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {
         let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
@@ -45,7 +45,7 @@ impl Expected {
             && !(self.mode == Mode::Write && read_only)
     }
 
-    /// How an imported tensor differs from what was expected.
+    /// Compares an imported tensor with the demands.
     pub(super) fn compare(&self, imported: &Imported) -> Unmet {
         let access = match imported.is_read_only() {
             true if imported.tensor.is_read_only() => Some(Mismatch::ReadOnly),
@@ -55,7 +55,7 @@ impl Expected {
         self.unmet(&TensorRef::from(&imported.tensor), access, imported.reason)
     }
 
-    /// How a tensor differs from what was expected.
+    /// Compares a tensor with the demands.
     pub(super) fn unmet(
         &self,
         tensor: &TensorRef<'_>,
@@ -73,16 +73,16 @@ impl Expected {
             .then(|| Mismatch::Alignment { address, required: self.align(dtype) });
         let access = access.filter(|_| self.mode == Mode::Write);
         let copied = match self.mode {
-            // Writes would be lost.
+            // Writes to a copy would be lost.
             Mode::Write => reason.filter(|_| access.is_none()),
-            // That a producer makes its data only when asked is its own affair.
+            // A producer may compute its data on export; that is not a copy of its memory.
             Mode::Read => reason
                 .filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer),
         };
         Unmet { plain: !plain, order, alignment, access, copied: copied.map(Mismatch::Copied) }
     }
 
-    /// An array of NumPy that does not fit, and how it differs; `None` if it fits, or if only an import tells.
+    /// A NumPy array that does not fit, and its differences; `None` if it fits, or if only an import can decide.
     pub(super) fn unfit<'a>(
         &self,
         head: NumpyArray,

@@ -1,4 +1,4 @@
-//! The message for an argument that differs from what was expected.
+//! The message for an argument that does not meet the demands.
 
 use std::fmt::{Display, Write};
 
@@ -6,7 +6,7 @@ use dlbridge::{DataType, Device, DeviceType};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use super::convert::OutOfRange;
 use super::expected::{Expected, Place};
@@ -20,10 +20,10 @@ use crate::order::Order;
 use crate::protocol::left_out::Described;
 use crate::protocol::{TypeInfo, buffer_abi, left_out, type_info};
 
-/// The bytes of most messages, at most.
+/// The capacity that most messages need, in bytes.
 const ROOM: usize = 224;
 
-/// A tensor that differs from what was expected.
+/// A tensor that does not meet the demands.
 pub(super) struct Shown<'a> {
     pub(super) dtype: DataType,
     pub(super) device: Device,
@@ -34,8 +34,8 @@ pub(super) struct Shown<'a> {
     pub(super) time: Option<&'a str>,
 }
 
-/// The result of a look-up; `None` if the object raised an ordinary exception, which does not replace the refusal. Exceptions that end what
-/// the program does are raised.
+/// Returns the result of a lookup; `None` if the object raised an ordinary exception, which must not replace the
+/// refusal. Exceptions that end the program, such as `KeyboardInterrupt`, are raised.
 fn unless_refused<T>(py: Python<'_>, found: PyResult<T>) -> PyResult<Option<T>> {
     match found {
         Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
@@ -64,7 +64,7 @@ impl Expected {
             Some(plain) => with_article(plain.name),
             None => with_article(&type_name(object)),
         };
-        text += ", which speaks no exchange protocol";
+        text += ", which supports no exchange protocol";
         let has_elements = || -> PyResult<bool> {
             match plain {
                 Some(plain) => Ok(plain.has_elements),
@@ -82,6 +82,8 @@ impl Expected {
         if buffer_abi::is_missing(object.py()) {
             text += "; ";
             text += buffer_abi::MISSING;
+        } else if object.is_instance_of::<PyType>() {
+            text += "; pass an object, not a class";
         } else if has_elements()? {
             text += match self.requirement.allow_sequence {
                 true => "; pass list(x)",
@@ -91,11 +93,12 @@ impl Expected {
         Ok(text)
     }
 
-    /// The same for an array of NumPy; `None` if it fits, or if only an import tells.
+    /// The message for a NumPy array; `None` if it fits, or if only an import can decide.
     fn words_of_array(&self, type_info: &TypeInfo, object: &Bound<'_, PyAny>) -> Option<String> {
         let head = type_info.head?;
         let Some((array, unmet)) = self.unfit(head, object) else {
-            // Only an import describes it: its strides are not whole elements, say.
+            // Some arrays can only be described by an import, for instance those with strides that are not multiples
+            // of the element size.
             let (dtype, ndim) = head.dtype_and_ndim(object)?;
             let other = !self.fits_dtype(dtype) || self.ndim.is_some_and(|asked| asked != ndim);
             let shape = object.getattr(intern!(object.py(), "shape")).ok()?;
@@ -153,7 +156,7 @@ impl Expected {
         text
     }
 
-    /// The beginning of every message.
+    /// The beginning of every message: the demands.
     fn words(&self) -> String {
         let mut text = String::with_capacity(ROOM);
         text += "expected ";
@@ -188,7 +191,7 @@ impl Refused {
     }
 }
 
-/// Adds the name of a dtype: those of most tensors by a few comparisons.
+/// Appends the name of a dtype. A few comparisons find the most common ones.
 fn push_dtype(text: &mut String, dtype: DataType) {
     *text += match dtype {
         DataType::FLOAT64 => "float64",
@@ -201,11 +204,11 @@ fn push_dtype(text: &mut String, dtype: DataType) {
 }
 
 fn push(text: &mut String, shown: &impl Display) {
-    // A `String` never fails.
+    // Writing to a `String` never fails.
     let _ = write!(text, "{shown}");
 }
 
-/// Numbers in brackets.
+/// Appends numbers in brackets.
 fn push_numbers(text: &mut String, numbers: &[i64]) {
     text.push('[');
     for (index, number) in numbers.iter().enumerate() {
@@ -228,7 +231,7 @@ fn push_device(text: &mut String, device: Device) {
 }
 
 impl Expected {
-    /// The refusal of an object that is not a tensor, with what was expected; another error as it is.
+    /// The refusal of an object that is not a tensor, with the demands; returns other errors unchanged.
     pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let py = object.py();
         if left_out::is_left_out(&error) {
@@ -245,8 +248,8 @@ impl Expected {
         }
     }
 
-    /// The refusal of an object that has a protocol that the extension is built without. It does not name the feature if
-    /// an extension with the feature would refuse the object too.
+    /// The refusal of an object whose protocol the extension is built without. It does not name the feature if an
+    /// extension with the feature would refuse the object too.
     #[cold]
     fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let found = match left_out::described(object) {
@@ -264,13 +267,13 @@ impl Expected {
         if unmet.is_empty() {
             return Refusal::Unimportable(Box::new(error));
         }
-        // The strides are not part of the message.
+        // The message does not show the strides.
         let dims = shape.repeat(2);
         let (device, out_of_range, time) = (Device::CPU, None, None);
         Refusal::new(self, Found::Tensor { dtype, device, dims, unmet, out_of_range, time })
     }
 
-    /// Adds what was expected, for a tensor that differs so.
+    /// Appends the demands that matter for these differences.
     fn write(&self, text: &mut String, unmet: Option<&Unmet>) {
         self.write_dtypes(text);
         self.write_shape(text);
@@ -337,7 +340,7 @@ impl Expected {
     }
 }
 
-/// Adds names with commas, and another word before the last one.
+/// Appends names with commas, and another word before the last one.
 fn push_all<T: Copy>(text: &mut String, shown: &[T], push: impl Fn(&mut String, T)) {
     for (index, &one) in shown.iter().enumerate() {
         *text += match index {

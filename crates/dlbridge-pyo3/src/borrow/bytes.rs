@@ -17,7 +17,7 @@ fn address(tensor: &TensorRef<'_>) -> usize {
     tensor.data().addr().saturating_add(tensor.byte_offset() as usize)
 }
 
-/// As many byte strides as most tensors have, or more of them.
+/// Byte strides: none, a few inline, or a vector.
 pub(super) enum Numbers {
     None,
     Few([i64; 8]),
@@ -25,7 +25,7 @@ pub(super) enum Numbers {
 }
 
 impl<'a> Bytes<'a> {
-    /// The bytes of contiguous whole elements.
+    /// The bytes of contiguous elements of whole bytes.
     #[inline(always)]
     pub(crate) fn run(tensor: &TensorRef<'_>, dtype: DataType) -> Self {
         let (address, item) = (address(tensor), tensor.len() * dtype.itemsize());
@@ -37,7 +37,7 @@ impl<'a> Bytes<'a> {
         let dtype = tensor.dtype();
         let run = |address, item| Self { address, item, shape: &[], strides: Numbers::None };
         if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
-            // Several elements in a byte: all bytes from the first to the last.
+            // Elements share bytes: covers all bytes from the first to the last.
             let bits = i128::from(dtype.element_bits());
             let (mut lowest, mut highest) = (0_i128, bits - 1);
             for (&extent, &stride) in tensor.shape().iter().zip(tensor.strides()) {
@@ -49,7 +49,7 @@ impl<'a> Bytes<'a> {
             return run(address, (last - first + 1) as usize);
         }
         let item = dtype.itemsize();
-        // The core has checked that no extent overflows.
+        // The core checked that no extent overflows.
         if tensor.is_c_contiguous() {
             return run(address, tensor.len() * item);
         }
@@ -66,7 +66,7 @@ impl<'a> Bytes<'a> {
         Self { address, item, shape, strides }
     }
 
-    /// One for each extent.
+    /// One byte stride for each extent.
     pub(super) fn strides(&self) -> &[i64] {
         match &self.strides {
             Numbers::None => &[],

@@ -1,9 +1,8 @@
-//! Borrows of memory that is reached from Python: any number of readers of a byte, or one writer, over
-//! all extensions built on dlbridge, and those that use rust-numpy.
+//! Borrows of memory that Python can reach: any number of readers of a byte, or one writer, across all extensions
+//! built on dlbridge and those that use rust-numpy.
 //!
-//! - **Borrow.** While a [`Guard`] is alive, no other guard of this process covers a byte of its
-//!   region, unless both read. Whoever hands out a typed view of memory that came from Python holds a
-//!   guard for as long.
+//! - **Borrow.** While a [`Guard`] is alive, no other guard of this process covers a byte of its region, unless both
+//!   read. Code that returns a typed view of memory from Python holds a guard for as long as the view exists.
 
 mod bytes;
 mod numpy;
@@ -23,31 +22,31 @@ use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
 use crate::error::{ErrorClass, to_py_err};
 
-/// A borrow of the bytes of a tensor, given back when it is dropped, on any thread. As small as two
-/// pointers, so that it is returned in registers.
+/// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
+/// registers.
 ///
-/// `N` is the borrow in a registry of rust-numpy's own: [`NumpyBorrow`] is given back on any thread, and an
-/// [`AttachedBorrow`] sooner, where its lifetime shows that the thread is attached.
+/// `N` is the borrow in rust-numpy's own registry: a [`NumpyBorrow`] may be dropped on any thread; an
+/// [`AttachedBorrow`] is cheaper to drop, because its lifetime shows that the thread is attached.
 pub(crate) struct Guard<N = NumpyBorrow> {
     ticket: Option<NonZeroUsize>,
     numpy: Option<Box<N>>,
 }
 
-/// A borrow that lasts no longer than its thread is attached.
+/// A borrow that ends before its thread detaches.
 pub(crate) type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
 
 /// The type of an object whose memory is borrowed.
 pub(crate) struct BorrowedType {
     /// Its name, for messages.
     pub(crate) name: String,
-    /// The same as a label of borrows.
+    /// The name as a label of borrows.
     pub(crate) label: LabelWords,
     /// True for NumPy's array and classes derived from it.
     pub(crate) numpy_array: bool,
 }
 
 impl<N> Guard<N> {
-    /// Nothing is borrowed: for memory that no other code can reach.
+    /// No borrow: for memory that no other code can reach.
     pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
 
     fn of(ticket: usize) -> Self {
@@ -56,7 +55,8 @@ impl<N> Guard<N> {
 }
 
 impl<'py> AttachedGuard<'py> {
-    /// Borrows a run of bytes, those of an array of NumPy, which has some; `None` if that cannot be, or not at once.
+    /// Borrows the bytes of a contiguous, non-empty NumPy array; `None` if another borrow conflicts, or if the fast
+    /// path cannot decide.
     #[inline(always)]
     pub(crate) fn of_run(
         object_type: &'static BorrowedType,
@@ -73,7 +73,7 @@ impl<'py> AttachedGuard<'py> {
         Self::of_run_locked(object_type, object, address, count, mode)
     }
 
-    /// As [`of_run`](Self::of_run), for what takes more than our registry, or a lock.
+    /// As [`of_run`](Self::of_run), for borrows that need another registry or a lock.
     #[inline(never)]
     fn of_run_locked(
         object_type: &'static BorrowedType,
@@ -86,7 +86,8 @@ impl<'py> AttachedGuard<'py> {
         Self::of_array(object_type, object, &bytes, mode)
     }
 
-    /// Borrows the bytes of an array of NumPy, which has some; `None` if that cannot be, or not at once.
+    /// Borrows the bytes of a non-empty NumPy array; `None` if another borrow conflicts, or if this path cannot
+    /// decide.
     pub(crate) fn of_array(
         object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
@@ -99,7 +100,7 @@ impl<'py> AttachedGuard<'py> {
         }
     }
 
-    /// Borrows in our registry; `None` if that is refused, or if rust-numpy has a registry of its own.
+    /// Borrows in our registry; `None` if it refuses, or if rust-numpy has a registry of its own.
     #[inline(never)]
     fn ticket(
         object_type: &'static BorrowedType,
@@ -127,7 +128,7 @@ impl<'py> AttachedGuard<'py> {
             .and_then(|ticket| NonZeroUsize::new(ticket + 1))
     }
 
-    /// Borrows in rust-numpy's registry and in ours; `None` if one of them refuses, or if there is only ours.
+    /// Borrows in rust-numpy's registry and in ours; `None` if one of them refuses, or if rust-numpy uses ours.
     #[inline(never)]
     fn of_array_in_both(
         object_type: &'static BorrowedType,
@@ -148,7 +149,7 @@ impl<'py> AttachedGuard<'py> {
         Some(Self { ticket: Some(ticket), numpy: Some(numpy) })
     }
 
-    /// Borrows the bytes of a tensor, which came out of an object of a type.
+    /// Borrows the bytes of a tensor that was imported from an object of this type.
     pub(crate) fn acquire(
         object_type: &BorrowedType,
         object: &Bound<'py, PyAny>,
@@ -160,7 +161,7 @@ impl<'py> AttachedGuard<'py> {
         }
         let py = object.py();
         let shared = Shared::of_process(py)?;
-        // Before rust-numpy's registry, which does not say which borrow is in the way.
+        // Our registry comes first, because rust-numpy's does not report the conflicting borrow.
         let mut guard = match Self::granted(shared, object_type, tensor, mode) {
             Ok(guard) => guard,
             Err(conflict) => return Err(refusal(py, &object_type.name, mode, &conflict)),
@@ -196,7 +197,7 @@ impl<'py> AttachedGuard<'py> {
         Ok(Self::of(ticket))
     }
 
-    /// The same borrow, to be given back on any thread.
+    /// Converts the borrow so that any thread may drop it.
     fn detached(mut self) -> Guard {
         let (ticket, numpy) = (self.ticket.take(), self.numpy.take());
         Guard { ticket, numpy: numpy.map(|numpy| Box::new(numpy.detached())) }
@@ -204,7 +205,7 @@ impl<'py> AttachedGuard<'py> {
 }
 
 impl Guard {
-    /// Borrows the bytes of a tensor to be read, under a name for the messages of others.
+    /// Borrows the bytes of a tensor for reading, under a name for the messages of others.
     pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
         if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {
             return Ok(Self::NONE);
@@ -219,22 +220,25 @@ impl Guard {
     }
 }
 
-/// Shares the registry of borrows with extensions that use rust-numpy, if NumPy is loaded and none of them has borrowed an array
-/// yet.
+/// Shares the registry of borrows with extensions that use rust-numpy, if NumPy is loaded and none of them has
+/// borrowed an array yet.
 ///
-/// Without this call, dlbridge shares its registry when it first borrows an array. If an extension that uses rust-numpy
-/// borrows before that, both registries keep every borrow of an array from then on, which takes about 100 ns more for each argument.
-/// Call it when the module of an extension is imported.
+/// Without this call, dlbridge shares its registry when it first borrows an array. If an extension that uses
+/// rust-numpy borrows before that, both registries record every borrow of an array from then on, which takes about
+/// 100 ns more for each argument. Call it when the module of an extension is imported.
 ///
 /// # Errors
 /// `ImportError` if an extension built on another version of dlbridge or rust-numpy shares borrows in an older way.
 ///
 /// ```no_run
-/// use pyo3::prelude::*;
+/// #[pyo3::pymodule(gil_used = true)]
+/// mod my_extension {
+///     use pyo3::prelude::*;
 ///
-/// #[pymodule]
-/// fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
-///     dlbridge_pyo3::share_borrows(module.py())
+///     #[pymodule_init]
+///     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+///         dlbridge_pyo3::share_borrows(module.py())
+///     }
 /// }
 /// ```
 pub fn share_borrows(py: Python<'_>) -> PyResult<()> {
@@ -242,7 +246,7 @@ pub fn share_borrows(py: Python<'_>) -> PyResult<()> {
     numpy::share(py, shared)
 }
 
-/// The refusal of a borrow that another one is in the way of.
+/// The error for a borrow that conflicts with another one.
 fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr {
     let (ours, theirs) = (verb(mode), verb(conflict.mode));
     let text = format!(
@@ -268,21 +272,21 @@ impl<N> Drop for Guard<N> {
 
 fn verb(mode: Mode) -> &'static str {
     match mode {
-        Mode::Read => "borrowed to be read",
-        Mode::Write => "borrowed to be written",
+        Mode::Read => "borrowed for reading",
+        Mode::Write => "borrowed for writing",
     }
 }
 
-/// A tensor with the borrow of its memory, as the owner of another one over the same memory.
+/// A tensor with the borrow of its memory: the owner of another tensor over the same memory.
 pub(crate) struct Borrowed<T> {
-    // Dropped in this order: the borrow ends before the memory may.
+    // Fields drop in this order: the borrow must end before the memory may go.
     _guard: Guard,
     _tensor: T,
 }
 
 impl Borrowed<Arc<Tensor>> {
-    /// A read-only tensor over another one that Rust made, borrowed to be read as long as it lives: some
-    /// consumers forget that it must not be written. A borrow for writing is refused.
+    /// A read-only tensor over a tensor that Rust made, with a borrow for reading as long as it lives: some consumers
+    /// ignore the read-only flag. Refused while the memory is borrowed for writing.
     pub(crate) fn read_only(tensor: &Arc<Tensor>) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
         let owner = Self { _guard: guard, _tensor: Arc::clone(tensor) };
@@ -291,7 +295,7 @@ impl Borrowed<Arc<Tensor>> {
 }
 
 impl Borrowed<Tensor> {
-    /// A tensor that is borrowed to be read as long as it lives.
+    /// A tensor that holds a borrow of its memory for reading.
     pub(crate) fn tensor(
         object_type: &BorrowedType,
         object: &Bound<'_, PyAny>,
@@ -306,7 +310,7 @@ impl Borrowed<Tensor> {
     }
 }
 
-/// What a tensor says of its own data.
+/// The metadata of a tensor, as raw parts.
 fn parts(tensor: &Tensor, read_only: bool) -> RawParts {
     RawParts {
         device: tensor.device(),
@@ -317,14 +321,14 @@ fn parts(tensor: &Tensor, read_only: bool) -> RawParts {
     }
 }
 
-/// A tensor over the memory of the one that its owner keeps alive.
+/// A tensor over the memory of another one, which the owner keeps alive.
 fn over<T: Send + 'static>(
     owner: Borrowed<T>,
     parts: RawParts,
     shape: &[i64],
     strides: &[i64],
 ) -> PyResult<Tensor> {
-    // SAFETY: what a tensor says of its own data, which the owner keeps alive.
+    // SAFETY: the parts describe a valid tensor, and the owner keeps that tensor alive.
     let borrowed = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
     borrowed.map_err(to_py_err)
 }

@@ -1,15 +1,14 @@
-//! rust-numpy's registry of borrows, for arrays of NumPy.
+//! rust-numpy's registry of borrows, for NumPy arrays.
 //!
-//! Extensions that use rust-numpy meet in a capsule too, which the first of them puts into a module of
-//! NumPy. If there is one when dlbridge first borrows an array, both are asked; otherwise dlbridge puts
-//! its own registry there, and they ask that.
+//! Extensions that use rust-numpy share a capsule, which the first of them stores in a module of NumPy. If the
+//! capsule exists when dlbridge first borrows an array, dlbridge borrows in both registries. Otherwise dlbridge
+//! stores its own registry there, and those extensions use it.
 //!
 //! Source: `borrow/shared.rs` of numpy 0.30 on crates.io, version 1 of its interface.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
-use std::slice;
 
 use dlbridge_borrow::Mode;
 use dlbridge_fork::ForkMutex;
@@ -24,20 +23,23 @@ use super::shared::Shared;
 use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
 use crate::numpy::api::{self, NumpyApi, WRITEABLE};
-use crate::numpy::array::{Geometry, Head, NumpyArray};
+use crate::numpy::array::NumpyArray;
+use crate::numpy::geometry::Geometry;
+use crate::numpy::head::Head;
 use crate::once::once;
 use crate::pending::keeping_pending;
 
-/// The name of the capsule, and of the attribute of the module.
+/// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
 
-/// The borrows of extensions that use rust-numpy in our registry. Only threads that are attached take it.
-static LENT: ForkMutex<Vec<Lent>> = ForkMutex::new(Vec::new());
+/// The borrows in our registry that extensions with rust-numpy hold. Only attached threads take the lock.
+static RECORDED: ForkMutex<Vec<Recorded>> = ForkMutex::new(Vec::new());
 
-/// What rust-numpy shares between extensions.
+/// The struct that rust-numpy shares between extensions.
 ///
-/// - **Interface.** The functions are called attached, with `flags` and an array of NumPy, and `release` as
-///   often as `acquire` said 0. All of it lives as long as the process.
+/// - **Interface.** The caller is attached and passes `flags` and a NumPy array. It calls `release` at most once for
+///   each `acquire` that returned 0; without that call the memory stays borrowed. Everything lives as long as the
+///   process.
 #[repr(C)]
 struct Interface {
     version: u64,
@@ -48,41 +50,42 @@ struct Interface {
     release_mut: unsafe extern "C" fn(*mut c_void, *mut Head),
 }
 
-// SAFETY: Interface: it is not written, and its functions are called attached.
+// SAFETY: Interface: no code writes it, and its functions are called by attached threads.
 unsafe impl Send for Interface {}
-// SAFETY: as above.
+// SAFETY: Interface: its functions may be called by any attached thread, and no code writes its fields.
 unsafe impl Sync for Interface {}
 
-/// What the functions say.
+/// The results of the functions.
 const GRANTED: c_int = 0;
 const IN_THE_WAY: c_int = -1;
 const NOT_WRITEABLE: c_int = -2;
 
-/// An entry in a registry that is rust-numpy's own.
+/// An entry in rust-numpy's own registry.
 #[derive(Clone, Copy)]
 struct Entry {
     interface: &'static Interface,
     mode: Mode,
-    /// Where the elements of the array were; `None` for a view that only this borrow has.
+    /// The geometry of the array when it was borrowed; `None` for a view that only this borrow has.
     place: Option<Geometry>,
 }
 
-/// A borrow in a registry that is rust-numpy's own, given back on a thread that is attached.
+/// A borrow in rust-numpy's own registry, which an attached thread ends.
 pub(crate) struct AttachedBorrow<'py> {
     entry: Entry,
     array: Option<Bound<'py, PyAny>>,
-    /// The object that kept the elements of the array, if that was another one. `__setstate__` takes it from the array.
+    /// The other object that kept the array's elements, if there was one. `__setstate__` can remove it from the
+    /// array.
     base: Option<Bound<'py, PyAny>>,
 }
 
-/// A borrow in a registry that is rust-numpy's own, given back on any thread.
+/// A borrow in rust-numpy's own registry, which any thread may end.
 pub(crate) struct NumpyBorrow {
     entry: Entry,
     array: Option<Py<PyAny>>,
     base: Option<Py<PyAny>>,
 }
 
-/// Whether rust-numpy uses our registry, as far as is known.
+/// Returns true if rust-numpy is known to use our registry.
 #[inline]
 pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
     INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
@@ -97,7 +100,8 @@ pub(super) fn share(py: Python<'_>, shared: &'static Shared) -> PyResult<()> {
 }
 
 impl<'py> AttachedBorrow<'py> {
-    /// Borrows an array of NumPy's own class; `None` if that is refused, or if [`acquire`](Self::acquire) must be called.
+    /// Borrows an array of exactly NumPy's class; `None` if that is refused, or if [`acquire`](Self::acquire) must
+    /// decide.
     pub(super) fn of_array(
         object: &Bound<'py, PyAny>,
         shared: &'static Shared,
@@ -109,9 +113,9 @@ impl<'py> AttachedBorrow<'py> {
         }
         let entry = Entry { interface, mode, place: None };
         let mut borrow = Box::new(Self { entry, array: None, base: None });
-        // Written where it stays, since moving it costs more than reading the array.
+        // Written to its final address: a move would cost more than reading the array.
         let place = borrow.entry.place.insert(Geometry::EMPTY);
-        if !NumpyArray::read_geometry(object, place) || interface.borrow(object, mode) != GRANTED {
+        if !place.read(object) || interface.borrow(object, mode) != GRANTED {
             return None;
         }
         borrow.array = Some(object.clone());
@@ -119,7 +123,7 @@ impl<'py> AttachedBorrow<'py> {
         Some(borrow)
     }
 
-    /// Borrows an array of NumPy; `None` if rust-numpy uses our registry.
+    /// Borrows a NumPy array; `None` if rust-numpy uses our registry.
     pub(super) fn acquire(
         object: &Bound<'py, PyAny>,
         shared: &'static Shared,
@@ -130,8 +134,8 @@ impl<'py> AttachedBorrow<'py> {
         if ptr::eq(interface.flags.cast(), shared) {
             return Ok(None);
         }
-        let place = NumpyArray::geometry(object);
-        // Otherwise a view that only this borrow has, so that no code can reshape it until it is given back.
+        let place = Geometry::of(object);
+        // Without a geometry, borrows a new view, which no other code can reshape before the release.
         let object = match place {
             Some(_) => object.clone(),
             None => Numpy::get(py)?.view(object)?,
@@ -151,7 +155,7 @@ impl<'py> AttachedBorrow<'py> {
         Err(ErrorClass::Borrowed.new_err(py, reason))
     }
 
-    /// The same borrow, to be given back on any thread.
+    /// Converts the borrow so that any thread may end it.
     pub(super) fn detached(mut self) -> NumpyBorrow {
         let array = self.array.take().map(Bound::unbind);
         NumpyBorrow { entry: self.entry, array, base: self.base.take().map(Bound::unbind) }
@@ -176,15 +180,15 @@ impl Drop for NumpyBorrow {
                 entry.give_back(&array, base.as_ref());
             }
         });
-        // Without an interpreter there is no reference to give back.
+        // After the interpreter's end, its references cannot be released.
         std::mem::forget(kept);
     }
 }
 
 impl Entry {
-    /// Gives the borrow back, by the array that was borrowed or by a view of its elements as it was, if it has changed since. The
-    /// view has the same base. If the array owned its elements and has others now, no array leads to the borrow any more: then the
-    /// memory stays borrowed, because rust-numpy ends the process when a borrow is given back that it does not find.
+    /// Ends the borrow by the borrowed array; if the array has changed since, by a view with the recorded geometry
+    /// and base. If the array owned its elements and has others now, no array leads to the borrow any more. Then the
+    /// memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
     fn give_back(&self, array: &Bound<'_, PyAny>, base: Option<&Bound<'_, PyAny>>) {
         match &self.place {
             Some(was) if !was.is_of(array) => keeping_pending(array.py(), || {
@@ -197,25 +201,25 @@ impl Entry {
     }
 }
 
-/// A view of the elements that an array had, with a base that kept them; `None` if they have another owner now.
+/// A view of the elements that the array had, with the base that kept them; `None` if they have another owner now.
 #[cold]
 fn view_as_it_was<'py>(base: &Bound<'py, PyAny>, was: &Geometry) -> Option<Bound<'py, PyAny>> {
     let api = NumpyApi::known(base.py())?;
-    // SAFETY: a registry of rust-numpy computes with the addresses of elements alone, and nothing else gets the view.
+    // SAFETY: only rust-numpy's registry gets the view, and it computes with the address and does not read elements.
     let view =
         unsafe { api.view_as_it_was(base, was.descr, was.data, was.extents(), was.byte_strides()) };
     view.ok().flatten().filter(|view| was.is_of(view))
 }
 
-/// What rust-numpy and this extension share, once an array was borrowed.
+/// The interface that rust-numpy and this extension share, set by the first borrow of an array.
 static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
 
 impl Interface {
-    /// Asks for a borrow of an array.
+    /// Requests a borrow of an array.
     #[inline]
     fn borrow(&self, array: &Bound<'_, PyAny>, mode: Mode) -> c_int {
         let array = array.as_ptr().cast();
-        // SAFETY: Interface; attached, an array.
+        // SAFETY: Interface: this thread is attached, and `array` is a NumPy array.
         unsafe {
             match mode {
                 Mode::Read => (self.acquire)(self.flags, array),
@@ -224,10 +228,10 @@ impl Interface {
         }
     }
 
-    /// Gives a borrow of an array back, which was granted and is given back once.
+    /// Ends a borrow of an array. Called at most once for each granted borrow.
     fn give_back(&self, array: &Bound<'_, PyAny>, mode: Mode) {
         let array = array.as_ptr().cast();
-        // SAFETY: Interface; attached, an array whose elements are where those of the borrowed one were.
+        // SAFETY: Interface: this thread is attached, and the elements of `array` are at the place that was borrowed.
         unsafe {
             match mode {
                 Mode::Read => (self.release)(self.flags, array),
@@ -236,7 +240,7 @@ impl Interface {
         }
     }
 
-    /// What the extensions of this process share; NumPy is imported.
+    /// The interface of this process. NumPy must be imported.
     fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
         let interface = *once(&INTERFACE, py, || Self::find_or_offer(py, shared))?;
         shared.note_alone(ptr::eq(interface.flags.cast(), shared));
@@ -254,12 +258,12 @@ impl Interface {
             release: release_here,
             release_mut: release_mut_here,
         }));
-        // SAFETY: it lives as long as the process, under the name that says what it is.
+        // SAFETY: the pointer is valid for the life of the process, and has the type that the name stands for.
         let ours = unsafe { PyCapsule::new_with_pointer(py, NonNull::from(ours).cast(), NAME) }?;
         let key = NAME.to_str().unwrap_or_default();
         let found = namespace.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
-        // SAFETY: as the name says, an interface of rust-numpy, which begins with its version.
+        // SAFETY: a capsule of this name holds an interface of rust-numpy, which begins with its version.
         let version = unsafe { pointer.cast::<u64>().read() };
         if version < 1 {
             return Err(PyImportError::new_err(format!(
@@ -267,12 +271,12 @@ impl Interface {
                  dlbridge needs version 1 or later: build that extension anew"
             )));
         }
-        // SAFETY: Interface, as name and version say; fields are only ever added.
+        // SAFETY: Interface, by the name and the version; later versions only add fields.
         Ok(unsafe { pointer.cast().as_ref() })
     }
 }
 
-/// What is needed of NumPy, whatever classes derived from its array say of themselves.
+/// Functions of NumPy itself, regardless of what subclasses override.
 struct Numpy {
     getitem: Py<PyAny>,
     itemsize: Py<PyAny>,
@@ -291,7 +295,7 @@ impl Numpy {
         })
     }
 
-    /// The module that rust-numpy uses: version 2 of NumPy renamed it.
+    /// The module that rust-numpy uses; NumPy 2 renamed it.
     fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         let version: String = py.import("numpy")?.getattr(intern!(py, "__version__"))?.extract()?;
         let old = version.starts_with("0.") || version.starts_with("1.");
@@ -301,7 +305,7 @@ impl Numpy {
     /// Another array over the same elements.
     fn view<'py>(&self, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = array.py();
-        // SAFETY: attached.
+        // SAFETY: the thread is attached, and `Py_Ellipsis` returns a borrowed reference to a singleton.
         let all = unsafe { Bound::from_borrowed_ptr(py, ffi::Py_Ellipsis()) };
         self.getitem.bind(py).call1((array, all))
     }
@@ -311,9 +315,9 @@ impl Numpy {
     }
 }
 
-/// A borrow that an extension built on rust-numpy holds in our registry: the array as it was, what for,
-/// and the ticket.
-pub(crate) struct Lent {
+/// A borrow that an extension built on rust-numpy holds in our registry: the geometry of the array, the mode and the
+/// ticket.
+pub(crate) struct Recorded {
     array: usize,
     data: usize,
     axes: Axes,
@@ -324,23 +328,23 @@ pub(crate) struct Lent {
 /// Borrows the bytes of an array.
 ///
 /// # Safety
-/// As [`Interface`] says; `flags` is a [`Shared`].
+/// The rules of [`Interface`]; `flags` is a [`Shared`].
 unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
     let acquire = || -> PyResult<c_int> {
-        // SAFETY: called attached.
+        // SAFETY: Interface: the caller is attached.
         let py = unsafe { Python::assume_attached() };
-        // SAFETY: a `Shared` that stays.
+        // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
-        // SAFETY: an array. No reference to it is left when its count of references is written.
+        // SAFETY: Interface: `array` is a NumPy array.
         let (data, flags, axes) =
-            unsafe { ((*array).data.addr(), (*array).flags, Axes::of(&*array)) };
+            unsafe { ((*array).data.addr(), (*array).flags, Axes::of(array)) };
         if mode == Mode::Write && flags & WRITEABLE == 0 {
             return Ok(NOT_WRITEABLE);
         }
-        // SAFETY: an object.
+        // SAFETY: `array` is a valid Python object, and `from_borrowed_ptr` takes a new reference.
         let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
         let (shape, strides) = axes.numbers();
-        let geometry = NumpyArray::geometry(&object);
+        let geometry = Geometry::of(&object);
         let item = match &geometry {
             Some(geometry) => geometry.itemsize,
             None => Numpy::get(py)?.itemsize(&object)?,
@@ -355,8 +359,8 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
         let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
             return Ok(IN_THE_WAY);
         };
-        let mut lent = LENT.lock();
-        lent.push(Lent { array: array.addr(), data, axes, mode, ticket });
+        let mut recorded = RECORDED.lock();
+        recorded.push(Recorded { array: array.addr(), data, axes, mode, ticket });
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -373,27 +377,27 @@ enum Axes {
     Many(Vec<i64>, Vec<i64>),
 }
 
-/// The dimensions of most arrays, at most.
+/// Most arrays have at most this many dimensions.
 const FEW: usize = 4;
 
 impl Axes {
     /// # Safety
-    /// As [`Interface`] says.
-    unsafe fn of(head: &Head) -> Self {
-        let ndim = usize::try_from(head.ndim).unwrap_or(0);
-        let numbers = |first: *const isize| match ndim {
-            0 => &[][..],
-            // SAFETY: an array has that many of each.
-            _ => unsafe { slice::from_raw_parts(first, ndim) },
+    /// The rules of [`Interface`].
+    unsafe fn of(array: *const Head) -> Self {
+        // SAFETY: Interface: a NumPy array.
+        let (ndim, extents, strides) =
+            unsafe { ((*array).ndim, (*array).dimensions, (*array).strides) };
+        let ndim = usize::try_from(ndim).unwrap_or(0);
+        let numbers = |first: *const isize| {
+            // SAFETY: Interface: a NumPy array has `ndim` extents and `ndim` strides.
+            (0..ndim).map(move |axis| unsafe { first.add(axis).read() } as i64)
         };
-        let (extents, strides) = (numbers(head.dimensions), numbers(head.strides));
         if ndim > FEW {
-            let many = |numbers: &[isize]| numbers.iter().map(|&n| n as i64).collect();
-            return Self::Many(many(extents), many(strides));
+            return Self::Many(numbers(extents).collect(), numbers(strides).collect());
         }
         let mut few = [[0; FEW]; 2];
         for (to, from) in few.iter_mut().zip([extents, strides]) {
-            to.iter_mut().zip(from).for_each(|(to, &from)| *to = from as i64);
+            to.iter_mut().zip(numbers(from)).for_each(|(to, from)| *to = from);
         }
         Self::Few(ndim, few)
     }
@@ -406,46 +410,47 @@ impl Axes {
     }
 }
 
-/// Gives a borrow of an array back: the one of the array as it is now, if there are several.
+/// Ends a borrow of an array: the one with the array's present geometry, if there are several.
 ///
 /// # Safety
-/// As [`Interface`] says; `flags` is a [`Shared`].
+/// The rules of [`Interface`]; `flags` is a [`Shared`].
 unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
     let release = || {
-        // SAFETY: a `Shared` that stays.
+        // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
-        // SAFETY: an array.
-        let (data, now) = unsafe { ((*array).data.addr(), Axes::of(&*array)) };
-        let mut lent = LENT.lock();
-        let of_array = |lent: &Lent| (lent.array, lent.mode) == (array.addr(), mode);
-        let same = lent.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
-        let place = same.or_else(|| lent.iter().position(of_array));
-        let ticket = place.map(|place| lent.swap_remove(place).ticket);
-        drop(lent);
+        // SAFETY: Interface: `array` is a NumPy array.
+        let (data, now) = unsafe { ((*array).data.addr(), Axes::of(array)) };
+        let mut recorded = RECORDED.lock();
+        let of_array =
+            |recorded: &Recorded| (recorded.array, recorded.mode) == (array.addr(), mode);
+        let same = recorded.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
+        let place = same.or_else(|| recorded.iter().position(of_array));
+        let ticket = place.map(|place| recorded.swap_remove(place).ticket);
+        drop(recorded);
         if let Some(ticket) = ticket {
             shared.release(ticket);
         }
     };
-    // A panic must not cross into another extension. The list is right at any time.
+    // A panic must not cross into another extension. The list is consistent at any time.
     let _ = panic::catch_unwind(AssertUnwindSafe(release));
 }
 
 unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Head) -> c_int {
-    // SAFETY: Interface.
+    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { borrow(flags, array, Mode::Read) }
 }
 
 unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut Head) -> c_int {
-    // SAFETY: Interface.
+    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { borrow(flags, array, Mode::Write) }
 }
 
 unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut Head) {
-    // SAFETY: Interface.
+    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { give_back(flags, array, Mode::Read) }
 }
 
 unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut Head) {
-    // SAFETY: Interface.
+    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { give_back(flags, array, Mode::Write) }
 }

@@ -1,7 +1,7 @@
-//! The registry of the process: that of the first extension which needs one, for all others to use.
+//! The registry of the process: all extensions use the registry of the first one that needs it.
 //!
-//! Extensions are compiled apart, so they meet in a capsule of the interpreter's dictionary, whose
-//! struct is never changed but by additions at its end.
+//! Extensions are compiled separately, so they share a capsule in the interpreter's dictionary. Later versions only
+//! add fields at the end of its struct.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::num::NonZeroUsize;
@@ -21,32 +21,35 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use super::bytes::Bytes;
 
-/// The name of the capsule and its key in the interpreter's dictionary.
+/// The name of the capsule, and its key in the interpreter's dictionary.
 const NAME: &CStr = c"dlbridge.borrow.2";
 
-/// The borrows that this extension keeps, for all others if it was first.
+/// This extension's registry, which all others use if it was first.
 ///
-/// A child keeps the borrows of its parent. Objects that hold them are in its memory too, and return them there. A borrow of a thread that
-/// the child lacks is never returned there: the child keeps refusing memory that such a thread was writing, because it may be half written.
+/// A forked child keeps the borrows of its parent. Objects that hold them are in its memory too, and release them
+/// there. A borrow of a thread that the child lacks is never released there: the child keeps refusing memory that
+/// such a thread was writing, because it may be half written.
 static REGISTRY: ForkLock<Registry, Held<'static>> =
     ForkLock::of(Registry::new(), Registry::hold, Held::release_in_child);
 
-/// What all extensions of this process share, once this extension has found it.
+/// The registry that all extensions share, once this extension has found it.
 static SHARED: OnceLock<&'static Shared> = OnceLock::new();
 
-/// True once all borrows of NumPy's arrays in this process are known to be in [`REGISTRY`].
+/// True once all borrows of NumPy arrays in this process are known to be in [`REGISTRY`].
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// What extensions share: a registry and the functions of the extension that it belongs to.
+/// The struct that extensions share: a registry, and the functions of the extension that owns it.
 ///
-/// - **Shared.** `registry` is what the functions are called with; all of it lives as long as the
-///   process, and the functions can be called on any thread. A text is never longer than a `Conflict`
-///   has room for.
+/// - **Shared.** `registry` is the first argument of both functions. The struct, the registry and the functions live
+///   as long as the process, and any thread may call the functions. The caller of `acquire` passes a `View` of `ndim`
+///   extents and byte strides, `label_len` bytes of text, and places for a ticket and a conflict; no thread writes
+///   them during the call. A label never exceeds the array in `Conflict`. `release` gets a ticket that `acquire`
+///   granted, once.
 #[repr(C)]
 pub(crate) struct Shared {
-    /// Of this struct: 1.
+    /// The version of this struct: 1.
     version: u32,
-    /// Its bytes: what an older extension offered ends earlier.
+    /// Its size in bytes; that of an older extension is smaller.
     size: usize,
     registry: *const c_void,
     acquire: unsafe extern "C" fn(
@@ -68,9 +71,9 @@ struct Start {
     size: usize,
 }
 
-// SAFETY: Shared.
+// SAFETY: Shared: the struct is never written, and any thread may call its functions.
 unsafe impl Send for Shared {}
-// SAFETY: Shared.
+// SAFETY: Shared: the struct is never written, and any thread may call its functions.
 unsafe impl Sync for Shared {}
 
 /// The bytes of a strided view.
@@ -83,7 +86,7 @@ struct View {
     byte_strides: *const i64,
 }
 
-/// The borrow that is in the way.
+/// The conflicting borrow.
 #[repr(C)]
 struct Conflict {
     mode: c_int,
@@ -97,11 +100,11 @@ const LABEL: usize = 64;
 const READ: c_int = 0;
 const WRITE: c_int = 1;
 
-/// What `acquire` returns.
+/// The results of `acquire`.
 const GRANTED: c_int = 0;
 const IN_THE_WAY: c_int = 1;
 
-/// The borrow that is in the way of another, which is `asked` for.
+/// The borrow that conflicts with the requested one, `asked`.
 pub(super) struct InTheWay {
     pub(super) mode: Mode,
     pub(super) start: usize,
@@ -119,70 +122,71 @@ static OURS: Shared = Shared {
 };
 
 impl Shared {
-    /// What the extensions of this process share.
+    /// The registry that the extensions of this process share.
     pub(super) fn of_process(py: Python<'_>) -> PyResult<&'static Self> {
         match Self::known() {
             Some(shared) => Ok(shared),
             None => {
                 REGISTRY.listed();
                 let found = Self::find_or_offer(py)?;
-                // Every thread that looks finds the same.
+                // Every thread finds the same registry.
                 let _ = SHARED.set(found);
                 Ok(found)
             }
         }
     }
 
-    /// What the extensions of this process share, if something was borrowed before.
+    /// The registry that the extensions of this process share, if something was borrowed before.
     #[inline]
     pub(super) fn known() -> Option<&'static Self> {
         SHARED.get().copied()
     }
 
     fn find_or_offer(py: Python<'_>) -> PyResult<&'static Self> {
-        // SAFETY: attached, so there is an interpreter; its dictionary is borrowed, or NULL.
+        // SAFETY: attached, so the interpreter exists; its dictionary is a borrowed reference, or NULL.
         let dictionary = unsafe {
             let dictionary = ffi::PyInterpreterState_GetDict(ffi::PyInterpreterState_Get());
             Bound::from_borrowed_ptr_or_opt(py, dictionary)
         };
         let dictionary = dictionary.and_then(|dictionary| dictionary.cast_into::<PyDict>().ok());
         let dictionary = dictionary.ok_or_else(|| {
-            PyImportError::new_err("the interpreter has no dictionary for its extensions")
+            PyImportError::new_err("the interpreter lacks a dictionary for its extensions")
         })?;
-        // SAFETY: a static, under the name that says what it is.
+        // SAFETY: `OURS` is a static, and has the type that the name stands for.
         let ours = unsafe {
             let pointer = NonNull::from(&OURS).cast();
             PyCapsule::new_with_pointer(py, pointer, NAME)
         }?;
-        // In one step, since another extension may be about to do the same.
+        // `setdefault` is one step: another extension may do the same at this moment.
         let key = intern!(py, "dlbridge.borrow.2");
         let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
-        // Not all of it, which an older extension may lack.
+        // Reads only the first fields: an older extension may lack the others.
         let start: NonNull<Start> = pointer.cast();
-        // SAFETY: as the name says, a `Shared`, which begins like this in all versions.
+        // SAFETY: a capsule of this name holds a `Shared`, which begins with these fields in all versions.
         let Start { version, size } = unsafe { start.read() };
         if version < 1 || size < size_of::<Self>() {
             return Err(PyImportError::new_err(format!(
                 "another extension built on dlbridge shares borrows by version {version} of {size} bytes, \
-                 which is older than this extension knows; build it anew"
+                 which is too old for this extension; build the other one with a newer dlbridge"
             )));
         }
-        // SAFETY: Shared, as name, version and size say.
+        // SAFETY: the name, version and size show that this is a whole `Shared`, which lives as long as the process.
         Ok(unsafe { pointer.cast().as_ref() })
     }
 
-    /// Notes if all borrows of NumPy's arrays are in this extension's registry: it is the one that all extensions share, and
-    /// those that use rust-numpy too.
+    /// Records that all borrows of NumPy arrays are in this extension's registry: it is the one that all extensions
+    /// share, and those that use rust-numpy too.
     pub(super) fn note_alone(&'static self, is_rust_numpys: bool) {
         if is_rust_numpys && ptr::eq(self, &OURS) {
-            // Neither ever changes. Who sees this sees `SHARED` too, and so gives back what it borrows.
+            // Neither fact ever changes. A thread that sees `ALONE` also sees `SHARED`, so it releases its borrows
+            // there.
             ALONE.store(true, Release);
         }
     }
 
-    /// Borrows a run of bytes of an array of NumPy to read; `None` if that takes more than this extension's registry, or is not
-    /// to be decided without a lock. The number is one more than the ticket's.
+    /// Borrows the bytes of a contiguous NumPy array for reading; `None` if that needs another registry or a lock.
+    /// The number is the ticket's plus one.
     #[inline(always)]
     pub(super) fn read_alone(
         address: usize,
@@ -195,8 +199,8 @@ impl Shared {
         }
     }
 
-    /// Borrows a run of bytes to read; `None` if the registry is another extension's, or if that is not to be decided without a
-    /// lock. The number is one more than the ticket's.
+    /// Borrows a run of bytes for reading; `None` if that needs another extension's registry or a lock. The number is
+    /// the ticket's plus one.
     #[inline(never)]
     pub(super) fn read_here(
         &self,
@@ -218,10 +222,10 @@ impl Shared {
         mode: Mode,
         label: &str,
     ) -> Result<usize, Box<InTheWay>> {
-        // Where the registry is this extension's, which it is in most processes, no C is between.
+        // In most processes the registry is this extension's, and is called without the C interface.
         if ptr::eq(self, &OURS) {
             let granted = match bytes.shape {
-                // A run of bytes needs no lock, and here the compiler sees that it is one.
+                // A run of bytes needs no lock, and this arm shows the compiler that it is one.
                 [] => REGISTRY.get().acquire(Region::bytes(bytes.address, bytes.item), mode, label),
                 _ => REGISTRY.get().acquire(bytes.region(), mode, label),
             };
@@ -258,7 +262,8 @@ impl Shared {
         let mut conflict =
             Conflict { mode: READ, start: 0, end: 0, label_len: 0, label: [0; LABEL] };
         let mode = if mode == Mode::Write { WRITE } else { READ };
-        // SAFETY: Shared; a view of so many dimensions, a text, and places to write to.
+        // SAFETY: Shared: the view points at `ndim` extents and strides, the label at `len` bytes, and both results
+        // are writable; all outlive the call.
         let answer = unsafe {
             let (text, len) = (label.as_ptr(), label.len());
             (self.acquire)(self.registry, &view, mode, text, len, &mut ticket, &mut conflict)
@@ -281,13 +286,13 @@ impl Shared {
         if ptr::eq(self, &OURS) {
             return REGISTRY.get().release(Ticket::from_number(ticket));
         }
-        // SAFETY: Shared; a ticket that was granted, given back once.
+        // SAFETY: Shared: `acquire` granted this ticket, and the caller releases it once.
         unsafe { (self.release)(self.registry, ticket) }
     }
 }
 
 /// # Safety
-/// As [`Shared`] says; `registry` is a [`Registry`].
+/// The rules of [`Shared`]; `registry` is a [`Registry`].
 unsafe extern "C" fn acquire_here(
     registry: *const c_void,
     view: *const View,
@@ -298,9 +303,11 @@ unsafe extern "C" fn acquire_here(
     conflict: *mut Conflict,
 ) -> c_int {
     let acquire = || {
-        // SAFETY: this function's contract.
+        // SAFETY: `registry` is the `Registry` of `OURS`, a static; Shared: the caller's `View` is valid during the
+        // call.
         let (registry, view) = unsafe { (&*registry.cast::<Registry>(), &*view) };
-        // SAFETY: so many extents, strides and bytes.
+        // SAFETY: Shared: the view has `ndim` extents and strides and the label `label_len` bytes, which no thread
+        // writes during the call.
         let (shape, strides, label) = unsafe {
             (
                 elements(view.shape, view.ndim),
@@ -315,10 +322,10 @@ unsafe extern "C" fn acquire_here(
         let mode = if mode == WRITE { Mode::Write } else { Mode::Read };
         registry.acquire(region, mode, label)
     };
-    // A panic must not cross into another extension; there is nothing here that a panic would break.
+    // A panic must not cross into another extension, and leaves no broken state here.
     match panic::catch_unwind(AssertUnwindSafe(acquire)) {
         Ok(Ok(granted)) => {
-            // SAFETY: a place to write to.
+            // SAFETY: Shared: the caller passes a place for a ticket.
             unsafe { ticket.write(granted.number()) };
             GRANTED
         }
@@ -329,7 +336,7 @@ unsafe extern "C" fn acquire_here(
             label[..len].copy_from_slice(&text[..len]);
             let mode = if held.mode == Mode::Write { WRITE } else { READ };
             let (start, end) = (held.region.start(), held.region.end());
-            // SAFETY: a place to write to.
+            // SAFETY: Shared: the caller passes a place for a conflict.
             unsafe { conflict.write(Conflict { mode, start, end, label_len: len, label }) };
             IN_THE_WAY
         }
@@ -338,21 +345,22 @@ unsafe extern "C" fn acquire_here(
 }
 
 /// # Safety
-/// As [`Shared`] says; `registry` is a [`Registry`].
+/// The rules of [`Shared`]; `registry` is a [`Registry`].
 unsafe extern "C" fn release_here(registry: *const c_void, ticket: usize) {
-    // SAFETY: this function's contract.
+    // SAFETY: `registry` is the `Registry` of `OURS`, a static.
     let registry = unsafe { &*registry.cast::<Registry>() };
     let release = || registry.release(Ticket::from_number(ticket));
-    // A wrong ticket is refused before anything changes.
+    // The registry refuses a wrong ticket before it changes anything.
     let _ = panic::catch_unwind(AssertUnwindSafe(release));
 }
 
 /// # Safety
-/// So many elements, which nobody writes meanwhile; of none, the address does not matter.
+/// `first` points at `count` elements, which no thread writes during `'a`. If `count` is 0, the address may be
+/// anything.
 unsafe fn elements<'a, T>(first: *const T, count: usize) -> &'a [T] {
     match count {
         0 => &[],
-        // SAFETY: this function's contract.
+        // SAFETY: `count` is not 0, so the caller promises that many elements, unchanged during `'a`.
         _ => unsafe { slice::from_raw_parts(first, count) },
     }
 }

@@ -1,12 +1,13 @@
-//! Shows Python's garbage collector the objects that are freed when a tensor is freed.
+//! Reports to Python's garbage collector the objects that are freed together with a tensor.
 //!
-//! - **Sole.** An object is shown only where every handle between it and the tensor is the only one. The collector takes what it is
-//!   shown for the references that a cycle would lose, and would clear an object that something else still holds.
+//! - **Sole.** An object is reported only if every handle between it and the tensor is the only one. The collector
+//!   treats reported references as those that a cycle would lose, and would clear an object that something else still
+//!   holds.
 //!
-//! The class does not implement `__clear__`: code that reaches a tensor while a cycle is taken apart finds its memory valid. So the
-//! collector breaks the cycle at another object: it collects a cycle only if every object in it shows its references, and one that can be
-//! cleared is among them, such as an instance of a Python class or a list. A NumPy array of objects shows no references, and a
-//! `memoryview` cannot be cleared while its buffer is exported.
+//! The class does not implement `__clear__`: code that reaches a tensor while the collector clears a cycle finds its
+//! memory valid. So the collector must break the cycle at another object. It collects a cycle only if every object in
+//! it reports its references, and one of them can be cleared, such as an instance of a Python class or a list. A
+//! NumPy array of objects reports no references, and a `memoryview` cannot be cleared while its buffer is exported.
 
 use std::sync::Arc;
 
@@ -18,16 +19,17 @@ use crate::keepalive::Export;
 use crate::numpy;
 use crate::protocol::buffer::Buffer;
 
-/// Shows the collector the object that keeps the memory of a tensor, if that object is freed with it (Sole).
+/// Reports the object that keeps the memory of a tensor, if that object is freed with it (Sole).
 ///
-/// Handles are cloned attached, and the collector runs attached too: a count of one stays one while it looks.
+/// Handles are cloned by attached threads, and the collector runs attached too: a count of one stays one during the
+/// traversal.
 pub(super) fn traverse(
     mut tensor: &Arc<Tensor>,
     visit: &PyVisit<'_>,
 ) -> Result<(), PyTraverseError> {
     while Arc::strong_count(tensor) == 1 {
         // SAFETY: no element is accessed through the owner.
-        let (object, buffer, lent, export) = unsafe {
+        let (object, buffer, shared, export) = unsafe {
             (
                 tensor.owner_ref::<PyOwner>(),
                 tensor.owner_ref::<Buffer>(),
@@ -41,7 +43,7 @@ pub(super) fn traverse(
         if let Some(buffer) = buffer {
             return buffer.traverse(visit);
         }
-        let Some(source) = lent.or_else(|| export.map(Export::tensor)) else {
+        let Some(source) = shared.or_else(|| export.map(Export::tensor)) else {
             return numpy::array::traverse(tensor, visit);
         };
         tensor = source;

@@ -27,7 +27,7 @@ pub(super) fn name(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, PyAny>
     }
 }
 
-/// The class of names. Each extension that is built on this crate has one.
+/// The class of names. Each extension that is built on this crate has its own.
 ///
 /// # Errors
 /// Those of Python, like `MemoryError`.

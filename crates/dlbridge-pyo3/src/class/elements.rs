@@ -1,4 +1,4 @@
-//! Elements as numbers of Python, and as text.
+//! Elements as Python numbers, and as text.
 
 use dlbridge::{DataType, SubbyteView, Tensor, TensorRef};
 use pyo3::IntoPyObjectExt;
@@ -12,7 +12,7 @@ use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
 
-/// The elements of a tensor in C order, with as many bytes each as one of them takes alone.
+/// The elements of a tensor in C order, each in as many bytes as a single element takes.
 struct Elements {
     copy: Tensor,
     dtype: DataType,
@@ -46,10 +46,10 @@ impl Elements {
     }
 }
 
-/// Numbers of a list that are made between two questions for interrupts; a million take some 50 ms.
+/// The number of list items made between two checks for signals; a million take about 50 ms.
 const ASKED_EVERY: i64 = 1 << 20;
 
-/// All elements as lists within lists.
+/// All elements as nested lists.
 pub(super) fn to_list<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let elements = Elements::of(tensor)?;
     let mut bytes = elements.iter()?;
@@ -63,11 +63,11 @@ fn nested<'py, 'a>(
     elements: &mut impl Iterator<Item = &'a [u8]>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some((&extent, inner)) = shape.split_first() else {
-        // As many elements as the shape has.
+        // There are as many elements as the shape has.
         return object(py, dtype, elements.next().unwrap_or_default());
     };
-    // A shape without elements may ask for more lists than there is time for. Asked at each list, since an exception that is
-    // raised while Python collects garbage, as many lists make it do, is lost.
+    // A shape without elements can still ask for a huge number of lists. Checked at each list: the many lists make
+    // Python collect garbage, and an exception that is raised during a collection is lost.
     py.check_signals()?;
     let list = PyList::empty(py);
     for nth in 0..extent {
@@ -79,7 +79,7 @@ fn nested<'py, 'a>(
     Ok(list.into_any())
 }
 
-/// The only element of a tensor, if it has a single one.
+/// The element of a tensor with exactly one; `None` for other tensors.
 pub(super) fn only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     if tensor.len() != 1 {
         return Ok(None);
@@ -99,7 +99,7 @@ pub(super) fn item<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py,
     })
 }
 
-/// An element as a number of Python, several lanes as a tuple of numbers.
+/// An element as a Python number; one with several lanes as a tuple of numbers.
 fn object<'py>(py: Python<'py>, dtype: DataType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let number = |value| match value {
         Value::Bool(value) => value.into_bound_py_any(py),
@@ -120,13 +120,13 @@ fn object<'py>(py: Python<'py>, dtype: DataType, bytes: &[u8]) -> PyResult<Bound
     }
 }
 
-/// A tensor with more elements than this shows those at both ends of each dimension.
+/// A tensor with more elements than this shows only those at both ends of each dimension.
 const ALL: usize = 100;
-/// More are not shown at all.
+/// A tensor that would still show more than this shows none.
 const MOST: usize = 256;
 
-/// The elements as text, those in the middle left out if there are many. `None` for memory that is not the CPU's,
-/// or is borrowed for writing now, and for elements without a value.
+/// The elements as text, without those in the middle if there are many. `None` for memory that the CPU cannot read or
+/// that is borrowed for writing, and for elements without a value.
 pub(super) fn text(tensor: &PyTensor, indent: usize) -> Option<String> {
     let tensor = tensor.tensor();
     let on_cpu = tensor.device().device_type().is_host_accessible();
@@ -136,7 +136,7 @@ pub(super) fn text(tensor: &PyTensor, indent: usize) -> Option<String> {
     if tensor.is_empty() {
         return Some("[]".to_owned());
     }
-    // As many at each end of a dimension.
+    // The number of elements at each end of a dimension.
     let ends = match tensor.ndim() {
         _ if tensor.len() <= ALL => usize::MAX / 2,
         ..=2 => 3,
@@ -168,7 +168,7 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Writes what is behind the dimensions that have an index.
+    /// Writes the dimensions that do not have an index yet.
     fn write(&mut self, axis: usize) -> Option<()> {
         let ndim = self.source.ndim();
         if axis == ndim {
@@ -227,7 +227,7 @@ fn shown(dtype: DataType, bytes: &[u8]) -> String {
     }
 }
 
-/// The text of `repr`: the first elements, and their layout.
+/// The text of `repr`: the first elements, and the layout.
 pub(super) fn repr(this: &PyTensor) -> String {
     let tuple = |numbers: &[i64]| match numbers {
         [one] => format!("({one},)"),

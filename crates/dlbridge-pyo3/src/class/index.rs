@@ -15,19 +15,19 @@ use crate::error::{to_py_err, type_name};
 use crate::import_options::{integer, wrong_type};
 use crate::shown::shown;
 
-/// A sub-tensor of a tensor, which keeps its receipt and its stream. It keeps the source of the memory and not
-/// the tensor, so no chain grows.
-pub(super) fn part(
+/// A sub-tensor, which keeps the tensor's import record and stream. It keeps the source of the memory instead of the
+/// tensor, so repeated slicing builds no chain.
+pub(super) fn sub_tensor(
     py: Python<'_>,
     tensor: &PyTensor,
-    part: impl FnOnce(Tensor) -> Result<Tensor>,
+    step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<PyTensor> {
-    let tensor_part = part(tensor.second()?).map_err(of_part)?;
-    Ok(tensor.with_tensor(py, Arc::new(tensor_part)))
+    let sub_tensor = step(tensor.second()?).map_err(of_sub_tensor)?;
+    Ok(tensor.with_tensor(py, Arc::new(sub_tensor)))
 }
 
-/// The exception for what a sub-tensor cannot be.
-fn of_part(error: Error) -> PyErr {
+/// The exception for a sub-tensor that cannot exist.
+fn of_sub_tensor(error: Error) -> PyErr {
     match error {
         Error::InvalidAxis { .. } | Error::InvalidRange { .. } => {
             PyIndexError::new_err(error.to_string())
@@ -37,18 +37,18 @@ fn of_part(error: Error) -> PyErr {
         | Error::ElementCount { .. }
         | Error::InvalidNdim { .. } => PyValueError::new_err(error.to_string()),
         Error::NotReshapable => PyBufferError::new_err(
-            "no strides lead through the elements in that shape, so it needs a copy: call \
+            "the elements cannot have that shape without a copy; call \
              asdlpack(t, contiguous='C') first, which copies once, or t.numpy().reshape(...)",
         ),
         Error::SubbytePacked { dtype } => PyBufferError::new_err(format!(
-            "the {dtype} elements are packed, several in a byte, and this part would begin within a byte; call \
+            "the {dtype} elements are packed, several in a byte, and this sub-tensor would begin within a byte; call \
              t.numpy(), which gives each element a byte, or t.tolist()"
         )),
         error => to_py_err(error),
     }
 }
 
-/// The tensor that `tensor[key]` is.
+/// The result of `tensor[key]`.
 pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     let keys = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
@@ -66,30 +66,30 @@ pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> 
     if ellipses > 1 {
         return Err(PyIndexError::new_err("an index can have a single ellipsis ('...')"));
     }
-    let (mut tensor_part, mut axis) = (tensor.second()?, 0);
-    // The place in the tensor's own dimensions, for messages.
+    let (mut sub_tensor, mut axis) = (tensor.second()?, 0);
+    // The dimension of the tensor that comes next, for messages.
     let mut place = 0;
     for key in &keys {
-        tensor_part = match key {
+        sub_tensor = match key {
             Key::Ellipsis => {
                 axis += ndim - indexed;
                 place += ndim - indexed;
-                tensor_part
+                sub_tensor
             }
-            Key::New => tensor_part.insert_axis(axis).map_err(of_part)?,
+            Key::New => sub_tensor.insert_axis(axis).map_err(of_sub_tensor)?,
             Key::At(index) => {
-                let index = within(index, tensor_part.shape()[axis], place)?;
-                tensor_part.index_axis(axis, index).map_err(of_part)?
+                let index = within(index, sub_tensor.shape()[axis], place)?;
+                sub_tensor.index_axis(axis, index).map_err(of_sub_tensor)?
             }
-            Key::Slice(slice) => sliced(tensor_part, axis, slice)?,
+            Key::Slice(slice) => sliced(sub_tensor, axis, slice)?,
         };
         axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
         place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
     }
-    Ok(tensor.with_tensor(py, Arc::new(tensor_part)))
+    Ok(tensor.with_tensor(py, Arc::new(sub_tensor)))
 }
 
-/// One index of those between the brackets.
+/// One index between the brackets.
 enum Key<'py> {
     At(Bound<'py, PyAny>),
     Slice(Bound<'py, PySlice>),
@@ -121,7 +121,7 @@ impl<'py> Key<'py> {
         let Some(index) = key.get_type().getattr_opt(intern!(key.py(), "__index__"))? else {
             return Err(refused());
         };
-        // An array of several elements has the method, which refuses.
+        // An array with several elements has the method, and its `__index__` refuses.
         index.call1((key,)).map(Self::At).map_err(|error| {
             if !error.is_instance_of::<PyTypeError>(key.py()) {
                 return error;
@@ -133,7 +133,7 @@ impl<'py> Key<'py> {
     }
 }
 
-/// An index along a dimension, counted from the end where it is negative.
+/// Resolves an index of a dimension; a negative one counts from the end.
 fn within(index: &Bound<'_, PyAny>, extent: i64, axis: usize) -> PyResult<usize> {
     let number = match index.extract::<i64>() {
         Ok(number) => Some(number),
@@ -155,19 +155,19 @@ fn sliced(tensor: Tensor, axis: usize, slice: &Bound<'_, PySlice>) -> PyResult<T
     let indices = slice.indices(extent)?;
     let (count, start, step) = (indices.slicelength, indices.start, indices.step);
     if count == 0 {
-        return tensor.slice(axis, 0..0).map_err(of_part);
+        return tensor.slice(axis, 0..0).map_err(of_sub_tensor);
     }
     let last = start + (count as isize - 1) * step;
     let (low, high) = (start.min(last) as usize, start.max(last) as usize);
-    let run = tensor.slice(axis, low..=high).map_err(of_part)?;
-    let run = if step < 0 { run.flip(axis).map_err(of_part)? } else { run };
+    let run = tensor.slice(axis, low..=high).map_err(of_sub_tensor)?;
+    let run = if step < 0 { run.flip(axis).map_err(of_sub_tensor)? } else { run };
     match step.unsigned_abs() {
         1 => Ok(run),
-        step => run.step_by(axis, step).map_err(of_part),
+        step => run.step_by(axis, step).map_err(of_sub_tensor),
     }
 }
 
-/// An argument as an integer; `None` if it is too large for one of this machine.
+/// An argument as an integer; `None` if it does not fit this machine's integers.
 fn number<'py, T>(argument: &str, number: &Bound<'py, PyAny>) -> PyResult<Option<T>>
 where
     T: FromPyObjectOwned<'py, Error = PyErr>,
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// A dimension by its number, counted from the end where it is negative.
+/// Resolves the number of a dimension; a negative one counts from the end.
 pub(super) fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
     let found: Option<isize> = number("axis", axis)?;
     let found = found.and_then(|at| if at < 0 { at.checked_add_unsigned(ndim) } else { Some(at) });
@@ -227,7 +227,7 @@ pub(super) fn permuted(
     let ndim = tensor.tensor().ndim();
     let order = numbers(order)?;
     let order = order.iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
-    part(py, tensor, |tensor| tensor.permute(order))
+    sub_tensor(py, tensor, |tensor| tensor.permute(order))
 }
 
 /// The last two dimensions swapped.
@@ -240,10 +240,10 @@ pub(super) fn matrix_transposed(py: Python<'_>, tensor: &PyTensor) -> PyResult<P
     }
     let mut order: Vec<_> = (0..ndim).collect();
     order.swap(ndim - 2, ndim - 1);
-    part(py, tensor, |tensor| tensor.permute(order))
+    sub_tensor(py, tensor, |tensor| tensor.permute(order))
 }
 
-/// Another shape over the same elements. One extent may be -1, which is then what the others leave.
+/// Another shape over the same elements. One extent may be -1, which is computed from the others.
 pub(super) fn reshaped(
     py: Python<'_>,
     tensor: &PyTensor,
@@ -270,10 +270,10 @@ pub(super) fn reshaped(
     };
     let extents = shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(unknown));
     let extents: Vec<_> = extents.collect();
-    part(py, tensor, |tensor| tensor.reshape(extents))
+    sub_tensor(py, tensor, |tensor| tensor.reshape(extents))
 }
 
-/// The indices of a range along a dimension, as Rust's method: both ends are within it.
+/// The indices of a range along a dimension. As for Rust's method, both ends must be within the extent.
 pub(super) fn range(
     py: Python<'_>,
     tensor: &PyTensor,
@@ -285,7 +285,7 @@ pub(super) fn range(
     let start = start.map_or(Ok(0), |start| count("start", start))?;
     let end = tensor.tensor().shape()[axis] as usize;
     let stop = stop.map_or(Ok(end), |stop| count("stop", stop))?;
-    part(py, tensor, |tensor| tensor.slice(axis, start..stop))
+    sub_tensor(py, tensor, |tensor| tensor.slice(axis, start..stop))
 }
 
 /// Every `step`th index of a dimension.
@@ -300,10 +300,10 @@ pub(super) fn stepped(
     if step == 0 {
         return Err(PyValueError::new_err("step must be 1 or more, not 0"));
     }
-    part(py, tensor, |tensor| tensor.step_by(axis, step))
+    sub_tensor(py, tensor, |tensor| tensor.step_by(axis, step))
 }
 
-/// One index of a dimension, which goes.
+/// One index of a dimension, which is removed.
 pub(super) fn at(
     py: Python<'_>,
     tensor: &PyTensor,
@@ -312,27 +312,27 @@ pub(super) fn at(
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim())?;
     let index = within(index, tensor.tensor().shape()[axis], axis)?;
-    part(py, tensor, |tensor| tensor.index_axis(axis, index))
+    sub_tensor(py, tensor, |tensor| tensor.index_axis(axis, index))
 }
 
-/// A new dimension of extent 1; behind the last one too.
+/// A new dimension of extent 1, also behind the last one.
 pub(super) fn with_axis(
     py: Python<'_>,
     tensor: &PyTensor,
     number: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim() + 1)?;
-    part(py, tensor, |tensor| tensor.insert_axis(axis))
+    sub_tensor(py, tensor, |tensor| tensor.insert_axis(axis))
 }
 
-/// The extent of the first dimension; `what` needs one.
+/// The extent of the first dimension; an error that names `what` if there is none.
 pub(super) fn first_extent(tensor: &PyTensor, what: &str) -> PyResult<usize> {
     tensor.tensor().shape().first().map(|&extent| extent as usize).ok_or_else(|| {
         PyTypeError::new_err(format!("{what} of a tensor without a dimension; call t.item()"))
     })
 }
 
-/// The sub-tensors along the first dimension, one after the other.
+/// Iterates over the sub-tensors along the first dimension.
 #[pyclass(frozen, module = "dlbridge", name = "_TensorIterator")]
 pub(crate) struct Iterator {
     tensor: Py<PyTensor>,
@@ -348,7 +348,7 @@ impl Iterator {
 
     pub(super) fn reversed(py: Python<'_>, tensor: &PyTensor) -> PyResult<Self> {
         let len = first_extent(tensor, "reversed()")?;
-        let reversed = part(py, tensor, |tensor| tensor.flip(0))?;
+        let reversed = sub_tensor(py, tensor, |tensor| tensor.flip(0))?;
         Ok(Self { tensor: Py::new(py, reversed)?, next: AtomicUsize::new(0), len })
     }
 }
@@ -365,7 +365,7 @@ impl Iterator {
             return Ok(None);
         }
         self.next.store(next + 1, Ordering::Relaxed);
-        part(py, self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
+        sub_tensor(py, self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

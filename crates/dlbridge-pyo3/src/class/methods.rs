@@ -1,6 +1,6 @@
 //! The Python methods of the class.
 //!
-//! PyO3 requires all methods in one block, so each of them has only its name, its arguments and its documentation here.
+//! PyO3 requires all methods in one block, so this block holds only names, arguments and documentation.
 
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::PyTypeError;
@@ -118,13 +118,13 @@ impl PyTensor {
     ) -> PyResult<()> {
         this.get().keep_reading()?;
         let read_only = this.get().is_read_only();
-        // SAFETY: Python gives a place to write to.
+        // SAFETY: Python passes NULL, or a `Py_buffer` to write to.
         unsafe { buffer_export::export(this.as_any(), &this.get().tensor, read_only, view, flags) }
     }
 
     #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
     unsafe fn __releasebuffer__(&self, view: *mut pyo3::ffi::Py_buffer) {
-        // SAFETY: Python gives back what `__getbuffer__` filled, once.
+        // SAFETY: Python passes a buffer that `__getbuffer__` filled, once.
         unsafe { buffer_export::take_back(view) }
     }
 
@@ -134,7 +134,7 @@ impl PyTensor {
         (device.device_type().code(), device.id())
     }
 
-    /// For `numpy.asarray` and its callers, for dtypes that no other protocol of NumPy supports.
+    /// For `numpy.asarray` and its callers: dtypes that NumPy's other protocols do not support.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         this: &Bound<'py, Self>,
@@ -156,7 +156,7 @@ impl PyTensor {
         pickle::reduce(this, protocol)
     }
 
-    /// An array of NumPy. dtypes that NumPy does not have come as those of ml_dtypes.
+    /// An array of NumPy. dtypes that NumPy lacks become those of ml_dtypes.
     #[pyo3(signature = (*, copy=None))]
     fn numpy<'py>(
         this: &Bound<'py, Self>,
@@ -229,9 +229,9 @@ impl PyTensor {
         index::permuted(py, self, order)
     }
 
-    /// The dimensions the other way round, over the same memory.
+    /// The dimensions in reverse order, over the same memory.
     fn transpose(&self, py: Python<'_>) -> PyResult<Self> {
-        index::part(py, self, |tensor| Ok(tensor.transpose()))
+        index::sub_tensor(py, self, |tensor| Ok(tensor.transpose()))
     }
 
     /// The same as transpose().
@@ -277,10 +277,10 @@ impl PyTensor {
     /// A dimension from its end to its beginning, over the same memory.
     fn flip(&self, py: Python<'_>, axis: &Bound<'_, PyAny>) -> PyResult<Self> {
         let axis = index::axis(axis, self.tensor.ndim())?;
-        index::part(py, self, |tensor| tensor.flip(axis))
+        index::sub_tensor(py, self, |tensor| tensor.flip(axis))
     }
 
-    /// One index of a dimension, which goes, over the same memory.
+    /// One index of a dimension, which is removed, over the same memory.
     fn index_axis(
         &self,
         py: Python<'_>,
@@ -295,7 +295,7 @@ impl PyTensor {
         index::with_axis(py, self, axis)
     }
 
-    /// The elements as lists within lists, or a number without a dimension.
+    /// The elements as Python numbers, in nested lists; a single number for a 0-d tensor.
     fn tolist<'py>(&self, py: Python<'py>) -> Answer<'py> {
         elements::to_list(py, &self.tensor)
     }
@@ -319,7 +319,7 @@ impl PyTensor {
     }
 
     fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
-        index::part(py, self, Ok)
+        index::sub_tensor(py, self, Ok)
     }
 
     fn __deepcopy__<'py>(
@@ -362,7 +362,7 @@ impl PyTensor {
         operators::index(this)
     }
 
-    /// That of the object, since `==` compares no elements.
+    /// The hash of the object's identity, since `==` does not compare elements.
     fn __hash__(this: &Bound<'_, Self>) -> isize {
         (this.as_ptr().addr() as isize).rotate_right(4)
     }
@@ -397,8 +397,7 @@ impl PyTensor {
         self.tensor.device().to_string()
     }
 
-    /// True if the data must not be written. A legacy producer cannot mark its data, so its data counts as
-    /// read-only.
+    /// True if the data is read-only. A legacy producer cannot mark its data, so its data counts as read-only.
     #[getter]
     fn readonly(&self) -> bool {
         self.is_read_only()
@@ -422,8 +421,8 @@ impl PyTensor {
         self.reason.map(|reason| reason.to_string())
     }
 
-    /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if it
-    /// is not known, a SYCL queue; None on devices without numbered streams.
+    /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if
+    /// it is not known, a SYCL queue; None on devices without numbered streams.
     #[getter(stream)]
     fn stream_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.stream().to_object(py, self.tensor.device())
@@ -452,8 +451,8 @@ impl PyTensor {
         self.address()
     }
 
-    /// The address of the element at index zero as an integer; 0 without elements, a handle on
-    /// devices that have handles.
+    /// The address of the element at index zero as an integer; 0 without elements, a handle on devices that use
+    /// handles.
     #[getter]
     fn address(&self) -> usize {
         self.tensor.data().addr()

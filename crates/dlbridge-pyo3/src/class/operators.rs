@@ -33,7 +33,7 @@ pub(super) fn no_conversion() -> PyErr {
     )
 }
 
-/// A tensor of one of the extensions that are built on dlbridge, this one included: they all refuse.
+/// Returns true for a tensor of any extension built on dlbridge, this one included: they all refuse operators.
 fn is_tensor(object: &Bound<'_, PyAny>) -> bool {
     let is_named_so = || {
         let name = object.get_type().fully_qualified_name().ok();
@@ -45,12 +45,12 @@ fn is_tensor(object: &Bound<'_, PyAny>) -> bool {
 /// The result of the other operand's own method.
 enum Answer<'py> {
     Computed(Bound<'py, PyAny>),
-    /// No result, and the `TypeError` with the reason, if the method raised one.
+    /// No result; the method's `TypeError` with the reason, if it raised one.
     None(Option<PyErr>),
 }
 
-/// A method as Python's own operators find it: in the classes of the object's type, never in its metaclass, and bound as
-/// its descriptor says. A class says with `None` that it does not support an operator.
+/// Looks up a method as Python's own operators do: in the classes of the object's type, never in its metaclass, and
+/// bound by its descriptor. `None` as the attribute means that the class does not support the operator.
 fn special_method<'py>(
     object: &Bound<'py, PyAny>,
     name: &str,
@@ -91,7 +91,7 @@ fn answer<'py>(
     }
 }
 
-/// The refusal of an operator, with what the other operand raised as its cause.
+/// The refusal of an operator; its cause is the other operand's exception.
 fn refused(py: Python<'_>, symbol: &str, cause: Option<PyErr>) -> PyErr {
     let what = match symbol.ends_with(')') {
         true => symbol.to_owned(),
@@ -139,7 +139,7 @@ fn equality<'py>(
     symbol: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
-    // A dictionary with weak references as keys compares their objects, without a look at identity.
+    // A dictionary with weak keys compares the objects without an identity check.
     if other.is(tensor) {
         return Ok(PyBool::new(py, symbol == "==").to_owned().into_any());
     }
@@ -160,7 +160,7 @@ fn equality<'py>(
     Ok(PyNotImplemented::get(py).to_owned().into_any())
 }
 
-/// The only element, for a function that makes a number of it.
+/// The only element, for a function that converts it to a number.
 pub(super) fn number<'py>(
     tensor: &Bound<'py, PyTensor>,
     function: &str,
@@ -175,7 +175,7 @@ pub(super) fn number<'py>(
     })
 }
 
-/// The number that a tensor without dimensions is as an index.
+/// The integer of a 0-d tensor, as an index.
 pub(super) fn index<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
     use dlbridge::DataTypeCode as Code;
     let this = tensor.get().tensor();

@@ -1,4 +1,4 @@
-//! The values that the bytes of an element stand for.
+//! The value of an element, decoded from its bytes.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub(super) enum Value {
     Complex(f64, f64, Digits),
 }
 
-/// How many digits tell a float from its neighbours.
+/// The number of digits that distinguish a float from its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Digits {
-    /// Those of an `f32`, or fewer.
+    /// The digits of an `f32`, or fewer.
     Single,
     Double,
 }
@@ -30,16 +30,16 @@ struct Small {
     special: Special,
 }
 
-/// Which bits of a small float are not a finite number.
+/// The bit patterns of a small float that are not a finite number.
 #[derive(PartialEq)]
 enum Special {
     /// The highest exponent: infinities and NaN.
     Ieee,
-    /// All bits but the sign: NaN.
+    /// All bits except the sign: NaN.
     NanAtEnd,
-    /// The sign alone: NaN.
+    /// The sign bit alone: NaN.
     NanAtSign,
-    /// None.
+    /// Every pattern is finite.
     Finite,
 }
 
@@ -104,7 +104,7 @@ impl Value {
         }
     }
 
-    /// The number in a lane of an element whose dtype has values. Bits that the bytes lack are zero.
+    /// The number in a lane of an element whose dtype has values. Missing bits count as zero.
     pub(super) fn of_lane(dtype: DataType, bytes: &[u8], lane: usize) -> Self {
         let width = usize::from(dtype.bits());
         match dtype.code() {
@@ -135,7 +135,7 @@ impl Value {
     }
 }
 
-/// So many bits from a place in the bytes on, the lowest first, as this machine has them.
+/// `width` bits of the bytes, from bit `first` on; the first bit is the lowest, on this machine.
 fn bits_at(bytes: &[u8], first: usize, width: usize) -> u128 {
     let whole = first.is_multiple_of(8) && width.is_multiple_of(8);
     if whole && let Some(number) = bytes.get(first / 8..(first + width) / 8) {
@@ -180,7 +180,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// As Python writes a float, with the digits that the dtype has.
+/// Writes a float as Python does, with the digits of the dtype.
 fn write_float(f: &mut fmt::Formatter<'_>, value: f64, digits: Digits) -> fmt::Result {
     match digits {
         _ if value.is_nan() => f.write_str("nan"),

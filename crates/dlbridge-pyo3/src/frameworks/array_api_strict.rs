@@ -1,4 +1,4 @@
-//! array-api-strict, which holds arrays of NumPy.
+//! array-api-strict, whose arrays wrap NumPy arrays.
 
 use dlbridge::DataType;
 

@@ -1,4 +1,4 @@
-//! CuPy. It accepts data on a GPU alone, so its behaviour is not measured.
+//! CuPy. It accepts only data on a GPU, so its behaviour is not measured.
 
 use super::framework::{Behaviour, FRAMEWORK, Framework};
 

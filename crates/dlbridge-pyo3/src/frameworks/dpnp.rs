@@ -10,7 +10,7 @@ pub(super) static DPNP: Framework = Framework {
     refuses: |tensor| {
         let on_device = !tensor.device().device_type().is_host_accessible();
         (on_device && is_backwards(tensor)).then(|| {
-            "dpnp looks for the memory at the address of the first element, and it begins before \
+            "dpnp expects the memory to begin at the address of the first element, and it begins before \
              that, since the strides are negative; copy the tensor first"
                 .to_owned()
         })

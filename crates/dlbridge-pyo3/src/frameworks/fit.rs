@@ -1,4 +1,4 @@
-//! Which tensors a framework shares, copies or refuses.
+//! Decides which tensors a framework shares, copies or refuses.
 
 use dlbridge::Tensor;
 
@@ -15,8 +15,8 @@ impl Framework {
         let name = self.name;
         if behaviour.copies {
             return Some(Need::new(
-                format!("{name} copies whatever it takes"),
-                "work in another library",
+                format!("{name} copies everything that it imports"),
+                "use another library",
             ));
         }
         if let Some(need) = (self.needs_copy)(tensor) {
@@ -25,24 +25,24 @@ impl Framework {
         if read_only && behaviour.read_only == ReadOnly::Lost {
             return Some(Need::new(
                 format!(
-                    "the tensor is read-only and {name} ignores that: what it writes would change \
+                    "the tensor is read-only and {name} ignores that: its writes would change \
                      the source"
                 ),
-                format!("call {}.{} yourself if nobody writes", self.module, self.function),
+                format!("call {}.{}(t) if no code writes the result", self.module, self.function),
             ));
         }
         if tensor.is_read_only() && behaviour.request == Request::Legacy {
             return Some(Need::new(
                 format!(
-                    "the tensor is read-only and {name} takes legacy capsules, which cannot say so"
+                    "the tensor is read-only and {name} imports legacy capsules, which cannot mark that"
                 ),
-                "start from memory that may be written",
+                "start from writable memory",
             ));
         }
         if read_only && behaviour.read_only == ReadOnly::Copied {
             return Some(Need::new(
                 format!("the tensor is read-only and {name} copies such data"),
-                "start from memory that may be written",
+                "start from writable memory",
             ));
         }
         let need = self.layout_needs_copy(behaviour, tensor);
@@ -62,10 +62,10 @@ impl Framework {
         };
         let reason = match idle {
             _ if fits => return None,
-            true => format!("{name} takes no negative strides, though no step is taken"),
-            false => format!("{name} takes {}", behaviour.layout.describe()),
+            true => format!("{name} rejects negative strides even for dimensions of extent 1"),
+            false => format!("{name} accepts {}", behaviour.layout.describe()),
         };
-        Some(Need::new(reason, "make the data so with asdlpack(obj, contiguous='C'), once"))
+        Some(Need::new(reason, "make a contiguous copy once, with asdlpack(obj, contiguous='C')"))
     }
 
     fn alignment_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {
@@ -79,25 +79,26 @@ impl Framework {
         ))
     }
 
-    /// Why this framework cannot have a tensor at all.
+    /// Why this framework cannot import a tensor at all.
     pub(crate) fn refuses(&self, tensor: &Tensor) -> Option<String> {
         let (name, dtype, ndim) = (self.name, tensor.dtype(), tensor.ndim());
         let device = tensor.device();
         if self.cpu_only && !device.device_type().is_host_accessible() {
             return Some(format!(
-                "{name} takes data on the CPU only, and this is on {device}; import it with \
+                "{name} supports data on the CPU only, and this is on {device}; import it with \
                  asdlpack(obj, device='cpu'), if its producer can move it"
             ));
         }
         if ndim > self.max_ndim {
             return Some(format!(
-                "{name} takes at most {} dimensions, not {ndim}; reshape the tensor first",
-                self.max_ndim
+                "{name} takes at most {} dimension{}, not {ndim}; reshape the tensor first",
+                self.max_ndim,
+                if self.max_ndim == 1 { "" } else { "s" }
             ));
         }
         if ndim < self.min_ndim {
             return Some(match ndim {
-                0 => format!("{name} takes no tensor without a dimension; reshape it first"),
+                0 => format!("{name} does not support 0-d tensors; reshape the tensor first"),
                 ndim => format!(
                     "{name} takes tensors of at least {} dimensions, not {ndim}; reshape the tensor first",
                     self.min_ndim
@@ -109,22 +110,22 @@ impl Framework {
         }
         if dtype.lanes() == 1 && !(self.takes)(dtype) {
             return Some(format!(
-                "{name} takes no {dtype}; convert the elements to another dtype first"
+                "{name} does not support {dtype}; convert the elements to another dtype first"
             ));
         }
-        // Some read the lanes as one element without an error.
+        // Some frameworks silently read all lanes as one element.
         (dtype.lanes() != 1 && !(self.takes_lanes)(dtype))
-            .then(|| format!("{name} takes no elements of several lanes, like {dtype}"))
+            .then(|| format!("{name} does not support elements with several lanes, like {dtype}"))
     }
 }
 
-/// Returns true if a step along some dimension leads backwards.
+/// Returns true if a stride is negative, in a dimension with more than one index.
 pub(super) fn is_backwards(tensor: &Tensor) -> bool {
     let mut dims = tensor.shape().iter().zip(tensor.strides());
     !tensor.is_empty() && dims.any(|(&extent, &stride)| extent > 1 && stride < 0)
 }
 
-/// Returns true if the elements have no gaps in the order of some permutation of the dimensions.
+/// Returns true if the elements are contiguous, in some order of the dimensions.
 fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
     if shape.contains(&0) {
         return true;

@@ -1,4 +1,4 @@
-//! What describes a framework.
+//! The description of a framework.
 
 use dlbridge::{DataType, Device, Tensor};
 use pyo3::prelude::*;
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 pub(crate) struct Framework {
     /// The name under which Python code requests it.
     pub(crate) name: &'static str,
-    /// Other names of it.
+    /// Alternative names.
     pub(super) aliases: &'static [&'static str],
     /// The module to import.
     pub(crate) module: &'static str,
-    /// A package other than that of the module that its classes belong to.
+    /// The package of its classes, if that is not the package of the module.
     pub(super) classes: Option<&'static str>,
     /// The function within the module that imports a tensor.
     pub(crate) function: &'static str,
@@ -28,9 +28,10 @@ pub(crate) struct Framework {
     pub(crate) table_of: Option<&'static str>,
     /// True if its behaviour is measured at first use; false for a framework that `stated` describes.
     pub(crate) measured: bool,
-    /// How it behaves, unless that was measured: facts, or the careful assumption.
+    /// Its behaviour if it was not measured: facts, or the careful assumption.
     pub(crate) stated: Behaviour,
-    /// How it behaves with data that the CPU cannot read, which no probe shows: facts.
+    /// Its behaviour with data that the CPU cannot read, which no probe can measure: facts, and the request to assume if
+    /// it could not be measured on the CPU.
     pub(crate) on_device: Behaviour,
     /// The strides beyond which its own operations go wrong, even if it imports them.
     pub(crate) layout_limit: Layout,
@@ -40,7 +41,7 @@ pub(crate) struct Framework {
     pub(crate) immutable: bool,
     /// True if its function calls the C exchange API of other libraries.
     pub(crate) calls_tables: bool,
-    /// A dtype that it reads as another one: what holds where no probe shows it.
+    /// A dtype that it reads as another one; used if no probe can show it.
     pub(super) misread: Option<(DataType, DataType)>,
     /// True if it accepts only memory that the CPU can read.
     pub(super) cpu_only: bool,
@@ -48,23 +49,31 @@ pub(crate) struct Framework {
     pub(crate) max_ndim: usize,
     /// The fewest dimensions that it accepts.
     pub(super) min_ndim: usize,
-    /// Returns true for the dtypes with one lane that it has.
+    /// Returns true for the single-lane dtypes that it supports.
     pub(super) takes: fn(DataType) -> bool,
-    /// Returns true for the dtypes with several lanes that it has.
+    /// Returns true for the multi-lane dtypes that it supports.
     pub(super) takes_lanes: fn(DataType) -> bool,
-    /// True if it computes with the bytes of booleans, which may be neither 0 nor 1.
+    /// True if it computes with the bytes of booleans, which may be other than 0 and 1.
     pub(crate) counts_bytes: bool,
-    /// Returns why it cannot have a tensor, for reasons that only this framework has.
+    /// Returns why it cannot import a tensor, for reasons that only this framework has.
     pub(super) refuses: fn(&Tensor) -> Option<String>,
     /// Returns why a tensor must be copied for it, for reasons that only this framework has.
     pub(super) needs_copy: fn(&Tensor) -> Option<Need>,
     /// Returns true if the framework makes that copy itself.
     pub(crate) copies_itself: fn(&Tensor) -> bool,
-    /// Returns why its present settings make it unable to have elements of a dtype.
+    /// Returns why its present settings rule out elements of a dtype.
     pub(crate) settings: fn(Python<'_>, DataType) -> PyResult<Option<String>>,
+    /// The function within the module that makes a column of an array of times, for a column like an object of the framework;
+    /// `None` if the framework lacks columns.
+    pub(crate) column: Option<Column>,
+    /// The dtypes of times that its columns have, by NumPy's names. Empty if it converts times of other units.
+    pub(crate) times: &'static [&'static str],
 }
 
-/// A tensor on its way into a framework.
+/// Returns the name of a function that makes a column, for a column like an object.
+pub(crate) type Column = fn(like: &Bound<'_, PyAny>) -> PyResult<&'static str>;
+
+/// A tensor that is given to a framework.
 pub(crate) trait Offer<'py> {
     /// The tensor as a Python object that supports every protocol.
     fn object(&self) -> &Bound<'py, PyAny>;
@@ -74,10 +83,10 @@ pub(crate) trait Offer<'py> {
     fn may_copy(&self) -> bool;
     /// A capsule: versioned, if the framework requests that.
     fn capsule(&self) -> PyResult<Bound<'py, PyAny>>;
-    /// The array of NumPy that shares the memory.
+    /// The NumPy array that shares the memory.
     fn array(&self) -> PyResult<Bound<'py, PyAny>>;
-    /// An object with the memory of the tensor as unsigned integers, one for each element. Packed elements are
-    /// unpacked by a copy.
+    /// An object with the tensor's memory as unsigned integers, one for each element. Packed elements are unpacked by
+    /// a copy.
     fn integers(&self) -> PyResult<Bound<'py, PyAny>>;
 }
 
@@ -90,9 +99,9 @@ pub(crate) enum Argument {
     Capsule,
     /// An object that supports Arrow.
     Arrow,
-    /// An array of NumPy, for a column or a table.
+    /// A NumPy array, for a column or a table.
     Table,
-    /// An array of NumPy or an object that supports Arrow, whichever the library shares.
+    /// A NumPy array, or an object that supports Arrow: whichever the library shares.
     Image,
 }
 
@@ -106,12 +115,12 @@ pub(crate) struct Behaviour {
     pub(crate) layout: Layout,
     /// True if it rejects negative strides even for dimensions of extent 1.
     pub(crate) idle_strides: bool,
-    /// The alignment without which it copies, in bytes.
+    /// The alignment that avoids a copy, in bytes.
     pub(crate) align: usize,
 }
 
 impl Behaviour {
-    /// The assumption with which no framework goes wrong.
+    /// The assumption that is safe for every framework.
     pub(crate) const CAREFUL: Self = Self {
         request: Request::Legacy,
         copies: false,
@@ -121,7 +130,7 @@ impl Behaviour {
         align: 64,
     };
 
-    /// That of a framework without a restriction.
+    /// The behaviour of a framework without restrictions.
     pub(super) const FREE: Self = Self {
         request: Request::NotDlpack,
         copies: false,
@@ -131,7 +140,7 @@ impl Behaviour {
         align: 1,
     };
 
-    /// That of most frameworks with data on a device: only the read-only mark is lost.
+    /// The behaviour of most frameworks with data on a device: only the read-only mark is lost.
     pub(super) const DEVICE: Self = Self { read_only: ReadOnly::Lost, ..Self::FREE };
 }
 
@@ -144,18 +153,18 @@ pub(crate) enum Request {
     Legacy,
     /// By the C exchange API.
     ExchangeApi,
-    /// By another protocol than DLPack.
+    /// By a protocol other than DLPack.
     NotDlpack,
 }
 
-/// How a framework treats data that must not be written.
+/// How a framework treats read-only data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOnly {
-    /// Its result cannot be written either.
+    /// Its result is read-only too.
     Kept,
-    /// Its result can never be written, or writing makes a new one.
+    /// Its result is never writable, or a write makes a new one.
     Immutable,
-    /// Its result can be written, and the source changes.
+    /// Its result is writable, and a write changes the source.
     Lost,
     /// It copies such data.
     Copied,
@@ -172,14 +181,14 @@ impl ReadOnly {
     }
 }
 
-/// Which strides a framework accepts, fewer and fewer.
+/// The strides that a framework accepts, from many to few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layout {
-    /// Any.
+    /// Any strides.
     Any,
     /// Not negative.
     NonNegative,
-    /// Elements without gaps, dimensions in any order.
+    /// Contiguous elements, with the dimensions in any order.
     Compact,
     /// C order.
     C,
@@ -224,15 +233,17 @@ pub(super) const FRAMEWORK: Framework = Framework {
     needs_copy: |_| None,
     copies_itself: |_| false,
     settings: |_, _| Ok(None),
+    column: None,
+    times: &[],
 };
 
 impl Framework {
-    /// How it behaves with data on a device, if nothing was measured.
+    /// Its behaviour with data on a device, if it was not measured.
     pub(crate) fn stated_on(&self, device: Device) -> &Behaviour {
         if device.device_type().is_host_accessible() { &self.stated } else { &self.on_device }
     }
 
-    /// The dtype as which it reads another one, as far as that is stated.
+    /// The dtype that it reads another one as, if that is stated.
     pub(crate) fn stated_misread(&self, dtype: DataType) -> Option<DataType> {
         self.misread.filter(|&(misread, _)| misread == dtype).map(|(_, read)| read)
     }
@@ -242,7 +253,7 @@ impl Framework {
         self.module.split_once('.').map_or(self.module, |(package, _)| package)
     }
 
-    /// The form in which it takes tensors, in a word or two.
+    /// The form of the tensors that it imports, in a word or two.
     pub(crate) fn describe(&self, behaviour: &Behaviour) -> &'static str {
         match (self.argument, behaviour.request) {
             (Argument::Arrow, _) => "arrow",

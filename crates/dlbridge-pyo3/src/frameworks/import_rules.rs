@@ -1,4 +1,5 @@
-//! The facts about objects of one framework that an import needs: states, copies and exceptions that no protocol reports.
+//! The facts about objects of one framework that an import needs: states, copies and exceptions that no protocol
+//! reports.
 
 use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
@@ -7,28 +8,30 @@ use crate::import_options::ImportOptions;
 
 /// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
 pub(crate) struct ImportRules {
-    /// The packages of its classes, if their exceptions for data that they cannot export are not those of the standard.
+    /// The packages of its classes, if they raise other exceptions than the standard's for data that they cannot
+    /// export.
     pub(crate) packages: &'static [&'static str],
-    /// The module and the name of the one class that the functions below are for, with the classes derived from it. Without a class they are
-    /// for all classes of the packages.
+    /// The module and name of a class: the functions below then apply to that class and its subclasses, otherwise to
+    /// all classes of the packages.
     pub(crate) class: Option<(&'static str, &'static str)>,
-    /// States that forbid an import. Each group is for all types that have its attributes, in any package.
+    /// States that forbid an import. A group applies to every type that has its attributes, in any package.
     pub(crate) states: &'static [&'static [State]],
-    /// The method that returns the object which owns the memory at present, of types that may replace their memory.
+    /// The method that returns the present owner of the memory, for types that may replace their memory.
     pub(crate) storage: Option<&'static str>,
-    /// Refuses an object for a state that must be known before an import through any protocol.
+    /// Refuses an object for a state that must be checked before an import through any protocol.
     pub(crate) check_before: Option<Check>,
-    /// The refusal of an object whose export failed, if its state gives the reason; `None` within if it does not.
+    /// The refusal of an object whose export failed, if its state gives the reason; its result is `None` if not.
     pub(crate) explain: Option<Explain>,
     /// Returns the array to import instead of an object.
     pub(crate) array_of: Option<ArrayOf>,
-    /// The advice for an object without a protocol; `None` for objects that are not of the framework.
+    /// The advice for an object without a protocol; `None` for objects of other frameworks.
     pub(crate) remedy: Option<Remedy>,
     /// Facts about its Arrow protocol.
     pub(crate) arrow: Option<ArrowRules>,
     /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
     pub(crate) same_buffer: fn(py: Python<'_>, package: &str) -> bool,
-    /// True if its classes look for missing attributes by a `__getattr__` that returns none of the protocols' attributes.
+    /// True if its classes look up missing attributes by a `__getattr__` that returns none of the protocols'
+    /// attributes.
     pub(crate) looks_for_attributes: bool,
 }
 
@@ -36,7 +39,7 @@ pub(crate) struct ImportRules {
 pub(crate) type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
 /// The refusal of an object, if its state gives the reason.
 pub(crate) type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
-/// The advice for an object, if it is of the framework.
+/// The advice for an object of the framework; `None` for others.
 pub(crate) type Remedy = fn(&Bound<'_, PyAny>) -> Option<String>;
 
 impl ImportRules {
@@ -46,24 +49,24 @@ impl ImportRules {
     }
 }
 
-/// Returns the array of NumPy that holds the values of an object, and why it is a copy, if it is one; `None` if the object must be
-/// imported itself.
+/// Returns the NumPy array that holds the values of an object, and why it is a copy if it is one; `None` if the
+/// object itself must be imported.
 pub(crate) type ArrayOf = for<'py> fn(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
     is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
 
-/// Returns true for an array of NumPy. The caller has the cached facts about its type.
+/// Returns true for a NumPy array, by the cached facts about its type.
 pub(crate) type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
 
 /// Facts about the Arrow protocol of a framework.
 pub(crate) struct ArrowRules {
-    /// Refuses an object whose elements are not what its Arrow type says.
+    /// Refuses an object whose elements differ from its Arrow type.
     pub(crate) check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
     /// The refusal for an exception that it raised instead of returning an array.
     pub(crate) explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
-    /// Says where nulls come from and what to do, for an array that has some; true for an array of booleans.
+    /// Explains the nulls of an array and what to do; the flag is true for booleans.
     pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
 }
 
@@ -89,7 +92,7 @@ pub(crate) enum Attribute {
 pub(crate) enum Dtypes {
     All,
     Complex,
-    /// Those that can have a gradient: not integers and not booleans.
+    /// Dtypes that can have a gradient: not integers and not booleans.
     Differentiable,
 }
 

@@ -27,7 +27,7 @@ pub(super) static JAX: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// Refuses elements that JAX cuts to 32 bits without an error, which is what it does by default.
+/// Refuses elements that JAX would cut to 32 bits without an error, as it does by default.
 fn settings(py: Python<'_>, dtype: DataType) -> PyResult<Option<String>> {
     let wide = matches!(
         (dtype.code(), dtype.bits()),
@@ -45,8 +45,8 @@ fn settings(py: Python<'_>, dtype: DataType) -> PyResult<Option<String>> {
         return Ok(None);
     }
     Ok(Some(format!(
-        "jax makes 32 bits of {dtype}, which changes the values, unless \
-         jax.config.update('jax_enable_x64', True) allows 64; do that, or convert the elements first"
+        "jax would narrow {dtype}, which changes the values; call \
+         jax.config.update('jax_enable_x64', True), or convert the elements first"
     )))
 }
 
@@ -57,7 +57,7 @@ pub(super) static RULES: ImportRules = ImportRules {
     ..NO_RULES
 };
 
-/// Returns why an array does not have its elements in memory, or `None` if no reason is found.
+/// Returns why an array lacks elements in memory, or `None` if no reason is found.
 fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     let py = object.py();
     if is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
@@ -74,8 +74,8 @@ fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     )
 }
 
-/// Returns true if the CPU is one device for JAX, and not several with numbers, which a buffer does not report. It is
-/// called for the first array only: if the program makes JAX start again with several devices, this module does not notice.
+/// Returns true if JAX has a single CPU device, instead of several with numbers, which a buffer cannot report. Called
+/// for the first array only: if the program restarts JAX with several devices, dlbridge does not notice.
 fn has_one_cpu(py: Python<'_>) -> bool {
     let count = || -> PyResult<usize> {
         py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()

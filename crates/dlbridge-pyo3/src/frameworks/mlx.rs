@@ -8,7 +8,7 @@ pub(super) static MLX: Framework = Framework {
     name: "mlx",
     module: "mlx.core",
     cpu_only: true,
-    // It cuts these to numbers of 32 bits without an error.
+    // MLX silently converts these to 32-bit numbers.
     takes: |dtype| dtype != DataType::FLOAT64 && dtype != DataType::COMPLEX128,
     ..FRAMEWORK
 };

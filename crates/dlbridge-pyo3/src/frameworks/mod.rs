@@ -1,5 +1,5 @@
-//! The frameworks that dlbridge knows, one file each: how each is entered, what it silently gets wrong, and what its protocols do not
-//! report about its objects.
+//! The frameworks that dlbridge knows, one file each: how to call it, what it silently gets wrong, and what its
+//! protocols do not report about its objects.
 
 mod array_api_strict;
 mod cupy;
@@ -29,8 +29,8 @@ pub(crate) use framework::{
 };
 pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, State};
 
-/// The rules for imports, of the frameworks that need some. They are not fields of [`Framework`]: an extension without the class `Tensor`
-/// exports nothing to a framework, and would have to link all of its functions.
+/// The import rules of the frameworks that need some. They are not fields of [`Framework`]: an extension without the
+/// class `Tensor` exports nothing to a framework, and would still have to link all its functions.
 pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [
     &numpy::RULES,
     &torch::RULES,
@@ -43,7 +43,7 @@ pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [
     &pillow::RULES,
 ];
 
-/// All frameworks; the order is that of messages.
+/// All frameworks, ordered as messages list them.
 pub(crate) static FRAMEWORKS: [&Framework; 16] = [
     &numpy::NUMPY,
     &torch::TORCH,
@@ -64,14 +64,14 @@ pub(crate) static FRAMEWORKS: [&Framework; 16] = [
 ];
 
 impl Framework {
-    /// The framework of a name or an alias.
+    /// The framework with a name or an alias.
     pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
         FRAMEWORKS
             .into_iter()
             .find(|framework| framework.name == name || framework.aliases.contains(&name))
     }
 
-    /// The framework to which the classes of a package belong.
+    /// The framework that the classes of a package belong to.
     pub(crate) fn by_package(package: &str) -> Option<&'static Self> {
         FRAMEWORKS
             .into_iter()
@@ -80,7 +80,7 @@ impl Framework {
 
     /// Its index in [`FRAMEWORKS`].
     pub(crate) fn index(&'static self) -> usize {
-        // A loop that stops at itself: there are no others.
+        // A loop that stops at this framework, which is always in the list.
         FRAMEWORKS.iter().take_while(|&&framework| !ptr::eq(framework, self)).count()
     }
 }
@@ -89,7 +89,8 @@ impl Framework {
 mod tests {
     use super::*;
 
-    /// `to_library::give` hands new tensors of these dtypes to the table of a framework without a look at how it reads them.
+    /// `to_library::give` passes new tensors of these dtypes to a framework's table without checking how the
+    /// framework reads them.
     #[test]
     fn common_dtypes_are_not_misread_by_frameworks_with_a_table() {
         for framework in FRAMEWORKS.iter().filter(|framework| framework.table_of.is_some()) {

@@ -11,7 +11,7 @@ use crate::error::is_absent;
 
 pub(crate) static NUMPY: Framework = Framework {
     name: "numpy",
-    // The arrays of ml_dtypes are those of NumPy.
+    // The arrays of ml_dtypes are NumPy arrays.
     aliases: &["np", "ml_dtypes"],
     module: "numpy",
     enter,
@@ -32,8 +32,8 @@ pub(crate) static NUMPY: Framework = Framework {
 fn needs_copy(tensor: &Tensor) -> Option<Need> {
     is_packed(tensor).then(|| {
         Need::new(
-            "numpy has no packed elements, which are unpacked to a byte each",
-            "keep them in a byte each from the beginning",
+            "numpy does not support packed elements and unpacks them to a byte each",
+            "store one element in a byte from the beginning",
         )
     })
 }
@@ -48,7 +48,8 @@ fn is_own(dtype: DataType) -> bool {
     code != Code::BFLOAT && (is_common(dtype) || (code == Code::UINT && whole))
 }
 
-/// An array over the same memory. `numpy.from_dlpack` refuses the dtypes of `ml_dtypes`: they enter as unsigned integers.
+/// An array over the same memory. `numpy.from_dlpack` refuses the dtypes of `ml_dtypes`, so these are passed as
+/// unsigned integers.
 pub(crate) fn enter<'py>(
     from_dlpack: &Bound<'py, PyAny>,
     offer: &dyn Offer<'py>,
@@ -59,7 +60,7 @@ pub(crate) fn enter<'py>(
     }
     let name = tensor.dtype().to_string();
     let refuse =
-        |what: &str| PyBufferError::new_err(format!("NumPy has no dtype for {name}{what}"));
+        |what: &str| PyBufferError::new_err(format!("NumPy lacks a dtype for {name}{what}"));
     let ml_dtypes = match py.import(intern!(py, "ml_dtypes")) {
         Err(error) if is_absent(&error, py, "ml_dtypes")? => {
             return Err(refuse("; install ml_dtypes, which may have one"));
@@ -67,10 +68,10 @@ pub(crate) fn enter<'py>(
         module => module?,
     };
     let Some(scalar) = ml_dtypes.getattr_opt(name.as_str())? else {
-        return Err(refuse(", and ml_dtypes has none either"));
+        return Err(refuse(", and so does ml_dtypes"));
     };
     if is_packed(tensor) && !offer.may_copy() {
-        return Err(refuse(" that is packed, and to unpack it needs a copy"));
+        return Err(refuse(" that is packed, and unpacking needs a copy"));
     }
     from_dlpack.call1((offer.integers()?,))?.call_method1(intern!(py, "view"), (scalar,))
 }
@@ -81,7 +82,7 @@ pub(super) static RULES: ImportRules = ImportRules {
     ..NO_RULES
 };
 
-/// Refuses an array with masked elements, which no protocol reports.
+/// Refuses an array with masked elements: no protocol reports the mask.
 fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
     let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));

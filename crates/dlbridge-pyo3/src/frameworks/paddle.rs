@@ -15,7 +15,7 @@ pub(super) static PADDLE: Framework = Framework {
     table_of: Some("Tensor"),
     on_device: Behaviour { layout: Layout::NonNegative, ..Behaviour::DEVICE },
     misread: Some((DataType::UINT16, DataType::BFLOAT16)),
-    // It imports negative strides, and few of its operations know them.
+    // Paddle imports negative strides, but few of its operations support them.
     layout_limit: Layout::NonNegative,
     max_ndim: 9,
     takes: |dtype| {

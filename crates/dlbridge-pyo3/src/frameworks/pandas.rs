@@ -1,10 +1,10 @@
-//! pandas: columns and tables, which enter as arrays of NumPy.
+//! pandas: columns and tables, which are exported to it as NumPy arrays.
 //!
-//! A column whose values NumPy holds is imported as the array that `to_numpy()` returns: Arrow would give NaN as null, pack
-//! booleans to bits, copy strided values and convert objects.
+//! A column whose values NumPy holds is imported as the array that `to_numpy()` returns: Arrow would export NaN as
+//! null, pack booleans to bits, copy strided values and convert objects.
 
 use dlbridge::{CopyReason, DataType};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyImportError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,7 +14,7 @@ use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
 use super::import_rules::{ArrowRules, ImportRules, IsArray, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
-use crate::error::{beyond_tensors, type_name};
+use crate::error::{beyond_tensors, type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::once::once;
 use crate::shown::named;
@@ -33,10 +33,15 @@ pub(super) static PANDAS: Framework = Framework {
     max_ndim: 2,
     takes: |dtype| is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL,
     counts_bytes: false,
+    column: Some(|like| {
+        let py = like.py();
+        let is_index = is_instance(like, intern!(py, "pandas"), intern!(py, "Index"))?;
+        Ok(if is_index { "Index" } else { "Series" })
+    }),
     ..FRAMEWORK
 };
 
-/// A `Series`, or a `DataFrame` of two dimensions.
+/// A `Series`, or a `DataFrame` for two dimensions.
 fn enter<'py>(series: &Bound<'py, PyAny>, offer: &dyn Offer<'py>) -> PyResult<Bound<'py, PyAny>> {
     let (py, array) = (series.py(), offer.array()?);
     let class = match offer.tensor().ndim() {
@@ -63,8 +68,8 @@ pub(super) static RULES: ImportRules = ImportRules {
     ..NO_RULES
 };
 
-/// The array of NumPy that holds the values of a `pandas.Series`, and why it is a copy, if it is one; `None` for a
-/// column whose dtype is not NumPy's.
+/// The NumPy array that holds the values of a `pandas.Series`, and why it is a copy if it is one; `None` for a column
+/// whose dtype is not NumPy's.
 fn array_of<'py>(
     series: &Bound<'py, PyAny>,
     options: &ImportOptions,
@@ -83,8 +88,8 @@ fn array_of<'py>(
             type_name(&array)
         )));
     }
-    // An array that owns its elements, and that only this function has, was made for this call.
-    // SAFETY: attached; an object.
+    // An array that owns its elements and has a single reference was made for this call.
+    // SAFETY: the thread is attached, and `array` is a live object.
     let only_here = unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1;
     let owns = array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "owndata"))?.is_truthy()?;
     let reason = (only_here && owns).then_some(CopyReason::Producer);
@@ -96,7 +101,7 @@ fn array_of<'py>(
     Ok(Some((array, reason)))
 }
 
-/// Returns true if the dtype of an object is a NumPy dtype, and not a pandas extension type.
+/// Returns true if an object's dtype is NumPy's, and not a pandas extension type.
 fn has_numpy_dtype(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
     match object.getattr_opt(intern!(py, "dtype"))? {
@@ -105,7 +110,7 @@ fn has_numpy_dtype(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// Returns true for a dtype of NumPy.
+/// Returns true for a NumPy dtype.
 fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = dtype.py();
@@ -119,13 +124,13 @@ fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     dtype.is_instance(class.bind(py))
 }
 
-/// A dtype of pandas whose storage is not its values, and what to convert it to.
+/// A pandas dtype whose storage differs from its values, and the conversion to advise.
 struct NotNumbers {
-    /// The class, in the module `pandas`.
+    /// The class's name in the module `pandas`.
     dtype: &'static str,
-    /// For a column `s`.
+    /// The advice for a column `s`.
     column: &'static str,
-    /// For an index or array `a`.
+    /// The advice for an index or array `a`.
     array: &'static str,
 }
 
@@ -162,14 +167,14 @@ const NOT_NUMBERS: [NotNumbers; 6] = [
     },
 ];
 
-/// The entry of a dtype, if it is one of pandas and not of numbers.
+/// The entry of a pandas dtype whose values are not numbers; `None` for others.
 fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
     let py = dtype.py();
     let is = |class: &str| is_instance(dtype, intern!(py, "pandas"), &PyString::new(py, class));
     NOT_NUMBERS.iter().find(|known| is(known.dtype).unwrap_or(false))
 }
 
-/// The refusal of a column whose dtype is not of numbers; `None` for a dtype of numbers.
+/// The refusal of a column whose dtype is not numeric; `None` for a numeric dtype.
 fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
     let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
     let remedy = not_numbers(&dtype)?.column;
@@ -179,23 +184,26 @@ fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
     )))
 }
 
-/// The array to pass instead of a pandas index or extension array, which support no protocol; `None` for other objects.
+/// The array to pass instead of a pandas index or extension array, which lack protocols; `None` for other objects.
 fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     let py = object.py();
-    let is = |class| is_instance(object, intern!(py, "pandas"), class).unwrap_or(false);
-    let is_array =
-        is_instance(object, intern!(py, "pandas.api.extensions"), intern!(py, "ExtensionArray"));
-    if !is(intern!(py, "Index")) && !is_array.unwrap_or(false) {
+    if !lacks_protocols(object) {
         return None;
     }
-    if is(intern!(py, "MultiIndex")) {
+    if is_instance(object, intern!(py, "pandas"), intern!(py, "MultiIndex")).unwrap_or(false) {
         return Some("take one level first, for example a.get_level_values(0)".to_owned());
     }
     let dtype = object.getattr(intern!(py, "dtype")).ok()?;
     let kind = dtype.getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
     let converted = match not_numbers(&dtype) {
         Some(known) => known.array,
-        None if matches!(kind.as_deref(), Ok("M" | "m")) => "a.asi8 holds the counts",
+        // The classes for times of NumPy's dtypes have the counts; those for Arrow's times lack the attribute.
+        None if matches!(kind.as_deref(), Ok("M" | "m")) => {
+            match object.hasattr(intern!(py, "asi8")) {
+                Ok(true) => "a.asi8 holds the counts",
+                _ => "a.to_numpy().view('int64') holds the counts, and -2**63 for each null",
+            }
+        }
         None if has_numpy_dtype(object).unwrap_or(false) => {
             return Some("pass its array of NumPy: asdlpack(a.to_numpy())".to_owned());
         }
@@ -213,7 +221,52 @@ fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     ))
 }
 
-/// Where the nulls of a column come from, and what to do.
+/// Returns true for a pandas index or extension array.
+fn lacks_protocols(object: &Bound<'_, PyAny>) -> bool {
+    let py = object.py();
+    let is = |module, class| is_instance(object, module, class).unwrap_or(false);
+    is(intern!(py, "pandas"), intern!(py, "Index"))
+        || is(intern!(py, "pandas.api.extensions"), intern!(py, "ExtensionArray"))
+}
+
+/// Describes an index or extension array of times, which pandas exports by no protocol, and the array to pass instead;
+/// `None` for other objects.
+pub(crate) fn not_exported(object: &Bound<'_, PyAny>) -> Option<String> {
+    let py = object.py();
+    if !lacks_protocols(object) {
+        return None;
+    }
+    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
+    let kind: String = dtype.getattr(intern!(py, "kind")).ok()?.extract().ok()?;
+    matches!(kind.as_str(), "M" | "m").then(|| {
+        format!(
+            "{} of {}, which supports no exchange protocol; pass x.to_numpy()",
+            with_article(&type_name(object)),
+            named(&dtype)
+        )
+    })
+}
+
+/// The error of a column or table whose export failed because pyarrow cannot be imported, with pandas's exception as
+/// the cause. Other exceptions are passed on.
+#[cold]
+pub(crate) fn without_pyarrow(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = object.py();
+    let is = |class| is_instance(object, intern!(py, "pandas"), class).unwrap_or(false);
+    if !error.is_instance_of::<PyImportError>(py)
+        || !(is(intern!(py, "Series")) || is(intern!(py, "DataFrame")))
+    {
+        return error;
+    }
+    let refusal = PyImportError::new_err(format!(
+        "pandas exports {} through pyarrow, which cannot be imported; install pyarrow, or pass x.to_numpy()",
+        with_article(&type_name(object))
+    ));
+    refusal.set_cause(py, Some(error));
+    refusal
+}
+
+/// The source of a column's nulls, and what to do.
 fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
     match has_numpy_dtype(series) {
         Ok(true) => {
@@ -231,7 +284,7 @@ fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
 
 /// The times of a column or an index.
 pub(crate) enum Times<'py> {
-    /// The array of NumPy that holds them.
+    /// The NumPy array that holds them.
     Array(Bound<'py, PyAny>),
     /// An index with a time zone.
     WithZone(Bound<'py, PyAny>),

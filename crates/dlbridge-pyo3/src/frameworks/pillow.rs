@@ -58,7 +58,7 @@ fn refuses(tensor: &Tensor) -> Option<String> {
     })
 }
 
-/// An image. `fromarray` copies the modes F and I, which `fromarrow` shares; `I;16` is the other way round.
+/// An image. `fromarray` copies the modes F and I, which `fromarrow` shares; for `I;16` it is the reverse.
 fn enter<'py>(
     from_array: &Bound<'py, PyAny>,
     offer: &dyn Offer<'py>,
@@ -92,8 +92,8 @@ pub(super) static RULES: ImportRules = ImportRules {
     ..NO_RULES
 };
 
-/// Refuses an image whose pixels are not what its Arrow type says: unsigned integers of 16 bits are exported
-/// as signed ones, also those in the other byte order.
+/// Refuses an image whose pixels differ from its Arrow type: Pillow exports 16-bit unsigned integers as signed ones,
+/// even in the other byte order.
 fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<()> {
     let mode = object.getattr(intern!(object.py(), "mode"))?;
     if mode.extract::<String>().is_ok_and(|mode| mode.starts_with("I;16")) {
@@ -106,7 +106,7 @@ fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<(
     Ok(())
 }
 
-/// Turns an exception that Pillow raised instead of an Arrow array into a refusal with that cause.
+/// Converts an exception that Pillow raised instead of exporting an Arrow array to a refusal with that cause.
 fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyErr) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) {
@@ -121,7 +121,7 @@ fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyEr
     refusal
 }
 
-/// The arguments that keep Pillow from copying.
+/// The arguments that forbid the copy.
 fn arguments(options: &ImportOptions) -> &'static str {
     match options.copy {
         Some(false) => "protocol='arrow' and copy=False",

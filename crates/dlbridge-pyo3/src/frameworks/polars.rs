@@ -1,4 +1,4 @@
-//! Polars: columns, which enter by Arrow.
+//! Polars: columns, which are exported to it through Arrow.
 
 use super::dtypes::is_plain;
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly};
@@ -17,6 +17,16 @@ pub(super) static POLARS: Framework = Framework {
     min_ndim: 1,
     max_ndim: 1,
     takes: is_plain,
+    column: Some(|_| Ok("Series")),
+    times: &[
+        "datetime64[D]",
+        "datetime64[ms]",
+        "datetime64[us]",
+        "datetime64[ns]",
+        "timedelta64[ms]",
+        "timedelta64[us]",
+        "timedelta64[ns]",
+    ],
     ..FRAMEWORK
 };
 

@@ -11,6 +11,18 @@ pub(super) static PYARROW: Framework = Framework {
     cpu_only: true,
     function: "Tensor.from_dlpack",
     takes: is_plain,
+    column: Some(|_| Ok("array")),
+    times: &[
+        "datetime64[D]",
+        "datetime64[s]",
+        "datetime64[ms]",
+        "datetime64[us]",
+        "datetime64[ns]",
+        "timedelta64[s]",
+        "timedelta64[ms]",
+        "timedelta64[us]",
+        "timedelta64[ns]",
+    ],
     ..FRAMEWORK
 };
 

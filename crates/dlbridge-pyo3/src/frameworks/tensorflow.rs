@@ -23,7 +23,7 @@ pub(super) static TENSORFLOW: Framework = Framework {
         ..Behaviour::FREE
     },
     immutable: true,
-    // It accepts others, and aborts the process in the middle of a computation.
+    // TensorFlow accepts less, and then aborts the process in the middle of a computation.
     align_limit: 64,
     takes: |dtype| {
         is_plain(dtype)
@@ -36,7 +36,7 @@ pub(super) static TENSORFLOW: Framework = Framework {
 pub(super) static RULES: ImportRules =
     ImportRules { packages: &["tensorflow"], check_before: Some(check_dtype), ..NO_RULES };
 
-/// Refuses dtypes without elements in memory. TensorFlow would end the process.
+/// Refuses dtypes without elements in memory: TensorFlow would abort the process.
 fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
     let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(()) };
@@ -44,7 +44,7 @@ fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = name.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
     match name.as_str() {
         "string" | "variant" | "resource" => Err(beyond_tensors(format!(
-            "the tensor's elements are of the dtype {name}, which are no numbers in memory; \
+            "the tensor's elements have the dtype {name}, whose values are not numbers in memory; \
              convert them first"
         ))),
         _ => Ok(()),

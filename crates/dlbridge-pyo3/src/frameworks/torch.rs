@@ -1,7 +1,8 @@
 //! PyTorch.
 //!
-//! Its protocols check neither gradients nor the lazy conjugate and negative bits. `x.data = y` and `x.set_(y)` give a tensor other memory, and a
-//! managed tensor that PyTorch exports keeps only the tensor: the memory belongs to the storage, an object of its own.
+//! Its protocols check neither gradients nor the lazy conjugate and negative bits. `x.data = y` and `x.set_(y)` give
+//! a tensor other memory, and a managed tensor that PyTorch exports keeps only the tensor: the memory belongs to the
+//! storage, a separate object.
 
 use dlbridge::DataType;
 use pyo3::exceptions::PyBufferError;
@@ -17,14 +18,14 @@ pub(super) static TORCH: Framework = Framework {
     module: "torch",
     table_of: Some("Tensor"),
     on_device: Behaviour { layout: Layout::NonNegative, ..Behaviour::DEVICE },
-    // Its tensors cannot have others.
+    // PyTorch tensors cannot have negative strides.
     layout_limit: Layout::NonNegative,
     takes: |dtype| {
         let unknown = [DataType::FLOAT8_E3M4, DataType::FLOAT8_E4M3, DataType::FLOAT8_E4M3B11FNUZ];
         let rare = is_rare(dtype) && dtype != DataType::COMPLEX32;
         !dtype.is_subbyte() && !rare && !unknown.contains(&dtype)
     },
-    // Two elements of four bits in a byte, which PyTorch names `float4_e2m1fn_x2`.
+    // Two four-bit elements in a byte, which PyTorch names `float4_e2m1fn_x2`.
     takes_lanes: |dtype| dtype == DataType::FLOAT4_E2M1FN.with_lanes(2),
     counts_bytes: false,
     ..FRAMEWORK
@@ -62,18 +63,21 @@ const IS_NEG: State = State {
              memory; call resolve_neg() first",
 };
 
-/// Tensors without strided memory: the attribute that reports the state, and the error message.
+/// Tensors without strided memory: the attribute that reports the state, and the message.
 const NOT_STRIDED: [(&str, &str); 4] = [
     (
         "is_nested",
         "the tensor is nested: its rows have different lengths; call to_padded_tensor(padding) first",
     ),
-    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another one"),
+    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another device"),
     (
         "is_quantized",
         "the tensor is quantised: its values are not what is in memory; call dequantize() or int_repr() first",
     ),
-    ("layout", "the tensor is not strided, as sparse ones are not; call to_dense() first"),
+    (
+        "layout",
+        "the tensor is sparse or has another layout than torch.strided; call to_dense() first",
+    ),
 ];
 
 /// Returns why a tensor does not have strided memory, or `None` if no reason is found.

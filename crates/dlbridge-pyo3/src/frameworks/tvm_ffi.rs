@@ -12,7 +12,7 @@ pub(super) static TVM_FFI: Framework = Framework {
         tensor.is_subbyte_padded().then(|| {
             let dtype = tensor.dtype();
             format!(
-                "tvm_ffi takes no {dtype} in bytes of their own; convert the elements to another dtype \
+                "tvm_ffi does not support {dtype} elements in a byte each; convert them to another dtype \
                  first"
             )
         })

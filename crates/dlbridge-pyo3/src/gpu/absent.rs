@@ -1,4 +1,4 @@
-//! The drivers of an extension that is built without the feature `gpu`: there are none.
+//! A substitute for the drivers in an extension that is built without the feature `gpu`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use dlbridge::{Device, DeviceType, Tensor};
 
 type StreamHandle = usize;
 
-/// A driver, which does not exist here.
+/// A driver; no value of this type exists.
 pub(crate) enum Driver {}
 
-/// The one reason why work of a driver fails here.
+/// The reason why all work of a driver fails here.
 #[derive(Debug)]
 pub(crate) struct Failure;
 
@@ -41,7 +41,7 @@ impl Driver {
     }
 }
 
-/// Where a copy goes.
+/// The target of a copy.
 pub(crate) struct Place {
     #[expect(dead_code, reason = "for the driver")]
     pub(crate) device: Device,
@@ -50,25 +50,25 @@ pub(crate) struct Place {
 }
 
 /// # Safety
-/// None: nothing is done.
+/// Always safe: this function only fails.
 pub(crate) unsafe fn copied(_: &Arc<Tensor>, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
     Err(Failure)
 }
 
 /// # Safety
-/// None: nothing is done.
+/// Always safe: this function only fails.
 pub(crate) unsafe fn order(_: (Device, StreamHandle), _: (Device, StreamHandle)) -> Result<()> {
     Err(Failure)
 }
 
 /// # Safety
-/// None: nothing is done.
+/// Always safe: this function only fails.
 pub(crate) unsafe fn wait(_: Device, _: StreamHandle) -> Result<()> {
     Err(Failure)
 }
 
 /// # Safety
-/// None: nothing is done.
+/// Always safe: this function only fails.
 pub(crate) unsafe fn after_stream(_: Tensor, _: StreamHandle) -> Result<Tensor> {
     Err(Failure)
 }

@@ -1,4 +1,4 @@
-//! The drivers of CUDA and ROCm, or what stands for them in an extension that is built without the feature `gpu`: every call fails then.
+//! The drivers of CUDA and ROCm. Without the feature `gpu`, a substitute whose calls all fail.
 
 #[cfg(not(feature = "gpu"))]
 mod absent;
@@ -10,7 +10,7 @@ pub(crate) use dlbridge_gpu::{Driver, Failure, Place, after_stream, copied, orde
 #[cfg(not(feature = "gpu"))]
 pub(crate) use self::absent::{Driver, Failure, Place, after_stream, copied, order, wait};
 
-/// Returns true if the driver of CUDA can copy from one device to another.
+/// Returns true if the CUDA driver can copy from one device to another.
 pub(crate) fn is_possible(from: Device, to: Device) -> bool {
     let is_cuda = |device: Device| {
         matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
-/// Stops a producer that imports itself again and again. Python's own limit counts calls, and those of an import take more
-/// of the stack than it expects.
+/// Stops a producer that imports itself again and again. Python's own limit counts calls, and the calls of an import
+/// use more stack than it expects.
 pub(super) struct Depth;
 
 thread_local! {
@@ -14,14 +14,14 @@ thread_local! {
 }
 
 impl Depth {
-    /// Wrappers of wrappers are a few deep.
+    /// Real wrappers of wrappers are a few levels deep.
     const MAX: u8 = 24;
 
     pub(super) fn enter() -> PyResult<Self> {
         DEPTH.with(|depth| match depth.get() {
             Self::MAX => Err(PyRecursionError::new_err(
-                "importing a tensor led to importing another, and so on, too often; the producer's \
-                 __dlpack__ must not import the producer",
+                "imports are nested too deeply; a producer's \
+                 __dlpack__ must not import the producer itself",
             )),
             count => {
                 depth.set(count + 1);

@@ -1,4 +1,4 @@
-//! The shortcut of a request: arrays of NumPy, read in place.
+//! The shortcut of a request: NumPy arrays, read in place.
 
 use dlbridge::Device;
 use pyo3::exceptions::PyException;
@@ -10,13 +10,14 @@ use crate::imported::Imported;
 use crate::numpy::array::NumpyArray;
 use crate::protocol::{buffer, numpy_import};
 
-/// Returns true if an array of NumPy may be read in place, as far as the device matters.
+/// Returns true if the device option allows reading a NumPy array in place.
 #[inline(always)]
 pub(super) fn may_be_in_place(options: &ImportOptions) -> bool {
     options.device.is_none_or(|device| device == Device::CPU)
 }
 
-/// Reads an array of NumPy's own class, as `__dlpack__` would export it, but without a call; `None` if a protocol must be asked.
+/// Reads an array of exactly NumPy's class, with the result of `__dlpack__` but without a call; `None` if a protocol
+/// is needed.
 pub(super) fn array_in_place(
     array: &Bound<'_, PyAny>,
     head: NumpyArray,
@@ -25,7 +26,8 @@ pub(super) fn array_in_place(
     if let Some(imported) = numpy_import::import(head, array)? {
         return Ok(Some(imported));
     }
-    // The buffer would be left in the end, and says the same as the array interface, sooner.
+    // The import would reach the buffer protocol in the end, which gives the same result as the array interface and
+    // is faster.
     if !cfg!(feature = "buffer") || options.copy == Some(false) || !head.is_byte_swapped(array) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Request: the protocols that can express data which DLPack cannot.
+//! Request: the protocols that can express data that DLPack cannot.
 
 use dlbridge::Device;
 use pyo3::exceptions::{PyBufferError, PyException};
@@ -11,9 +11,9 @@ use crate::protocol::left_out::{self, is_left_out};
 use crate::protocol::{Lacking, Method, TypeInfo, arrow, dlpack, typestr};
 use crate::stream::Streams;
 
-/// Requests by another protocol the data that `__dlpack__` refused because DLPack or the producer cannot express it:
-/// data in the other byte order, strides that are not whole elements, dtypes that NumPy does not know, and columns of Arrow
-/// beyond plain numbers. Any other refusal is final.
+/// Requests data by another protocol if `__dlpack__` refused it because DLPack or the producer cannot express it: the
+/// other byte order, strides that are not multiples of the element size, dtypes that NumPy does not know, and Arrow
+/// columns that are not plain numbers. Any other refusal is final.
 pub(super) fn instead_of_dlpack(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
@@ -25,7 +25,7 @@ pub(super) fn instead_of_dlpack(
     if !refusal.is_instance_of::<PyException>(py) {
         return Err(refusal);
     }
-    // The other protocols do not import from a device, and not to one.
+    // The other protocols cannot import from a device, or to one.
     if matches!(dlpack::is_on_host(object), Ok(false))
         || options.device.is_some_and(|device| device != Device::CPU)
     {
@@ -37,7 +37,7 @@ pub(super) fn instead_of_dlpack(
             left_out.set_cause(py, Some(refusal));
             return Err(left_out);
         }
-        // Arrow's own exceptions are not of the class BufferError, and do not say what to do.
+        // Arrow's own exceptions are not a BufferError, and do not say what to do.
         return match arrow::import(object, type_info, lacking, options) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
@@ -53,11 +53,11 @@ pub(super) fn instead_of_dlpack(
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
         match protocols::import(other, object, type_info, lacking, options, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
-            // A protocol that is left out would find the same.
+            // A protocol that the extension lacks would give the same result.
             Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
             Ok(_) => {}
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
-            // The next protocol may have it.
+            // The next protocol may support it.
             Err(error) if is_left_out(&error) && final_refusal.is_none() => {
                 final_refusal = Some(error);
             }
@@ -68,7 +68,7 @@ pub(super) fn instead_of_dlpack(
         }
     }
     match final_refusal {
-        // It says more than that DLPack does not have it.
+        // This refusal says more than DLPack's.
         Some(error) => {
             if error.is_instance_of::<PyBufferError>(py) {
                 error.set_cause(py, Some(refusal));

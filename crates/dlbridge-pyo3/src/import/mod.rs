@@ -1,18 +1,20 @@
-//! The import of an object, from top to bottom. Each stage is in a file of its own and returns the value that the next one takes:
+//! The import of an object, in stages. Each stage has its own file and returns the value that the next stage takes:
 //!
 //! | stage | value | |
 //! | --- | --- | --- |
-//! | [`select`] | `Selected` | the object to ask, and the protocols to ask it by |
+//! | [`select`] | `Selected` | the object to import, and the protocols to try |
 //! | [`request`] | `Received` | the tensor as its producer exports it |
 //! | [`validate`] | `Valid` | its elements are the object's values, and their memory stays |
 //! | [`satisfy`] | `Satisfied` | the caller's options hold: device, order, alignment, access, copy |
-//! | `record` | [`Imported`] | the tensor and its receipt: protocol, version, reason of a copy |
+//! | `record` | [`Imported`] | the tensor and its record: protocol, version, reason of a copy |
 //!
-//! A typed argument goes the same way. Its type takes the place of options: `argument/unmet.rs` compares, `argument/imported.rs` copies and borrows.
+//! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
+//! `argument/imported.rs` copies and borrows.
 //!
-//! Two shortcuts here skip calls and no checks. Arrays of NumPy are [read in place](array_if_numpy). A typed argument that may not
-//! copy asks [the table of a type](by_table), and holds the tensor without the rest of an import if that fits. Arguments on a work
-//! stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
+//! Three shortcuts skip calls but no checks. NumPy arrays are [read in place](array_if_numpy). A typed argument that
+//! may not copy calls [the exchange table of a type](by_table), and takes the tensor without the rest of an import if
+//! it fits. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options
+//! (`import/tensor.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
 
 mod depth;
 mod in_place;
@@ -52,16 +54,17 @@ use crate::protocol::storage::storage;
 use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::Streams;
 
-/// Imports any Python object that supports a protocol, without a copy wherever a tensor can express the data; a producer of
-/// DLPack may still copy. Data of a legacy producer is read-only, because that producer cannot say if it may be written.
+/// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
+/// DLPack producer may still copy. Data of a legacy producer is read-only, because that producer cannot say whether
+/// it may be written.
 ///
-/// The memory is borrowed to be read until the tensor, and all that was made of it without a copy, is
-/// dropped. To keep an object without that, there is [`PyTensor::import`].
+/// The import borrows the memory for reading until the tensor, and everything made from it without a copy, is
+/// dropped. To keep an object without a borrow, use [`PyTensor::import`].
 ///
 /// # Errors
-/// `TypeError` for an object that speaks none; `BufferError` if the memory is borrowed to be written; `BufferError` for data that breaks the specification or
-/// that a tensor cannot express; `ValueError` for a capsule that was consumed before or holds
-/// something else; whatever the producer raises.
+/// `TypeError` for an object without a protocol; `BufferError` if the memory is borrowed for writing, for data that
+/// breaks the specification, and for data that a tensor cannot express; `ValueError` for a capsule that was consumed
+/// before or holds something else; and any exception of the producer.
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
@@ -78,7 +81,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         return Ok(imported.tensor);
     }
     if !imported.tensor.device().device_type().is_host_accessible() {
-        // It never becomes a view.
+        // A tensor on a device never becomes a view, so it needs no borrow.
         return Ok(if read_only { imported.tensor.into_read_only() } else { imported.tensor });
     }
     Borrowed::tensor(&type_info::of(object)?.borrowed, object, imported.tensor, read_only)
@@ -99,7 +102,7 @@ fn pipeline<'py>(
     Ok(Some(satisfied.record()))
 }
 
-/// The shortcut of the first three stages, for an array of NumPy's own class; `None` if they must be gone through.
+/// The shortcut of the first three stages, for an array of exactly NumPy's class; `None` if the stages are needed.
 #[inline(always)]
 fn array_if_numpy(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
     if options.protocol.is_none()
@@ -111,18 +114,18 @@ fn array_if_numpy(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResul
     Ok(None)
 }
 
-/// The answer of the table of an object's type.
+/// The result of the exchange table of an object's type.
 pub(crate) enum ByTable<'py> {
     /// The tensor, and the storage to keep with it.
     Tensor(Tensor, Option<Bound<'py, PyAny>>),
-    /// The data is on a device, and other protocols synchronise it with a stream.
+    /// The data is on a device, and other protocols can synchronise it with a stream.
     OnDevice,
-    /// There is no table.
+    /// The type lacks a table.
     None,
 }
 
-/// The shortcut of a typed argument: the tensor of an object by the table of its type, requested and validated. No other protocol
-/// is asked.
+/// The shortcut of a typed argument: the tensor of an object by the table of its type, requested and validated. Tries
+/// no other protocol.
 pub(crate) fn by_table<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
@@ -141,7 +144,7 @@ pub(crate) fn by_table<'py>(
     }
 }
 
-/// Imports an object of another library, by the protocol that the options name or by the first that the object has.
+/// Imports an object of another library, by the protocol in the options or by the first that the object has.
 pub(crate) fn from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
@@ -173,7 +176,7 @@ fn any_from_producer(
     }
 }
 
-/// As [`any_from_producer`], past the table of the object's type, which has been asked.
+/// As [`any_from_producer`], without the table of the object's type, which was tried before.
 pub(crate) fn past_table(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
@@ -181,7 +184,8 @@ pub(crate) fn past_table(
     pipeline(object, Choice::PastTable, options, &Streams::default())
 }
 
-/// Imports through `__dlpack__` alone, as the array API standard describes it: an object without it is an AttributeError.
+/// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
+/// without it.
 pub(crate) fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
@@ -202,7 +206,7 @@ pub(crate) fn from_dlpack<'py>(
     }
 }
 
-/// Imports an object, also one of our own class.
+/// Imports an object, which may be of our own class.
 pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Imported> {
     #[cfg(feature = "tensor-class")]
     if let Ok(tensor) = object.cast::<PyTensor>() {

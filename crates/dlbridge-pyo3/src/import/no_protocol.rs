@@ -1,4 +1,4 @@
-//! Objects without a protocol: how they are recognised, and their refusal.
+//! Objects without a protocol: how to recognise and refuse them.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use crate::frameworks::IMPORT_RULES;
 use crate::imported::Protocol;
 use crate::protocol::{Lacking, TypeInfo, buffer_abi, type_info};
 
-/// Returns true for an object of a type whose objects never have a protocol, by a look at what is known of the type.
+/// Returns true if objects of this type never have a protocol, by the cached facts about the type.
 pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> bool {
     type_info.table.is_none()
         && type_info.lacking.is_all_for_ever()
@@ -33,12 +33,12 @@ pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Returns true if an object has one protocol, whatever is known of its type.
+/// Returns true if an object has a protocol; ignores the cached facts about its type.
 pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
     protocols::has(protocol, object, &*type_info::of(object)?, Lacking::UNKNOWN)
 }
 
-/// The refusal of an object without any of these protocols.
+/// The refusal of an object that lacks all these protocols.
 #[cold]
 pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyErr {
     let name = type_name(object);
@@ -75,10 +75,10 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
             "make an array of it first: asdlpack(numpy.asarray(obj))"
         }
         _ if buffer_abi::is_missing(object.py()) => buffer_abi::MISSING,
-        _ => "pass an array or tensor that has its elements",
+        _ => "pass an array or tensor of its elements",
     };
     PyTypeError::new_err(format!(
-        "'{name}' object speaks no exchange protocol: looked for {}; {remedy}",
+        "'{name}' object supports no exchange protocol: looked for {}; {remedy}",
         names.join(", ")
     ))
 }

@@ -17,9 +17,9 @@ use crate::protocol::device_copy::kept_until_passed;
 use crate::protocol::{framework_checks, type_info};
 use crate::stream::{self, DataStream, StreamOf, Streams};
 
-/// Imports an object with the handle of a stream: what is done on it is done after what the producer has
-/// under way. It is the one that the caller chooses; without a choice that of the producer, if its exchange API
-/// tells, or else the default one of the device.
+/// Imports an object with the handle of a stream; work on that stream runs after the producer's pending writes. It is
+/// the stream that the caller chooses. Without a choice, it is the producer's if its exchange API reports one, or
+/// else the device's default stream.
 pub(crate) fn on_device(
     object: &Bound<'_, PyAny>,
     choice: Option<StreamOf>,
@@ -49,7 +49,7 @@ pub(crate) fn on_device(
     let device = imported.tensor.device();
     if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(
-            "the data is on {device}, and a capsule cannot be asked to synchronise with a stream; pass \
+            "the data is on {device}, and a capsule cannot synchronise with a stream; pass \
              the object that makes it"
         )));
     }
@@ -57,8 +57,8 @@ pub(crate) fn on_device(
     Ok((kept(imported, &streams)?, stream))
 }
 
-/// Keeps data until a stream that its producer does not know has passed the work on it. Producers synchronise with the
-/// default stream.
+/// Keeps data until a stream that its producer does not know has finished its queued work. Producers synchronise with
+/// the default stream.
 fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
     let device = imported.tensor.device();
     if streams.is_default() || device.device_type().is_host_accessible() {
@@ -73,7 +73,7 @@ fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
     }
 }
 
-/// Imports an object of a type with a table, without synchronising; `None` for others.
+/// Imports an object of a type with a table, without synchronising; `None` for other objects.
 fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
     let type_info = type_info::of(object)?;
     let Some(table) = type_info.table else { return Ok(None) };

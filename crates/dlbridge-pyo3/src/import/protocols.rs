@@ -1,4 +1,4 @@
-//! One import or question for each protocol, by the file of that protocol.
+//! One function per task, which calls the file of the right protocol.
 
 use pyo3::prelude::*;
 
@@ -10,7 +10,8 @@ use crate::protocol::{
 };
 use crate::stream::Streams;
 
-/// The order of protocols. `__dlpack__` returns a legacy capsule by itself, if the producer lacks versioned ones.
+/// The protocols, in trial order. `__dlpack__` returns a legacy capsule by itself, if the producer lacks
+/// versioned ones.
 pub(super) const ORDER: [Protocol; 7] = [
     Protocol::ExchangeApi,
     Protocol::Dlpack,
@@ -21,7 +22,7 @@ pub(super) const ORDER: [Protocol; 7] = [
     Protocol::Arrow,
 ];
 
-/// Returns true if an object has the methods of this protocol, without a call of them.
+/// Returns true if an object has the methods of this protocol; does not call them.
 pub(super) fn has(
     protocol: Protocol,
     object: &Bound<'_, PyAny>,
@@ -42,7 +43,7 @@ pub(super) fn has(
     }
 }
 
-/// Imports through one protocol alone; `None` if the object does not have it.
+/// Imports through one protocol; `None` if the object does not have it.
 pub(super) fn import<'py>(
     protocol: Protocol,
     object: &Bound<'py, PyAny>,

@@ -26,8 +26,8 @@ pub(super) struct Received<'a, 'py> {
 }
 
 impl<'py> Selected<'_, 'py> {
-    /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it where
-    /// it is wanted and a driver can copy it there, requests it where it is.
+    /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
+    /// to the requested device and a driver can copy it there, requests it on its own device.
     pub(super) fn request(
         &self,
         options: &ImportOptions,
@@ -49,7 +49,7 @@ impl<'py> Selected<'_, 'py> {
             return Err(refusal);
         }
         let options_there = ImportOptions { device: None, copy: None, ..*options };
-        // The caller's stream is of the device that the data goes to, if that has streams.
+        // The caller's stream belongs to the target device, if that has streams.
         let default = Streams::default();
         let streams = if options.device.is_some_and(has_streams) { &default } else { streams };
         match producer.request(&options_there, streams) {
@@ -79,7 +79,7 @@ impl<'py> Producer<'py> {
         }
         let lacking = self.type_info.lacking.now(self.object.py())?;
         let imported = self.request_without(lacking, options, streams);
-        // One object may have what other objects of its type lack.
+        // One object may have an attribute that other objects of its type lack.
         match imported {
             Err(error) if copies::must_be_raised(self.object.py(), &error) => Err(error),
             Err(_) | Ok(None)
@@ -91,7 +91,7 @@ impl<'py> Producer<'py> {
         }
     }
 
-    /// Requests the tensor without a look at the attributes that objects of the type lack.
+    /// Requests the tensor without looking up the attributes that objects of the type lack.
     fn request_without(
         &self,
         lacking: Lacking,
@@ -129,7 +129,8 @@ impl<'py> Producer<'py> {
         Ok(None)
     }
 
-    /// Returns true if a producer that refused may export its data where it is, and the driver of CUDA may copy it from there.
+    /// Returns true if a producer that refused may still export its data on its own device, from which the CUDA
+    /// driver may copy it.
     fn may_export_elsewhere(&self, options: &ImportOptions, refusal: &PyErr) -> bool {
         let object = &self.object;
         // Memory of the CPU is copied on the CPU without a driver.

@@ -1,4 +1,4 @@
-//! Satisfy: the options of a caller, by a copy where the tensor is otherwise. Record: the receipt of that copy.
+//! Satisfy: copies a tensor that does not meet the caller's options. Record: notes the reason of that copy.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::protocol::memory::normalized;
 use crate::stream::has_streams;
 use crate::stream::{DataStream, Streams};
 
-/// A tensor as its caller wants it.
+/// A tensor that meets the caller's options.
 pub(super) struct Satisfied {
     imported: Imported,
     /// Why this stage copied the elements, if it did.
@@ -27,7 +27,7 @@ pub(super) struct Satisfied {
 }
 
 impl Valid {
-    /// Copies the tensor to the device where it is wanted, and makes it as wanted there.
+    /// Copies the tensor to the requested device, and makes it meet the options there.
     pub(super) fn satisfy<'py>(
         self,
         object: &Bound<'py, PyAny>,
@@ -45,7 +45,8 @@ impl Valid {
         }
     }
 
-    /// Satisfies and records in one step, for a tensor that stays where it is. Without options that moves it once.
+    /// Satisfies and records in one step, for a tensor that stays on its device. Without options it moves the tensor
+    /// once.
     #[inline]
     pub(super) fn settle(self, options: &ImportOptions) -> PyResult<Imported> {
         match is_default(options) {
@@ -56,19 +57,19 @@ impl Valid {
 }
 
 impl Satisfied {
-    /// The tensor with its receipt: the first reason why its elements were copied.
+    /// The tensor with its record: the first reason why its elements were copied.
     pub(super) fn record(self) -> Imported {
         let Self { imported, copied } = self;
         Imported { reason: imported.reason.or(copied), ..imported }
     }
 }
 
-/// Makes a tensor that was copied by a driver as wanted, and records its receipt.
+/// Makes a tensor that a driver copied meet the options, and records the reason.
 pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
     Valid(imported).settle(options)
 }
 
-/// Returns true if a tensor is as wanted as it comes.
+/// Returns true if every tensor meets the options.
 fn is_default(options: &ImportOptions) -> bool {
     let ImportOptions { protocol: _, copy, device, align, order, writable } = options;
     copy.is_none()
@@ -91,8 +92,8 @@ fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Satisf
     Ok(Satisfied { imported, copied })
 }
 
-/// Copies what was imported to the device where it is wanted, or on its own, if the driver of CUDA can; what it cannot is
-/// left as it is.
+/// Copies an imported tensor to the requested device, or on its own, if the CUDA driver can; otherwise returns it
+/// unchanged.
 fn moved<'py>(
     object: &Bound<'py, PyAny>,
     imported: Imported,
@@ -110,7 +111,7 @@ fn moved<'py>(
     if !gpu::is_possible(found, to) || options.copy == Some(false) {
         return Ok(imported);
     }
-    // The producer has synchronised its data with the stream `passed` already.
+    // The producer has already synchronised its data with the stream `passed`.
     let on = if to == Device::CPU { found } else { to };
     let passed = match has_streams(found) {
         true => streams.on_source(found, options)?,
@@ -122,7 +123,7 @@ fn moved<'py>(
     Ok(Imported { tensor, reason: Some(reason), ..imported })
 }
 
-/// How a tensor differs from what is wanted.
+/// The first difference between a tensor and the options.
 fn mismatch(options: &ImportOptions, tensor: &Tensor, read_only: bool) -> Option<Mismatch> {
     let found = tensor.device();
     if let Some(wanted) = options.device.filter(|&device| device != found) {
@@ -138,7 +139,7 @@ fn mismatch(options: &ImportOptions, tensor: &Tensor, read_only: bool) -> Option
     (options.writable == Some(true) && read_only).then_some(Mismatch::ReadOnly)
 }
 
-/// A copy of the tensor that is as wanted; `None` if the tensor is so already.
+/// A copy of the tensor that meets the options; `None` if the tensor meets them already.
 pub(crate) fn copy_of(
     options: &ImportOptions,
     tensor: &Tensor,
@@ -154,11 +155,11 @@ pub(crate) fn copy_of(
     };
     if let (Some(reason), Some(false)) = (needed, options.copy) {
         return Err(PyBufferError::new_err(format!(
-            "a copy would be needed, since {reason}, and copy=False forbids it; leave that out, \
-             or give a tensor that is as asked for"
+            "a copy would be needed, since {reason}, and copy=False forbids it; leave copy=False out, \
+             or pass a tensor that meets the options"
         )));
     }
-    // A copy is not copied again, unless it is in another order and the CPU can do that.
+    // A copy is not copied again, unless it must be in another order and the CPU can do that.
     let in_order = options.order != Order::Strided
         || tensor.is_c_contiguous()
         || !tensor.device().device_type().is_host_accessible();

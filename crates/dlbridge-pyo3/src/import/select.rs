@@ -1,4 +1,4 @@
-//! Select: the object to ask, and the protocols to ask it by.
+//! Select: the object to import, and the protocols to try.
 
 use dlbridge::CopyReason;
 use pyo3::prelude::*;
@@ -12,14 +12,14 @@ use crate::imported::Protocol;
 use crate::protocol::type_info::Known;
 use crate::protocol::{framework_checks, type_info};
 
-/// The protocols from which an import chooses.
+/// The protocols that an import chooses from.
 #[derive(Clone, Copy)]
 pub(super) enum Choice {
-    /// The one that the options name, or else the first that the object has. A capsule is a tensor itself.
+    /// The protocol in the options, or else the first that the object has. A capsule is a tensor itself.
     Options,
     /// The method `__dlpack__`.
     Method,
-    /// The first that the object has, except the table of C functions, which has been asked.
+    /// The first that the object has, except its table of C functions, which was tried before.
     PastTable,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Producer<'py> {
     pub(super) object: Bound<'py, PyAny>,
     pub(super) type_info: Known,
     pub(super) protocols: Protocols,
-    /// The object is the array of a column, and may have been made for this import.
+    /// The NumPy array of a column, which may have been made for this import.
     pub(super) column: Option<Column>,
 }
 
@@ -45,10 +45,10 @@ pub(super) struct Column {
     pub(super) reason: Option<CopyReason>,
 }
 
-/// The protocols to ask an object by.
+/// The protocols to try.
 #[derive(Clone, Copy)]
 pub(super) enum Protocols {
-    /// This one alone.
+    /// Only this one.
     One(Protocol),
     /// The first of these that the object has.
     First(&'static [Protocol]),

@@ -1,4 +1,4 @@
-//! Imports into the Python class, in the order of a stream.
+//! Imports into the Python class, synchronised with a stream.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,11 +19,11 @@ use crate::stream::{self, DataStream, Streams};
 use crate::tensor::remembered;
 
 impl PyTensor {
-    /// Imports any Python object that supports a protocol. Returns a `Tensor` as it is, if it meets the options and they
-    /// do not select a protocol.
+    /// Imports any Python object that supports a protocol. A `Tensor` is returned unchanged if it meets the options
+    /// and they do not select a protocol.
     ///
     /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the data cannot be had as wanted.
+    /// As [`import`](crate::import); `BufferError` if the data cannot meet the options.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{PyTensor, ImportOptions};
@@ -38,15 +38,30 @@ impl PyTensor {
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
     ) -> PyResult<Bound<'py, Self>> {
-        let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| options.protocol.is_none());
-        let Some(ours) = ours else {
-            let imported = import::from_producer(object, options)?;
-            return match imported.tensor.device().device_type().is_host_accessible() {
-                true => Bound::new(py, Self::from(imported)),
-                false => Self::on_stream(object, imported, &Streams::default()),
-            };
-        };
+        if let Some(ours) = Self::if_ours(object, options) {
+            return Self::satisfied(ours, options);
+        }
+        let imported = import::from_producer(object, options)?;
+        match imported.tensor.device().device_type().is_host_accessible() {
+            true => Bound::new(object.py(), Self::from(imported)),
+            false => Self::on_stream(object, imported, &Streams::default()),
+        }
+    }
+
+    /// The object, if it is a `Tensor` and the options do not select a protocol.
+    fn if_ours<'a, 'py>(
+        object: &'a Bound<'py, PyAny>,
+        options: &ImportOptions,
+    ) -> Option<&'a Bound<'py, Self>> {
+        object.cast().ok().filter(|_| options.protocol.is_none())
+    }
+
+    /// The shortcut of a `Tensor`, which was selected, requested and validated when it was made: satisfies the options.
+    fn satisfied<'py>(
+        ours: &Bound<'py, Self>,
+        options: &ImportOptions,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = ours.py();
         let Self { tensor, protocol, version, .. } = ours.get();
         let read_only = ours.get().is_read_only();
         if let Some(copied) = ours.get().copied_by_driver(py, options, &Streams::default())? {
@@ -65,11 +80,11 @@ impl PyTensor {
         Ok(ours.clone())
     }
 
-    /// Imports through `__dlpack__` alone, as the function `from_dlpack` of the array API standard:
-    /// `device` is where the data is to be.
+    /// Imports through `__dlpack__` alone, like `from_dlpack` of the array API standard; `device` is the target
+    /// device.
     ///
     /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the producer cannot give the data on `device`;
+    /// As [`import`](crate::import); `BufferError` if the producer cannot export the data to `device`;
     /// `AttributeError` for an object without `__dlpack__`.
     ///
     /// ```no_run
@@ -90,7 +105,7 @@ impl PyTensor {
         Self::from_dlpack_on(object, &options, &Streams::default())
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), in order with a stream.
+    /// As [`from_dlpack`](Self::from_dlpack), synchronised with a stream.
     pub(crate) fn from_dlpack_on<'py>(
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
@@ -99,30 +114,26 @@ impl PyTensor {
         Self::on_stream(object, import::from_dlpack(object, options, streams)?, streams)
     }
 
-    /// As [`import`](Self::import), in order with a stream that the caller names.
+    /// As [`import`](Self::import), synchronised with a stream that the caller names.
     pub(crate) fn import_on<'py>(
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
-        let ours = object.cast::<Self>().ok().filter(|_| options.protocol.is_none());
-        let Some(ours) = ours else {
-            return Self::on_stream(
-                object,
-                import::from_producer_on(object, options, streams)?,
-                streams,
-            );
+        let Some(ours) = Self::if_ours(object, options) else {
+            let imported = import::from_producer_on(object, options, streams)?;
+            return Self::on_stream(object, imported, streams);
         };
         if let Some(copied) = ours.get().copied_by_driver(py, options, streams)? {
             return Bound::new(py, copied);
         }
-        let ours = Self::import(object, options)?;
+        let ours = Self::satisfied(ours, options)?;
         let (device, stream) = (ours.get().tensor.device(), ours.get().stream());
         let chosen = streams.on(device)?;
         if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
         {
-            // It is in that order, and kept until that has passed.
+            // It is synchronised already, and kept until that stream has passed.
             return Ok(ours);
         }
         stream::order(py, device, stream, &chosen)?;
@@ -132,7 +143,7 @@ impl PyTensor {
         Bound::new(py, Self { stream: remembered(chosen), ..changed })
     }
 
-    /// What was imported in order with a stream, which it remembers.
+    /// The Python tensor for an import that was synchronised with a stream, which it remembers.
     pub(super) fn on_stream<'py>(
         object: &Bound<'py, PyAny>,
         mut imported: Imported,
@@ -146,7 +157,7 @@ impl PyTensor {
                 || imported.reason == Some(CopyReason::Device)
                 || is_on_device(object));
         let stream = match came_here {
-            // The stream was for where it came from.
+            // The stream belongs to the source device.
             true => DataStream::Default,
             false => stream::of_imported(object, device, streams)?,
         };
@@ -156,7 +167,7 @@ impl PyTensor {
             && !matches!(stream, DataStream::Unsynchronized)
         {
             return Err(PyBufferError::new_err(format!(
-                "the data is on {device}, and a capsule cannot be asked to synchronise with a stream; pass the \
+                "the data is on {device}, and a capsule cannot synchronise with a stream; pass the \
                  object that makes it, or stream=-1 and synchronise yourself"
             )));
         }
@@ -166,7 +177,7 @@ impl PyTensor {
         Bound::new(object.py(), Self { stream: remembered(stream), ..Self::from(imported) })
     }
 
-    /// The copy on another device, or on its own, that only the driver can make; `None` where none is wanted.
+    /// The copy on another device, or on its own, that only the driver can make; `None` if none is requested.
     pub(super) fn copied_by_driver(
         &self,
         py: Python<'_>,

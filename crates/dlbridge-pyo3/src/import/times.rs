@@ -1,4 +1,4 @@
-//! The import of points and spans of time, whose dtype no exchange protocol but Arrow reports.
+//! The import of points and spans of time. The dtype of a NumPy array or the schema of an Arrow column has their unit.
 
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::{arrow, framework_checks, left_out, memory, type_info};
 
-/// Imports times, with the object that has their memory; `None` for an object whose elements are others.
+/// Imports times, with the object that keeps their memory; `None` for an object with other elements.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     times: &Times,
@@ -27,7 +27,7 @@ pub(crate) fn import<'py>(
             Some(pandas::Times::Array(array)) => Some(array),
             Some(pandas::Times::WithZone(zone)) => {
                 times.set_found(format!(
-                    "times with the zone {zone}; take the zone away first with x.tz_convert(None)"
+                    "times with the zone {zone}; remove the zone first with x.tz_convert(None)"
                 ));
                 return Ok(None);
             }
@@ -56,15 +56,19 @@ pub(crate) fn import<'py>(
             .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
     }
+    if let Some(found) = pandas::not_exported(object) {
+        times.set_found(found);
+        return Ok(None);
+    }
     let name = with_article(&type_name(object));
     times.set_found(format!(
-        "{name}, which is no array or column with a unit of time; pass an array of NumPy, or a column of pandas, polars \
+        "{name}, which is not an array or column with a unit of time; pass a NumPy array, or a column of pandas, polars \
          or pyarrow"
     ));
     Ok(None)
 }
 
-/// An array as one of NumPy's own class: a subclass may have another `dtype`, and another method `view`.
+/// The array as one of exactly NumPy's class: a subclass may override `dtype` and `view`.
 fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = array.py();
     if type_info::of(&array)?.head.is_some() {
@@ -80,7 +84,7 @@ fn as_times(imported: Imported) -> PyResult<Imported> {
     Ok(Imported { tensor: memory::as_times(imported.tensor)?, ..imported })
 }
 
-/// Returns true if the dtype of an array is the one that is wanted; otherwise records what it is.
+/// Returns true if the dtype of an array is accepted; otherwise records it.
 fn is_wanted(array: &Bound<'_, PyAny>, times: &Times) -> PyResult<bool> {
     let py = array.py();
     let dtype = array.getattr(intern!(py, "dtype"))?;

@@ -1,6 +1,6 @@
 //! Validate: the elements are the values of the object, and their memory stays.
 //!
-//! The layout of a tensor is checked where its producer's description is read, in the file of the protocol.
+//! The file of each protocol checks the layout of a tensor, where it reads the producer's description.
 
 use dlbridge::CopyReason;
 use pyo3::exceptions::PyBufferError;
@@ -23,7 +23,7 @@ impl Valid {
 }
 
 impl Received<'_, '_> {
-    /// Checks the states of the producer that its protocols do not report, and what the producer says of copies.
+    /// Checks the states of the producer that its protocols do not report, and the producer's own mark of a copy.
     pub(super) fn validate(self, options: &ImportOptions) -> PyResult<Valid> {
         let Self { mut imported, producer } = self;
         if let Some(producer) = producer {
@@ -35,7 +35,7 @@ impl Received<'_, '_> {
     }
 }
 
-/// Refuses the tensor of an object whose state makes its values other ones, and keeps the memory of storages.
+/// Refuses the tensor of an object whose state changes the meaning of its bytes, and keeps the memory of storages.
 pub(super) fn with_values(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
@@ -45,13 +45,13 @@ pub(super) fn with_values(
     with_storage(object, type_info, imported)
 }
 
-/// Notes that the producer says it made a copy, and refuses that where `copy=False`.
+/// Records that the producer marked a copy, and refuses it if `copy=False`.
 pub(crate) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
     let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
     if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
         if options.copy == Some(false) {
             return Err(PyBufferError::new_err(
-                "the producer made a copy, and copy=False forbids it; leave that out",
+                "the producer made a copy, and copy=False forbids it; leave copy=False out",
             ));
         }
         imported.reason = Some(CopyReason::Producer);

@@ -1,15 +1,16 @@
-//! NumPy's C API: new arrays over the memory of tensors, and NumPy's own descriptions of its dtypes.
+//! NumPy's C API: makes arrays over the memory of tensors, and finds NumPy's own descriptions of its dtypes.
 //!
-//! The functions are found in NumPy's table while the program runs, so extensions are not built against a release of NumPy.
+//! The functions are looked up in NumPy's table at run time, so extensions are not built against a release of NumPy.
 //!
 //! - **Api.** The functions of a [`NumpyApi`] are those of NumPy's static table, in the places that they have in all
-//!   releases with ABI versions 1 and 2. They are called attached.
-//! - **Base.** The base object of an array is a capsule that owns the tensor or the elements, and NumPy keeps the capsule as long
-//!   as the array and its views. So the memory stays as long as it can be reached, and is freed once, when the capsule dies.
-//!   NumPy itself makes one exception: `__setstate__` replaces the base of an array, and its views keep the old address.
+//!   releases with ABI versions 1 and 2, and its class is the table's class of arrays. Only attached threads call them.
+//! - **Base.** The base object of an array is a capsule that owns the tensor or the elements, and NumPy keeps the
+//!   capsule as long as the array and its views. So the memory stays as long as it can be reached, and is freed once,
+//!   when the capsule dies. NumPy itself makes one exception: `__setstate__` replaces the base of an array, and its
+//!   views keep the old address.
 //!
 //! Source: the numbers of types in `numpy/ndarraytypes.h`, the places of functions in NumPy's table in
-//! `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.4.
+//! `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.5.
 
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
 use std::{mem, ptr};
@@ -24,7 +25,7 @@ use crate::elements::Elements;
 use crate::once::once;
 use crate::{capsule, image};
 
-/// NumPy's numbers for its dtypes; those that are used most come first.
+/// NumPy's numbers for its dtypes, the most common first.
 const DTYPES: [(c_int, DataType); 16] = [
     (11, DataType::FLOAT32),
     (12, DataType::FLOAT64),
@@ -48,12 +49,12 @@ const fn integer(code: DataTypeCode, size: usize) -> DataType {
     DataType::new(code, 8 * size as u8, 1)
 }
 
-/// The dtype with a number of NumPy; `None` for numbers that DLPack lacks.
+/// The dtype with a NumPy number; `None` for numbers that DLPack lacks.
 pub(super) fn dtype_of_number(number: c_int) -> Option<DataType> {
     DTYPES.iter().find(|(of_dtype, _)| *of_dtype == number).map(|(_, dtype)| *dtype)
 }
 
-/// The flag of an array that may be written.
+/// The flag of a writable array.
 pub(crate) const WRITEABLE: c_int = 0x0400;
 
 /// The flag of an array whose elements are contiguous in C order.
@@ -62,7 +63,7 @@ pub(super) const C_CONTIGUOUS: c_int = 0x0001;
 /// The flag of an array whose elements are aligned.
 const ALIGNED: c_int = 0x0100;
 
-/// `PyArray_NewFromDescr`: class, dtype (whose reference it takes), the number of dimensions, extents, byte strides, the first
+/// `PyArray_NewFromDescr`: class, dtype (takes the reference), number of dimensions, extents, byte strides, first
 /// element, flags, and an object for `__array_finalize__`.
 type NewFromDescr = unsafe extern "C" fn(
     *mut ffi::PyTypeObject,
@@ -75,13 +76,13 @@ type NewFromDescr = unsafe extern "C" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// `PyArray_SetBaseObject`: an array, and its new base object, whose reference it takes, also where it fails.
+/// `PyArray_SetBaseObject`: an array, and its new base object. Takes the reference to the base, even if it fails.
 type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
 
-/// The part of NumPy's C API that is used here (Api).
+/// The part of NumPy's C API that dlbridge uses (Api).
 pub(crate) struct NumpyApi {
     class: Py<PyType>,
-    /// NumPy's own descriptions of its dtypes, and what they are in DLPack.
+    /// NumPy's own descriptions of its dtypes, and their dtypes in DLPack.
     dtypes: [(Py<PyAny>, DataType); DTYPES.len()],
     new_from_descr: NewFromDescr,
     set_base_object: SetBaseObject,
@@ -89,7 +90,8 @@ pub(crate) struct NumpyApi {
     max_ndim: usize,
 }
 
-/// The API of the NumPy that is loaded, once it was looked for; `None` in it where that NumPy is not as it is known here.
+/// The API of the loaded NumPy, once it was looked up; `None` inside if that NumPy does not match what dlbridge
+/// knows.
 static API: PyOnceLock<Option<NumpyApi>> = PyOnceLock::new();
 
 impl NumpyApi {
@@ -99,7 +101,7 @@ impl NumpyApi {
         API.get(py)?.as_ref()
     }
 
-    /// The API of the NumPy that is loaded; `None` without one that is known here.
+    /// The API of the loaded NumPy; `None` if NumPy is not loaded or does not match what dlbridge knows.
     #[cold]
     pub(crate) fn of_loaded(py: Python<'_>) -> PyResult<Option<&'static Self>> {
         match loaded(py)? {
@@ -117,20 +119,26 @@ impl NumpyApi {
         once(&API, py, || Self::find_out(module, class)).map(Option::as_ref)
     }
 
-    /// The addresses of NumPy's descriptions of its dtypes, which live as long as the process, and what they are in DLPack.
+    /// NumPy's class of arrays.
+    pub(super) fn class(&self) -> &Py<PyType> {
+        &self.class
+    }
+
+    /// The addresses of NumPy's descriptions of its dtypes, which live as long as the process, and their dtypes in
+    /// DLPack.
     pub(super) fn dtypes(&self) -> [(usize, DataType); DTYPES.len()] {
         self.dtypes.each_ref().map(|(descr, dtype)| (descr.as_ptr().addr(), *dtype))
     }
 
-    /// NumPy's descriptions of its dtypes, and what they are in DLPack.
+    /// NumPy's descriptions of its dtypes, and their dtypes in DLPack.
     pub(super) fn descrs(&self) -> impl Iterator<Item = (&Py<PyAny>, DataType)> {
         self.dtypes.iter().map(|(descr, dtype)| (descr, *dtype))
     }
 
-    /// A new array over a tensor's memory, which the array owns from here on; the tensor comes back if NumPy lacks its
-    /// dtype, if it has more dimensions than an array can have, or if its memory is not the CPU's.
+    /// A new array that owns a tensor and its memory. Returns the tensor if NumPy lacks its dtype, if it has too many
+    /// dimensions, or if its memory is not the CPU's.
     ///
-    /// An array may be written unless the tensor is read-only.
+    /// The array is writable unless the tensor is read-only.
     pub(crate) fn array<'py>(
         &self,
         py: Python<'py>,
@@ -139,22 +147,22 @@ impl NumpyApi {
         let Some(descr) = self.descr_of(&tensor) else { return Ok(Err(tensor)) };
         let itemsize = tensor.dtype().itemsize() as isize;
         let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as isize).collect();
-        // A product overflows only where no step is taken.
+        // A product overflows only for dimensions of extent 1.
         let in_bytes = |&stride: &i64| (stride as isize).wrapping_mul(itemsize);
         let strides: Vec<_> = tensor.strides().iter().map(in_bytes).collect();
-        // NULL would make NumPy allocate; without elements any other address is as good.
+        // NULL would make NumPy allocate; without elements any other address works.
         let first = match tensor.data() {
             data if data.is_null() => ptr::without_provenance_mut(align_of::<u128>()),
             data => data,
         };
         let flags = if tensor.is_read_only() { 0 } else { WRITEABLE };
         let base = capsule::owner_of_array(py, tensor)?;
-        // SAFETY: extents and strides lead from `first` to elements that the tensor keeps, as it says of itself, and
-        // that may be written unless it is read-only (Base).
+        // SAFETY: Base: the tensor's metadata is valid, so extents and strides lead from `first` to elements that the
+        // tensor keeps; they may be written unless the tensor is read-only.
         unsafe { self.over(base, descr, first, &extents, Some(&strides), flags) }.map(Ok)
     }
 
-    /// A new array over elements, which it owns from here on; they come back if NumPy lacks their dtype.
+    /// A new array that owns elements. Returns them if NumPy lacks their dtype.
     #[inline]
     pub(crate) fn array_of_elements<'py>(
         &self,
@@ -163,22 +171,23 @@ impl NumpyApi {
     ) -> PyResult<Result<Bound<'py, PyAny>, Elements>> {
         let Some(descr) = self.descr(elements.dtype()) else { return Ok(Err(elements)) };
         let (first, axes) = (elements.first(), elements.axes());
-        // Elements are aligned, and NumPy computes the strides of C order itself.
+        // The elements are aligned, and NumPy computes the strides of C order itself.
         let (strides, flags) = match axes.strides() {
             None => (None, C_CONTIGUOUS | ALIGNED | WRITEABLE),
             strides => (strides, WRITEABLE),
         };
         let base = elements.into_capsule(py)?;
-        // SAFETY: Elements: extents and strides lead from `first` to elements that the capsule keeps (Base), and that
-        // nothing else has.
+        // SAFETY: Within of `elements.rs`: extents and strides lead from `first` to elements that the capsule keeps
+        // (Base), and that nothing else owns.
         unsafe { self.over(base, descr, first, axes.extents(), strides, flags) }.map(Ok)
     }
 
     /// A new array over memory that `base` keeps.
     ///
     /// # Safety
-    /// As long as `base` lives, `extents` and byte `strides`, or those of C order, lead from `first` to elements of the dtype;
-    /// there are as many strides as extents, and no more than an array can have. The flags are right for them.
+    /// As long as `base` lives, `extents` and byte `strides` (or the strides of C order) lead from `first` to
+    /// elements of the dtype. There are as many strides as extents, and no more than an array can have. The flags are
+    /// right for them.
     #[inline]
     unsafe fn over<'py>(
         &self,
@@ -190,8 +199,9 @@ impl NumpyApi {
         flags: c_int,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = base.py();
-        // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. NumPy
-        // copies extents and strides. The caller promises that they lead to elements that live as long as `base`, which becomes the base below.
+        // SAFETY: Api, attached. The class and the dtype are NumPy's own, and the call takes the reference to the
+        // dtype. NumPy copies extents and strides. The caller promises that they lead to elements that live as long
+        // as `base`, which becomes the base below.
         let array = unsafe {
             let array = (self.new_from_descr)(
                 self.class.as_ptr().cast(),
@@ -205,7 +215,7 @@ impl NumpyApi {
             );
             Bound::from_owned_ptr_or_err(py, array)?
         };
-        // SAFETY: Api, attached: a new array without a base, and a reference that is given away.
+        // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
         match unsafe { (self.set_base_object)(array.as_ptr(), base.into_ptr()) } {
             0 => Ok(array),
             _ => Err(PyErr::fetch(py)),
@@ -217,11 +227,11 @@ impl NumpyApi {
         self.max_ndim
     }
 
-    /// A view of an array as it was: over the memory at `data`, with a base, extents and byte strides of its own. `descr` is the
-    /// address of one of NumPy's own descriptions of its dtypes.
+    /// A view of an array with its former metadata: over the memory at `data`, with the given base, extents and byte
+    /// strides. `descr` is the address of one of NumPy's own descriptions of its dtypes.
     ///
     /// # Safety
-    /// Nothing reads or writes the elements of the view, which need not be there any more.
+    /// Nothing reads or writes the elements of the view, whose memory may be gone.
     pub(crate) unsafe fn view_as_it_was<'py>(
         &self,
         base: &Bound<'py, PyAny>,
@@ -233,8 +243,9 @@ impl NumpyApi {
         let py = base.py();
         let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
         let Some((descr, _)) = known else { return Ok(None) };
-        // SAFETY: Api, attached. The class and the dtype are NumPy's own; the reference to the dtype is given away. So many extents
-        // and strides, which NumPy copies. It reads no elements to make a view, and the caller promises that no other code does.
+        // SAFETY: Api, attached. The class and the dtype are NumPy's own, and the call takes the reference to the
+        // dtype. There are `ndim` extents and strides, which NumPy copies. It reads no elements to make a view, and
+        // the caller promises that no other code does.
         let view = unsafe {
             let view = (self.new_from_descr)(
                 self.class.as_ptr().cast(),
@@ -248,7 +259,7 @@ impl NumpyApi {
             );
             Bound::from_owned_ptr_or_err(py, view)?
         };
-        // SAFETY: Api, attached: a new array without a base, and a reference that is given away.
+        // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
         match unsafe { (self.set_base_object)(view.as_ptr(), base.clone().into_ptr()) } {
             0 => Ok(Some(view)),
             _ => Err(PyErr::fetch(py)),
@@ -260,7 +271,7 @@ impl NumpyApi {
         self.descr_of(tensor).is_some()
     }
 
-    /// The dtype of a tensor's array; `None` if NumPy cannot have one.
+    /// NumPy's dtype for a tensor; `None` if NumPy cannot have such an array.
     #[inline]
     fn descr_of(&self, tensor: &Tensor) -> Option<&Py<PyAny>> {
         let fits = tensor.ndim() <= self.max_ndim && tensor.device() == Device::CPU;
@@ -276,15 +287,15 @@ impl NumpyApi {
         let py = module.py();
         let Some(api) = module.getattr_opt(intern!(py, "_ARRAY_API"))? else { return Ok(None) };
         let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
-        // SAFETY: attached; a capsule. NumPy's is unnamed.
+        // SAFETY: the thread is attached, and `api` is a capsule. NumPy's capsule is unnamed.
         let table: *const *const c_void =
             unsafe { ffi::PyCapsule_GetPointer(api.as_ptr(), ptr::null()) }.cast_const().cast();
         if table.is_null() {
             PyErr::take(py);
             return Ok(None);
         }
-        // Any module may have a capsule of this name. NumPy's table is static in the library that has NumPy's class, and so
-        // are its functions.
+        // Any module may have a capsule of this name. NumPy's table and its functions are statics of the library that
+        // contains NumPy's class.
         let image = image::of(class.as_ptr().cast_const().cast());
         let is_numpys = |address: *const c_void| image.is_some() && image::of(address) == image;
         const ABI: usize = 0;
@@ -296,7 +307,8 @@ impl NumpyApi {
         if !is_numpys(table.cast()) || !is_numpys(end.cast()) || !table.is_aligned() {
             return Ok(None);
         }
-        // SAFETY: statics of one library, from the first to the last of these entries.
+        // SAFETY: the first and the last of these entries are statics of one library, so the entries between them are
+        // readable.
         let entry = |place: usize| unsafe { table.add(place).read() };
         let functions = [ABI, DESCR_FROM_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT].map(entry);
         if entry(ARRAY_TYPE).addr() != class.as_ptr().addr()
@@ -305,8 +317,8 @@ impl NumpyApi {
             return Ok(None);
         }
         let [abi, descr_from_type, new_from_descr, set_base_object] = functions;
-        // SAFETY: a static table of NumPy's library with NumPy's class in its place is NumPy's, which has these functions in
-        // these places in all versions.
+        // SAFETY: a static table of NumPy's library with NumPy's class in its place is NumPy's table, which has these
+        // functions in these places in all versions.
         let (abi, descr_from_type, new_from_descr, set_base_object) = unsafe {
             let abi: extern "C" fn() -> c_uint = mem::transmute(abi);
             let descr_from_type: unsafe extern "C" fn(c_int) -> *mut ffi::PyObject =
@@ -321,7 +333,8 @@ impl NumpyApi {
             _ => return Ok(None),
         };
         let descr = |(number, dtype)| {
-            // SAFETY: attached; the number of a dtype. The function returns a new reference, or NULL and an exception.
+            // SAFETY: attached; `number` is a dtype's number. The function returns a new reference, or NULL and an
+            // exception.
             let descr = unsafe { Bound::from_owned_ptr_or_err(py, descr_from_type(number)) }?;
             Ok((descr.unbind(), dtype))
         };
@@ -337,7 +350,7 @@ pub(crate) fn class(py: Python<'_>) -> PyResult<Option<Bound<'_, PyType>>> {
     Ok(loaded(py)?.map(|(_, class)| class))
 }
 
-/// The module with NumPy's C API and NumPy's class of arrays, if they are loaded.
+/// The module with NumPy's C API, and NumPy's class of arrays, if they are loaded.
 pub(super) fn loaded(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Bound<'_, PyType>)>> {
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
     let modules = modules.cast::<PyDict>()?;
@@ -352,13 +365,13 @@ pub(super) fn loaded(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Bound
     Ok(None)
 }
 
-/// Returns true if a class is NumPy's: a static C class under NumPy's name. Python code can neither make nor rename such
-/// classes, so the check holds for whatever module the class was found in.
+/// Returns true for NumPy's own class: a static C class under NumPy's name. Python code can neither make nor rename
+/// such classes, so the check holds for every module that the class may come from.
 fn is_numpys_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
     const HEAP: u64 = 1 << 9;
     let py = class.py();
     let metaclass = class.get_type();
-    // With another metaclass the attributes below may say anything.
+    // Another metaclass could return anything for the attributes below.
     if !metaclass.is(py.get_type::<PyType>()) {
         return Ok(false);
     }

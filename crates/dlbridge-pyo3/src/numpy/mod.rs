@@ -1,5 +1,7 @@
-//! NumPy, by its C API: its functions, its arrays where they are, and its numbers.
+//! NumPy, through its C API: its functions, its arrays read in place, and its numbers.
 
 pub(crate) mod api;
 pub(crate) mod array;
+pub(crate) mod geometry;
+pub(crate) mod head;
 pub(crate) mod scalar;

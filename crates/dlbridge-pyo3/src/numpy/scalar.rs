@@ -1,9 +1,10 @@
-//! NumPy's scalars, read where they are.
+//! NumPy's scalars, read in place.
 //!
-//! - **Scalar.** An object whose type is the scalar type of one of NumPy's own dtypes is a struct of the object's head and then the value,
-//!   in the machine's byte order: NumPy's C API says so, in its ABI versions 1 and 2. No code writes the value.
+//! - **Scalar.** An object whose type is the scalar type of one of NumPy's own dtypes is a struct of the object's
+//!   head and then the value, in the machine's byte order, by NumPy's C API in its ABI versions 1 and 2. No code
+//!   writes the value.
 //!
-//! Source: `numpy/arrayscalars.h` of NumPy 1.7 to 2.4.
+//! Source: `numpy/arrayscalars.h` of NumPy 1.7 to 2.5.
 
 use std::slice;
 
@@ -15,7 +16,7 @@ use pyo3::sync::PyOnceLock;
 use super::api::NumpyApi;
 use crate::once::once;
 
-/// A type of NumPy's scalars, and not one derived from it.
+/// A NumPy scalar type; subclasses are excluded.
 #[derive(Clone, Copy)]
 pub(crate) struct NumpyScalar {
     /// The address of the type, which lives as long as the process.
@@ -43,7 +44,7 @@ impl NumpyScalar {
         let of = |(descr, dtype): (&Py<PyAny>, DataType)| {
             let object_type = descr.bind(py).getattr(intern!(py, "type"))?;
             let address = object_type.as_ptr().addr();
-            // The types are static; a reference to each is kept all the same.
+            // The types are static; this keeps a reference to each anyway.
             std::mem::forget(object_type);
             Ok(Self { address, dtype })
         };
@@ -60,9 +61,10 @@ impl NumpyScalar {
         if object.get_type_ptr().addr() != self.address {
             return None;
         }
-        // Values are aligned to eight bytes or less, of which the size of a head is a multiple.
+        // Values have an alignment of eight bytes or less, and the size of a head is a multiple of eight.
         const { assert!(size_of::<ffi::PyObject>().is_multiple_of(8)) };
-        // SAFETY: Scalar: the value is behind the head, and as large as an element of the dtype. The reference keeps it.
+        // SAFETY: Scalar: the value follows the head, and has the size of an element of the dtype. The reference
+        // keeps the object alive.
         Some(unsafe {
             let value = object.as_ptr().cast_const().add(1).cast::<u8>();
             slice::from_raw_parts(value, self.dtype.itemsize())

@@ -1,5 +1,4 @@
-//! `__array_interface__`: a dictionary that says where the elements are, as a consumer and as a
-//! producer.
+//! `__array_interface__`, import and export: a dictionary with the place and layout of the elements.
 //!
 //! Source: "The array interface protocol", version 3, in the manual of NumPy.
 
@@ -23,7 +22,7 @@ use crate::interpreter::PyOwner;
 use crate::shown::{named, shown};
 use crate::strides::byte_strides;
 
-/// Imports an object that has `__array_interface__`; `None` for one that has not.
+/// Imports an object that has `__array_interface__`; `None` for an object without it.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
@@ -51,12 +50,13 @@ pub(crate) fn import(
         Place::At(address, read_only) => {
             let memory = memory(ptr::with_exposed_provenance_mut(address), access(read_only));
             let owner = interface.owner()?;
-            // SAFETY: the protocol: the memory is valid while the owner lives. That nobody writes
-            // while a view is alive is promised by the program (see the crate documentation).
+            // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
+            // writes while a view is alive (see the crate documentation).
             unsafe { memory.into_tensor_of(object, owner, options.copy) }?
         }
         Place::Within(buffer, offset) => {
-            // Freeing the dictionary may run code of the producer, which may keep the bytes. So they are counted afterwards.
+            // Freeing the dictionary may run the producer's code, which may keep the bytes, so the references are
+            // counted afterwards.
             drop(interface);
             let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
             if made_for_us && options.copy == Some(false) {
@@ -68,8 +68,9 @@ pub(crate) fn import(
                 false => access(buffer.is_read_only()),
             };
             let memory = memory(buffer.data().wrapping_byte_add(offset), access);
-            // SAFETY: the elements were found to be within the buffer, which is locked while the owner
-            // lives. As above; if exclusive, the buffer has the only reference to the bytes, so nothing can reach them.
+            // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
+            // program promises that no code writes while a view is alive (see the crate documentation). If the access
+            // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
             let (tensor, reason) = unsafe { memory.into_tensor(buffer, options.copy) }?;
             (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))
         }
@@ -77,15 +78,15 @@ pub(crate) fn import(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
 }
 
-/// Where the elements are.
+/// The place of the elements.
 enum Place {
-    /// An address, and whether it must not be written.
+    /// An address, and whether the memory is read-only.
     At(usize, bool),
     /// A locked buffer, and an offset into it in bytes.
     Within(Buffer, usize),
 }
 
-/// The dictionary, and the object that it is of. Those of CUDA are alike.
+/// The dictionary, and its object. CUDA's dictionaries are similar.
 pub(super) struct Interface<'a, 'py> {
     object: &'a Bound<'py, PyAny>,
     fields: Bound<'py, PyDict>,
@@ -109,14 +110,14 @@ impl<'a, 'py> Interface<'a, 'py> {
         Ok(interface)
     }
 
-    /// The owner of the memory: the object, and the dictionary, because NumPy's scalars keep in it the
-    /// array that they made for it.
+    /// The owner of the memory: the object, and the dictionary, because a NumPy scalar keeps in it the array that it
+    /// made for it.
     pub(super) fn owner(&self) -> PyResult<PyOwner> {
         let both = PyTuple::new(self.fields.py(), [self.object, self.fields.as_any()])?;
         PyOwner::new(both.as_any())
     }
 
-    /// A field that is there and not `None`.
+    /// A field that is present and not `None`.
     pub(super) fn field(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.fields.get_item(name)?.filter(|value| !value.is_none()))
     }
@@ -133,7 +134,7 @@ impl<'a, 'py> Interface<'a, 'py> {
         ))
     }
 
-    /// The refusal of a value that could not be converted; what the value itself raised is passed on.
+    /// The refusal of a value that could not be converted; exceptions that the value itself raised are passed on.
     fn not(&self, error: PyErr, name: &str, expected: &str) -> PyErr {
         let py = self.object.py();
         let told = error.is_instance_of::<PyTypeError>(py)
@@ -153,7 +154,7 @@ impl<'a, 'py> Interface<'a, 'py> {
     }
 
     pub(super) fn byte_strides(&self, ndim: usize) -> PyResult<Option<Vec<isize>>> {
-        // Once: looking into the dictionary may run code that changes it.
+        // Read once: a lookup in the dictionary may run code that changes it.
         let strides = self.numbers("strides", "None or a tuple of integers")?;
         match strides {
             Some(strides) if strides.len() != ndim => {
@@ -207,7 +208,7 @@ impl<'a, 'py> Interface<'a, 'py> {
     }
 }
 
-/// Refuses elements that are not within a buffer of `len` bytes.
+/// Refuses elements outside a buffer of `len` bytes.
 fn check_within(
     len: usize,
     offset: usize,
@@ -235,7 +236,7 @@ fn check_within(
     )))
 }
 
-/// The dictionary over a tensor, or an `AttributeError` if there can be none.
+/// The dictionary over a tensor; `AttributeError` if the tensor has none.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     tensor: &Tensor,
@@ -250,7 +251,7 @@ pub(crate) fn export<'py>(
     fields(py, tensor, read_only)
 }
 
-/// The fields that the interface of CUDA has too.
+/// The fields that CUDA's interface has too.
 pub(super) fn fields<'py>(
     py: Python<'py>,
     tensor: &Tensor,
@@ -276,7 +277,7 @@ pub(super) fn fields<'py>(
     Ok(fields)
 }
 
-/// Imports by Arrow what the array interface copies.
+/// Imports through Arrow what the array interface would copy.
 #[cold]
 fn shared_by_arrow(
     object: &Bound<'_, PyAny>,
@@ -288,8 +289,8 @@ fn shared_by_arrow(
     }
 }
 
-/// The refusal of an object whose array interface is a copy, where `copy=False` forbids that. It names the Arrow
-/// protocol if that shares this very object, as its import by that protocol shows.
+/// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow
+/// protocol if an import through Arrow shares this very object.
 fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr {
     let (way_out, cause) = match by_arrow {
         Ok(Some(shared)) => {
@@ -297,21 +298,21 @@ fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr 
             let shape =
                 PyTuple::new(py, shape).map_or_else(|_| String::new(), |shape| shown(&shape));
             let way_out = format!(
-                "leave it out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
+                "leave copy=False out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
             );
             (way_out, None)
         }
-        Ok(None) => ("leave it out".to_owned(), None),
+        Ok(None) => ("leave copy=False out".to_owned(), None),
         Err(error) if !error.is_instance_of::<PyException>(py) => return error,
         Err(error) => {
-            let text = named(error.value(py));
-            let reason = text.split("; ").next().unwrap_or_default();
-            let way_out = format!("leave it out, since protocol='arrow' cannot share it: {reason}");
+            let reason = named(error.value(py));
+            let way_out =
+                format!("leave copy=False out, since protocol='arrow' cannot share it: {reason}");
             (way_out, Some(error))
         }
     };
     let refusal = PyBufferError::new_err(format!(
-        "the object copies its data whenever it is asked for its array interface, and copy=False \
+        "the object copies its data in each export of its array interface, and copy=False \
          forbids that; {way_out}"
     ));
     refusal.set_cause(py, cause);

@@ -1,5 +1,4 @@
-//! `__array_struct__`: a C struct in a capsule that says where the elements are, as a consumer and
-//! as a producer.
+//! `__array_struct__`, import and export: a C struct in a capsule, with the place and layout of the elements.
 //!
 //! Source: `PyArrayInterface` in "The array interface protocol" of the manual of NumPy.
 
@@ -26,7 +25,7 @@ use crate::strides::byte_strides;
 /// The struct that the capsule points at.
 #[repr(C)]
 struct ArrayStruct {
-    /// The number two, to see that this is the struct.
+    /// The number two, which identifies the struct.
     two: c_int,
     ndim: c_int,
     kind: c_char,
@@ -44,7 +43,7 @@ const ALIGNED: c_int = 0x100;
 const NATIVE_BYTE_ORDER: c_int = 0x200;
 const WRITABLE: c_int = 0x400;
 
-/// Imports an object that has `__array_struct__`; `None` for one that has not.
+/// Imports an object that has `__array_struct__`; `None` for an object without it.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     lacking: Lacking,
@@ -66,16 +65,16 @@ pub(crate) fn import(
         )));
     }
     let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(None)?.cast();
-    // NumPy checks the number too: it shows that a producer put something else into a capsule without a name.
-    // SAFETY: the protocol: a capsule under this attribute points at the struct, which begins with this number.
+    // NumPy checks the number too: it detects a producer that put something else into an unnamed capsule.
+    // SAFETY: the protocol: a capsule in this attribute points at the struct, which begins with this number.
     let two = unsafe { pointer.cast::<c_int>().read_unaligned() };
     if two != 2 {
         return Err(PyBufferError::new_err(format!(
             "__array_struct__ begins with {two}; it must begin with 2"
         )));
     }
-    // Code that runs in between may change the struct, so it is read once.
-    // SAFETY: as above, and the number that marks the struct is there.
+    // Other code may change the struct between two reads, so it is read once.
+    // SAFETY: the protocol: a capsule in this attribute points at the struct, and the number that marks it is present.
     let fields = unsafe { pointer.read_unaligned() };
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
     let (2, Some(ndim), Ok(size)) = (fields.two, ndim, usize::try_from(fields.itemsize)) else {
@@ -89,13 +88,13 @@ pub(crate) fn import(
         if pointer.is_null() && ndim > 0 {
             return None;
         }
-        // SAFETY: the protocol: `ndim` numbers.
+        // SAFETY: the protocol: the pointer leads to `ndim` numbers.
         Some((0..ndim).map(|axis| unsafe { pointer.add(axis).read() }).collect::<Vec<_>>())
     };
     let shape = numbers(fields.shape).filter(|shape| shape.iter().all(|&extent| extent >= 0));
     let Some(shape) = shape else {
         return Err(PyBufferError::new_err(
-            "__array_struct__ has no shape, or one with negative extents",
+            "__array_struct__ lacks a shape, or has negative extents",
         ));
     };
     let byte_strides = numbers(fields.byte_strides);
@@ -118,24 +117,23 @@ pub(crate) fn import(
         subbyte_padded: dtype.is_subbyte(),
     };
     let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;
-    // SAFETY: the protocol: the memory is valid while object and capsule live, which the owner sees
-    // to. That nobody writes while a view is alive is promised by the program (see the crate
-    // documentation).
+    // SAFETY: the protocol: the memory is valid while the object and the capsule live, which the owner keeps. The
+    // program promises that no code writes while a view is alive (see the crate documentation).
     let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, options.copy) }?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
 }
 
-/// A struct that is lent: with its numbers, and what keeps the memory alive.
+/// An exported struct, with the numbers that it points at and the tensor that keeps the memory.
 #[repr(C)]
-struct Lent {
-    /// First, since this is what the capsule points at.
+struct Exported {
+    /// The first field, because the capsule points at it.
     fields: ArrayStruct,
     shape: Vec<isize>,
     byte_strides: Vec<isize>,
     _export: Export,
 }
 
-/// A capsule over the tensor, or an `AttributeError` if there can be none.
+/// A capsule over the tensor; `AttributeError` if the tensor has none.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     tensor: &Arc<Tensor>,
@@ -168,34 +166,34 @@ pub(crate) fn export<'py>(
         data,
         descr: ptr::null_mut(),
     };
-    let lent = Box::into_raw(Box::new(Lent {
+    let exported = Box::into_raw(Box::new(Exported {
         fields,
         shape: tensor.shape().iter().map(|&extent| extent as isize).collect(),
         byte_strides: byte_strides(tensor),
         _export: Export::new(tensor, Protocol::ArrayStruct.name()),
     }));
-    // SAFETY: just made; the numbers stay where they are.
+    // SAFETY: the box was just made and is not shared; its numbers do not move.
     unsafe {
-        (*lent).fields.shape = (*lent).shape.as_mut_ptr();
-        (*lent).fields.byte_strides = (*lent).byte_strides.as_mut_ptr();
+        (*exported).fields.shape = (*exported).shape.as_mut_ptr();
+        (*exported).fields.byte_strides = (*exported).byte_strides.as_mut_ptr();
     }
-    // SAFETY: attached; a box that begins with the struct, and its destructor.
-    let capsule = unsafe { ffi::PyCapsule_New(lent.cast(), ptr::null(), Some(destroy)) };
+    // SAFETY: attached; the pointer is a box that begins with the struct, and the destructor frees such a box.
+    let capsule = unsafe { ffi::PyCapsule_New(exported.cast(), ptr::null(), Some(destroy)) };
     if capsule.is_null() {
-        // SAFETY: the box from above: Python did not take it.
-        drop(unsafe { Box::from_raw(lent) });
+        // SAFETY: the box from above, which Python did not take.
+        drop(unsafe { Box::from_raw(exported) });
     }
     // SAFETY: a new reference, or NULL with an exception set.
     let capsule = unsafe { Bound::from_owned_ptr_or_err(py, capsule) }?;
     Ok(capsule.cast_into()?)
 }
 
-/// The destructor of a capsule: gives the memory back.
+/// The destructor of a capsule: releases the tensor.
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
-    // SAFETY: attached; the pointer is the box that `export` made. A tensor over memory of Python's
-    // keeps a pending exception itself.
+    // SAFETY: attached; the pointer is the box that `export` made. A tensor over Python's memory keeps a pending
+    // exception itself.
     unsafe {
-        let lent = ffi::PyCapsule_GetPointer(capsule, ptr::null()).cast::<Lent>();
-        drop(Box::from_raw(lent));
+        let exported = ffi::PyCapsule_GetPointer(capsule, ptr::null()).cast::<Exported>();
+        drop(Box::from_raw(exported));
     }
 }

@@ -1,5 +1,6 @@
-//! The import side of the buffer protocol: `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap` and every other
-//! object that supports it.
+//! Import through the buffer protocol.
+//!
+//! `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap` and other objects support it.
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
@@ -27,25 +28,24 @@ use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::strides::in_elements;
 
-/// A buffer that is locked by us: a struct out of a `Box`, which stays where it is because its
-/// fields may point into it.
+/// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
 pub(crate) struct Buffer(NonNull<View>);
 
-// SAFETY: released attached only (`drop`), and read before it becomes an owner.
+// SAFETY: `drop` attaches to Python before it releases the buffer, which any attached thread may do. Until then the
+// struct is only read.
 unsafe impl Send for Buffer {}
 
-// SAFETY: through `&Buffer` the struct is only read, and nothing writes it until it is dropped.
+// SAFETY: `&Buffer` only allows reads of the struct, and nothing writes it until it is dropped.
 unsafe impl Sync for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: it is not used after this.
+        // SAFETY: this is `drop`, so the buffer is not used again.
         while_it_lives(|py| unsafe { self.release(py) });
     }
 }
 
-/// A buffer that is released by the thread that locked it, which stays attached as long: that need not be found
-/// out.
+/// A buffer that the locking thread releases while it is still attached, so the release need not check that.
 pub(crate) struct HeldBuffer<'py> {
     buffer: ManuallyDrop<Buffer>,
     py: Python<'py>,
@@ -67,53 +67,54 @@ impl Deref for HeldBuffer<'_> {
 
 impl Drop for HeldBuffer<'_> {
     fn drop(&mut self) {
-        // SAFETY: it is not used after this, not even to be dropped.
+        // SAFETY: the buffer is not used again: its own `drop` does not run.
         unsafe { self.buffer.release(self.py) }
     }
 }
 
 impl Buffer {
-    /// Locks the buffer of an object, with everything that it may have: format, shape, strides,
-    /// suboffsets; read-only if need be.
+    /// Locks the buffer of an object, with every property that it may have: format, shape, strides, suboffsets;
+    /// read-only if necessary.
     pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
-        // Not all zeros: memory of zeros is taken from the system, which is slower than any that was free.
+        // Not all zeros: zeroed memory comes from the system, which is slower than reused memory.
         let empty = View { readonly: 1, ..View::new() };
         let buffer = NonNull::from(Box::leak(Box::new(empty)));
-        // SAFETY: attached; an object, and a struct to fill.
+        // SAFETY: attached; `object` is alive, and the struct is writable.
         let result = unsafe { buffer_abi::get(object, buffer.as_ptr()) };
         if result == 0 {
             return Ok(Self(buffer));
         }
-        // SAFETY: the box from above, which was not filled.
+        // SAFETY: the box from above, which the call did not fill.
         drop(unsafe { Box::from_raw(buffer.as_ptr()) });
         Err(PyErr::fetch(object.py()))
     }
 
-    /// Gives the buffer back.
+    /// Releases the buffer.
     ///
     /// # Safety
-    /// It is not used afterwards.
+    /// The buffer is not used afterwards.
     unsafe fn release(&mut self, py: Python<'_>) {
-        // SAFETY: attached. A `Buffer` exists only if `get` filled its view, and this is the one release: the caller promises not to use
-        // the buffer again. The pointer is that of the box that `get` leaked.
+        // SAFETY: attached. A `Buffer` exists only if `get` filled its view, and this is the only release: the caller
+        // promises not to use the buffer again. The pointer is the box that `get` leaked.
         unsafe {
             buffer_abi::release(py, self.0.as_ptr());
             drop(Box::from_raw(self.0.as_ptr()));
         }
     }
 
-    /// Shows the buffer's exporter to Python's garbage collector.
+    /// Reports the buffer's exporter to Python's garbage collector.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The collector would clear a `memoryview`, which prints an exception as long as its buffer is exported. Bytes are
-        // in no cycle, and a program must not get at those that only this buffer refers to.
-        // SAFETY: the collector runs attached; an object.
+        // The collector would clear a `memoryview`, which prints an exception while its buffer is exported. `bytes`
+        // are in no cycle, and a program must not reach those that only this buffer refers to.
+        // SAFETY: the collector runs attached; `exporter` is a live object.
         let is_shown = |exporter: &NonNull<ffi::PyObject>| unsafe {
             let exporter = exporter.as_ptr();
             ffi::PyMemoryView_Check(exporter) == 0 && ffi::PyBytes_CheckExact(exporter) == 0
         };
         let exporter = NonNull::new(self.fields().obj).filter(is_shown);
-        // SAFETY: the collector runs attached. The reference is the buffer's, and is neither counted nor given back here.
+        // SAFETY: the collector runs attached. The reference belongs to the buffer; this code neither counts nor
+        // releases it.
         let exporter = exporter.map(|exporter| unsafe {
             let py = Python::assume_attached();
             ManuallyDrop::new(Bound::from_owned_ptr(py, exporter.as_ptr()).unbind())
@@ -123,11 +124,11 @@ impl Buffer {
 
     #[inline]
     fn fields(&self) -> &View {
-        // SAFETY: filled in `get`, and not written while it is locked.
+        // SAFETY: `get` filled the struct, and nothing writes it while the buffer is locked.
         unsafe { self.0.as_ref() }
     }
 
-    /// The object whose memory this is, which need not be the one that was asked: a `PickleBuffer` passes the request on.
+    /// The object that owns the memory. It may differ from `asked`: a `PickleBuffer` passes the request on.
     fn exporter<'py>(&self, asked: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
         // SAFETY: attached; an object that the buffer has a reference to, or NULL.
         let exporter = unsafe { Bound::from_borrowed_ptr_or_opt(asked.py(), self.fields().obj) };
@@ -136,37 +137,35 @@ impl Buffer {
 
     /// An array of `ndim` numbers that the buffer points at.
     fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
-        // SAFETY: the protocol: not NULL means `ndim` numbers that live as long as the buffer.
+        // SAFETY: the protocol: a pointer that is not NULL leads to `ndim` numbers that live as long as the buffer.
         (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
     }
 
     fn format(&self) -> &[u8] {
         if self.fields().format.is_null() {
-            // The meaning of NULL in the protocol.
+            // The protocol defines NULL as unsigned bytes.
             return b"B";
         }
         // SAFETY: the protocol: a string that lives as long as the buffer.
         unsafe { CStr::from_ptr(self.fields().format) }.to_bytes()
     }
 
-    /// The elements as they lie there; `None` where a tensor cannot express them so, or where that is
-    /// unusual.
+    /// Describes the elements in place; `None` if a tensor cannot express them in place, or for unusual buffers.
     pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
         let (dtype, byte_swapped) = self.dtype().ok()?;
-        // Truth values may be neither 0 nor 1.
+        // The bytes of booleans may be neither 0 nor 1.
         let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
         let shape = self.numbers(fields.shape, ndim).filter(|_| plain)?;
         let strides = self.numbers(fields.strides, ndim)?;
-        // A power of two, as all formats are.
+        // The item sizes of all formats are powers of two.
         let shift = dtype.itemsize().trailing_zeros();
         let axes =
             shape.iter().zip(strides).map(|(&extent, &stride)| in_elements(extent, stride, shift));
         let parts = RawParts::new(fields.buf, dtype);
-        // SAFETY: the protocol: the memory of the described elements stays valid, and in place, until the
-        // buffer is released. That nobody writes while a view is alive is promised by the program (see the
-        // crate documentation).
+        // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
+        // released. The program promises that no code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()?;
         (tensor.len() << shift == self.len()).then_some(tensor)
     }
@@ -181,11 +180,11 @@ impl Buffer {
         self.fields().buf
     }
 
-    /// Returns true for the buffer of an object of bytes that is referred to by this buffer alone: bytes that a producer made as
-    /// its answer, as Pillow does.
+    /// Returns true for the buffer of a `bytes` object that only this buffer refers to: the producer made it for this
+    /// export, as Pillow does.
     pub(super) fn is_of_bytes_without_another_reference(&self, _py: Python<'_>) -> bool {
         let object = self.fields().obj;
-        // SAFETY: attached; NULL, or the object that the buffer keeps.
+        // SAFETY: attached; NULL, or an object that the buffer keeps.
         !object.is_null()
             && unsafe { ffi::PyBytes_CheckExact(object) != 0 && ffi::Py_REFCNT(object) == 1 }
     }
@@ -230,7 +229,7 @@ impl Buffer {
         {
             return Err(PyBufferError::new_err(
                 "the buffer has suboffsets: its elements are behind pointers, which a tensor cannot \
-                 express; copy it to one piece of memory first, for example with bytes()",
+                 express; copy it to contiguous memory first, for example with bytes()",
             ));
         }
         let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
@@ -268,9 +267,9 @@ impl Buffer {
             subbyte_padded: false,
         };
         let exporter = self.exporter(object);
-        // SAFETY: the protocol: the memory of the described elements stays valid, and in place,
-        // until the buffer is released, which the owner does when dropped. That nobody writes while
-        // a view is alive is promised by the program (see the crate documentation).
+        // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
+        // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
+        // the crate documentation).
         unsafe { memory.into_tensor_of(&exporter, self, copy) }
     }
 }
@@ -301,7 +300,7 @@ pub(crate) fn to_bytearray<'py>(
         let array = ffi::PyByteArray_FromStringAndSize(ptr::null(), from.len() as ffi::Py_ssize_t);
         Bound::from_owned_ptr_or_err(py, array)?
     };
-    // SAFETY: `from.len()` bytes of an object that only this function has, and keeps until they are written.
+    // SAFETY: the object has `from.len()` bytes; only this function has it, and keeps it until they are written.
     let to = unsafe {
         let first = ffi::PyByteArray_AsString(array.as_ptr()).cast::<MaybeUninit<u8>>();
         slice::from_raw_parts_mut(first, from.len())

@@ -1,9 +1,9 @@
 //! The functions of the buffer protocol, for every target ABI.
 //!
-//! The stable ABI includes them from Python 3.11, so PyO3 does not declare them for an extension that is built for the
-//! stable ABI of Python 3.9 or 3.10. Such an extension looks them up by name at run time. In CPython 3.9 and 3.10
-//! they are public functions with the same signatures and the same struct as in the stable ABI, and these two versions
-//! get security fixes at most.
+//! The stable ABI includes them from Python 3.11, so PyO3 does not declare them for an extension that is built for
+//! the stable ABI of Python 3.9 or 3.10. Such an extension looks them up by name at run time. In CPython 3.9 and 3.10
+//! they are public functions with the same signatures and the same struct as in the stable ABI; these two versions
+//! get only security fixes.
 
 #[cfg(all(Py_LIMITED_API, not(Py_3_11)))]
 pub(crate) use by_name::{View, check, get, is_missing, release};
@@ -23,16 +23,17 @@ mod declared {
     /// Returns true if an object supports the protocol.
     #[inline]
     pub(crate) fn check(object: &Bound<'_, PyAny>) -> bool {
-        // SAFETY: attached; an object.
+        // SAFETY: the thread is attached, and `object` is alive.
         unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
     }
 
-    /// Requests a buffer with all its properties. Another number than 0 means that an exception is set.
+    /// Requests a buffer with all its properties. A result other than 0 means that an exception is set.
     ///
     /// # Safety
-    /// A place to write to.
+    /// `view` is writable.
     pub(crate) unsafe fn get(object: &Bound<'_, PyAny>, view: *mut View) -> c_int {
-        // SAFETY: attached, as `object` shows. The caller promises room for a view, which the function fills or leaves without an object.
+        // SAFETY: attached, as `object` shows. The caller promises a writable view, which the function fills or
+        // leaves without an object.
         unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view, ffi::PyBUF_FULL_RO) }
     }
 
@@ -57,12 +58,12 @@ mod by_name {
     use std::ffi::{c_char, c_int, c_void};
     use std::{mem, ptr};
 
-    use libloading::Library;
     use pyo3::exceptions::PyBufferError;
     use pyo3::sync::PyOnceLock;
 
     use super::*;
     use crate::once::once;
+    use crate::optional_attr::interpreter;
 
     /// `PyBUF_FULL_RO` of `Python.h`.
     const FULL_RO: c_int = 0x11c;
@@ -128,20 +129,6 @@ mod by_name {
         }
     }
 
-    /// The library that the interpreter is in.
-    #[cfg(unix)]
-    fn interpreter(_py: Python<'_>) -> Option<Library> {
-        Some(libloading::os::unix::Library::this().into())
-    }
-
-    /// The library that the interpreter is in.
-    #[cfg(windows)]
-    fn interpreter(py: Python<'_>) -> Option<Library> {
-        let handle = py.import("sys").ok()?.getattr("dllhandle").ok()?.extract::<isize>().ok()?;
-        // SAFETY: the handle of the interpreter, which `look_up` never closes.
-        Some(unsafe { libloading::os::windows::Library::from_raw(handle as _) }.into())
-    }
-
     fn functions(py: Python<'_>) -> Option<&Functions> {
         static FUNCTIONS: PyOnceLock<Option<Functions>> = PyOnceLock::new();
         let Ok(functions) = once(&FUNCTIONS, py, || Ok::<_, Infallible>(Functions::look_up(py)));
@@ -150,17 +137,18 @@ mod by_name {
 
     /// Returns true if an object supports the protocol.
     pub(crate) fn check(object: &Bound<'_, PyAny>) -> bool {
-        // SAFETY: attached; an object.
+        // SAFETY: the thread is attached, and `object` is alive.
         functions(object.py()).is_some_and(|f| unsafe { (f.check)(object.as_ptr()) } != 0)
     }
 
-    /// Requests a buffer with all its properties. Another number than 0 means that an exception is set.
+    /// Requests a buffer with all its properties. A result other than 0 means that an exception is set.
     ///
     /// # Safety
-    /// A place to write to.
+    /// `view` is writable.
     pub(crate) unsafe fn get(object: &Bound<'_, PyAny>, view: *mut View) -> c_int {
         match functions(object.py()) {
-            // SAFETY: attached, as `object` shows. The caller promises room for a view, which the function fills or leaves without an object.
+            // SAFETY: attached, as `object` shows. The caller promises a writable view, which the function fills or
+            // leaves without an object.
             Some(functions) => unsafe { (functions.get)(object.as_ptr(), view, FULL_RO) },
             None => {
                 PyBufferError::new_err(MISSING).restore(object.py());
@@ -189,10 +177,10 @@ mod by_name {
 /// True if classes of this extension export buffers: PyO3 has slots for that only if the target ABI includes the protocol.
 pub(crate) const EXPORTS: bool = cfg!(any(Py_3_11, not(Py_LIMITED_API)));
 
-/// The remedy if `EXPORTS` is false.
+/// The advice if `EXPORTS` is false.
 pub(crate) const NO_EXPORT: &str = "a tensor of an extension that is built for the stable ABI of Python 3.9 or 3.10 does not support the buffer protocol; \
      use numpy.asarray(tensor), or build the extension for abi3-py311 or without abi3";
 
-/// The remedy if [`is_missing`].
+/// The advice if [`is_missing`].
 pub(crate) const MISSING: &str = "the interpreter hides its buffer protocol from an extension that is built for the stable \
                                   ABI of Python 3.9 or 3.10; build the extension for abi3-py311, or without abi3";

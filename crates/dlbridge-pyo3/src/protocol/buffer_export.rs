@@ -1,4 +1,4 @@
-//! The export side of the buffer protocol.
+//! The export through the buffer protocol.
 //!
 //! A class has the slots of this protocol only if the target ABI includes them: the stable ABI does from Python 3.11.
 
@@ -23,10 +23,10 @@ struct Exported {
     _recorded: Recorded,
 }
 
-/// Answers a request for a buffer over the tensor of `object`.
+/// Exports the tensor of `object` as a buffer.
 ///
 /// # Safety
-/// `view` is NULL or a place to write to.
+/// `view` is NULL, or a `Py_buffer` to write to.
 pub(crate) unsafe fn export(
     object: &Bound<'_, PyAny>,
     tensor: &Arc<Tensor>,
@@ -34,17 +34,18 @@ pub(crate) unsafe fn export(
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
-    // SAFETY: the caller promises NULL or the place that Python passes to the slot, which nothing else uses during the call.
+    // SAFETY: the caller promises NULL, or the `Py_buffer` that Python passes to the slot, which nothing else uses
+    // during the call.
     let Some(view) = (unsafe { view.as_mut() }) else {
-        return Err(PyBufferError::new_err("a buffer was asked for without a place for it"));
+        return Err(PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"));
     };
     view.obj = ptr::null_mut();
-    let (format, bytes) = lendable(tensor)?;
+    let (format, bytes) = format_and_size(tensor)?;
     let asks = |flag: c_int| flags & flag == flag;
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
     if asks(ffi::PyBUF_WRITABLE) && read_only {
         return refuse(
-            "the tensor is read-only and a writable buffer was asked for; copy it first, for \
+            "the tensor is read-only and a writable buffer was requested; copy it first, for \
              example with dlbridge.asdlpack(t, writable=True)",
         );
     }
@@ -72,7 +73,7 @@ pub(crate) unsafe fn export(
         true => numbers.as_mut_ptr(),
         false => ptr::null_mut(),
     };
-    // Without elements there is no address, but some consumers take NULL for an error.
+    // Without elements the address is NULL, but some consumers treat NULL as an error.
     view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
     view.len = bytes;
     view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
@@ -93,12 +94,12 @@ pub(crate) unsafe fn export(
 /// # Safety
 /// `view` was filled by `export`, and is not used after this.
 pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
-    // SAFETY: the box that `export` left there.
+    // SAFETY: `export` stored the box there, and the caller promises that this is the only release.
     drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
 }
 
 /// The format and the number of bytes of a tensor that a buffer can express.
-fn lendable(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
+fn format_and_size(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
     let (dtype, device) = (tensor.dtype(), tensor.device());
     if !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(

@@ -1,21 +1,21 @@
-//! Formats of the buffer protocol: one element, as the `struct` module of Python writes it.
+//! Formats of the buffer protocol, which describe one element in the notation of Python's `struct` module.
 //!
 //! Source: PEP 3118 and the documentation of the `struct` module.
 
 use dlbridge::{DataType, DataTypeCode};
 
-/// Why a format is no dtype.
+/// Why a format lacks a dtype.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// No number, of the kind that a typestr has a letter for: text, an object, a structure; or a
-    /// pointer, several numbers, anything else.
+    /// Not a number. The letter is the kind in a typestr: text, an object, a structure, a pointer, several numbers,
+    /// or anything else.
     NoNumber(char),
-    /// The letter says another size than the buffer.
+    /// The format and the buffer disagree on the size; holds the format's size in bytes.
     Size(usize),
 }
 
-/// The dtype of a format, for elements of `itemsize` bytes, and whether the bytes of each number are
-/// in the other order than this machine's.
+/// The dtype of a format, for elements of `itemsize` bytes; true if the bytes of each number are not in this
+/// machine's order.
 pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), Unfit> {
     let (order, letters) = match format {
         [order @ (b'@' | b'=' | b'<' | b'>' | b'!'), letters @ ..] => (*order, letters),
@@ -44,7 +44,7 @@ pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), 
         // The first is NumPy's, the second that of `struct` from Python 3.14 on.
         b"Zf" | b"F" => (Code::COMPLEX, 8),
         b"Zd" | b"D" => (Code::COMPLEX, 16),
-        // MLX writes the name of a type that has no letter.
+        // MLX writes the name of a type without a letter.
         b"bfloat16" => (Code::BFLOAT, 2),
         _ => return Err(Unfit::NoNumber(kind_of(letters))),
     };
@@ -56,7 +56,7 @@ pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), 
     if size != itemsize {
         return Err(Unfit::Size(size));
     }
-    // The largest is 128.
+    // The largest size is 128 bits.
     Ok((DataType::new(code, (size * 8) as u8, 1), swapped && size > 1))
 }
 
@@ -72,7 +72,7 @@ fn kind_of(letters: &[u8]) -> char {
     }
 }
 
-/// The format of a dtype, if it has one that every consumer knows.
+/// The format of a dtype, if it has one that every consumer supports.
 #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 pub(super) fn of_dtype(dtype: DataType) -> Option<&'static std::ffi::CStr> {
     use DataTypeCode as Code;

@@ -1,4 +1,4 @@
-//! Attributes and methods that are read again and again from objects of one type.
+//! Attributes and methods that are read often from objects of one type.
 
 use std::ptr;
 
@@ -10,9 +10,10 @@ use crate::classes::is_plain;
 
 /// An attribute, or a method without arguments, of the objects of a type.
 ///
-/// An attribute that a type in C computes is a descriptor of the type, and so is a method. Calling the cached descriptor saves Python the
-/// lookup of the name in all classes, a third of the time. This is for fixed types only, the classes of the frameworks. A class
-/// that a program derives may define the name itself, now or later, so its objects are asked by name.
+/// An attribute that a C type computes is a descriptor of the type, and so is a method. Calling the cached descriptor
+/// saves Python the lookup of the name in all classes, a third of the time. This works only for fixed types, the
+/// classes of the frameworks. A class that a program derives may define the name itself, now or later, so the
+/// attribute of its objects is looked up by name.
 pub(crate) struct CachedAttr {
     name: Py<PyString>,
     access: Access,
@@ -23,9 +24,9 @@ enum Access {
     Attribute,
     /// The method of this name, without arguments.
     Method,
-    /// The function that returns the attribute, and the descriptor that it is called with.
+    /// The function that returns the attribute, and the descriptor to pass to it.
     Getter(ffi::descrgetfunc, Py<PyAny>),
-    /// The method, not bound to an object.
+    /// The method, unbound.
     Unbound(Py<PyAny>),
 }
 
@@ -42,7 +43,7 @@ impl CachedAttr {
                 // SAFETY: attached. The arguments are a live type and the number of a slot that all types have.
                 true => unsafe {
                     let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
-                    // SAFETY: CPython defines that this slot is NULL or a `descrgetfunc`, and NULL is `None`.
+                    // SAFETY: CPython defines this slot as NULL or a `descrgetfunc`, and NULL becomes `None`.
                     std::mem::transmute::<*mut std::ffi::c_void, Option<ffi::descrgetfunc>>(slot)
                 },
                 false => None,
@@ -77,17 +78,18 @@ impl CachedAttr {
         Ok(match &self.access {
             Access::Attribute => object.getattr(&self.name)?,
             Access::Method => object.call_method0(&self.name)?,
-            // Without a tuple for the one argument.
-            // SAFETY: attached. `method` and `object` are live objects, and NULL ends the list of arguments; the result is a new
-            // reference or NULL with an exception.
+            // No tuple is needed for the single argument.
+            // SAFETY: attached. `method` and `object` are live objects, and NULL ends the list of arguments; the
+            // result is a new reference, or NULL with an exception.
             Access::Unbound(method) => unsafe {
                 let end = ptr::null_mut::<ffi::PyObject>();
                 let value =
                     ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), object.as_ptr(), end);
                 Bound::from_owned_ptr_or_err(py, value)?
             },
-            // SAFETY: attached. `get` is the slot of the descriptor's type, so it takes the descriptor, an object of the type that has the
-            // descriptor, and the type; the result is a new reference or NULL with an exception.
+            // SAFETY: attached. `get` is the slot of the descriptor's type, so it takes the descriptor, an object of
+            // the type that has the descriptor, and the type; the result is a new reference, or NULL with an
+            // exception.
             Access::Getter(get, descriptor) => unsafe {
                 let object_type = object.get_type_ptr().cast();
                 let value = get(descriptor.as_ptr(), object.as_ptr(), object_type);
@@ -97,7 +99,7 @@ impl CachedAttr {
     }
 }
 
-/// Returns true for an object of a type of Python's module `types`.
+/// Returns true for an object of a type in Python's module `types`.
 fn is_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     let types = object.py().import(intern!(object.py(), "types"))?;
     Ok(object.get_type().is(&types.getattr(name)?))

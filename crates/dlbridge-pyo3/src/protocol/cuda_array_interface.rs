@@ -1,5 +1,4 @@
-//! `__cuda_array_interface__`: the array interface for memory of CUDA, as a consumer and as a
-//! producer.
+//! `__cuda_array_interface__`, import and export: the array interface for CUDA memory.
 //!
 //! Source: "CUDA Array Interface (Version 3)" in the manual of Numba.
 
@@ -21,10 +20,10 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::stream::{self, DataStream, Streams};
 
-/// Imports an object that has `__cuda_array_interface__`; `None` for one that has not.
+/// Imports an object that has `__cuda_array_interface__`; `None` for an object without it.
 ///
-/// The device is the one that the driver finds the address on. The caller's stream is made to wait for what the
-/// producer has under way on the one that it names.
+/// The driver determines the device of the address. The caller's stream waits for the producer's pending writes on
+/// the stream that the producer names.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
@@ -43,7 +42,7 @@ pub(crate) fn import<'py>(
     let stream = stream.transpose().map_err(|_| interface.wrong("stream", "None or an integer"))?;
     let stream = match stream {
         Some(0) => return Err(interface.wrong("stream", "1 or 2 for a default stream, never 0,")),
-        // No work is queued.
+        // Without a stream, nothing is pending.
         None => DataStream::Unsynchronized,
         Some(1) => DataStream::Default,
         Some(2) => DataStream::per_thread(),
@@ -51,12 +50,12 @@ pub(crate) fn import<'py>(
     };
     let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
     let (device, number) = match shape.contains(&0) {
-        // Without elements there may be no address to ask for.
+        // Without elements the address may be 0.
         true if address == 0 => nowhere,
         true => locate(address).unwrap_or(nowhere),
         false => locate(address)?,
     };
-    // Elements that can be copied there are copied afterwards.
+    // Elements that can be copied to the device are copied afterwards.
     let out_of_reach =
         |to: Device| to != device && (options.copy == Some(false) || !gpu::is_possible(device, to));
     if let Some(wanted) = options.device.filter(|&to| out_of_reach(to)) {
@@ -64,7 +63,7 @@ pub(crate) fn import<'py>(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
         )));
     }
-    // Pinned memory of the CPU may still be written by a kernel, too: it is put in order on its device.
+    // A kernel may also write pinned memory of the CPU, so its writes are synchronised on its device.
     match device.device_type() {
         DeviceType::CUDA_HOST => {
             let on = Device::new(DeviceType::CUDA, number);
@@ -102,11 +101,11 @@ fn locate(address: usize) -> PyResult<(Device, i32)> {
 
 fn no_driver(failure: Failure) -> PyErr {
     PyBufferError::new_err(format!(
-        "the CUDA driver is needed to tell the device of a __cuda_array_interface__: {failure}"
+        "the CUDA driver is needed to find the device of a __cuda_array_interface__: {failure}"
     ))
 }
 
-/// The dictionary over a tensor, or an `AttributeError` if there can be none.
+/// The dictionary over a tensor; `AttributeError` if the tensor has none.
 #[cfg(feature = "tensor-class")]
 pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
     let device = lender.tensor().device();
@@ -117,9 +116,9 @@ pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<
     }
     let fields = fields(py, lender.tensor(), lender.is_read_only())?;
     let stream = match lender.stream() {
-        // Nobody is to wait.
+        // The consumer need not wait.
         DataStream::Unsynchronized => py.None().into_bound(py),
-        // The legacy default stream has the number 1 there on ROCm, too.
+        // On ROCm, the legacy default stream has the number 1 there too.
         DataStream::Default => 1_i32.into_pyobject(py)?.into_any(),
         stream => stream.to_object(py, device)?,
     };

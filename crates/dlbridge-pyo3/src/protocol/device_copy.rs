@@ -1,4 +1,6 @@
-//! Copies to a device and from it, which the driver of CUDA makes, and memory that is kept until a stream has passed.
+//! Copies to and from a device by the CUDA driver.
+//!
+//! Also keeps memory until a stream has passed.
 
 use std::sync::Arc;
 
@@ -23,13 +25,13 @@ pub(crate) fn copied(
     };
     let from = tensor.device();
     let passed = if has_streams(from) { passed.handle() } else { None };
-    // A caller without a stream synchronises itself, and the copy is made on the default stream.
+    // A caller without a stream synchronises itself; the copy runs on the default stream.
     let to = Place { device, stream: stream.handle().unwrap_or_default() };
-    // A count of one stays one while the garbage collector looks, which may be while this thread is detached.
+    // The second handle keeps the garbage collector from seeing a sole handle, even while this thread is detached.
     let kept = Arc::clone(tensor);
     // Other threads run meanwhile: pending work may wait for Python code.
-    // SAFETY: the streams are of their devices, and live until the copy is gone: Stream numbers in `docs/safety.md`. Without a stream it is
-    // the default one.
+    // SAFETY: the streams belong to their devices, and live until the copy is dropped: Stream numbers in
+    // `docs/safety.md`. Without a stream it is the default one.
     let copied = py.detach(|| unsafe { gpu::copied(&kept, passed, to) });
     py.check_signals()?;
     copied.map_err(|failure| {
@@ -42,7 +44,8 @@ pub(crate) fn copied(
 pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
     match stream.handle().filter(|_| has_streams(tensor.device()) && !tensor.is_empty()) {
         None => Ok(tensor),
-        // SAFETY: the stream is of the tensor's device, and lives until the tensor is gone: Stream numbers in `docs/safety.md`.
+        // SAFETY: the stream belongs to the tensor's device, and lives until the tensor is dropped: Stream numbers in
+        // `docs/safety.md`.
         Some(handle) => unsafe { gpu::after_stream(tensor, handle) }.map_err(|failure| {
             let text = format!("the stream cannot be used: {failure}");
             stream::refused(&failure, text)

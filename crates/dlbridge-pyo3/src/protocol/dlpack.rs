@@ -1,4 +1,4 @@
-//! DLPack for Python: `__dlpack__` and `__dlpack_device__`, as a consumer and as a producer.
+//! DLPack's Python protocol, `__dlpack__` and `__dlpack_device__`: the import.
 //!
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
@@ -18,7 +18,7 @@ use crate::imported::Imported;
 use crate::shown::named;
 use crate::stream::Streams;
 
-/// Imports an object that has `__dlpack__`; `None` for one that has not.
+/// Imports an object that has `__dlpack__`; `None` for an object without it.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
@@ -28,7 +28,7 @@ pub(crate) fn import<'py>(
     let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(options.copy, claimed);
-    // What goes to the CPU is there when it comes.
+    // Data for the CPU is complete when the call returns.
     let to_host = options.device.is_some_and(|device| device.device_type().is_host_accessible());
     let stream = match to_host {
         true => None,
@@ -38,7 +38,7 @@ pub(crate) fn import<'py>(
     let imported = capsule::take(&capsule::expect(answer, object)?)?;
     check_behind(&method, object, &imported.tensor)?;
     let found = imported.tensor.device();
-    // A producer that moves the data to the wanted device answers for that one.
+    // A producer that moves the data reports the requested device.
     if let Some(agreed) = options.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
         return Err(disagreement(agreed, found));
     }
@@ -46,15 +46,15 @@ pub(crate) fn import<'py>(
     let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
     if says_copied && options.copy == Some(false) {
         return Err(PyBufferError::new_err(
-            "the producer made a copy although it was asked with copy=False; leave that out",
+            "the producer made a copy despite copy=False; leave copy=False out",
         ));
     }
-    // Not every producer that copies or moves says so.
+    // Some producers copy or move without marking that.
     let moved = claimed.is_some_and(|claimed| !agree(claimed, found) || is_moved(claimed, found));
     if moved && options.copy == Some(false) {
         return Err(PyBufferError::new_err(format!(
             "the producer moved the data to {found}, which is a copy, and copy=False forbids it; \
-             leave that out"
+             leave copy=False out"
         )));
     }
     let copied = says_copied || moved || copy == Some(true);
@@ -65,8 +65,8 @@ pub(crate) fn import<'py>(
     Ok(Some(Imported { reason, ..imported }))
 }
 
-/// The refusal of a producer that was asked for its data on another device than the one that it names, with what it
-/// raised as the cause. Any other exception is passed on.
+/// The refusal of a producer that does not export its data to the requested device, with the producer's exception as
+/// the cause. Other exceptions are passed on.
 fn not_there(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
@@ -94,7 +94,7 @@ fn not_there(
     refusal
 }
 
-/// Looks for what its bytes do not show at the object that a wrapper passes the call on to.
+/// If `__dlpack__` forwards to another object, checks that object too.
 fn check_behind(
     method: &Bound<'_, PyAny>,
     object: &Bound<'_, PyAny>,
@@ -109,19 +109,19 @@ fn check_behind(
     framework_checks::check(&behind, &type_info.checks, tensor.dtype())
 }
 
-/// Whether an object says that its data is where the CPU cannot read it.
+/// Returns true if an object reports that the CPU cannot read its data.
 pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> bool {
     matches!(is_on_host(object), Ok(false))
 }
 
-/// Whether an object does not say that its data is where the CPU cannot read it.
+/// Returns true unless an object reports that the CPU cannot read its data.
 pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let claimed = claimed_device(object)?;
     Ok(claimed.is_none_or(|device| device.device_type().is_host_accessible()))
 }
 
-/// Imports an object that has `__dlpack__` as a legacy consumer does, who asks for nothing; `None`
-/// for one that has not.
+/// Imports an object that has `__dlpack__` as a legacy consumer does, with no keyword except `stream`; `None` for an
+/// object without it.
 pub(crate) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
     lacking: Lacking,
@@ -147,26 +147,25 @@ pub(crate) fn import_legacy<'py>(
 
 fn disagreement(said: Device, found: Device) -> PyErr {
     PyBufferError::new_err(format!(
-        "the producer was to give a tensor on {said}, but gave one on {found}; its \
+        "the producer should export a tensor on {said}, but exported one on {found}; its \
          __dlpack_device__ and __dlpack__ must agree"
     ))
 }
 
-/// Whether data said to be on one device may be found on another: pinned memory is main memory, and
-/// not every producer makes a difference.
+/// Returns true if data that is reported on one device may be found on another: pinned memory is main memory, and
+/// some producers do not distinguish them.
 fn agree(said: Device, found: Device) -> bool {
     let both_on_host = [said, found].iter().all(|d| d.device_type().is_host_accessible());
     said == found || both_on_host
 }
 
-/// Whether data said to be on one device of a kind is found on another of the kind, as JAX can have
-/// several for the CPU.
+/// Returns true if data that is reported on one device is found on another of the same kind: JAX can have several
+/// devices for the CPU.
 fn is_moved(said: Device, found: Device) -> bool {
     said.device_type() == found.device_type() && said.id() != found.id()
 }
 
-/// What `__dlpack_device__` says. Some producers have no such method, and one says `None` for the
-/// number of the CPU.
+/// The result of `__dlpack_device__`. Some producers lack the method, and one returns `None` as the CPU's number.
 fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     let py = object.py();
     let Some(method) = attribute(object, intern!(py, "__dlpack_device__"))? else {
@@ -175,7 +174,7 @@ fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     let answer = method.call0()?;
     let Ok((device_type, id)) = pair(&answer)?.extract::<(i32, Option<i32>)>() else {
         return Err(wrong_type(
-            "what __dlpack_device__ returns",
+            "the result of __dlpack_device__",
             "a tuple or list of two integers",
             &answer,
         ));
@@ -183,7 +182,7 @@ fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     Ok(Some(device(device_type, id.unwrap_or(0))))
 }
 
-/// A list as a tuple, wherever Python code names a device by two numbers; anything else as it is.
+/// Converts a list to a tuple, for code that names a device by two numbers; returns anything else unchanged.
 fn pair<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match object.cast::<PyList>() {
         Ok(list) => list.to_tuple().into_any(),
@@ -195,8 +194,8 @@ fn device(device_type: i32, id: i32) -> Device {
     Device::new(DeviceType::from_code(device_type), id)
 }
 
-/// The `copy` to ask the producer for. What the CPU can read is copied here, to aligned memory, and so is what is on CUDA,
-/// where there is a driver: not every producer puts its copy in order with the stream that it was asked for.
+/// The `copy` to request from the producer. dlbridge itself copies memory that the CPU can read, to aligned memory,
+/// and CUDA memory if the driver can be loaded: not every producer synchronises its copy with the requested stream.
 fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
     let is_ours_to_copy = || {
         claimed.is_none_or(|device| {
@@ -211,8 +210,8 @@ fn has_driver(device: Device) -> bool {
     gpu::Driver::of(device.device_type()).is_ok()
 }
 
-/// Calls `__dlpack__`: first with all keywords, then with those that producers know which are older
-/// than versioned capsules.
+/// Calls `__dlpack__` with all keywords. If the producer is older than versioned capsules, calls it again with the
+/// keywords that such producers support.
 fn ask<'py>(
     method: &Bound<'py, PyAny>,
     object: &Bound<'py, PyAny>,
@@ -227,7 +226,7 @@ fn ask<'py>(
     if let Some(stream) = &stream {
         keywords.set_item(intern!(py, "stream"), stream)?;
     }
-    // Some producers refuse the keyword itself.
+    // Some producers refuse the keyword itself, so it is passed only if needed.
     if let Some(device) = options.device.filter(|&wanted| claimed != Some(wanted)) {
         keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
     }
@@ -240,12 +239,13 @@ fn ask<'py>(
     };
     let elsewhere =
         options.device.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
-    // Those that are older than the keyword `copy` lend: to be told not to copy is nothing new.
+    // Producers that are older than the keyword `copy` share their memory, so `copy=False` can be left out.
     if elsewhere || copy == Some(true) {
-        let keyword = if elsewhere { "dl_device" } else { "copy" };
+        let (keyword, option) =
+            if elsewhere { ("dl_device", "device") } else { ("copy", "copy=True") };
         let refusal = PyBufferError::new_err(format!(
             "the producer's __dlpack__ is older than the keyword {keyword}, so it cannot be asked \
-             for that; leave it out, and copy or move the tensor first"
+             for that; leave {option} out, and copy or move the tensor first"
         ));
         refusal.set_cause(py, Some(error));
         return Err(refusal);
@@ -257,11 +257,11 @@ fn ask<'py>(
     method.call((), Some(&old_keywords))
 }
 
-/// Whether a call failed because the callee does not know a keyword, and not inside of it.
+/// Returns true if a call failed because the callee does not support a keyword, and not because of a call inside it.
 ///
-/// Python refuses unknown keywords before the callee's first line, so there is no traceback. Where
-/// there is one, the callee may have passed `max_version` on to somebody who does not know it; any
-/// other complaint is about a call of the callee's own.
+/// Python refuses unknown keywords before the callee's first line, so a traceback is missing. With a traceback, the
+/// callee may have passed `max_version` on to a function that does not support it; any other complaint is about a
+/// call of the callee's own.
 fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = sent.py();
     if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
@@ -274,7 +274,7 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
             || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
     };
     if let Some(traceback) = error.traceback(py) {
-        // Raised by what the callee itself called, not by what that called in turn.
+        // Raised by a direct call of the callee, not by a call further down.
         let direct = traceback.getattr(intern!(py, "tb_next"))?.is_none();
         return Ok(direct && refuses("max_version"));
     }
@@ -291,7 +291,7 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
     Ok(false)
 }
 
-/// Whether the data must be copied to get to the device asked for.
+/// Returns true if the data must be copied for the requested device.
 pub(super) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     if asked == ours {
         return Ok(false);
@@ -300,7 +300,7 @@ pub(super) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
         return Ok(true);
     }
     Err(PyBufferError::new_err(format!(
-        "the data is on {ours} and cannot be exported to {asked}; ask for {ours}, or move it first"
+        "the data is on {ours} and cannot be exported to {asked}; request {ours}, or move it first"
     )))
 }
 
@@ -314,8 +314,7 @@ pub(super) fn expect_pair(
     Ok(device(device_type, id))
 }
 
-/// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as
-/// `Tensor.device` is one.
+/// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as in `Tensor.device`.
 pub(crate) fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(name) = device.cast::<PyString>() {
         let parsed = name.to_cow()?.parse();

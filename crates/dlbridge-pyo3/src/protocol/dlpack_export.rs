@@ -1,5 +1,5 @@
-//! An export through `__dlpack__`, from top to bottom: **read** the consumer's options, **satisfy** them, and **hand over** a
-//! capsule. It is the mirror of an import (`import/mod.rs`).
+//! An export through `__dlpack__`, from top to bottom: **read** the consumer's options, **satisfy** them, and **hand
+//! over** a capsule. It mirrors an import (`import/mod.rs`).
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
@@ -15,7 +15,7 @@ use crate::imported::Protocol;
 use crate::stream::{self, DataStream};
 use crate::{PyTensor, capsule, copies, gpu};
 
-/// The keywords of a call of `__dlpack__`, as they came.
+/// The keywords of a call of `__dlpack__`, as passed.
 pub(crate) struct Keywords<'a, 'py> {
     pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
     pub(crate) max_version: Option<&'a Bound<'py, PyAny>>,
@@ -25,14 +25,15 @@ pub(crate) struct Keywords<'a, 'py> {
 
 /// Exports a tensor for a call of `__dlpack__`.
 ///
-/// The capsule is versioned if the consumer understands version 1 or later. With `copy=None` the data is copied only where
+/// The capsule is versioned if the consumer supports version 1 or later. With `copy=None` the data is copied only if
 /// it cannot be shared:
-/// - the consumer takes legacy capsules, and the data is read-only or has padded elements of less than a byte;
-/// - the consumer asks for the CPU, and the data is in host-accessible memory of another device;
-/// - the consumer asks for another device, and one of the two is a GPU whose driver is loaded.
+/// - the consumer supports only legacy capsules, and the data is read-only or has padded elements of less than a
+///   byte;
+/// - the consumer requests the CPU, and the data is in host-accessible memory of another device;
+/// - the consumer requests another device, and the CUDA driver can copy between the two.
 ///
-/// Data of a legacy producer is marked read-only in a versioned capsule, because its producer did not say if it may be
-/// written. A legacy consumer gets it as it is.
+/// Data of a legacy producer is marked read-only in a versioned capsule, because its producer did not say whether it
+/// may be written. A legacy consumer gets it unmarked.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     exporter: &PyTensor,
@@ -46,10 +47,10 @@ pub(crate) fn export<'py>(
 /// Read: the options of the consumer.
 #[derive(Clone, Copy)]
 struct ExportOptions {
-    /// True if the consumer takes versioned capsules.
+    /// True if the consumer supports versioned capsules.
     versioned: bool,
     copy: Option<bool>,
-    /// The device that the consumer asks for.
+    /// The requested device.
     to: Device,
 }
 
@@ -64,7 +65,7 @@ impl ExportOptions {
         Ok(Self { versioned, copy, to })
     }
 
-    /// Satisfies the options, by a copy where the memory cannot be shared; otherwise makes the consumer's stream wait.
+    /// Satisfies the options: copies if the memory cannot be shared, otherwise makes the consumer's stream wait.
     fn satisfy(
         self,
         py: Python<'_>,
@@ -120,12 +121,12 @@ impl Offer {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         match (self, versioned) {
             (Self::Copy(tensor), versioned) => give(py, tensor, versioned),
-            // SAFETY: just made, and given to the capsule alone.
+            // SAFETY: the managed tensor was just made, and only the capsule gets it.
             (Self::Shared, true) => unsafe {
-                capsule::versioned(py, exporter.lend(Protocol::Dlpack)?)
+                capsule::versioned(py, exporter.to_raw(Protocol::Dlpack)?)
             },
-            // SAFETY: as above.
-            (Self::Shared, false) => unsafe { capsule::legacy(py, exporter.lend_legacy()?) },
+            // SAFETY: the managed tensor was just made, and only the capsule gets it.
+            (Self::Shared, false) => unsafe { capsule::legacy(py, exporter.to_raw_legacy()?) },
         }
     }
 }
@@ -133,11 +134,11 @@ impl Offer {
 /// A capsule that owns the tensor.
 fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, PyCapsule>> {
     if versioned {
-        // SAFETY: a tensor of ours, given to the capsule alone.
+        // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
         return unsafe { capsule::versioned(py, tensor.into_raw()) };
     }
     let managed = tensor.into_raw_legacy().map_err(|(_, error)| to_py_err(error))?;
-    // SAFETY: as above.
+    // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
     unsafe { capsule::legacy(py, managed) }
 }
 
@@ -163,7 +164,7 @@ fn put_in_order(
 ) -> PyResult<()> {
     let device = exporter.tensor().device();
     match stream {
-        // The standard takes `None` for no stream.
+        // By the standard, `None` is right for devices without streams.
         None if !stream::has_streams(device) => Ok(()),
         None => stream::order(py, device, exporter.stream(), &DataStream::Default),
         Some(stream) => {
@@ -173,7 +174,7 @@ fn put_in_order(
     }
 }
 
-/// A copy on a device, or of what is on one on the CPU.
+/// A copy on a device, or on the CPU of data on a device.
 #[cold]
 fn copied_to(
     py: Python<'_>,

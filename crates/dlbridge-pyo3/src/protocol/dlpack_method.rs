@@ -1,8 +1,7 @@
-//! The method `__dlpack__` of our class, as Python's own types have theirs.
+//! The method `__dlpack__` of our class, built as Python's own types build theirs.
 //!
-//! Whoever takes a tensor calls it with two or three keywords. As a function of C that finds them by the
-//! addresses of their names it takes half the time that it takes as a method of `#[pymethods]`, which
-//! compares texts.
+//! Consumers pass two or three keywords. A C function that finds them by the addresses of their names takes half the
+//! time of a `#[pymethods]` method, which compares strings.
 
 use std::convert::Infallible;
 use std::ffi::CStr;
@@ -23,7 +22,7 @@ use crate::once::once;
 /// A definition that Python keeps a pointer to.
 struct Definition(ffi::PyMethodDef);
 
-// SAFETY: never written.
+// SAFETY: no code writes it.
 unsafe impl Sync for Definition {}
 
 const DOC: &CStr = c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the tensor, as the array API standard describes it.";
@@ -38,7 +37,7 @@ static DEFINITION: Definition = Definition(ffi::PyMethodDef {
 /// The method, for the class.
 pub(crate) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
     let class = py.get_type::<PyTensor>();
-    // SAFETY: attached; a class, and a definition that lives as long as the process.
+    // SAFETY: attached; a live class, and a definition that lives as long as the process.
     unsafe {
         let definition = (&raw const DEFINITION.0).cast_mut();
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast(), definition);
@@ -46,7 +45,7 @@ pub(crate) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// The keywords, in the order in which they are most often given.
+/// The keywords, the most common first.
 fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
     static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
     let Ok(names) = once(&NAMES, py, || {
@@ -57,21 +56,21 @@ fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
     names
 }
 
-/// Answers a call.
+/// Handles a call.
 ///
 /// # Safety
-/// As Python calls a method with these flags: attached, with an object of the class, `count` arguments and
-/// behind them those that the tuple `keywords`, which may be NULL, has names for.
+/// As Python calls a method with these flags: attached, with an object of the class, `count` positional arguments,
+/// and behind them one argument for each name in the tuple `keywords`, which may be NULL.
 unsafe extern "C" fn call(
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: Python calls a method while its thread is attached.
+    // SAFETY: Python calls a method on an attached thread.
     let py = unsafe { Python::assume_attached() };
     let answer = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the same arguments, as Python passed them to this function.
+        // SAFETY: the arguments are those that Python passed to this function.
         unsafe { answer(py, object, arguments, count, keywords) }
     }));
     let error = match answer {
@@ -84,7 +83,7 @@ unsafe extern "C" fn call(
 }
 
 /// # Safety
-/// That of [`call`].
+/// As for [`call`].
 unsafe fn answer<'py>(
     py: Python<'py>,
     object: *mut ffi::PyObject,
@@ -92,15 +91,17 @@ unsafe fn answer<'py>(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: Python calls this through the descriptor that `method` makes, which refuses objects of other classes first.
+    // SAFETY: Python calls this through the descriptor that `descriptor` makes, which refuses objects of other
+    // classes first.
     let tensor = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<PyTensor>() };
     if count != 0 {
         return Err(PyTypeError::new_err(format!(
-            "__dlpack__() takes keywords only; positional arguments were given: {count}"
+            "__dlpack__() takes keywords only, and got {count} positional arguments"
         )));
     }
     let mut given: [Option<Borrowed<'_, 'py, PyAny>>; 4] = [None; 4];
-    // SAFETY: the calling convention `METH_FASTCALL | METH_KEYWORDS` passes NULL, or a tuple that lives during the call.
+    // SAFETY: the calling convention `METH_FASTCALL | METH_KEYWORDS` passes NULL, or a tuple that lives during the
+    // call.
     let keywords = unsafe {
         Borrowed::from_ptr_or_opt(py, keywords).map(|names| names.cast_unchecked::<PyTuple>())
     };
@@ -111,7 +112,8 @@ unsafe fn answer<'py>(
                 &*name
             )));
         };
-        // SAFETY: the convention passes an argument for each name behind the positional ones, and there are no positional ones; `place` counts names.
+        // SAFETY: the convention passes one argument for each name, behind the positional ones, and
+        // these were refused above; `place` counts names.
         let argument = unsafe { Borrowed::from_ptr(py, arguments.add(place).read()) };
         given[known] = Some(argument).filter(|argument| !argument.is_none());
     }
@@ -125,7 +127,8 @@ unsafe fn answer<'py>(
     dlpack_export::export(py, tensor.get(), &keywords).map(Bound::into_any)
 }
 
-/// The place of a keyword among the names. Python interns the names that are written in a program.
+/// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually
+/// match.
 fn known(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     let names = names(py);
     if let Some(place) = names.iter().position(|known| known.as_ptr() == name.as_ptr()) {

@@ -1,4 +1,4 @@
-//! The C exchange API of DLPack: a table of functions that a type carries, as a consumer.
+//! The C exchange API of DLPack, a table of functions in an attribute of a type: the import.
 //!
 //! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
 
@@ -23,21 +23,21 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::stream::{self, DataStream, Streams};
 
-/// The name of the capsule that a type carries.
+/// The name of the capsule in the type's attribute.
 pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 
-/// The functions of a table that are used here. A table lives as long as the process.
+/// The functions of a table that dlbridge uses. A table lives as long as the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
     current_work_stream: Option<DLPackCurrentWorkStream>,
-    /// Of a type of another copy of dlbridge.
+    /// Set for a type of another copy of dlbridge.
     keeper_of: Option<KeeperOf>,
 }
 
 impl Table {
-    /// The table of a type; `None` if there is none that can be used.
+    /// The table of a type; `None` if the type lacks a usable table.
     pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let name = intern!(object_type.py(), "__dlpack_c_exchange_api__");
         let Some(attribute) = object_type.getattr_opt(name)? else { return Ok(None) };
@@ -46,31 +46,30 @@ impl Table {
             return Ok(None);
         }
         let newest = capsule.pointer_checked(Some(CAPSULE_NAME))?;
-        // SAFETY: the name says that this is a table, and the specification that it stays.
+        // SAFETY: the name shows that this is a table, which lives as long as the process by the specification.
         let Some(table) = (unsafe { Self::of_version(newest.cast()) }) else { return Ok(None) };
         Ok(Some(Self { keeper_of: sibling::function_of(object_type)?, ..table }))
     }
 
-    /// The table of our major version among a table and its older ones.
+    /// Among a table and its older versions, the table of our major version.
     ///
     /// # Safety
-    /// A valid table that lives as long as the process.
+    /// A valid table, which lives as long as the process.
     unsafe fn of_version(newest: NonNull<DLPackExchangeAPIHeader>) -> Option<Self> {
-        /// More major versions than there will be; a table may lead back to itself.
+        /// More major versions than will exist: a table may lead back to itself.
         const MOST: u32 = 64;
         let (mut header, mut seen) = (newest, 0);
-        // SAFETY: every version of the table begins with a header, whose `prev_api` is NULL or
-        // another table.
+        // SAFETY: every version of the table begins with a header, whose `prev_api` is NULL or another table.
         while unsafe { header.as_ref() }.version.major > DLPACK_MAJOR_VERSION && seen < MOST {
             seen += 1;
-            // SAFETY: as above.
+            // SAFETY: `header` is a table, so its `prev_api` is NULL or another table.
             header = NonNull::new(unsafe { header.as_ref() }.prev_api)?;
         }
-        // SAFETY: as above.
+        // SAFETY: `header` is the table of the caller or an older one that it leads to, and each begins with a header.
         if unsafe { header.as_ref() }.version.major != DLPACK_MAJOR_VERSION {
             return None;
         }
-        // SAFETY: a table of our major version has at least the fields of ours; it is a constant.
+        // SAFETY: a table of our major version has at least our fields, and is constant.
         let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
         Some(Self {
             from_py_object: table.managed_tensor_from_py_object_no_sync?,
@@ -80,9 +79,9 @@ impl Table {
         })
     }
 
-    /// Imports an object of the type. The table does not synchronise streams: for data on a device the caller's is made
-    /// to wait for the one that the table tells. `None` where that cannot be, if the object has `__dlpack__`, which
-    /// synchronises.
+    /// Imports an object of the type. The table does not synchronise streams: for data on a device, the caller's
+    /// stream waits for the stream that the table reports. `None` if that is not possible and the object has
+    /// `__dlpack__`, which synchronises.
     pub(crate) fn import<'py>(
         self,
         object: &Bound<'py, PyAny>,
@@ -99,7 +98,7 @@ impl Table {
         Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
     }
 
-    /// Makes the caller's stream wait for that of the producer; whether that could be done.
+    /// Makes the caller's stream wait for the producer's. Returns false if that is not possible.
     #[cold]
     fn put_in_order<'py>(
         self,
@@ -121,7 +120,8 @@ impl Table {
         Ok(true)
     }
 
-    /// The tensor of an object of the type; `None` as [`import`](Self::import), for a caller that names no protocol.
+    /// The tensor of an object of the type, for a caller that names no protocol; `None` as for
+    /// [`import`](Self::import).
     #[inline]
     pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
         let (tensor, _) = self.unsynchronized(object)?;
@@ -131,8 +131,8 @@ impl Table {
         }
     }
 
-    /// Imports an object of the type with the stream on which its producer works on the data, for who works
-    /// on it there; `None` if the table cannot tell the stream. NULL on the CPU.
+    /// Imports an object of the type with the stream on which its producer works on the data, for a caller that works
+    /// on that stream; `None` if the table cannot report the stream. NULL on the CPU.
     pub(crate) fn import_on_work_stream(
         self,
         object: &Bound<'_, PyAny>,
@@ -148,20 +148,20 @@ impl Table {
         Ok(Some((imported, stream)))
     }
 
-    /// The tensor of an object of the type, on whose device work may be under way, and the version that it says it
-    /// is of.
+    /// The tensor of an object of the type, which may have pending work on its device, and the version in its managed
+    /// tensor.
     #[inline]
     fn unsynchronized(
         self,
         object: &Bound<'_, PyAny>,
     ) -> PyResult<(Tensor, Option<DLPackVersion>)> {
         let mut managed = ptr::null_mut();
-        // SAFETY: attached; an object of the table's type, and a place to write to.
+        // SAFETY: attached; an object of the table's type, and a writable result.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
             return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
         }
-        // SAFETY: what the function returned is valid, and ours. That nobody writes while a view is
-        // alive is promised by the program (see the crate documentation).
+        // SAFETY: the specification: the result is valid, and we own it. The program promises that no code writes
+        // while a view is alive (see the crate documentation).
         unsafe {
             let version = managed.cast::<DLPackVersion>().as_ref().copied();
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
@@ -172,23 +172,23 @@ impl Table {
         }
     }
 
-    /// A tensor of Rust's own as an object of the type, which owns it from here on.
+    /// A Rust tensor as an object of the type, which takes ownership.
     pub(crate) fn give<'py>(self, py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: just made from a tensor, which is given up.
+        // SAFETY: the managed tensor is made from a tensor that we give up.
         unsafe { self.object_of(py, tensor.into_raw()) }
     }
 
-    /// A managed tensor as an object of the type. PyTorch and Paddle leak what they do not take.
+    /// A managed tensor as an object of the type. PyTorch and Paddle leak a managed tensor that they refuse.
     ///
     /// # Safety
-    /// `managed` is valid, and the caller gives it up.
+    /// `managed` is valid, and the caller gives up its ownership.
     pub(super) unsafe fn object_of<'py>(
         self,
         py: Python<'py>,
         managed: *mut DLManagedTensorVersioned,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut object = ptr::null_mut();
-        // SAFETY: attached; a managed tensor that is given away, and a place to write to.
+        // SAFETY: attached; the call takes ownership of the managed tensor, and the result is writable.
         if unsafe { (self.to_py_object)(managed, &mut object) } != 0 {
             return Err(failed(py, "managed_tensor_to_py_object_no_sync"));
         }
@@ -204,14 +204,14 @@ fn work_stream(
     device: Device,
 ) -> PyResult<*mut c_void> {
     let (device_type, mut stream) = (DLDeviceType(device.device_type().code()), ptr::null_mut());
-    // SAFETY: attached; a place to write to.
+    // SAFETY: attached; the result is writable.
     match unsafe { current_work_stream(device_type, device.id(), &mut stream) } {
         0 => Ok(stream),
         _ => Err(failed(py, "current_work_stream")),
     }
 }
 
-/// Refuses data on a device, unless there is `__dlpack__` to import it by, and no other protocol is requested.
+/// Refuses data on a device, unless the object has `__dlpack__` to import it by and no protocol is requested.
 #[cold]
 fn on_device(
     object: &Bound<'_, PyAny>,
@@ -223,13 +223,13 @@ fn on_device(
         return Ok(());
     }
     Err(PyBufferError::new_err(format!(
-        "the data is on {}, and the exchange API does not synchronise the work that is under way \
+        "the data is on {}, and the exchange API does not synchronise the pending work \
          there; import it through __dlpack__, which does",
         tensor.device()
     )))
 }
 
-/// The exception that a function of a table has set, or one that says that it has set none.
+/// The exception that a function of a table has set, or a new one if it has set none.
 fn failed(py: Python<'_>, function: &str) -> PyErr {
     PyErr::take(py).unwrap_or_else(|| {
         PyBufferError::new_err(format!("the exchange API's {function} failed without a reason"))

@@ -1,5 +1,5 @@
-//! The C exchange API of DLPack, as a producer: the table that our own class carries, through which
-//! C consumers reach its objects without calling Python.
+//! The C exchange API of DLPack, the export: the table of our own class, through which C consumers reach its objects
+//! without Python calls.
 //!
 //! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
 
@@ -25,7 +25,7 @@ use crate::imported::{Imported, Protocol};
 /// A table that threads may read.
 struct Table(DLPackExchangeAPI);
 
-// SAFETY: never written.
+// SAFETY: no code writes it.
 unsafe impl Sync for Table {}
 
 static TABLE: Table = Table(DLPackExchangeAPI {
@@ -37,8 +37,8 @@ static TABLE: Table = Table(DLPackExchangeAPI {
     current_work_stream: Some(current_work_stream),
 });
 
-/// The same for classes of others, whose tensors are made when they are asked for: nothing keeps a
-/// borrowed description of one alive.
+/// The table for other classes, which make their tensor for each export: nothing would keep a borrowed description of
+/// it alive.
 static PRODUCERS: Table = Table(DLPackExchangeAPI {
     header: DLPackExchangeAPIHeader { version: DLPackVersion::CURRENT, prev_api: ptr::null_mut() },
     managed_tensor_allocator: Some(allocate),
@@ -48,8 +48,8 @@ static PRODUCERS: Table = Table(DLPackExchangeAPI {
     current_work_stream: Some(current_work_stream),
 });
 
-/// The table of the C exchange API over [`PyTensor`], for C code that is linked to the extension: it
-/// takes and gives objects of that class, attached, and lives as long as the process.
+/// The table of the C exchange API over [`PyTensor`], for C code that is linked to the extension. It imports and
+/// exports objects of that class, on an attached thread, and lives as long as the process.
 ///
 /// ```no_run
 /// use dlbridge::sys::DLPackExchangeAPI;
@@ -68,7 +68,7 @@ pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     over(py, &TABLE)
 }
 
-/// The capsule over the table for classes of others.
+/// The capsule over the table for other classes.
 pub(crate) fn capsule_of_producers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     over(py, &PRODUCERS)
 }
@@ -85,9 +85,10 @@ fn over<'py>(py: Python<'py>, table: &'static Table) -> PyResult<Bound<'py, PyAn
 /// Runs a function of the table that may raise: 0, or -1 with an exception set.
 ///
 /// # Safety
-/// Attached.
+/// The thread is attached.
 unsafe fn raising(f: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
-    // SAFETY: the caller promises that the thread is attached. The functions of the table that may raise require it (`dlpack.h`).
+    // SAFETY: the caller promises that the thread is attached. The functions of the table that may raise require it
+    // (`dlpack.h`).
     let py = unsafe { Python::assume_attached() };
     let result = catch_unwind(AssertUnwindSafe(|| f(py)));
     let error = match result {
@@ -104,10 +105,10 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     string.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// The object of our class at an address, or the tensor of one of a class of others.
+/// The object of our class at an address, or the tensor of an object of another class.
 ///
 /// # Safety
-/// Attached; a valid object.
+/// The thread is attached, and the object is valid.
 unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyTensor>> {
     // SAFETY: attached, as `py` shows. The caller promises a live object; NULL becomes an error.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
@@ -117,7 +118,7 @@ unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, P
             let object = error.into_inner();
             let Some(lend) = object.getattr_opt(intern!(py, "__dlbridge_tensor__"))? else {
                 return Err(PyTypeError::new_err(format!(
-                    "'{}' object is no dlbridge.Tensor",
+                    "'{}' object is not a dlbridge.Tensor",
                     type_name(&object)
                 )));
             };
@@ -130,40 +131,39 @@ unsafe extern "C" fn from_py_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
-    // SAFETY: the specification: attached, a valid object, a place to write to.
+    // SAFETY: the specification: attached, a valid object, a writable result.
     unsafe {
         raising(|py| {
             let tensor = tensor_at(py, object)?;
             tensor.get().in_default_order(py)?;
-            *out = tensor.get().lend(Protocol::ExchangeApi)?;
+            *out = tensor.get().to_raw(Protocol::ExchangeApi)?;
             Ok(())
         })
     }
 }
 
 unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
-    // SAFETY: the specification: attached, a valid object that lives as long as the caller uses what
-    // is written.
+    // SAFETY: the specification: attached, a valid object that lives as long as the caller uses the result.
     unsafe {
         raising(|py| {
-            // Not what a class of others makes when it is asked, and nothing keeps alive.
+            // Not for a class that makes its tensor for each export, which nothing keeps alive.
             let object: Bound<'_, PyAny> = Bound::from_borrowed_ptr_or_err(py, object.cast())?;
             let object = object.cast_into::<PyTensor>().map_err(|error| {
                 PyTypeError::new_err(format!(
-                    "'{}' object is no dlbridge.Tensor, and cannot be borrowed; take its managed tensor",
+                    "'{}' object is not a dlbridge.Tensor and cannot be borrowed; import its managed tensor instead",
                     type_name(&error.into_inner())
                 ))
             })?;
             if object.get().is_read_only() {
                 return Err(PyBufferError::new_err(
-                    "the tensor is read-only, which a borrowed DLTensor cannot say; pass a copy, \
+                    "the tensor is read-only, which a borrowed DLTensor cannot express; pass a copy, \
                      for example dlbridge.asdlpack(t, writable=True)",
                 ));
             }
             if object.get().tensor().is_subbyte_padded() {
                 return Err(PyBufferError::new_err(
                     "the tensor's elements take a byte each although they are narrower, which a \
-                     borrowed DLTensor cannot say; take the managed tensor",
+                     borrowed DLTensor cannot express; import the managed tensor instead",
                 ));
             }
             object.get().in_default_order(py)?;
@@ -177,8 +177,7 @@ unsafe extern "C" fn to_py_object(
     managed: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the specification: attached, a valid managed tensor that is given away, a place to
-    // write to.
+    // SAFETY: the specification: attached, a valid managed tensor whose ownership is passed, a writable result.
     unsafe {
         raising(|py| {
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
@@ -189,13 +188,13 @@ unsafe extern "C" fn to_py_object(
     }
 }
 
-/// What this table lends is in the order of the default stream, on every device that has one.
+/// Every tensor that this table exports is synchronised with the default stream, on every device that has one.
 unsafe extern "C" fn current_work_stream(
     _device_type: DLDeviceType,
     _device_id: i32,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the specification: a place to write to.
+    // SAFETY: the specification: the result is writable.
     unsafe { *out = ptr::null_mut() };
     0
 }
@@ -206,11 +205,11 @@ unsafe extern "C" fn allocate(
     context: *mut c_void,
     set_error: Option<DLPackSetError>,
 ) -> c_int {
-    // SAFETY: the specification: a description, of which the data is not used.
+    // SAFETY: the specification: a valid description, whose data is not used.
     let made = catch_unwind(AssertUnwindSafe(|| unsafe { like(prototype) }));
     let (kind, message): (&CStr, String) = match made {
         Ok(Ok(tensor)) => {
-            // SAFETY: the specification: a place to write to.
+            // SAFETY: the specification: the result is writable.
             unsafe { *out = tensor.into_raw() };
             return 0;
         }
@@ -220,28 +219,28 @@ unsafe extern "C" fn allocate(
     };
     let message = CString::new(message).unwrap_or_default();
     if let Some(set_error) = set_error {
-        // SAFETY: the caller's function with the caller's context, and two strings.
+        // SAFETY: the caller's function with the caller's context, and two NUL-terminated strings.
         unsafe { set_error(context, kind.as_ptr(), message.as_ptr()) };
     }
     -1
 }
 
-/// A tensor as an object of the type that a table is of, over the same memory.
+/// A tensor as an object of a table's type, over the same memory.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     table: exchange_api::Table,
     tensor: &PyTensor,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: `lend` returns a valid managed tensor, which nothing else uses.
-    unsafe { table.object_of(py, tensor.lend(Protocol::ExchangeApi)?) }
+    // SAFETY: `to_raw` returns a valid managed tensor, which nothing else uses.
+    unsafe { table.object_of(py, tensor.to_raw(Protocol::ExchangeApi)?) }
 }
 
-/// A new tensor of a description's dtype and shape, on the CPU.
+/// A new tensor on the CPU with the dtype and shape of a description.
 ///
 /// # Safety
-/// NULL, or a description with as many extents as it says.
+/// `prototype` is NULL, or a description with `ndim` extents.
 unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
-    // SAFETY: the caller promises NULL or a description, which lives during the call.
+    // SAFETY: the caller promises NULL, or a description that lives during the call.
     let prototype =
         unsafe { prototype.as_ref() }.ok_or(Error::NullPointer { field: "the prototype" })?;
     let device = Device::from(prototype.device);
@@ -255,7 +254,7 @@ unsafe fn like(prototype: *const DLTensor) -> dlbridge::Result<Tensor> {
         _ if prototype.shape.is_null() => {
             return Err(Error::NullPointer { field: "the shape of the prototype" });
         }
-        // SAFETY: not NULL, and the caller promises as many extents as the description says.
+        // SAFETY: not NULL, and the caller promises `ndim` extents.
         _ => unsafe { slice::from_raw_parts(prototype.shape, ndim) },
     };
     let mut shape = Vec::with_capacity(ndim);

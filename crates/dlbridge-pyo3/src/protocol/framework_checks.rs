@@ -1,5 +1,6 @@
-//! The checks of an import that no protocol makes: states in which the bytes of a tensor are not its values, or that make autograd
-//! miss writes. `frameworks/` states the facts, `type_checks.rs` finds those of a type, and this file applies them.
+//! The checks of an import that no protocol makes: states in which a tensor's bytes are not its values, or that make
+//! autograd miss writes. `frameworks/` states the facts, `type_checks.rs` finds those of a type, and this file
+//! applies them.
 
 use dlbridge::DataType;
 use pyo3::exceptions::{
@@ -14,8 +15,8 @@ use crate::copies;
 use crate::frameworks::State;
 use crate::shown::named;
 
-/// Refuses an object in a state that its bytes do not show; `dtype` is the dtype of its tensor, because
-/// most states belong to some dtypes only.
+/// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
+/// belong to some dtypes only.
 #[inline]
 pub(crate) fn check(
     object: &Bound<'_, PyAny>,
@@ -38,7 +39,7 @@ fn check_states(
     Ok(())
 }
 
-/// Refuses an object for states that must be known before an import through any protocol.
+/// Refuses an object for states that must be checked before an import through any protocol.
 pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
     copies::forget_interrupt();
     if let Some(rules) = checks.rules
@@ -57,8 +58,8 @@ pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> Py
     Ok(())
 }
 
-/// The refusal of an object whose library failed for a reason that the object's state gives, or whose
-/// library's own exception does not say what to do; with that exception as the cause.
+/// The refusal of an object whose library failed, if the object's state gives the reason or the library's exception
+/// does not say what to do. The library's exception is the cause.
 pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) || copies::is_interrupt(py, &error) {
@@ -83,9 +84,9 @@ pub(crate) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
         || (error.is_instance_of::<PyException>(py) && of_library() && !is_final(py, error))
 }
 
-/// Returns true if an exception of a library is passed on as it is.
+/// Returns true for a library's exception that is passed on unchanged.
 fn is_final(py: Python<'_>, error: &PyErr) -> bool {
-    // This crate's own exceptions are of exactly this class and do not come from Python code.
+    // This crate's own exceptions have exactly this class and do not come from Python code.
     let own_type_error =
         error.get_type(py).is(py.get_type::<PyTypeError>()) && error.traceback(py).is_none();
     own_type_error
@@ -95,7 +96,7 @@ fn is_final(py: Python<'_>, error: &PyErr) -> bool {
         || error.is_instance_of::<PyImportError>(py)
 }
 
-/// Turns the refusal of a library into the class that the standard specifies, with the library's message.
+/// Converts the refusal of a library to the class that the standard specifies, with the library's message.
 fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
     if is_final(py, &error) {
         return error;

@@ -1,15 +1,17 @@
 //! The attributes of the protocols, and those that objects of a type lack.
 //!
-//! Asking an object for an attribute that it lacks costs Python an exception, and where the class defines `__getattr__` in
-//! Python, thousands of nanoseconds: 4,000 for a Series of polars. So dlbridge remembers per type which attributes are missing:
+//! Looking up a missing attribute costs Python an exception, and thousands of nanoseconds if the class defines
+//! `__getattr__` in Python: 4,000 for a Series of polars. So dlbridge remembers per type which attributes are
+//! missing:
 //!
-//! - **Fixed.** A class in C that cannot change, whose objects have no attributes of their own: for ever.
-//! - **Made up.** A class whose `__getattr__` is that of a framework with `looks_for_attributes`: as the first object of the class answered, until one of
-//!   the attributes appears in one of the classes that it was derived from then. Bases and hooks such as `__getattr__` that are
-//!   assigned to the class later are not noticed. A method that a program sets on one object alone is found if
-//!   the other protocols of the object refuse.
+//! - **Fixed.** A C class that cannot change, whose objects lack attributes of their own: for ever.
+//! - **Made up.** A class whose `__getattr__` is that of a framework with `looks_for_attributes`: as for the first
+//!   object of the class, until one of the attributes appears in one of the classes that it derived from then. Bases
+//!   and hooks such as `__getattr__` that are assigned to the class later are not noticed. A method that a program
+//!   sets on one object alone is found if the other protocols of the object refuse.
 //!
-//! All other classes are asked each time: the `__getattr__` of a wrapper may return what another object has.
+//! For all other classes, each object is checked: the `__getattr__` of a wrapper may return an attribute of another
+//! object.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
@@ -17,7 +19,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use crate::classes::{attribute, is_plain, package_of};
 use crate::frameworks::IMPORT_RULES;
 
-/// An attribute by which an object offers a protocol.
+/// An attribute that offers a protocol.
 #[derive(Clone, Copy)]
 pub(crate) enum Method {
     Dlpack,
@@ -85,7 +87,7 @@ impl Lacking {
         Method::ALL.into_iter().filter(move |&method| self.has(method))
     }
 
-    /// Returns true if an object has one of these attributes all the same.
+    /// Returns true if an object has one of these attributes after all.
     pub(crate) fn is_wrong_for(self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         for method in self.methods() {
             if method.of(object, Self::UNKNOWN)?.is_some() {
@@ -105,7 +107,7 @@ pub(crate) enum Remembered {
 }
 
 impl Remembered {
-    /// Finds out what objects of the type of an object lack.
+    /// Finds the attributes that objects of this object's type lack.
     pub(crate) fn find_out(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let object_type = object.get_type();
         let py = object.py();
@@ -116,7 +118,7 @@ impl Remembered {
             namespaces.push(class.getattr(intern!(py, "__dict__"))?);
         }
         let mut missing = Lacking(0);
-        // That of `object`, which lacks them all.
+        // The namespace of `object`, which lacks the attributes.
         namespaces.pop();
         for method in Method::ALL {
             if !is_in(&namespaces, method)? {
@@ -148,12 +150,12 @@ impl Remembered {
         Ok(lacking)
     }
 
-    /// Returns true if no object of the type ever has one of them.
+    /// Returns true if objects of the type never have any of the attributes.
     pub(crate) fn is_all_for_ever(&self) -> bool {
         matches!(self, Self::Always(lacking) if *lacking == Lacking::ALL)
     }
 
-    /// Returns true if one object may have what other objects of its type lack.
+    /// Returns true if one object may have an attribute that other objects of its type lack.
     pub(crate) fn may_differ(&self) -> bool {
         matches!(self, Self::While(..))
     }
@@ -174,7 +176,7 @@ fn has_dict(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     Ok(offset.extract::<i64>()? != 0)
 }
 
-/// Returns true if nothing can add an attribute to a class.
+/// Returns true if attributes cannot be added to a class.
 fn cannot_change(class: &Bound<'_, PyAny>) -> PyResult<bool> {
     const IMMUTABLE: u64 = 1 << 8;
     const HEAP: u64 = 1 << 9;
@@ -182,8 +184,8 @@ fn cannot_change(class: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(flags & HEAP == 0 || flags & IMMUTABLE != 0)
 }
 
-/// Returns true if a type finds missing attributes by the `__getattr__` of such a framework, and has no `__getattribute__` of
-/// its own. The namespaces are those of its classes, except `object`.
+/// Returns true if a type looks up missing attributes by the `__getattr__` of such a framework, and has no
+/// `__getattribute__` of its own. The namespaces are those of its classes, except `object`.
 fn makes_up_attributes(namespaces: &[Bound<'_, PyAny>]) -> PyResult<bool> {
     let mut hook = None;
     for namespace in namespaces {

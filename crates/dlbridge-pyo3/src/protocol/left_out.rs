@@ -1,4 +1,4 @@
-//! Refusals of objects whose protocol is a feature that the extension is built without.
+//! Refusals of objects that need a protocol that the extension is built without.
 
 use dlbridge::{CopyReason, DataType};
 use pyo3::exceptions::{PyBufferError, PyException};
@@ -16,8 +16,8 @@ use crate::imported::Protocol;
 const IS_ANY_LEFT_OUT: bool =
     !cfg!(all(feature = "array-interface", feature = "buffer", feature = "arrow"));
 
-/// The refusal of an object whose protocol is left out. If the array interface says what keeps any build from importing the
-/// object, that is the refusal.
+/// The refusal of an object whose protocol the extension lacks. If the array interface shows a reason that keeps
+/// every build from importing the object, that reason is the refusal.
 #[cold]
 pub(crate) fn refusal(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyErr {
     match found_and_remedy(protocol, object) {
@@ -42,14 +42,14 @@ fn found_and_remedy(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyResult<(
         return Ok(of_array);
     }
     if protocol == Protocol::Arrow {
-        // The refusal of a column that no build imports.
+        // The refusal of a column that no build can import.
         arrow::described(object)?;
     }
     let found = format!("{}, which this extension is built without", protocol.words());
     Ok((found, "convert the object to a plain array of NumPy first".to_owned()))
 }
 
-/// Finds the property of NumPy's array that DLPack lacks, and the remedy; `None` if the array interface shows none.
+/// Finds the property of a NumPy array that DLPack lacks, and the remedy; `None` if the array interface shows none.
 fn of_interface(interface: &Interface<'_, '_>) -> PyResult<Option<(String, String)>> {
     let ElementType { dtype, byte_swapped } = interface.element_type()?;
     let is_whole = |stride: isize| stride % dtype.itemsize().max(1) as isize == 0;
@@ -59,14 +59,14 @@ fn of_interface(interface: &Interface<'_, '_>) -> PyResult<Option<(String, Strin
     } else if typestr::kind_of(dtype).is_none() {
         (format!("elements of the dtype {dtype}"), "x.astype('float32')")
     } else if !strides.into_iter().flatten().all(is_whole) {
-        ("strides that are not whole elements".to_owned(), "x.copy()")
+        ("strides that are not multiples of the element size".to_owned(), "x.copy()")
     } else {
         return Ok(None);
     };
     Ok(Some((format!("{found}, which its __dlpack__ cannot export"), format!("pass {remedy}"))))
 }
 
-/// The name of the attribute of the exceptions of this module, which has the feature.
+/// The name of the attribute on this module's exceptions, which holds the feature.
 fn mark(py: Python<'_>) -> &Bound<'_, PyString> {
     intern!(py, "_dlbridge_pyo3_feature")
 }
@@ -85,7 +85,7 @@ fn marked(protocol: Protocol, object: &Bound<'_, PyAny>, found: &str, remedy: &s
     }
 }
 
-/// Returns true for the refusal of an object whose protocol is left out.
+/// Returns true for the refusal of an object whose protocol the extension lacks.
 pub(crate) fn is_left_out(error: &PyErr) -> bool {
     let is_marked = |py: Python<'_>| {
         error.is_instance_of::<PyBufferError>(py)
@@ -94,7 +94,7 @@ pub(crate) fn is_left_out(error: &PyErr) -> bool {
     IS_ANY_LEFT_OUT && Python::attach(is_marked)
 }
 
-/// A tensor that an import would find, as far as the object describes it.
+/// The tensor that an import would return, as far as the object describes it.
 pub(crate) struct Described {
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<i64>,
@@ -102,7 +102,7 @@ pub(crate) struct Described {
     pub(crate) reason: Option<CopyReason>,
 }
 
-/// Describes the tensor that an extension with all protocols would import; `None` if the object does not say.
+/// Describes the tensor that an extension with all protocols would import; `None` if the object does not describe it.
 #[cold]
 #[inline(never)]
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
@@ -132,7 +132,7 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>
     Ok(Some(Described { dtype, shape, is_read_only, reason: None }))
 }
 
-/// The same for a column of Arrow.
+/// Describes the tensor of an Arrow column; `None` if the column does not describe it.
 fn of_column(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let Some(elements) = arrow::described(object)? else { return Ok(None) };
     let length = match object.len() {

@@ -1,5 +1,5 @@
-//! Memory as protocols other than DLPack describe it, by address and byte strides, as a tensor;
-//! repaired by a copy where a tensor could not express it.
+//! Memory that protocols other than DLPack describe by address and byte strides, as a tensor. A copy repairs what a
+//! tensor cannot express.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -17,26 +17,26 @@ use crate::copies;
 use crate::error::to_py_err;
 use crate::strides::NO_EXTENT;
 
-/// The most dimensions that these protocols have.
+/// The most dimensions that these protocols support.
 pub(super) const MAX_NDIM: usize = 64;
 
-/// Elements somewhere in memory.
+/// Elements at any place in memory.
 pub(super) struct Memory<'a> {
-    /// The protocol's word for where it comes from, for messages.
+    /// The protocol's name for the source, for messages.
     pub(super) protocol: &'static str,
     /// The address of the element at index zero.
     pub(super) data: *mut c_void,
     pub(super) dtype: DataType,
-    /// Whether the bytes of each number are in the other order than this machine's.
+    /// True if each number has the byte order that this machine does not use.
     pub(super) byte_swapped: bool,
     /// At most [`MAX_NDIM`] extents, none of them negative.
     pub(super) shape: &'a [isize],
-    /// C order where there are none.
+    /// `None` means C order.
     pub(super) byte_strides: Option<&'a [isize]>,
     pub(super) device: Device,
-    /// `Exclusive` if the memory cannot be reached in another way.
+    /// `Exclusive` if nothing else can reach the memory.
     pub(super) access: Access,
-    /// Whether elements narrower than a byte take a whole byte each.
+    /// True if elements narrower than a byte take a whole byte each.
     pub(super) subbyte_padded: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn access(read_only: bool) -> Access {
 }
 
 impl Memory<'_> {
-    /// The addresses of the bytes of the elements; `None` if there are more of them than addresses.
+    /// The addresses of the elements' bytes; `None` if the range exceeds the address space.
     fn address_range(&self) -> Option<Range<usize>> {
         if self.shape.contains(&0) {
             return Some(0..0);
@@ -64,11 +64,11 @@ impl Memory<'_> {
         Some(address(lowest)?..address(highest)?)
     }
 
-    /// As [`into_tensor`](Self::into_tensor), for the memory of a Python object: what already keeps it, if that is
-    /// known, is kept in place of the owner.
+    /// As [`into_tensor`](Self::into_tensor), for the memory of a Python object. If a known source already keeps that
+    /// memory, the tensor keeps the source instead of the owner.
     ///
     /// # Safety
-    /// That of `into_tensor`.
+    /// As for `into_tensor`.
     pub(super) unsafe fn into_tensor_of<O: Send + 'static>(
         self,
         object: &Bound<'_, PyAny>,
@@ -76,7 +76,8 @@ impl Memory<'_> {
         copy: Option<bool>,
     ) -> PyResult<(Tensor, Option<CopyReason>)> {
         let known = self.address_range().and_then(|bytes| Source::of(object, &bytes));
-        // SAFETY: the contract of this function; the memory is that of the source as well (Within).
+        // SAFETY: the caller promises it for the owner; the source keeps the same memory alive (Within of
+        // `keepalive.rs`).
         unsafe {
             match known {
                 None => self.into_tensor(owner, copy),
@@ -86,11 +87,12 @@ impl Memory<'_> {
         }
     }
 
-    /// The tensor, and why its elements were copied, if they were: only if `copy` is not
-    /// `Some(false)`.
+    /// The tensor, and why its elements were copied if they were. With `copy` as `Some(false)`, a necessary copy is
+    /// an error.
     ///
     /// # Safety
-    /// The contract of [`Tensor::from_raw_parts`], for strides in bytes; the memory may be unaligned.
+    /// The contract of [`Tensor::from_raw_parts`] holds for these extents and byte strides, except that the memory
+    /// may be unaligned.
     pub(super) unsafe fn into_tensor<O: Send + 'static>(
         self,
         owner: O,
@@ -102,13 +104,13 @@ impl Memory<'_> {
         let ndim = self.shape.len();
         if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
             return Err(PyBufferError::new_err(format!(
-                "the {} has {ndim} extents, and not as many strides, or more than {MAX_NDIM}",
+                "the {} has {ndim} extents, which must match the number of strides and be at most {MAX_NDIM}",
                 self.protocol
             )));
         }
         for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
             strides[axis] = stride / itemsize;
-            // The stride of an axis with one element leads nowhere.
+            // The stride of a dimension of extent 1 leads nowhere.
             if stride % itemsize != 0 && self.shape[axis] > 1 && !self.shape.contains(&0) {
                 odd = Some((axis, stride));
             }
@@ -116,13 +118,13 @@ impl Memory<'_> {
         if let Some((axis, stride)) = odd {
             if copy == Some(false) || !self.device.device_type().is_host_accessible() {
                 return Err(PyBufferError::new_err(format!(
-                    "the {}'s stride of {stride} bytes on axis {axis} is no multiple of its \
+                    "the {}'s stride of {stride} bytes on axis {axis} is not a multiple of its \
                      {itemsize} byte elements, which a tensor cannot express; allow a copy, or copy \
                      it first",
                     self.protocol
                 )));
             }
-            // SAFETY: the contract of this function.
+            // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps.
             return Ok((unsafe { self.copied_by_bytes(owner) }?, Some(CopyReason::ByteStrides)));
         }
         if self.byte_swapped {
@@ -130,7 +132,8 @@ impl Memory<'_> {
         }
         let swapped = self.byte_swapped;
         let strides = self.byte_strides.map(|_| &strides[..ndim]);
-        // SAFETY: the contract of this function.
+        // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps;
+        // `strides` has the same strides in elements.
         let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
         let tensor = tensor.map_err(to_py_err)?;
         if !swapped {
@@ -165,10 +168,10 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// A copy of elements that are not whole elements apart: they are read as rows of bytes.
+    /// A copy of elements whose byte strides are not multiples of the element size: they are read as rows of bytes.
     ///
     /// # Safety
-    /// That of `into_tensor`.
+    /// As for `into_tensor`.
     unsafe fn copied_by_bytes<O: Send + 'static>(&self, owner: O) -> PyResult<Tensor> {
         let (ndim, itemsize) = (self.shape.len(), self.dtype.itemsize() as isize);
         let (mut shape, mut strides) = ([1; MAX_NDIM + 1], [1; MAX_NDIM + 1]);
@@ -177,7 +180,8 @@ impl Memory<'_> {
         shape[ndim] = itemsize;
         let parts = RawParts { dtype: DataType::UINT8, subbyte_padded: false, ..self.parts() };
         let (shape, strides) = (&shape[..=ndim], &strides[..=ndim]);
-        // SAFETY: the contract of this function: the bytes of each element are there.
+        // SAFETY: the caller promises that the bytes of each element are valid, and the owner keeps them; bytes need
+        // no alignment.
         let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
         let rows = rows.map_err(to_py_err)?;
         let reading = Guard::reading(&rows, "tensor that is copied")?;
@@ -188,7 +192,7 @@ impl Memory<'_> {
     }
 }
 
-/// The same exclusive, contiguous tensor with the bytes of each number reversed.
+/// Reverses the bytes of each number in place; the tensor is exclusive and contiguous.
 fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
     let (dtype, len, shape) = (tensor.dtype(), tensor.len(), tensor.shape().to_vec());
     let mut elements = with_dtype(tensor, dtype, false, &[len])?;
@@ -205,7 +209,7 @@ fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
     with_dtype(elements, dtype, false, &shape)
 }
 
-/// The bytes of a copy, which is exclusive and contiguous, as elements of a dtype of whole bytes each.
+/// The bytes of an exclusive, contiguous copy as elements of a dtype of whole bytes.
 pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
     copy: Tensor,
     dtype: DataType,
@@ -215,19 +219,19 @@ pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
     let extents = shape.iter().map(|&extent| extent.try_into().unwrap_or(NO_EXTENT));
     let bytes = extents.map(i128::from).product::<i128>() * dtype.itemsize() as i128;
     assert!(copy.access() == Access::Exclusive && copy.is_c_contiguous());
-    assert_eq!(bytes, copy.nbytes() as i128, "there are other bytes than those of the elements");
+    assert_eq!(bytes, copy.nbytes() as i128, "the size differs from that of the elements");
     let parts =
         RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(copy.data(), dtype) };
-    // SAFETY: Exclusive: its only handle becomes the owner, and is sound with any bytes; as many as were compared
-    // just now, in C order.
+    // SAFETY: Exclusive: the only handle on the copy becomes the owner, so any bytes are sound; there are as many
+    // bytes as the elements need (compared above), in C order.
     let tensor = unsafe { Tensor::from_raw_parts(copy, parts, shape, None::<&[i64]>) };
     tensor.map_err(to_py_err)
 }
 
-/// Integers of 64 bits as the counts of a unit of time.
+/// 64-bit integers as counts of a unit of time.
 pub(crate) fn as_times(counts: Tensor) -> PyResult<Tensor> {
     if counts.dtype() != DataType::INT64 {
-        let refusal = format!("times are counted by {}, and not by int64", counts.dtype());
+        let refusal = format!("times must be counted by int64, not by {}", counts.dtype());
         return Err(PyBufferError::new_err(refusal));
     }
     relabelled(counts, Datetime64::<Seconds>::DTYPE)
@@ -239,7 +243,7 @@ pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
     relabelled(times, DataType::INT64)
 }
 
-/// A tensor of times as one of integers, or the other way round.
+/// A tensor of times as one of integers, or the reverse.
 fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
     let parts = RawParts {
         device: tensor.device(),
@@ -248,12 +252,13 @@ fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
         ..RawParts::new(tensor.data(), dtype)
     };
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    // SAFETY: what the tensor says of its own data, which the new one owns; both dtypes have 64 bits, and any bits are a value.
+    // SAFETY: the tensor's own metadata, and the new tensor owns it; both dtypes have 64 bits, and any bits are a
+    // value.
     let relabelled = unsafe { Tensor::from_raw_parts(tensor, parts, &shape, Some(&strides[..])) };
     relabelled.map_err(to_py_err)
 }
 
-/// Returns true if the bytes of booleans are 0 and 1.
+/// Returns true if all bytes of booleans are 0 or 1.
 fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
     let view = tensor.view_bool_as_u8().map_err(to_py_err)?;
     copies::detached(view.len(), |go_on| {
@@ -275,7 +280,8 @@ fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
     })
 }
 
-/// Booleans of 0 and 1, which is what consumers count on: other bytes are made 1, in a copy unless the tensor is exclusive.
+/// Booleans as bytes of 0 and 1, which consumers rely on: other bytes become 1, in a copy unless the tensor is
+/// exclusive.
 pub(crate) fn normalized(
     tensor: Tensor,
     copy: Option<bool>,
@@ -305,7 +311,7 @@ pub(crate) fn normalized(
         false => {
             let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
             let copy = copies::copied(&TensorRef::from(bytes), 1)?;
-            (copy, Some(CopyReason::TruthValues))
+            (copy, Some(CopyReason::InvalidBooleans))
         }
     };
     let values = bytes.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();

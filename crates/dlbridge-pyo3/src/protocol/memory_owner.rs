@@ -1,4 +1,4 @@
-//! The owner of an argument's memory, if that is not the argument itself.
+//! The owner of an argument's memory, if the argument's object is not the owner.
 
 use dlbridge::Tensor;
 use pyo3::exceptions::PyException;
@@ -12,7 +12,8 @@ use super::{TypeInfo, framework_checks};
 pub(crate) enum MemoryOwner<'py> {
     /// A tensor that was imported.
     Tensor(Tensor),
-    /// The same, and the storage to keep with it. Boxed, so that the arguments of all other libraries are not larger.
+    /// An imported tensor, and the storage to keep with it. Boxed, so that the arguments of all other libraries stay
+    /// small.
     Stored(Box<(Tensor, Bound<'py, PyAny>)>),
     /// A copy, which nothing else holds.
     Copy(Tensor),
@@ -33,8 +34,8 @@ impl MemoryOwner<'_> {
     }
 }
 
-/// The buffer of an object, if it has the same data as `__dlpack__`; `None` for others, and if the object refuses: then `__dlpack__`
-/// gives the reason.
+/// The buffer of an object, if it has the same data as `__dlpack__`; `None` for other objects, and if the object
+/// refuses: then `__dlpack__` reports the reason.
 pub(crate) fn same_buffer<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,

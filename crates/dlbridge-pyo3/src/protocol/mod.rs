@@ -1,4 +1,4 @@
-//! The protocols: one file for each, import and export together. What tries them is `import`.
+//! The protocols: one file for each, import and export together. `import` tries them.
 
 pub(crate) mod array_interface;
 pub(crate) mod array_struct;

@@ -9,7 +9,7 @@ use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
 use crate::numpy::array::{Described, NumpyArray};
 
-/// Imports an array, which is of the type that `head` is of; `None` if `__dlpack__` must be asked.
+/// Imports an array of `head`'s type; `None` if `__dlpack__` is needed.
 pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let Some(described) = head.describe(array) else { return Ok(None) };
     let Described { tensor, dtype, read_only, data } = described;
@@ -26,12 +26,15 @@ pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Opt
         None => PyOwner::new(array)?,
         Some(Source::Object(owner)) => owner,
         Some(Source::Tensor(owner)) => {
-            // SAFETY: the memory of the array's elements, as `describe` found it; the owner keeps it (Within of `keepalive.rs`).
+            // SAFETY: `describe` found the memory of the array's elements; the owner keeps it (Within of
+            // `keepalive.rs`).
             let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
             return Ok(tensor.ok().map(imported));
         }
     };
-    // SAFETY: as above; the owner keeps the array, or the memory (Within).
+    // SAFETY: `describe` found the memory of the array's elements. The owner keeps the array itself, or the Python
+    // object that keeps the memory which they lie within (Within of `keepalive.rs`). The program promises that no code
+    // writes while a view is alive (see the crate documentation).
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) };
     Ok(tensor.ok().map(imported))
 }

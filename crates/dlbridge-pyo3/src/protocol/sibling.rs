@@ -1,11 +1,12 @@
-//! Tensors of another extension that is built on dlbridge, which has its own copy of it.
+//! Tensors of another extension built on dlbridge, which has its own copy of dlbridge.
 //!
-//! Each copy recognises its own managed tensors only. Its class carries a C function for the others, so that a loop through two
-//! extensions keeps one owner: each of them would otherwise keep the other's last tensor with every turn.
+//! Each copy recognises only its own managed tensors. Its class carries a C function for the other copies, so that a
+//! loop through two extensions keeps one owner: otherwise each turn would make each of them keep the other's last
+//! tensor.
 //!
-//! - **Answer.** The function takes a valid managed tensor and returns the managed tensor that keeps the same memory, or NULL if it
-//!   knows none. The answer is valid as long as the argument. The function neither keeps nor changes the argument, and any thread
-//!   may call it.
+//! - **Answer.** The function takes a valid managed tensor and returns the managed tensor that keeps the same memory,
+//!   or NULL if it knows none. The result is valid as long as the argument. The function neither keeps nor changes
+//!   the argument, and any thread may call it.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,30 +20,30 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::keepalive::{address_range, inner, is_within, root};
 
-/// The name of the capsule that the class carries. It changes with [`Functions`], except for additions at its end.
+/// The name of the capsule in the class. It changes with [`Functions`], except for new fields at its end.
 const NAME: &CStr = c"dlbridge.source.1";
 
-/// A C function that gives an Answer.
+/// A C function with the invariant Answer.
 pub(super) type KeeperOf =
     unsafe extern "C" fn(*mut DLManagedTensorVersioned) -> *mut DLManagedTensorVersioned;
 
-/// The functions that a copy of dlbridge offers to the others, for as long as the process lives.
+/// The functions that a copy of dlbridge offers to the others, as long as the process lives.
 #[repr(C)]
 struct Functions {
-    /// The bytes of this struct: that of an older copy ends earlier.
+    /// The size of this struct in bytes; that of an older copy is smaller.
     size: usize,
     keeper_of: KeeperOf,
 }
 
 static OURS: Functions = Functions { size: size_of::<Functions>(), keeper_of };
 
-/// The capsule that our class carries.
+/// The capsule in our class.
 pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-    // SAFETY: a static, under the name that says what it is.
+    // SAFETY: `OURS` is a static, and has the type that the name stands for.
     unsafe { PyCapsule::new_with_pointer(py, NonNull::from(&OURS).cast(), NAME) }
 }
 
-/// The function that a type of another copy carries.
+/// The function in a type of another copy.
 pub(super) fn function_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<KeeperOf>> {
     let attribute = object_type.getattr_opt(intern!(object_type.py(), "__dlbridge_source__"))?;
     let capsule = attribute.and_then(|attribute| attribute.cast_into_exact::<PyCapsule>().ok());
@@ -50,12 +51,12 @@ pub(super) fn function_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<Ke
         return Ok(None);
     };
     let functions = capsule.pointer_checked(Some(NAME))?.cast::<Functions>();
-    // SAFETY: the name says that these are `Functions`, which begin with their size.
+    // SAFETY: the name shows that these are `Functions`, which begin with their size.
     let size = unsafe { functions.cast::<usize>().read() };
     if size < size_of::<Functions>() {
         return Ok(None);
     }
-    // SAFETY: as many bytes as ours.
+    // SAFETY: the size shows that all fields of ours are present.
     Ok(Some(unsafe { functions.as_ref() }.keeper_of))
 }
 
@@ -71,17 +72,17 @@ pub(super) fn rooted(tensor: Tensor, keeper_of: KeeperOf) -> Tensor {
         access: tensor.access(),
         subbyte_padded: tensor.is_subbyte_padded(),
     };
-    // SAFETY: the elements of `tensor`, which lie within those of the source (Within of `keepalive.rs`) and may be written only if
-    // its own may. The producer's promise about other writers still holds: they are the same.
+    // SAFETY: the elements of `tensor`, which lie within those of the source (Within of `keepalive.rs`) and are
+    // writable only if the source's are. The producer's promise about other writers still holds: they are the same.
     let rooted =
         unsafe { Tensor::from_raw_parts(source, parts, tensor.shape(), Some(tensor.strides())) };
     rooted.unwrap_or(tensor)
 }
 
-/// The tensor of ours that keeps the memory of a tensor of another copy.
+/// Our tensor that keeps the memory of another copy's tensor.
 fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<Arc<Tensor>> {
     let theirs = tensor.foreign().filter(|_| tensor.access() != Access::Exclusive)?;
-    // SAFETY: Answer; valid as long as the tensor.
+    // SAFETY: Answer: the managed tensor is valid as long as `tensor`.
     let keeper = NonNull::new(unsafe { keeper_of(theirs.as_ptr()) })?;
     let source = |keeper: &Tensor| {
         let source = root(inner(keeper)?);
@@ -91,7 +92,7 @@ fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<Arc<Tensor>> {
         (is_same_device && (tensor.is_read_only() || may_write) && is_within(&bytes, &source))
             .then_some(source)
     };
-    // SAFETY: Answer; the tensor is alive.
+    // SAFETY: Answer: the result is valid, because `tensor` is alive.
     unsafe { Tensor::with_raw(keeper, source) }.flatten()
 }
 
@@ -102,10 +103,11 @@ unsafe extern "C" fn keeper_of(
 ) -> *mut DLManagedTensorVersioned {
     let keeper = || {
         let keeper = |tensor: &Tensor| root(inner(tensor)?).foreign();
-        // SAFETY: this function's contract. The tensor keeps the root, which keeps the answer (Answer).
+        // SAFETY: the caller promises NULL or a valid managed tensor. It keeps the root, which keeps the result
+        // (Answer).
         unsafe { Tensor::with_raw(NonNull::new(managed)?, keeper) }.flatten()
     };
-    // A panic must not cross into another extension; there is nothing here that a panic would break.
+    // A panic must not cross into another extension, and leaves no broken state here.
     let keeper = catch_unwind(AssertUnwindSafe(keeper)).ok().flatten();
     keeper.map_or(ptr::null_mut(), NonNull::as_ptr)
 }

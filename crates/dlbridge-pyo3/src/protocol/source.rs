@@ -1,9 +1,9 @@
-//! The owner of the memory of an object that was made from a dlbridge tensor.
+//! Finds the owner of an object's memory, if the object was made from a dlbridge tensor.
 //!
-//! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports the result would
-//! add an owner, and the memory of all of them would stay until the last one is dropped.
+//! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports
+//! the result would add an owner, and the memory of all of them would stay until the last one is dropped.
 //!
-//! Invariant Within of `keepalive.rs` makes this right.
+//! Invariant Within of `keepalive.rs` makes this sound.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::interpreter::PyOwner;
 use crate::keepalive::{inner, is_within, root};
 use crate::numpy::array::NumpyArray;
 
-/// The name of the capsule that a NumPy array holds around the versioned managed tensor that it was made from.
+/// The name of the capsule in which a NumPy array holds the versioned managed tensor that it was made from.
 const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
 
-/// The most objects to follow from an object to the tensor that it was made from; in practice there are fewer.
+/// The most objects to follow from an object to its tensor; in practice there are fewer.
 const MOST: usize = 8;
 
 /// The owner of memory.
@@ -34,7 +34,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The owner of some bytes of an object's memory; `None` if it is not known (Within).
+    /// The owner of some bytes of an object's memory (Within); `None` if it is not known.
     ///
     /// Only types that Python code cannot imitate are examined: dlbridge's own, NumPy's array, memoryview, capsule.
     pub(super) fn of(object: &Bound<'_, PyAny>, bytes: &Range<usize>) -> Option<Self> {
@@ -72,7 +72,7 @@ impl Source {
             let is_within = is_within(bytes, tensor);
             is_within.then(|| Self::of_tensor(capsule.py(), tensor)).flatten()
         };
-        // SAFETY: by its name this is a versioned managed tensor, which NumPy or we keep as long as the capsule.
+        // SAFETY: the name shows a versioned managed tensor, which NumPy or dlbridge keeps as long as the capsule.
         unsafe { Tensor::with_raw(managed.cast(), source) }.flatten()
     }
 
@@ -81,7 +81,7 @@ impl Source {
         if let Some(source) = inner(tensor) {
             return Some(Self::Tensor(root(source)));
         }
-        // SAFETY: no element is accessed through the owner.
+        // SAFETY: this reads the type of the owner, and accesses no element through it.
         let owner = unsafe { tensor.owner_ref::<PyOwner>() };
         owner.filter(|_| tensor.access() != Access::Exclusive)?.clone_ref(py).map(Self::Object)
     }

@@ -1,5 +1,5 @@
-//! Keeps the storages alive of tensors that may replace their memory. Their managed tensor keeps only the tensor, and the memory belongs
-//! to the storage, an object of its own.
+//! Keeps the storages of tensors that may replace their memory. The managed tensor of such a tensor keeps only the
+//! tensor, and the memory belongs to the storage, a separate object.
 
 use dlbridge::{Access, RawParts, Tensor};
 use pyo3::exceptions::PyException;
@@ -11,8 +11,8 @@ use crate::error::to_py_err;
 use crate::imported::Imported;
 use crate::interpreter::PyOwner;
 
-/// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a storage
-/// or whose library does not return it: their managed tensor keeps the memory alive, as any producer's does.
+/// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a
+/// storage or whose library does not return it: their managed tensor keeps the memory alive, as for any producer.
 pub(crate) fn storage<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
@@ -27,7 +27,7 @@ pub(crate) fn storage<'py>(
 
 /// A tensor, and the storage of the object that it was imported from.
 struct Stored {
-    // Dropped in this order.
+    // Fields drop in this order.
     _tensor: Tensor,
     _storage: PyOwner,
 }
@@ -52,8 +52,8 @@ pub(crate) fn with_storage(
     };
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
     let owner = Stored { _tensor: tensor, _storage: PyOwner::new(&storage)? };
-    // SAFETY: the description of a valid tensor, whose invariants (Data, Dims) hold as long as it lives; it is part of the
-    // owner. The storage is held in addition, and nothing here relies on it.
+    // SAFETY: the metadata of a valid tensor, whose invariants (Data, Dims) hold as long as it lives; it is part of
+    // the owner. The storage is kept in addition, and nothing here relies on it.
     let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
     Ok(Imported { tensor: tensor.map_err(to_py_err)?, ..imported })
 }

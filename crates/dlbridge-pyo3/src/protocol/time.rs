@@ -1,4 +1,4 @@
-//! Points and spans of time, which are counts of a unit. Only the dtypes of NumPy, pandas and Arrow say which unit.
+//! Points and spans of time, which are counts of a unit. Only the dtypes of NumPy, pandas and Arrow name the unit.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,15 +7,15 @@ use dlbridge::{
     Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit, Weeks,
 };
 
-/// The times that are wanted.
+/// The accepted times.
 pub(crate) struct Times {
-    /// NumPy's names for the dtypes that are accepted.
+    /// NumPy's names for the accepted dtypes.
     names: &'static [&'static str],
-    /// True if nulls become `NaT`, by a copy.
+    /// True if nulls are converted to `NaT`, by a copy.
     pub(super) fill: bool,
-    /// If units are converted: true if also to longer ones.
+    /// `None` if units are not converted; `Some(true)` if conversion to longer units is allowed too.
     casts: Option<bool>,
-    /// The dtype that the elements become.
+    /// The dtype that the elements are converted to.
     chosen: RefCell<Option<Chosen>>,
     /// The elements that were found instead, and what to do.
     found: RefCell<Option<String>>,
@@ -26,7 +26,7 @@ impl Times {
         Self { names, fill, casts, chosen: RefCell::new(None), found: RefCell::new(None) }
     }
 
-    /// Chooses the dtype that elements become; false if they become none of the dtypes.
+    /// Chooses the dtype for elements; false if none of the accepted dtypes fits.
     pub(crate) fn choose(&self, found: Elements<'_>) -> bool {
         let Elements::Named(found) = found else { return false };
         let one = Scale { multiplier: 1, divisor: 1 };
@@ -48,33 +48,60 @@ impl Times {
         self.chosen.take()
     }
 
-    /// The first of the dtypes that are accepted.
+    /// The first accepted dtype.
     pub(crate) fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// The name of elements that are not accepted, and how they become such.
+    /// The name of elements that are not accepted, and how to convert them.
     pub(crate) fn with_remedy(&self, found: &Elements<'_>, order: &str) -> String {
-        let name = self.name();
         let kind = |name: &str| name.split('[').next().map(str::to_owned);
         let kind_found = match found {
             Elements::Named(found) => kind(found),
             Elements::Dates => Some("datetime64".to_owned()),
             Elements::Format(_) => None,
         };
+        let name = self.closest(found, kind_found.as_deref());
         match found {
             Elements::Named("int64") => {
                 format!(
                     "int64{order}; pass numpy.asarray(x).view('{name}') if its elements are such counts"
                 )
             }
-            // Points to points, spans to spans. NumPy converts the columns of all libraries, and null to NaT.
+            // Points convert to points, and spans to spans. NumPy converts the columns of all libraries, and null to
+            // NaT.
             _ if kind_found == kind(name) => {
                 format!("{found}{order}; convert it with numpy.asarray(x).astype('{name}')")
+            }
+            Elements::Format(format) if format.starts_with("+s") => {
+                format!("{found}; take one column of it first")
+            }
+            Elements::Format(format) if format.starts_with('+') => {
+                format!("{found}, which is a list; take its values first")
             }
             Elements::Format(_) => format!("{found}; cast the column first"),
             _ => format!("{found}{order}"),
         }
+    }
+
+    /// The accepted dtype that has the values of the elements: their own, or one with a shorter unit. For years, months and
+    /// dates, which are whole days and would overflow a short unit, the one with the longest unit of at most a day.
+    fn closest(&self, found: &Elements<'_>, kind: Option<&str>) -> &'static str {
+        let nanoseconds = |name: &str| unit(name).map(|(_, nanoseconds)| nanoseconds);
+        let mut names = self.names.iter().copied();
+        let closest = match found {
+            Elements::Named(found) if self.names.contains(found) => {
+                names.find(|name| name == found)
+            }
+            Elements::Named(found) if nanoseconds(found).is_some() => {
+                names.find(|name| Scale::new(found, name).is_some_and(|scale| scale.divisor == 1))
+            }
+            _ => names
+                .filter(|name| name.split('[').next() == kind)
+                .filter(|name| nanoseconds(name) <= Some(Days::NANOSECONDS))
+                .max_by_key(|name| nanoseconds(name)),
+        };
+        closest.unwrap_or(self.name())
     }
 
     /// The elements that were found instead, and what to do; `None` if an import failed for another reason.
@@ -92,7 +119,7 @@ impl Times {
 pub(crate) enum Elements<'a> {
     /// Elements that have a dtype in NumPy, by its name.
     Named(&'a str),
-    /// Dates of Arrow, which count days in 32 bits.
+    /// Arrow's dates, which count days in 32 bits.
     Dates,
     /// Other elements, by their format in Arrow.
     Format(&'a str),
@@ -112,12 +139,12 @@ impl fmt::Display for Elements<'_> {
 pub(crate) struct Chosen {
     /// NumPy's name for the dtype.
     pub(crate) name: &'static str,
-    /// The same, of the times that were found.
+    /// NumPy's name for the times that were found.
     pub(crate) found: String,
     pub(crate) scale: Scale,
 }
 
-/// By what a count is multiplied and then divided.
+/// The factor and the divisor of a conversion.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) multiplier: i64,
@@ -125,11 +152,12 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Between the units of two dtypes; `None` for points and spans, and for units that the elements do not have.
+    /// The conversion between the units of two dtypes; `None` between points and spans, and for units that the
+    /// elements do not have.
     fn new(from: &str, to: &str) -> Option<Self> {
         let (kind, from) = unit(from)?;
         let (other, to) = unit(to)?;
-        // Each unit is a multiple of the shorter ones.
+        // Each unit is a multiple of all shorter ones.
         (kind == other)
             .then(|| Self { multiplier: (from / to).max(1), divisor: (to / from).max(1) })
     }

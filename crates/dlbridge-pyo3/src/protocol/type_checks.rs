@@ -1,4 +1,4 @@
-//! The checks that objects of a type need, found once per type in what `frameworks/` states.
+//! The checks that objects of a type need, found once per type in the facts of `frameworks/`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyType};
@@ -11,11 +11,11 @@ use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRule
 pub(crate) struct TypeChecks {
     /// The states whose attributes the type has.
     pub(super) states: Box<[(CachedAttr, &'static State)]>,
-    /// The method that returns the owner of the memory, of types that may replace their memory.
+    /// The method that returns the owner of the memory, for types that may replace their memory.
     pub(super) storage: Option<CachedAttr>,
     /// The rules of the framework that the type belongs to.
     pub(super) rules: Option<&'static ImportRules>,
-    /// True if the framework's exceptions for data that it cannot export are not those of the standard.
+    /// True if the framework raises other exceptions than the standard's for data that it cannot export.
     pub(super) raises_its_own: bool,
     /// True for Python's memoryview, whose object may need a check.
     pub(super) is_memoryview: bool,
@@ -25,7 +25,8 @@ impl TypeChecks {
     /// Finds the checks for a type of a package.
     pub(super) fn of_type(object_type: &Bound<'_, PyType>, package: &str) -> PyResult<Self> {
         let py = object_type.py();
-        // The classes of the frameworks do not change. A class that a program derives may get another attribute later.
+        // The classes of the frameworks do not change. A class that a program derives may get another attribute
+        // later.
         let is_fixed =
             IMPORT_RULES.iter().any(|rules| !rules.states.is_empty() && rules.is_of(package));
         let method = |name| CachedAttr::method(object_type, &PyString::intern(py, name), is_fixed);

@@ -20,9 +20,9 @@ use crate::error::type_name;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
 
-/// Types whose objects are imported quickly, by the type's address, kept for ever. Imports of such objects are so
-/// fast that a lock would cost much; a lookup here is one load and one comparison. If two types share a place, the
-/// first one seen keeps it. A place is NULL or complete, also in a child process.
+/// Types whose objects are imported quickly, by the type's address, kept for ever. A lock would take a large part of
+/// such an import; a lookup here is one load and one comparison. If two types share a place, the first one seen keeps
+/// it. A place is NULL or complete, also in a child process.
 static KEPT_TYPES: [AtomicPtr<Entry>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
 
 /// NumPy's array, with a place of its own.
@@ -33,13 +33,13 @@ static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(Non
 
 /// The facts about a type.
 pub(crate) struct TypeInfo {
-    /// What borrows of its objects need.
+    /// The facts about the type that borrows need.
     pub(crate) borrowed: BorrowedType,
     /// Its table of C functions.
     pub(crate) table: Option<Table>,
     /// The checks of its objects that no protocol makes.
     pub(crate) checks: TypeChecks,
-    /// How to read an object where it is, if the type is NumPy's array itself.
+    /// How to read an object in place, if the type is exactly NumPy's array.
     pub(crate) head: Option<NumpyArray>,
     /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
     pub(crate) same_buffer: bool,
@@ -48,18 +48,18 @@ pub(crate) struct TypeInfo {
 }
 
 impl TypeInfo {
-    /// Returns true if a lock would cost a large part of an import: a C function describes the objects, or their missing attributes are
-    /// cached.
+    /// Returns true if a lock would take a large part of an import: a C function describes the objects, or their
+    /// missing attributes are cached.
     fn is_quick(&self) -> bool {
         self.head.is_some() || self.table.is_some() || self.same_buffer || self.lacking.may_differ()
     }
 }
 
-/// The facts about a type, for as long as they are needed.
+/// The facts about a type, for as long as the caller needs them.
 pub(crate) enum Known {
-    /// For ever.
+    /// Kept for ever.
     Kept(&'static TypeInfo),
-    /// Until it is forgotten.
+    /// Kept until it is forgotten.
     Shared(Arc<Entry>),
 }
 
@@ -80,8 +80,8 @@ pub(crate) struct Entry {
     type_info: TypeInfo,
 }
 
-/// If there are more types than this, all are dropped and examined again. A program that creates types without end would
-/// keep them all otherwise.
+/// If there are more types than this, all are dropped and examined again. Otherwise a program that creates types
+/// without end would keep them all.
 const MAX_SHARED: usize = 256;
 
 /// The facts about the type of an object that is imported quickly, which are kept for ever.
@@ -101,23 +101,34 @@ pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     }
 }
 
-/// A place for a type. Types are large, so the lowest bits of their addresses differ little.
+/// The place of a type. Types are large, so the lowest bits of their addresses differ little.
 fn place(address: usize) -> &'static AtomicPtr<Entry> {
     &KEPT_TYPES[(address >> 4 ^ address >> 10) % KEPT_TYPES.len()]
 }
 
-/// The facts about a type at an address that are kept for ever.
+/// The facts about the type at an address, if they are kept for ever.
 #[inline(always)]
 fn kept(place: &AtomicPtr<Entry>, address: usize) -> Option<&'static TypeInfo> {
-    // SAFETY: a place is NULL, or points to an entry that `look_up` leaked; no code writes or frees a leaked entry.
-    let entry = unsafe { place.load(Ordering::Acquire).as_ref() }?;
+    let entry = entry(place)?;
     (entry.object_type.as_ptr().addr() == address).then_some(&entry.type_info)
 }
 
-/// The facts about the type of an object, if that is NumPy's array itself.
+#[inline(always)]
+fn entry(place: &AtomicPtr<Entry>) -> Option<&'static Entry> {
+    // SAFETY: a place is NULL, or points to an entry that `look_up` leaked; no code writes or frees a leaked entry.
+    unsafe { place.load(Ordering::Acquire).as_ref() }
+}
+
+/// The facts about the type of an object, if that is exactly NumPy's array.
 #[inline(always)]
 pub(crate) fn array_of(object: &Bound<'_, PyAny>) -> Option<&'static TypeInfo> {
     kept(&ARRAY_TYPE, object.get_type_ptr().addr())
+}
+
+/// The facts about NumPy's arrays, once one was imported. Reading an array in place compares its class.
+#[inline(always)]
+pub(crate) fn of_arrays() -> Option<&'static TypeInfo> {
+    entry(&ARRAY_TYPE).map(|entry| &entry.type_info)
 }
 
 #[cold]
@@ -149,7 +160,7 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let forgotten = if entries.len() < MAX_SHARED { None } else { Some(std::mem::take(entries)) };
     entries.entry(address).or_insert_with(|| Arc::clone(&entry));
     drop(known);
-    // Types that go may run code.
+    // Dropping types may run Python code.
     drop(forgotten);
     Ok(Known::Shared(entry))
 }
@@ -176,7 +187,8 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     Ok(TypeInfo { borrowed, table, checks, head, same_buffer, lacking })
 }
 
-/// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass counts.
+/// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass
+/// counts.
 fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = object_type.py();
     let bases = object_type.getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;

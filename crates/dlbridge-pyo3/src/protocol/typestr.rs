@@ -1,4 +1,4 @@
-//! Types of elements as the array interfaces of NumPy write them: byte order, kind, size.
+//! Element types in the notation of NumPy's array interfaces: byte order, kind, size.
 //!
 //! Source: "The array interface protocol" in the manual of NumPy.
 
@@ -18,7 +18,7 @@ pub(super) struct ElementType {
     pub(super) byte_swapped: bool,
 }
 
-/// The dtype of a kind and a size in bytes; for a dtype without a kind of its own, `object` is asked.
+/// The dtype of a kind and a size in bytes; if the kind is ambiguous, by the dtype of `object`.
 pub(super) fn element_type(
     object: &Bound<'_, PyAny>,
     order: char,
@@ -30,7 +30,7 @@ pub(super) fn element_type(
         None => named(object, size)?,
     };
     let Some(dtype) = dtype else {
-        // NumPy writes no size of objects.
+        // NumPy writes no size for objects.
         let size = if kind == 'O' { String::new() } else { size.to_string() };
         let element_type = format!("the array interface's element type '{order}{kind}{size}'");
         return Err(no_dtype(&element_type, kind, field_of(object)));
@@ -38,7 +38,7 @@ pub(super) fn element_type(
     Ok(ElementType { dtype, byte_swapped: order == SWAPPED && size > 1 })
 }
 
-/// The refusal of elements of a kind that no dtype of tensors has; `field` is the name of a field of a record.
+/// The refusal of elements of a kind that tensors lack a dtype for; `field` is the name of a record's field.
 pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) -> PyErr {
     let advice = match (kind, field) {
         ('O', _) => "the elements are Python objects, whose values are not in the array's memory; \
@@ -64,10 +64,10 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
                                  convert them first, for example with a.astype('float64')"
             .to_owned(),
         _ => "only booleans, integers, floats of 16, 32 and 64 bits, and complex numbers of 64 and 128 \
-              bits have one; convert the elements first"
+              bits are supported; convert the elements first"
             .to_owned(),
     };
-    beyond_tensors(format!("{element_type} has no dtype here: {advice}"))
+    beyond_tensors(format!("{element_type} is not supported: {advice}"))
 }
 
 /// The name of the last field of the records in an array; `None` if its elements are not records.
@@ -81,7 +81,7 @@ fn field_of(object: &Bound<'_, PyAny>) -> Option<String> {
 pub(super) fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     let mut letters = typestr.chars();
     let parts = (letters.next(), letters.next(), letters.as_str());
-    // Dates have a unit behind the size, and objects have none.
+    // Dates have a unit behind the size, and objects lack a size.
     let size = |rest: &str| {
         let digits = rest.split('[').next().unwrap_or_default();
         let plain = digits.bytes().all(|b| b.is_ascii_digit());
@@ -132,12 +132,12 @@ fn of_kind(kind: char, size: usize) -> Option<DataType> {
         ('c', 8 | 16) => DataTypeCode::COMPLEX,
         _ => return None,
     };
-    // The largest is 128.
+    // The largest size is 128 bits.
     Some(DataType::new(code, (size * 8) as u8, 1))
 }
 
-/// A dtype that NumPy has no kind for, such as those of `ml_dtypes`: by the name that the array's own
-/// dtype has. The `float128` of NumPy is another than that of DLPack.
+/// A dtype without a NumPy kind, such as those of `ml_dtypes`, by the name of the array's own dtype. NumPy's
+/// `float128` is another format than DLPack's.
 fn named(object: &Bound<'_, PyAny>, size: usize) -> PyResult<Option<DataType>> {
     let py = object.py();
     let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
@@ -145,7 +145,7 @@ fn named(object: &Bound<'_, PyAny>, size: usize) -> PyResult<Option<DataType>> {
     let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
     let Ok(dtype) = name.to_cow()?.parse::<DataType>() else { return Ok(None) };
     let plain = matches!(dtype.code(), DataTypeCode::FLOAT | DataTypeCode::COMPLEX);
-    // NumPy's own complex numbers are twice as wide, or more.
+    // NumPy's own complex numbers are at least twice as wide.
     let plain = plain && dtype != DataType::COMPLEX32;
     Ok((!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype))
 }

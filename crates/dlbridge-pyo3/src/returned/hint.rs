@@ -21,7 +21,7 @@ use pyo3::{type_hint_identifier, type_hint_subscript};
 
 use crate::argument::Accepts;
 
-/// The hints of arrays of NumPy whose elements are of the dtypes of `A`.
+/// The hints for NumPy arrays with the dtypes of `A`.
 pub(super) struct Numpy<A>(PhantomData<A>);
 
 impl<A: Accepts> Numpy<A> {

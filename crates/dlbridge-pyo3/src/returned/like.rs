@@ -1,4 +1,4 @@
-//! Results of the library that an argument is of.
+//! Results in the library of an argument.
 
 use dlbridge::{Element, Error, Tensor};
 use pyo3::prelude::*;
@@ -8,10 +8,10 @@ use crate::argument::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
 use crate::error::to_py_err;
 use crate::{PyTensor, to_library};
 
-/// A result of the same library as an argument: callers that pass tensors of PyTorch get a tensor of PyTorch.
+/// A result of the same library as an argument: a caller that passes PyTorch tensors gets a PyTorch tensor.
 ///
-/// Typed arguments make it by their method `like`, and [`Like::new`] makes it for any other object. The memory is
-/// shared, as [`PyTensor::into_like`] does it.
+/// The method `like` of typed arguments makes it, and [`Like::new`] makes it for any other object. The memory is
+/// shared, as by [`PyTensor::into_like`].
 ///
 /// # Errors
 /// When the function returns: as [`PyTensor::into_like`].
@@ -39,7 +39,7 @@ enum Source {
 }
 
 impl<'py> Like<'py> {
-    /// A result of the library that `likeness` is of, from a tensor or anything that a [`Tensor`] is made from.
+    /// A result of `likeness`'s library, from a tensor or anything that converts to a [`Tensor`].
     ///
     /// ```no_run
     /// use dlbridge_pyo3::Like;
@@ -57,12 +57,13 @@ impl<'py> Like<'py> {
         Self { likeness: likeness.clone(), source: Source::Tensor(Tensor::from(source)) }
     }
 
-    /// A result of points or spans of time, which keeps their unit: a column of pandas, polars or pyarrow if `likeness` is of these,
-    /// or else an array of NumPy.
+    /// A result of points or spans of time, which keeps their unit: a column of pandas, polars or pyarrow if
+    /// `likeness` is of these, or else a NumPy array.
     ///
     /// # Errors
-    /// When the function returns: what the library raises for a unit that it lacks. pandas has seconds to nanoseconds, and
-    /// stores days, for example, as seconds.
+    /// When the function returns: `BufferError` for a unit that the library lacks, with the units that it has. polars has
+    /// days, and milliseconds to nanoseconds; pyarrow also seconds. pandas has seconds to nanoseconds, and stores other
+    /// units, such as days, as seconds.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::dlbridge::{Datetime64, Microseconds};
@@ -84,11 +85,12 @@ impl<'py> Like<'py> {
     }
 }
 
-/// The method `like` of a typed argument, and the parameters of its type that come after the number of dimensions.
+/// Adds the method `like` to a typed argument. The parameters are the type and its generics after the number of
+/// dimensions.
 macro_rules! like {
     ($name:ident, $($more:ident),+) => {
         impl<'py, A, const N: usize, $($more),+> $name<'py, A, N, $($more),+> {
-            /// A result of the library that the argument is of, from a tensor or anything that a `Tensor` is made from.
+            /// A result of the argument's library, from a tensor or anything that converts to a `Tensor`.
             ///
             /// ```no_run
             /// use dlbridge_pyo3::Like;

@@ -1,4 +1,4 @@
-//! Return values: a tensor as what the caller works with.
+//! Return values: a tensor as an object of the caller's library.
 
 #[cfg(feature = "experimental-inspect")]
 mod hint;
@@ -27,7 +27,7 @@ pub use numpy::{IntoNumpy, Numpy};
 #[cfg(feature = "tensor-class")]
 pub use torch::Torch;
 
-/// Returns an error for a tensor of another dtype or another number of dimensions.
+/// Returns an error for a tensor with a different dtype or number of dimensions.
 fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
     let (found, ndim) = (tensor.dtype(), tensor.ndim());
     match A::DTYPES {
@@ -39,11 +39,11 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
     }
 }
 
-/// A versioned capsule that owns a tensor, for a `__dlpack__` of one's own and for consumers that take bare
-/// capsules. NumPy and JAX do not: they want the object, a [`PyTensor`].
+/// A versioned capsule that owns a tensor, for your own `__dlpack__` and for consumers of bare capsules. NumPy and
+/// JAX need the object instead, a [`PyTensor`].
 ///
 /// # Errors
-/// `BufferError` for read-only memory that is borrowed to be written.
+/// `BufferError` for read-only memory that is borrowed for writing.
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
@@ -58,25 +58,24 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = match tensor.is_read_only() {
         #[cfg(feature = "tensor-class")]
-        true => PyTensor::from(tensor).lend(Protocol::Dlpack)?,
+        true => PyTensor::from(tensor).to_raw(Protocol::Dlpack)?,
         #[cfg(not(feature = "tensor-class"))]
         true => crate::borrow::Borrowed::read_only(&std::sync::Arc::new(tensor))?.into_raw(),
         false => tensor.into_raw(),
     };
-    // SAFETY: a tensor of ours, given to the capsule alone.
+    // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
     unsafe { capsule::versioned(py, managed) }
 }
 
 #[cfg(feature = "tensor-class")]
 impl PyTensor {
-    /// The tensor as an object of the library that another object belongs to, most often an argument:
-    /// who passes tensors of PyTorch gets tensors of PyTorch. The memory is shared, as
-    /// [`dlbridge.like`](https://pypi.org/project/dlbridge) does it; bytes, bytearrays and their kind get
-    /// a memoryview. For an object of no library that is known it is the tensor itself, which every
-    /// `from_dlpack` takes.
+    /// The tensor as an object of the library that another object belongs to, usually an argument: a caller that
+    /// passes PyTorch tensors gets PyTorch tensors. The memory is shared, as by
+    /// [`dlbridge.like`](https://pypi.org/project/dlbridge); for bytes, bytearrays and similar objects the result is
+    /// a memoryview. For an object of an unknown library it is the tensor itself, which every `from_dlpack` accepts.
     ///
     /// # Errors
-    /// `BufferError` for a tensor that the library cannot have; whatever the library raises.
+    /// `BufferError` for a tensor that the library cannot import; any exception of the library.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
@@ -100,12 +99,12 @@ impl PyTensor {
         Ok(made.unwrap_or_else(|| tensor.into_any()))
     }
 
-    /// The tensor as an object of a library, by the name that `dlbridge.consumers()` lists: `"numpy"`,
-    /// `"torch"`, ... The memory is shared; a library with an exchange table is reached through that.
+    /// The tensor as an object of a library, by a name that `dlbridge.consumers()` lists: `"numpy"`, `"torch"`, ...
+    /// The memory is shared; a library with an exchange table imports through that.
     ///
     /// # Errors
-    /// `ValueError` for a name that is not known; `ModuleNotFoundError` if the library is not installed;
-    /// `BufferError` for a tensor that it cannot have; whatever the library raises.
+    /// `ValueError` for an unknown name; `ModuleNotFoundError` if the library is not installed; `BufferError` for a
+    /// tensor that it cannot import; any exception of the library.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyTensor;

@@ -1,4 +1,4 @@
-//! Results that are arrays of NumPy.
+//! Results that are NumPy arrays.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,16 +16,16 @@ use crate::to_numpy;
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
-/// `A` is the type of the elements, [`OneOf`](crate::OneOf) several, or [`AnyDataType`]; `N` is the number of dimensions, or
+/// `A` is the element type, [`OneOf`](crate::OneOf) several, or [`AnyDataType`]; `N` is the number of dimensions, or
 /// [`DYNAMIC`]. `Numpy` without parameters is an array of any dtype with any number of dimensions.
 ///
-/// The array owns the memory of the vector, array or tensor that it is made from, without a copy, and keeps its strides. Python code
-/// may write its elements, unless the tensor is read-only. A result can be part of a tuple, a `Vec`, an `Option`, a `PyResult`,
-/// and of a struct that derives `IntoPyObject`.
+/// The array owns the memory of the vector, array or tensor that it is made from, without a copy, and keeps its
+/// strides. Python code may write its elements, unless the tensor is read-only. A result can be part of a tuple, a
+/// `Vec`, an `Option`, a `PyResult`, and a struct that derives `IntoPyObject`.
 ///
 /// # Errors
-/// When the function returns: `ModuleNotFoundError` if NumPy is not installed; `BufferError` for a tensor that NumPy cannot have,
-/// and for read-only memory that is borrowed to be written.
+/// When the function returns: `ModuleNotFoundError` if NumPy is not installed; `BufferError` for a tensor that NumPy
+/// cannot import, and for read-only memory that is borrowed for writing.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{Numpy, PyReadonlyTensor};
@@ -107,15 +107,15 @@ impl<T: Element, const N: usize> From<Numpy<T, N>> for Numpy {
         const {
             assert!(
                 T::TIME.is_none(),
-                "without the type of its elements an array has no unit of time; return Numpy<T, N>"
+                "an array without its element type loses the unit of time; return Numpy<T, N>"
             );
         }
         Self { source: typed.source, marker: PhantomData }
     }
 }
 
-/// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor of another dtype or another number of dimensions.
-/// A tensor of times does not keep their unit, so it gets the one that the type of the `Numpy` names.
+/// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor with a different dtype or number of
+/// dimensions. A tensor of times does not keep their unit, so it gets the unit in the type of the `Numpy`.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::Numpy;
@@ -184,7 +184,7 @@ fn give_times<'py>(py: Python<'py>, source: Source, name: &str) -> PyResult<Boun
     array_of_times(py, times, name)
 }
 
-/// The same, of a tensor.
+/// As `give_times`, from a tensor.
 pub(super) fn array_of_times<'py>(
     py: Python<'py>,
     times: Tensor,
@@ -206,16 +206,16 @@ impl<A, const N: usize> fmt::Debug for Numpy<A, N> {
     }
 }
 
-/// Makes an array of NumPy at once, of everything that a [`Tensor`] is made from: vectors, nested arrays, arrays of ndarray, images,
-/// tensors.
+/// Makes a NumPy array at once from everything that converts to a [`Tensor`]: vectors, nested arrays, ndarray arrays,
+/// images, tensors.
 ///
-/// A function that returns its array says so in its type by [`Numpy`] instead.
+/// A function that returns its array should return [`Numpy`] instead, which shows in its type.
 pub trait IntoNumpy {
     /// The array, which owns the memory.
     ///
     /// # Errors
-    /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps: an array of them
-    /// is `Numpy::from(times).into_pyobject(py)?`.
+    /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps: make
+    /// their array by `Numpy::from(times).into_pyobject(py)?`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::IntoNumpy;

@@ -1,4 +1,4 @@
-//! Results that are tensors of PyTorch.
+//! Results that are PyTorch tensors.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,12 +13,12 @@ use crate::{PyTensor, to_library};
 
 /// A result that is a `torch.Tensor` in Python: write `-> Torch<f32, 2>`.
 ///
-/// As [`Numpy`](crate::Numpy), for PyTorch: the tensor owns the memory, without a copy. PyTorch has neither read-only tensors nor
-/// negative strides, so it gets a copy of data that has them.
+/// Like [`Numpy`](crate::Numpy), for PyTorch: the tensor owns the memory, without a copy. PyTorch supports neither
+/// read-only tensors nor negative strides, so it gets a copy of such data.
 ///
 /// # Errors
-/// When the function returns: `ModuleNotFoundError` if PyTorch is not installed; `BufferError` for a tensor that PyTorch cannot
-/// have; whatever PyTorch raises.
+/// When the function returns: `ModuleNotFoundError` if PyTorch is not installed; `BufferError` for a tensor that
+/// PyTorch cannot import; any exception of PyTorch.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::Torch;
@@ -66,7 +66,8 @@ impl<T: Element> From<ArrayD<T>> for Torch<T, DYNAMIC> {
     }
 }
 
-/// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor of another dtype or another number of dimensions.
+/// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor with a different dtype or number of
+/// dimensions.
 impl<A: Accepts, const N: usize> TryFrom<Tensor> for Torch<A, N> {
     type Error = Error;
 

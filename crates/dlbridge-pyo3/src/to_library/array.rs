@@ -9,7 +9,7 @@ use crate::PyTensor;
 use crate::frameworks::{Need, numpy};
 use crate::import_options::expect_bool;
 
-/// The tensor as `__array__` is to answer: `dtype` and `copy` as NumPy passes them.
+/// The result of `__array__`, with `dtype` and `copy` as NumPy passes them.
 pub(crate) fn to_array<'py>(
     tensor: &Bound<'py, PyTensor>,
     dtype: Option<&Bound<'py, PyAny>>,
@@ -38,7 +38,7 @@ pub(crate) fn to_array<'py>(
     }
     if copy == Some(false) {
         return Err(PyValueError::new_err(format!(
-            "elements of {found} become {dtype} by a copy, and copy=False forbids it"
+            "elements of {found} become {dtype} by a copy, and copy=False forbids it; leave copy=False out"
         )));
     }
     array.call_method1(intern!(py, "astype"), (dtype,))

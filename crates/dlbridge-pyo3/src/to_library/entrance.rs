@@ -1,4 +1,4 @@
-//! How a framework is entered and how it behaves, found once.
+//! The functions that import into a framework, and its behaviour, found once.
 
 use dlbridge::{DataType, Device, Tensor};
 use pyo3::prelude::*;
@@ -12,14 +12,14 @@ use crate::frameworks::{Behaviour, FRAMEWORKS, Framework};
 use crate::once::once;
 use crate::protocol::exchange_api::Table;
 
-/// The functions that import a tensor into a framework, and what the first use found out.
+/// The functions that import a tensor into a framework, and the results of its first use.
 pub(super) struct Entrance {
     pub(super) function: Py<PyAny>,
     pub(super) table: Option<Table>,
-    /// How the framework behaves with data that the CPU can read.
+    /// The framework's behaviour with data that the CPU can read.
     pub(super) behaviour: Behaviour,
-    /// How it behaves with other data, which is not measured.
-    on_device: &'static Behaviour,
+    /// Its behaviour with other data: facts, beside the measured request, which does not depend on the device.
+    on_device: Behaviour,
     /// The framework and its version, if the behaviour was measured.
     pub(super) measured: Option<String>,
     pub(super) readings: Readings,
@@ -36,7 +36,7 @@ impl Entrance {
         if let Some(entrance) = known.get(py) {
             return Ok(entrance);
         }
-        // Not within the cell: an import runs any code, which may come here again, or wait for a thread that does.
+        // Outside the cell: an import runs arbitrary code, which may call this again, or wait for a thread that does.
         let found = Self::find(py, framework)?;
         once(known, py, || Ok(found))
     }
@@ -59,24 +59,28 @@ impl Entrance {
             Some(class) => Table::of_type(&within(class)?.cast_into()?)?,
             None => None,
         };
-        let (behaviour, measured) = match framework.measured {
-            false => (framework.stated, None),
+        let (behaviour, on_device, measured) = match framework.measured {
+            false => (framework.stated, framework.stated, None),
             true => {
-                let behaviour = measure::behaviour(&Probe::new(framework, &function)?, table)?;
-                (behaviour, Some(release(py, framework, &module)))
+                let found = measure::behaviour(&Probe::new(framework, &function)?, table)?;
+                let on_device = match found {
+                    Some(Behaviour { request, .. }) => Behaviour { request, ..framework.on_device },
+                    None => framework.on_device,
+                };
+                let measured = Some(release(py, framework, &module));
+                (found.unwrap_or(Behaviour::CAREFUL), on_device, measured)
             }
         };
         let readings = Readings::new();
-        let on_device = if framework.measured { &framework.on_device } else { &framework.stated };
         Ok(Self { function: function.unbind(), table, behaviour, on_device, measured, readings })
     }
 
-    /// How the framework behaves with data on a device.
+    /// The framework's behaviour with data on a device.
     pub(super) fn behaviour_on(&self, device: Device) -> &Behaviour {
-        if device.device_type().is_host_accessible() { &self.behaviour } else { self.on_device }
+        if device.device_type().is_host_accessible() { &self.behaviour } else { &self.on_device }
     }
 
-    /// Why the framework cannot have a tensor: because it reads its elements as those of another dtype.
+    /// Why the framework cannot import a tensor: it reads the elements as another dtype.
     pub(super) fn misreads(
         &self,
         py: Python<'_>,
@@ -91,11 +95,12 @@ impl Entrance {
         };
         Ok(read.map(|read| {
             let name = framework.name;
-            format!("{name} takes {dtype} for {read}; convert the elements to another dtype first")
+            format!("{name} reads {dtype} as {read}; convert the elements to another dtype first")
         }))
     }
 
-    /// The dtype as which the framework reads elements in memory that the CPU can read; `None` if it reads them right.
+    /// The dtype that the framework reads the elements as, in memory that the CPU can read; `None` if it reads them
+    /// correctly.
     fn reading(
         &self,
         py: Python<'_>,

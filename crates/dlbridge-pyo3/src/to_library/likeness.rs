@@ -5,17 +5,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use super::names::framework_of;
+use super::probe::is_refusal;
 use super::to::to;
 use crate::PyTensor;
-use crate::classes::is_instance;
 use crate::error::type_name;
+use crate::frameworks::Framework;
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{buffer_abi, exchange_table};
 
-/// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` takes.
+/// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` imports.
 ///
-/// What bytes, bytearray, array.array and mmap get is a memoryview.
+/// For bytes, bytearray, array.array and mmap, the result is a memoryview.
 #[pyfunction]
 #[pyo3(signature = (likeness, obj, /, *, copy=None))]
 pub(crate) fn like<'py>(
@@ -29,33 +30,51 @@ pub(crate) fn like<'py>(
     if likeness.is_instance_of::<PyTensor>() {
         return Ok(tensor.into_any());
     }
-    // What was copied on the way in needs no copy on the way out.
+    // A copy that the import made needs no second copy on export.
     let made = like_tensor(likeness, &tensor, copy.filter(|&copy| !copy))?;
     made.ok_or_else(|| {
         PyTypeError::new_err(format!(
-            "{} belongs to no library that is known here; use asdlpack(obj), and what that library \
-             makes tensors with; or asdlpack(obj).numpy(), which most take",
+            "{} belongs to an unknown library; use asdlpack(obj) and that library's function to make \
+             tensors; or asdlpack(obj).numpy(), which most libraries import",
             type_name(likeness)
         ))
     })
 }
 
-/// An array of times as a column of the library that `likeness` belongs to, or as it is if that is not one with columns.
+/// An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns.
 pub(crate) fn like_times<'py>(
     likeness: &Bound<'py, PyAny>,
     times: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = times.py();
-    let constructor = match framework_of(likeness)?.map(|framework| framework.name) {
-        Some("pandas") if is_instance(likeness, intern!(py, "pandas"), intern!(py, "Index"))? => {
-            ("pandas", "Index")
-        }
-        Some("pandas") => ("pandas", "Series"),
-        Some("polars") => ("polars", "Series"),
-        Some("pyarrow") => ("pyarrow", "array"),
-        _ => return Ok(times),
-    };
-    py.import(constructor.0)?.getattr(constructor.1)?.call1((times,))
+    let Some(framework) = framework_of(likeness)? else { return Ok(times) };
+    let Some(column) = framework.column else { return Ok(times) };
+    let column = py.import(framework.module)?.getattr(column(likeness)?)?;
+    column.call1((&times,)).or_else(|error| Err(without_unit(framework, &times, error)?))
+}
+
+/// The refusal of times whose unit a framework lacks, with its exception as the cause. Other exceptions are passed on.
+#[cold]
+fn without_unit(framework: &Framework, times: &Bound<'_, PyAny>, error: PyErr) -> PyResult<PyErr> {
+    let py = times.py();
+    let found: String =
+        times.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?.extract()?;
+    if framework.times.is_empty()
+        || framework.times.contains(&found.as_str())
+        || !is_refusal(py, &error)
+    {
+        return Ok(error);
+    }
+    let kind = |name: &str| name.split('[').next().map(str::to_owned);
+    let fitting: Vec<_> =
+        framework.times.iter().copied().filter(|name| kind(name) == kind(&found)).collect();
+    let refusal = PyBufferError::new_err(format!(
+        "{} lacks columns of {found} and has those of {}; return times of one of these units, or an array of NumPy",
+        framework.name,
+        fitting.join(", ")
+    ));
+    refusal.set_cause(py, Some(error));
+    Ok(refusal)
 }
 
 /// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.

@@ -1,4 +1,4 @@
-//! The behaviour of the installed release of a framework, measured.
+//! Measures the behaviour of the installed release of a framework.
 
 use dlbridge::{DataType, Tensor};
 use pyo3::prelude::*;
@@ -12,17 +12,20 @@ use crate::protocol::exchange_table;
 
 const NUMBERS: (DataType, &[usize]) = (DataType::FLOAT32, &SHAPE);
 
-/// Measures a framework with ten tiny tensors or fewer. Each step that fails leaves the careful assumption.
-pub(super) fn behaviour(probe: &Probe<'_, '_>, table: Option<Table>) -> PyResult<Behaviour> {
+/// Measures a framework with at most ten tiny tensors. A step that fails leaves the careful assumption; `None` for a
+/// framework that cannot be measured.
+pub(super) fn behaviour(
+    probe: &Probe<'_, '_>,
+    table: Option<Table>,
+) -> PyResult<Option<Behaviour>> {
     let limit = |behaviour: Behaviour| Behaviour {
         layout: behaviour.layout.max(probe.framework.layout_limit),
         align: behaviour.align.max(probe.framework.align_limit),
         ..behaviour
     };
-    Ok(limit(without_limits(probe, table)?.unwrap_or(Behaviour::CAREFUL)))
+    Ok(without_limits(probe, table)?.map(limit))
 }
 
-/// `None` for a framework that cannot be measured.
 fn without_limits(probe: &Probe<'_, '_>, table: Option<Table>) -> PyResult<Option<Behaviour>> {
     let Some((request, marked)) = request(probe)? else { return Ok(None) };
     let plain = match marked {
@@ -46,7 +49,7 @@ fn without_limits(probe: &Probe<'_, '_>, table: Option<Table>) -> PyResult<Optio
     }))
 }
 
-/// How the framework requests read-only data, and what it makes of it; `None` if it does not request it.
+/// How the framework requests read-only data, and its result; `None` if it does not request it.
 fn request(probe: &Probe<'_, '_>) -> PyResult<Option<(Request, Option<Seen>)>> {
     let try_out = |request| probe.try_out(probe.tensor(0, NUMBERS, true)?, request);
     if probe.framework.calls_tables {
@@ -58,7 +61,7 @@ fn request(probe: &Probe<'_, '_>) -> PyResult<Option<(Request, Option<Seen>)>> {
         return Ok(Some(if seen.is_some() { (newest, seen) } else { (Request::Legacy, None) }));
     }
     let tensor = probe.tensor(0, NUMBERS, true)?;
-    // A second description of the same memory: the first one goes to the framework.
+    // A second description of the same memory: the framework consumes the first one.
     let sent = probe.tensor(0, NUMBERS, true)?;
     let (result, request) = probe.ask(tensor)?;
     let seen = probe.look(result.as_ref(), &sent)?;
@@ -113,13 +116,13 @@ fn layout(probe: &Probe<'_, '_>, request: Request) -> PyResult<Layout> {
     Ok(if is_shared(probe, request, transposed)? { Layout::Compact } else { Layout::C })
 }
 
-/// A row with a negative stride between rows.
+/// A row, with a negative stride in the dimension of extent 1.
 fn idle_strides(probe: &Probe<'_, '_>) -> PyResult<Tensor> {
     let row = probe.tensor(0, (DataType::FLOAT32, &[1, 3]), false)?;
     row.flip(0).map_err(to_py_err)
 }
 
-/// The least alignment with which the framework shares data: 1 if any will do.
+/// The smallest alignment that makes the framework share data; 1 if it needs none.
 fn align(probe: &Probe<'_, '_>, request: Request) -> PyResult<usize> {
     let limit = probe.framework.align_limit;
     let is_enough = |align: usize| match align >= limit {

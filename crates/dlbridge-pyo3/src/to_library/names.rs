@@ -1,4 +1,4 @@
-//! The framework that a name, a module or an object stands for.
+//! Finds the framework that a name, a module or an object means.
 
 use dlbridge::Device;
 use pyo3::exceptions::PyValueError;
@@ -19,8 +19,8 @@ pub(crate) fn framework(name: &str) -> PyResult<&'static Framework> {
         }
         let names: Vec<_> = FRAMEWORKS.iter().map(|framework| framework.name).collect();
         PyValueError::new_err(format!(
-            "'{name}' is no library that is known here; those are {}; call the from_dlpack of \
-             another one",
+            "unknown library '{name}'; known: {}; for another library, call its own \
+             from_dlpack(t)",
             names.join(", ")
         ))
     })
@@ -43,7 +43,7 @@ pub(super) fn framework_of(object: &Bound<'_, PyAny>) -> PyResult<Option<&'stati
     let py = object.py();
     let bases = object.get_type().getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
-        // A metaclass may say anything.
+        // A metaclass may return anything.
         let Ok(module) = class.getattr(intern!(py, "__module__"))?.extract::<String>() else {
             continue;
         };

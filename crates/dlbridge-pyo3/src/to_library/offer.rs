@@ -1,4 +1,4 @@
-//! A tensor on its way into a framework.
+//! A tensor that is given to a framework.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{library, to_py_err};
 use crate::frameworks::{Offer, Request, numpy};
 use crate::{PyTensor, copies, reexport};
 
-/// A tensor, and what its caller allows.
+/// A tensor, and the options of its caller.
 pub(super) struct Offered<'a, 'py> {
     pub(super) tensor: &'a Bound<'py, PyTensor>,
     /// False if the caller forbids copies.
@@ -61,7 +61,7 @@ impl<'py> Offer<'py> for Offered<'_, 'py> {
             }
             false => this,
         };
-        // The largest element that is offered so has eight bytes.
+        // The largest element on this path has eight bytes.
         let bits = (this.dtype().itemsize() * 8) as u8;
         let integers = DataType::new(DataTypeCode::UINT, bits, 1);
         let integers = reexport::with_dtype(this, "dlpack", read_only && !copied, integers);

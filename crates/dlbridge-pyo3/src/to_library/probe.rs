@@ -1,4 +1,4 @@
-//! Small tensors of our own, given to a framework to see how it imports them.
+//! Small tensors that show how a framework imports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,14 +17,14 @@ use crate::{PyTensor, copies, reexport};
 /// The shape of most probes.
 pub(super) const SHAPE: [usize; 2] = [2, 3];
 
-/// A framework, and the memory that it gets.
+/// A framework, and the memory of its probes.
 pub(super) struct Probe<'a, 'py> {
     pub(super) framework: &'static Framework,
     pub(super) function: &'a Bound<'py, PyAny>,
     memory: Arc<Tensor>,
 }
 
-/// A tensor that a framework made of a probe.
+/// The result of a framework's import of a probe.
 pub(super) struct Seen {
     /// True if it describes the same elements in the same memory.
     pub(super) shared: bool,
@@ -43,7 +43,7 @@ impl<'a, 'py> Probe<'a, 'py> {
         Ok(Self { framework, function, memory: Arc::new(memory) })
     }
 
-    /// Elements of a dtype that begin so many bytes behind a multiple of 256.
+    /// Elements of a dtype that begin `offset` bytes behind a multiple of 256.
     pub(super) fn tensor(
         &self,
         offset: usize,
@@ -56,7 +56,7 @@ impl<'a, 'py> Probe<'a, 'py> {
             .map_err(to_py_err)
     }
 
-    /// The result of the framework's function; `None` if it fails. An interrupt is passed on.
+    /// The result of the framework's function; `None` if it fails. A signal's exception is passed on.
     pub(super) fn give(
         &self,
         tensor: &Bound<'py, PyTensor>,
@@ -91,7 +91,7 @@ impl<'a, 'py> Probe<'a, 'py> {
         Ok((result, recorder.get().request()))
     }
 
-    /// What a framework made of a tensor; `None` if it failed, or if the result cannot be imported.
+    /// Describes the framework's result for a tensor; `None` if it failed, or if the result cannot be imported.
     pub(super) fn look(
         &self,
         result: Option<&Bound<'py, PyAny>>,
@@ -114,14 +114,14 @@ impl<'a, 'py> Probe<'a, 'py> {
         Ok(Some(Seen { shared, read_only: this.is_read_only(), dtype: this.dtype() }))
     }
 
-    /// As [`give`](Self::give), and what came of it.
+    /// As [`give`](Self::give), and describes the result.
     pub(super) fn try_out(&self, tensor: Tensor, request: Request) -> PyResult<Option<Seen>> {
         let tensor = Bound::new(self.function.py(), PyTensor::from(tensor))?;
         let result = self.give(&tensor, request)?;
         self.look(result.as_ref(), tensor.get().tensor())
     }
 
-    /// `None` for an exception with which a framework refuses a tensor. Others are passed on.
+    /// `None` for an exception that refuses a tensor. Other exceptions are passed on.
     pub(super) fn unless_refused<T>(&self, result: PyResult<T>) -> PyResult<Option<T>> {
         let py = self.function.py();
         match result {
@@ -132,7 +132,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     }
 }
 
-/// Returns true for an exception that says something of the framework. The next try may not raise the others: interrupts, and
+/// Returns true for an exception that is a statement about the framework. Others may not occur again: signals, and
 /// the end of the stack or of the memory, also as the cause of an exception.
 pub(super) fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
     let is_lasting = |error: &PyErr| {

@@ -1,4 +1,4 @@
-//! The dtypes that a framework reads as other ones, found when the first tensor of a dtype goes there.
+//! The dtypes that a framework misreads, found when the first tensor of a dtype is exported to it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -9,7 +9,7 @@ use super::probe::Probe;
 use crate::PyTensor;
 use crate::frameworks::Request;
 
-/// The dtypes that are tried out, the most frequent first.
+/// The dtypes to probe, the most common first.
 const DTYPES: [DataType; 15] = [
     DataType::FLOAT32,
     DataType::FLOAT64,
@@ -32,11 +32,11 @@ fn index(dtype: DataType) -> Option<usize> {
     DTYPES.iter().position(|&known| known == dtype)
 }
 
-/// A dtype that was not tried out yet.
+/// A dtype that was not probed yet.
 const UNKNOWN: u8 = 0;
-/// A dtype that the framework reads right.
+/// A dtype that the framework reads correctly.
 const RIGHT: u8 = 1;
-/// A dtype that it reads as the first of [`DTYPES`]; the next number stands for the second.
+/// A dtype that it reads as the first of [`DTYPES`]; the next number means the second.
 const WRONG: u8 = 2;
 
 /// How a framework reads each of [`DTYPES`].
@@ -47,10 +47,10 @@ impl Readings {
         Self([const { AtomicU8::new(UNKNOWN) }; DTYPES.len()])
     }
 
-    /// The dtype as which the framework reads elements of another one; `None` if it reads them right.
+    /// The dtype that the framework reads elements of another one as; `None` if it reads them correctly.
     ///
-    /// `probe` is called for the first tensor of a dtype. Two threads may find the same twice. If the probe does not show
-    /// how the dtype is read, `stated` holds for this tensor, and the next one is preceded by a probe again.
+    /// `probe` is called for the first tensor of a dtype. Two threads may find the same twice. If the probe does not
+    /// show how the dtype is read, `stated` holds for this tensor, and the next tensor is probed again.
     pub(super) fn misread<'a, 'py: 'a>(
         &self,
         dtype: DataType,
@@ -72,7 +72,7 @@ impl Readings {
         Ok(known.checked_sub(WRONG).map(|index| DTYPES[usize::from(index)]))
     }
 
-    /// The dtypes that were found to be misread so far, each with the dtype as which it is read.
+    /// The misread dtypes found so far, each with the dtype that it is read as.
     pub(super) fn known(&self) -> impl Iterator<Item = (DataType, DataType)> {
         DTYPES.into_iter().zip(&self.0).filter_map(|(dtype, reading)| {
             let other = reading.load(Ordering::Relaxed).checked_sub(WRONG)?;
@@ -81,8 +81,8 @@ impl Readings {
     }
 }
 
-/// The dtype as which a framework reads elements; `None` if its result does not show that. The exception with which the
-/// framework refuses the probe is passed on: it refuses the tensor too.
+/// The dtype that a framework reads elements as; `None` if its result does not show that. If the framework refuses
+/// the probe, its exception is passed on: it refuses the tensor too.
 #[cold]
 fn read(probe: &Probe<'_, '_>, dtype: DataType, request: Request) -> PyResult<Option<DataType>> {
     let tensor = probe.tensor(0, (dtype, &[2]), false)?;
@@ -94,7 +94,7 @@ fn read(probe: &Probe<'_, '_>, dtype: DataType, request: Request) -> PyResult<Op
     }
 }
 
-/// The dtype that an object names itself, like `paddle.bfloat16`. It may export another one.
+/// The dtype that an object names, like `paddle.bfloat16`. It may export another one.
 fn named(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     let Some(dtype) = object.getattr_opt(intern!(object.py(), "dtype"))? else { return Ok(None) };
     let text = dtype.str()?;

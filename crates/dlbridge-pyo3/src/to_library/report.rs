@@ -1,4 +1,4 @@
-//! What is known of a tensor and of the frameworks, for programs to read.
+//! The facts about a tensor and the frameworks, for programs.
 
 use dlbridge::sys;
 use pyo3::exceptions::{PyException, PyModuleNotFoundError};
@@ -13,7 +13,7 @@ use crate::PyTensor;
 use crate::frameworks::{FRAMEWORKS, Framework, Request};
 use crate::shown::named;
 
-/// Where a tensor came from: the version of DLPack of its managed tensor, and the names of its flags.
+/// The origin of a tensor: the DLPack version of its managed tensor, and the names of its flags.
 #[pyfunction]
 #[pyo3(name = "_origin")]
 pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str>) {
@@ -29,14 +29,14 @@ pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'sta
     (version, set.map(|(_, name)| name).collect())
 }
 
-/// The name of a library, of those that it is known by.
+/// The canonical name of a library.
 #[pyfunction]
 #[pyo3(name = "_canonical")]
 pub(crate) fn canonical(library: &str) -> PyResult<&'static str> {
     Ok(framework(library)?.name)
 }
 
-/// The consumer profiles, as a list of dictionaries. What the first use of a framework measures is `None` before.
+/// The consumer profiles, as a list of dictionaries. Measured fields are `None` before the first use of a framework.
 #[pyfunction]
 pub(crate) fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     FRAMEWORKS.into_iter().map(|framework| profile(py, framework)).collect()
@@ -76,9 +76,10 @@ fn profile<'py>(py: Python<'py>, framework: &'static Framework) -> PyResult<Boun
 /// Why a library refuses a tensor, why it needs a copy, how to avoid that, and the release that was measured.
 type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>);
 
-/// How a library accepts a tensor: why not at all, why with a copy, how to avoid that, and the release that was measured.
+/// How a library imports a tensor: why it refuses, why it copies, how to avoid that, and the release that was
+/// measured.
 ///
-/// It loads the library, as an export does. Without the library the answer is the careful one.
+/// It loads the library, as an export does. Without the library, the result is the careful assumption.
 #[pyfunction]
 pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
     let (py, framework, this) = (tensor.py(), framework(library)?, tensor.get());

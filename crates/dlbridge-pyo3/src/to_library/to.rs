@@ -26,8 +26,8 @@ pub(crate) fn to_named<'py>(
     to(tensor, framework(library)?, copy)
 }
 
-/// The tensor as an object of a framework: without a copy, unless the framework would get something wrong
-/// otherwise, or `copy` requests one.
+/// The tensor as an object of a framework: without a copy, unless the framework would otherwise get something wrong,
+/// or `copy` requests one.
 pub(crate) fn to<'py>(
     tensor: &Bound<'py, PyTensor>,
     framework: &'static Framework,
@@ -76,7 +76,7 @@ pub(crate) fn to<'py>(
 }
 
 /// A new tensor of our own as an object of a framework. If the framework has a table, the table gets the tensor
-/// itself, so that no object of ours is made on the way.
+/// directly, without a Python object of ours.
 pub(crate) fn give<'py>(
     py: Python<'py>,
     tensor: PyTensor,
@@ -118,7 +118,7 @@ fn with_booleans<'py>(
     }
 }
 
-/// Why a framework cannot have a tensor: reasons that always hold, and those of its present settings.
+/// Why a framework cannot import a tensor: permanent reasons, and those of its present settings.
 pub(super) fn refusal(
     py: Python<'_>,
     framework: &Framework,

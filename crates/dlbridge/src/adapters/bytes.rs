@@ -1,4 +1,4 @@
-//! bytes 1: `Bytes` and `BytesMut` out as owners; `Bytes` over the tensor itself.
+//! bytes 1: `Bytes` and `BytesMut` as owners; a tensor as `Bytes`, without a copy.
 
 use alloc::sync::Arc;
 use bytes::{Bytes, BytesMut};
@@ -6,7 +6,7 @@ use core::ptr;
 
 use crate::{Access, Error, Owner, Result, Tensor, TensorRef};
 
-// SAFETY: a handle on memory that stays where it is while any handle lives, and that nobody writes.
+// SAFETY: a handle on memory that does not move while any handle lives, and that no code writes.
 unsafe impl Owner for Bytes {
     type Item = u8;
     const ACCESS: Access = Access::Immutable;
@@ -16,7 +16,7 @@ unsafe impl Owner for Bytes {
     }
 }
 
-// SAFETY: the one handle on these bytes, which stay where they are when it moves.
+// SAFETY: the only handle on these bytes, which keep their address when the handle moves.
 unsafe impl Owner for BytesMut {
     type Item = u8;
     const ACCESS: Access = Access::Exclusive;
@@ -49,15 +49,16 @@ impl AsRef<[u8]> for TensorBytes {
     }
 }
 
-/// A second handle on the `Bytes` that a tensor was shared from. A handle on the tensor would make a chain in a loop.
+/// A second handle on the `Bytes` that the tensor was made from. A handle on the tensor instead would lengthen the
+/// chain of owners on each round trip.
 fn shared_handle(tensor: &Tensor) -> Option<Bytes> {
     let source = tensor.managed().owner::<Arc<Tensor>>()?;
     let is_read_only = tensor.is_read_only() && source.is_read_only();
     source.managed().owner::<Bytes>().filter(|_| is_read_only).cloned()
 }
 
-/// The bytes of all elements, of any dtype, adjacent in C order. The tensor lives as long as the
-/// last handle; if it was made of `Bytes`, those come back.
+/// The bytes of all elements, of any dtype, contiguous in C order. The tensor lives as long as the last handle. A
+/// tensor made of `Bytes` returns those `Bytes`, or a slice of them.
 ///
 /// Errors are those of [`TensorRef::as_bytes`], and of [`Tensor::check_stable`] unless the tensor was made of
 /// `Bytes`: a clone of `Bytes` gives its slice to any thread at any time. The tensor is dropped then.
@@ -67,25 +68,27 @@ impl TryFrom<Tensor> for Bytes {
     fn try_from(tensor: Tensor) -> Result<Self> {
         let part = TensorRef::from(&tensor).as_bytes()?;
         let (address, len) = (part.as_ptr().addr(), part.len());
-        match tensor.try_into_owner::<Self>() {
-            // The tensor may be a part of what it was made of.
-            Ok(whole) if len == 0 => Ok(whole.slice(..0)),
-            Ok(whole) => {
-                let start = address - whole.as_ptr().addr();
-                Ok(whole.slice(start..start + len))
+        // The tensor may be a slice of the original bytes, or be elsewhere in memory that these keep.
+        let place = |whole: &Self| {
+            if len == 0 {
+                return Some(0..0);
             }
-            Err(tensor) => {
-                if len != 0 {
-                    tensor.check_stable()?;
-                }
-                let part = |whole: Self| {
-                    let start = address.checked_sub(whole.as_ptr().addr())?;
-                    (start.checked_add(len)? <= whole.len())
-                        .then(|| whole.slice(start..start + len))
-                };
-                let known = shared_handle(&tensor).filter(|_| len != 0).and_then(part);
-                Ok(known.unwrap_or_else(|| Self::from_owner(TensorBytes(tensor))))
-            }
+            let start = address.checked_sub(whole.as_ptr().addr())?;
+            Some(start..start.checked_add(len).filter(|&end| end <= whole.len())?)
+        };
+        let own = tensor.managed().owner::<Self>().and_then(place);
+        let tensor = match own {
+            None => tensor,
+            Some(place) => match tensor.try_into_owner::<Self>() {
+                Ok(whole) => return Ok(whole.slice(place)),
+                Err(tensor) => tensor,
+            },
+        };
+        if len != 0 {
+            tensor.check_stable()?;
         }
+        let known = shared_handle(&tensor).filter(|_| len != 0);
+        let known = known.and_then(|whole| place(&whole).map(|place| whole.slice(place)));
+        Ok(known.unwrap_or_else(|| Self::from_owner(TensorBytes(tensor))))
     }
 }

@@ -1,5 +1,4 @@
-//! image 0.25: buffers out as height × width × channels; views in, and buffers over the tensor
-//! itself.
+//! image 0.25: buffers as owners of height × width × channels; tensors as views, and as buffers that own the tensor.
 
 use core::ops::Deref;
 
@@ -9,8 +8,8 @@ use crate::{
     Element, Error, Owner, Result, Tensor, TensorSlice, TensorSliceMut, TensorView, TensorViewMut,
 };
 
-/// Shape height × width × channels, of the type of a channel. The container comes back through
-/// [`Tensor::try_into_owner`].
+/// The shape is height × width × channels, the dtype that of a channel. [`Tensor::try_into_owner`] returns the
+/// container.
 impl<P, C> From<ImageBuffer<P, C>> for Tensor
 where
     P: Pixel<Subpixel: Element>,
@@ -20,7 +19,7 @@ where
         let (width, height) = (image.width() as usize, image.height() as usize);
         let channels = usize::from(P::CHANNEL_COUNT);
         let strides = [(width * channels) as isize, channels as isize, 1];
-        // The container of an image may hold more than its pixels, so this is a part of it.
+        // The container may hold more than the pixels, so the tensor may be a slice of it.
         Self::from_parts_strided(image.into_raw(), [height, width, channels], strides, 0)
             .expect("an image's container holds its pixels")
     }
@@ -53,7 +52,7 @@ where
     ImageBuffer::from_raw(shape.0, shape.1, container).expect("the shape was checked")
 }
 
-/// From height × width × channels, or height × width for one channel, adjacent in C order.
+/// From height × width × channels, or height × width for one channel, contiguous in C order.
 impl<'a, P> TryFrom<TensorView<'a, P::Subpixel>> for ImageBuffer<P, &'a [P::Subpixel]>
 where
     P: Pixel<Subpixel: Element>,
@@ -65,7 +64,7 @@ where
     }
 }
 
-/// From height × width × channels, or height × width for one channel, adjacent in C order.
+/// From height × width × channels, or height × width for one channel, contiguous in C order.
 impl<'a, P> TryFrom<TensorViewMut<'a, P::Subpixel>> for ImageBuffer<P, &'a mut [P::Subpixel]>
 where
     P: Pixel<Subpixel: Element>,
@@ -89,7 +88,7 @@ where
     }
 }
 
-/// An image that owns the tensor and can be written. The tensor is dropped on error.
+/// A writable image that owns the tensor. The tensor is dropped on error.
 impl<P> TryFrom<Tensor> for ImageBuffer<P, TensorSliceMut<P::Subpixel>>
 where
     P: Pixel<Subpixel: Element>,

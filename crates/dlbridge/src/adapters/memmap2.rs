@@ -1,11 +1,12 @@
-//! memmap2 0.9: maps of files, and of no file, out as owners.
+//! memmap2 0.9: file maps and anonymous maps as owners.
 
 use memmap2::{Mmap, MmapMut};
 
 use crate::{Access, Owner, Tensor};
 
-// SAFETY: the map stays where it is when its handle moves, is initialised, and is only read. Nobody else
-// writes it as long as it lives: the contract of the unsafe functions that make a map demands that.
+// SAFETY: the map keeps its address when its handle moves, is initialised, and is only read. No other code writes it
+// while it lives: the caller of the unsafe function that mapped a file promised that, and an anonymous map made
+// read-only is private to the process.
 unsafe impl Owner for Mmap {
     type Item = u8;
     const ACCESS: Access = Access::Immutable;
@@ -15,8 +16,9 @@ unsafe impl Owner for Mmap {
     }
 }
 
-// SAFETY: as above; writable, and that nobody else reads or writes it is the promise of who made it,
-// because its handle gives `&mut [u8]` out.
+// SAFETY: the map keeps its address when its handle moves, is initialised, and is writable. The handle gives out
+// `&mut [u8]`, so the caller that mapped a file promised that no other code reads or writes it. `MmapMut::map_anon` is
+// safe: its memory is private to the process, and new.
 unsafe impl Owner for MmapMut {
     type Item = u8;
     const ACCESS: Access = Access::Exclusive;
@@ -26,22 +28,21 @@ unsafe impl Owner for MmapMut {
     }
 }
 
-/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Immutable: a
-/// consumer that writes all the same meets a page that the system does not let it write.
+/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Immutable: the
+/// pages are read-only, so a consumer that writes all the same faults (`SIGSEGV` on Unix).
 ///
-/// A map is memory that the outside world can take away: when the file becomes shorter, an access to
-/// the pages it lost ends the process (`SIGBUS` on Unix), and when another process writes the file,
-/// the elements change. That neither happens while the map lives is the promise of whoever calls the
-/// unsafe constructors of memmap2; here nothing is added to it.
+/// Changes of the file change the map. If the file becomes shorter, an access to a lost page ends the process (`SIGBUS`
+/// on Unix). If this or another process writes the file, the elements change. The caller of memmap2's unsafe
+/// constructors promises that neither happens while the map lives; this crate adds no check.
 impl From<Mmap> for Tensor {
     fn from(map: Mmap) -> Self {
         Self::from_whole(map)
     }
 }
 
-/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Exclusive: what
-/// is written goes to the file (`map_mut`), or stays in memory (`map_copy`, `map_anon`). What happens
-/// to the file happens to the elements: see `From<Mmap>`.
+/// The shape is the number of bytes; [`Tensor::from_bytes`] gives a map a dtype and a shape. Exclusive: writes go to
+/// the file (`map_mut`), or stay in memory (`map_copy`, `map_anon`). Changes of the file change the elements: see
+/// `From<Mmap>`.
 impl From<MmapMut> for Tensor {
     fn from(map: MmapMut) -> Self {
         Self::from_whole(map)

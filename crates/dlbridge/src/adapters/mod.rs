@@ -1,4 +1,4 @@
-//! One file per library: export and import side by side.
+//! One file per library: both directions side by side.
 
 #[forbid(unsafe_code)]
 mod standard;

@@ -1,4 +1,4 @@
-//! ndarray 0.17: owned and shared arrays out as owners, with any strides; views in.
+//! ndarray 0.17: owned and shared arrays as owners, with any strides; tensors as views.
 
 use ndarray::{
     ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, DataMut, Dimension, RawData,
@@ -11,15 +11,15 @@ use crate::{
     Access, Element, Error, RawParts, Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut,
 };
 
-/// Exclusive. Strides are kept, negative ones and zeros too. The array comes back whole through
-/// [`Tensor::try_into_owner`]; an array of ndarray cannot adopt memory that is not a vector's.
+/// Exclusive. Strides are kept, also negative ones and zeros. [`Tensor::try_into_owner`] returns the array; an ndarray
+/// array cannot adopt memory other than a vector's.
 ///
 /// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
 impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
     fn from(array: Array<A, D>) -> Self {
         let ndim = array.ndim();
-        // SAFETY: the array owns its elements, which stay where they are when it moves; nobody else
-        // has them.
+        // SAFETY: the array owns its elements, which keep their addresses when it moves; no other code has access to
+        // them.
         let managed = unsafe {
             from_strided(array, ndim, A::CHECK, |array, dims| {
                 write_dims(array, dims);
@@ -49,15 +49,15 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
     }
 }
 
-/// Any strides. The error is [`Error::Ndim`] if the array type has another number of dimensions.
+/// Any strides. Returns [`Error::Ndim`] if the array type has another number of dimensions.
 impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, A, D> {
     type Error = Error;
 
     #[inline]
     fn try_from(view: TensorView<'a, A>) -> Result<Self, Error> {
         let Layout { shape, to_lowest, is_reversed } = Layout::of(&view)?;
-        // SAFETY: the view vouches for every element of the layout for `'a` (View), and the layout
-        // is the view's, seen from its lowest address, with strides that are not negative.
+        // SAFETY: View guarantees every element of the layout for `'a`. The layout is the view's, counted from its
+        // lowest address, with strides that are not negative.
         let mut array =
             unsafe { ArrayView::from_shape_ptr(shape, view.as_ptr().wrapping_sub(to_lowest)) };
         if is_reversed {
@@ -67,7 +67,7 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorView<'a, A>> for ArrayView<'a, 
     }
 }
 
-/// Any strides. The error is [`Error::Ndim`] if the array type has another number of dimensions.
+/// Any strides. Returns [`Error::Ndim`] if the array type has another number of dimensions.
 impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMut<'a, A, D> {
     type Error = Error;
 
@@ -76,7 +76,9 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMu
         let first = view.as_mut_ptr();
         let view = view.into_view();
         let Layout { shape, to_lowest, is_reversed } = Layout::of(&view)?;
-        // SAFETY: as above, for `'a`; the mutable view was consumed, and its elements do not overlap.
+        // SAFETY: View guarantees every element of the layout for `'a`, each at one index, and no other code has them,
+        // because the mutable view was consumed. The layout is the view's, counted from its lowest address, with
+        // strides that are not negative.
         let mut array =
             unsafe { ArrayViewMut::from_shape_ptr(shape, first.wrapping_sub(to_lowest)) };
         if is_reversed {
@@ -86,7 +88,7 @@ impl<'a, A: Element, D: Dimension> TryFrom<TensorViewMut<'a, A>> for ArrayViewMu
     }
 }
 
-/// Any array, view or shared array, as it is.
+/// Borrows any array, view or shared array, with its strides.
 ///
 /// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
 impl<'a, A, S, D> From<&'a ArrayBase<S, D>> for TensorRef<'a>
@@ -97,14 +99,14 @@ where
 {
     fn from(array: &'a ArrayBase<S, D>) -> Self {
         let parts = RawParts::of_elements(array.as_ptr().cast_mut(), Access::ReadOnly);
-        // SAFETY: the array vouches for its elements, which are borrowed for `'a`.
+        // SAFETY: the array guarantees its elements, which are borrowed for `'a`.
         let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
         tensor.expect("ndarray keeps sizes within isize")
     }
 }
 
-/// Any array or view whose elements may be written, as it is. Types whose bits need a check, like
-/// `bool`, are refused at compile time: a C kernel would not know of it.
+/// Borrows any writable array or view, with its strides. Types whose bits need a check, like `bool`, do not compile: a
+/// C kernel would write without the check.
 ///
 /// Panics if the array has more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
 impl<'a, A, S, D> From<&'a mut ArrayBase<S, D>> for TensorRefMut<'a>
@@ -114,10 +116,10 @@ where
     D: Dimension,
 {
     fn from(array: &'a mut ArrayBase<S, D>) -> Self {
-        const { assert!(A::CHECK.is_none(), "anything might be written to the elements") }
+        const { assert!(A::CHECK.is_none(), "a C kernel might write invalid elements") }
         let parts = RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive);
-        // SAFETY: the array vouches for its elements, which are borrowed mutably for `'a`; indices of
-        // an array whose elements may be written lead to one element each. Any bytes are values.
+        // SAFETY: the array guarantees its elements, which are borrowed mutably for `'a`; two indices of a writable
+        // array never lead to the same element. Any bytes are values.
         let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
         tensor.expect("ndarray keeps sizes within isize")
     }
@@ -131,12 +133,12 @@ fn write_dims<S: RawData, D: Dimension>(array: &ArrayBase<S, D>, dims: &mut Dims
     }
 }
 
-/// A view's layout as ndarray wants it: without negative strides.
+/// A view's layout in ndarray's form: without negative strides.
 struct Layout<D> {
     shape: StrideShape<D>,
-    /// How many elements the lowest address lies below the element at index zero.
+    /// The distance from the lowest address to the element at index zero, in elements.
     to_lowest: usize,
-    /// Whether there are axes to invert afterwards.
+    /// True if axes must be inverted afterwards.
     is_reversed: bool,
 }
 
@@ -149,15 +151,15 @@ impl<D: Dimension> Layout<D> {
             (D::zeros(D::NDIM.unwrap_or(ndim)), D::zeros(D::NDIM.unwrap_or(ndim)));
         let (mut to_lowest, mut is_reversed) = (0, false);
         let (dims, places) = (dim.slice_mut(), strides.slice_mut());
-        // The number is that of the array type from here on, which the compiler knows.
+        // From here on the compiler knows the number of dimensions: the array type's.
         let expected = dims.len();
         if shape.len() != expected || steps.len() != expected {
             return Err(Error::Ndim { expected, found: ndim });
         }
         for (((dim, stride), &extent), &step) in dims.iter_mut().zip(places).zip(shape).zip(steps) {
             *dim = extent as usize;
-            // Where no step is ever taken the stride may be anything; without elements it must
-            // still not overflow when ndarray multiplies it.
+            // The stride of an extent of 1 is never used and may be any number. In an empty array it must still not
+            // overflow when ndarray multiplies it.
             if extent > 1 && !is_empty {
                 *stride = step.unsigned_abs() as usize;
                 if step < 0 {
@@ -170,7 +172,7 @@ impl<D: Dimension> Layout<D> {
     }
 }
 
-/// Turns round the axes along which a view, which is not empty, leads backwards.
+/// Inverts the axes with negative strides. The view is not empty.
 #[cold]
 fn reverse<S: RawData, A, D: Dimension>(array: &mut ArrayBase<S, D>, view: &TensorView<'_, A>) {
     for (axis, (&extent, &step)) in view.shape().iter().zip(view.strides()).enumerate() {

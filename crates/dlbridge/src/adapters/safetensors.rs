@@ -1,7 +1,7 @@
-//! Safetensors files: many tensors over the bytes of one, and one file of many tensors.
+//! Reads the tensors of a safetensors file without a copy, and writes tensors to a file.
 //!
-//! Nothing is copied by [`load`]: each tensor is immutable and keeps the file's bytes, a vector or a
-//! map, alive. Numbers in a file are little-endian; a big-endian machine copies them.
+//! [`load`] does not copy: each tensor is immutable and keeps the file's bytes, a vector or a map, alive. Numbers in a
+//! file are little-endian; a big-endian machine copies them.
 //!
 //! ```
 //! use dlbridge::{Tensor, safetensors};
@@ -14,9 +14,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file begins each tensor wherever the one before ends. Where that is no multiple of the size of
-//! an element, [`Tensor::view`] refuses with [`Misaligned`](crate::Error::Misaligned):
-//! [`Tensor::to_copy`] repairs it, and [`Unaligned`](crate::Unaligned) reads it as it is.
+//! In a file, each tensor begins at the byte where the previous one ends. If the address of a tensor is not a multiple
+//! of its element's alignment, [`Tensor::view`] returns [`Misaligned`](crate::Error::Misaligned): copy it with
+//! [`Tensor::to_copy`], or read it in place with [`Unaligned`](crate::Unaligned).
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -44,12 +44,12 @@ pub enum Error {
     Format(SafeTensorError),
     /// The file could not be written.
     Write {
-        /// Where to; `None` for bytes in memory.
+        /// The path of the file; `None` for bytes in memory.
         path: Option<PathBuf>,
-        /// What went wrong.
+        /// The error of the safetensors crate.
         error: SafeTensorError,
     },
-    /// Two tensors have this name, or it is the one that the format keeps for its metadata.
+    /// Two tensors have this name, or the format reserves it for metadata.
     Name {
         /// The name.
         name: String,
@@ -58,10 +58,10 @@ pub enum Error {
     Tensor {
         /// The name of the tensor.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         error: crate::Error,
     },
-    /// The format has no name for the dtype of a tensor.
+    /// The format lacks the dtype of a tensor.
     DataType {
         /// The name of the tensor.
         name: String,
@@ -87,7 +87,7 @@ impl fmt::Display for Error {
             Self::Tensor { name, error } => write!(f, "tensor {name:?}: {error}"),
             Self::DataType { name, dtype } => write!(
                 f,
-                "tensor {name:?}: safetensors has no dtype {dtype}; view or convert the elements first"
+                "tensor {name:?}: the elements are {dtype}, which safetensors lacks; view or convert them first"
             ),
         }
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // Their text is part of ours.
+            // The `Display` text above includes their text.
             Self::Format(error) | Self::Write { error, .. } => error.source(),
             Self::Tensor { error, .. } => error.source(),
             Self::DataType { .. } | Self::Name { .. } => None,
@@ -113,10 +113,10 @@ dlbridge_raise::raise! {
     }
 }
 
-/// The name in the header that is no tensor's.
+/// The name in the header that the format reserves for metadata.
 const METADATA: &str = "__metadata__";
 
-/// The text that a file says of itself: its `__metadata__`.
+/// The `__metadata__` of a file: text by key.
 pub type Metadata = BTreeMap<String, String>;
 
 const DTYPES: &[(Dtype, DataType)] = &[
@@ -144,10 +144,10 @@ const DTYPES: &[(Dtype, DataType)] = &[
     (Dtype::F4, DataType::FLOAT4_E2M1FN),
 ];
 
-/// The tensors of a file, by name: of its bytes in a vector, or mapped into memory.
+/// Returns the tensors of a file by name. The file is a vector of bytes, or a memory map.
 ///
-/// Shapes are those of the file, in C order; elements narrower than a byte are packed. The owner can
-/// be taken out of the last tensor, when all others are gone.
+/// Shapes are those of the file, in C order; elements narrower than a byte are packed. [`Tensor::try_into_owner`]
+/// returns the file from the last tensor, after all others were dropped.
 ///
 /// # Errors
 /// [`Error::Format`] if the header or its offsets are wrong; [`Error::Tensor`] for a shape that a
@@ -161,7 +161,7 @@ use std::fs::File;
 use memmap2::Mmap;
 use ndarray::ArrayView2;
 
-// SAFETY: nobody changes the file while the tensors live.
+// SAFETY: no process changes the file while the tensors live.
 let file = unsafe { Mmap::map(&File::open(\"model.safetensors\")?)? };
 let tensors = dlbridge::safetensors::load(file)?;
 let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
@@ -171,9 +171,10 @@ let weight: ArrayView2<'_, f32> = tensors[\"weight\"].view()?.try_into()?;
 )]
 pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Error> {
     let file = Tensor::from_whole(file);
-    // Nobody else has the bytes of an exclusive owner; what another owner says of its bytes stays so.
+    // Only this code has the bytes of an exclusive owner, so it can give up writing them. Other owners keep their
+    // access.
     let file = Arc::new(file.try_into_immutable().unwrap_or_else(|file| file));
-    let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are adjacent");
+    let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are contiguous");
     let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(Error::Format)?;
     let data = size_of::<u64>() + header;
     let mut tensors = BTreeMap::new();
@@ -189,7 +190,7 @@ pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Er
     Ok(tensors)
 }
 
-/// The text that a file says of itself; nothing if it says nothing.
+/// Returns the `__metadata__` of a file; empty if the file has none.
 ///
 /// # Errors
 /// [`Error::Format`] if the header is wrong.
@@ -207,7 +208,7 @@ pub fn load_metadata(file: &[u8]) -> Result<Metadata, Error> {
     Ok(metadata.metadata().clone().unwrap_or_default().into_iter().collect())
 }
 
-/// The bytes of a file of tensors. Those that are not adjacent in C order are copied first.
+/// Returns a file of tensors as bytes. Tensors that are not contiguous in C order are copied first.
 ///
 /// # Errors
 /// [`Error::DataType`] for a dtype the format does not have; [`Error::Tensor`] for data that the CPU
@@ -230,8 +231,8 @@ pub fn to_bytes<'t, N: AsRef<str>>(
         .map_err(|error| Error::Write { path: None, error })
 }
 
-/// Writes a file of tensors. Those that are not adjacent in C order are copied first. The file
-/// appears when it is complete, readable for its owner alone (on Unix).
+/// Writes a file of tensors. Tensors that are not contiguous in C order are copied first. The file appears when it is
+/// complete; on Unix only its owner can read it.
 ///
 /// # Errors
 /// Those of [`to_bytes`].
@@ -261,12 +262,12 @@ fn known(dtype: Dtype) -> crate::Result<DataType> {
     known.map(|&(_, ours)| ours).ok_or(crate::Error::UnknownDataTypeName)
 }
 
-/// Whether numbers of a dtype lie in a file otherwise than in this machine.
+/// True if this machine's byte order for a dtype differs from the file's.
 fn is_swapped(dtype: DataType) -> bool {
     cfg!(target_endian = "big") && dtype.number_size().is_some_and(|bytes| bytes > 1)
 }
 
-/// Little-endian numbers as the machine has them.
+/// Converts little-endian numbers to this machine's byte order.
 fn native(tensor: Tensor) -> crate::Result<Tensor> {
     match is_swapped(tensor.dtype()) {
         true => TensorRef::from(&tensor)
@@ -276,12 +277,12 @@ fn native(tensor: Tensor) -> crate::Result<Tensor> {
     }
 }
 
-/// A tensor as the format wants it: host memory, C order, packed, little-endian.
+/// A tensor in the form that the format demands: host memory, C order, packed, little-endian.
 struct Written<'t> {
     dtype: Dtype,
     shape: Vec<usize>,
     tensor: &'t Tensor,
-    /// A copy that is so, where the tensor itself is not.
+    /// A copy in that form, if the tensor itself is not.
     copy: Option<Tensor>,
 }
 
@@ -340,7 +341,7 @@ fn written<'t, N: AsRef<str>>(
     tensors.into_iter().map(one).collect()
 }
 
-/// A copy of a tensor that is not yet as the format wants it.
+/// A copy of the tensor in the format's form; `None` if the tensor already has it.
 fn as_written(tensor: &Tensor) -> crate::Result<Option<Tensor>> {
     if tensor.dtype().is_subbyte() && tensor.is_subbyte_padded() {
         tensor.to_packed().map(Some)

@@ -1,5 +1,4 @@
-//! Containers of `core` and `alloc`. They come back whole through
-//! [`Tensor::try_into_owner`](crate::Tensor::try_into_owner).
+//! Containers of `core` and `alloc`. [`Tensor::try_into_owner`](crate::Tensor::try_into_owner) returns them.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -65,8 +64,8 @@ impl<I: Items> From<&'static [I]> for Tensor {
     }
 }
 
-/// The shape is the length, then the extents of nested arrays. Exclusive if the items are owned,
-/// and then the owner is a vector; immutable if they are borrowed.
+/// The shape is the length, then the extents of nested arrays. Owned items give an exclusive tensor with a vector as
+/// owner; borrowed items an immutable one.
 impl<I: Items + Clone> From<Cow<'static, [I]>> for Tensor {
     fn from(items: Cow<'static, [I]>) -> Self {
         match items {

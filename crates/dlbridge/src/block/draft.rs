@@ -1,4 +1,4 @@
-//! A block whose owner is in its place already, and which is not yet described.
+//! A block that holds its owner, but no description yet.
 
 use alloc::alloc::{alloc, handle_alloc_error};
 #[cfg(feature = "ndarray")]
@@ -15,29 +15,28 @@ use super::delete::DELETER;
 use super::header::{Block, Check, Free, Header, brand};
 use crate::block::{Marks, RawParts};
 use crate::layout::{self, ElementExtent, Measure};
-use crate::{Error, Result};
+use crate::{Error, MAX_NDIM, Result};
 
-/// An allocated block with an initialised owner, and nothing else in it. Dropping it drops the owner
-/// and frees the block.
+/// An allocated block with an initialised owner and no header. Dropping it drops the owner and frees the block.
 ///
-/// Made first, since the owner's memory can only be asked for when the owner has moved to its place;
-/// the header is then written once.
+/// The owner moves into the block first, because its memory may move with it; the header is then written once.
 pub(crate) struct Draft<O: Send + 'static> {
     block: NonNull<Block<O>>,
     ndim: usize,
 }
 
 impl<O: Send + 'static> Draft<O> {
-    /// Moves an owner into a new block with room for the dims of `ndim` dimensions.
+    /// Moves an owner into a new block with room for `ndim` dimensions.
     #[inline]
     pub(crate) fn new(owner: O, ndim: usize) -> Self {
+        assert!(ndim <= MAX_NDIM, "a tensor has at most MAX_NDIM dimensions");
         let layout = Block::<O>::VTABLE.layout(2 * ndim);
-        // SAFETY: a header is in it, so the layout has a size.
+        // SAFETY: the layout contains a header, so its size is not zero.
         let memory = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(memory.cast::<Block<O>>()) else {
             handle_alloc_error(layout)
         };
-        // SAFETY: allocated above with the layout of a `Block<O>`, and nobody else has it.
+        // SAFETY: allocated above with the layout of a `Block<O>`, and no other code has it.
         unsafe { (&raw mut (*block.as_ptr()).owner).write(MaybeUninit::new(owner)) };
         Self { block, ndim }
     }
@@ -49,7 +48,7 @@ impl<O: Send + 'static> Draft<O> {
         unsafe { (*self.block.as_ptr()).owner.assume_init_mut() }
     }
 
-    /// Where the extents are.
+    /// The address of the extents.
     #[inline]
     fn extents(&self) -> *mut i64 {
         // SAFETY: the dims are in the allocation behind the fixed part (`VTable::layout`).
@@ -58,31 +57,31 @@ impl<O: Send + 'static> Draft<O> {
 
     /// Writes a shape and the strides of C order into the block. Returns the number of elements.
     ///
-    /// The block must have been made for as many dimensions.
+    /// The block must have been made for this number of dimensions.
     #[inline]
     pub(crate) fn set_c_order(&mut self, shape: &[usize]) -> Result<usize> {
         assert!(shape.len() == self.ndim, "the block was made for other dimensions");
         let (extents, ndim) = (self.extents(), self.ndim);
-        // The product of the extents but for zeros: the stride of the next axis.
+        // The product of the extents except zeros: the stride of the next axis.
         let (mut product, mut elements) = (1_usize, 1_usize);
         for (axis, &extent) in shape.iter().enumerate().rev() {
-            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents and strides.
             unsafe {
                 extents.add(axis).write(extent as i64);
                 extents.add(ndim + axis).write(product as i64);
             }
-            // At most the product, which is checked, or zero.
+            // Cannot wrap: it is zero or at most the product, which is checked.
             elements = elements.wrapping_mul(extent);
             product = product.checked_mul(extent.max(1)).ok_or(Error::TooLarge)?;
         }
-        // So no factor of it was cut either.
+        // Every extent is zero or a factor of the product, so the casts to i64 above lost nothing.
         isize::try_from(product).map_err(|_| Error::TooLarge)?;
         Ok(elements)
     }
 
-    /// Writes the extent and the stride of each axis into the block, and measures them on the way.
+    /// Writes the extent and the stride of each axis into the block, and measures them.
     ///
-    /// The block must have been made for as many dimensions.
+    /// The block must have been made for this number of dimensions.
     #[inline]
     pub(crate) fn set_axes(
         &mut self,
@@ -90,45 +89,45 @@ impl<O: Send + 'static> Draft<O> {
     ) -> Result<Measure> {
         assert!(axes.len() == self.ndim, "the block was made for other dimensions");
         let (extents, ndim, mut count) = (self.extents(), self.ndim, 0);
-        // However many axes the iterator has after all, no more than there is room for.
+        // The iterator may yield more axes than its `len`; the zip stops at the room in the block.
         let measure = layout::measure((0..ndim).zip(axes).map(|(axis, (extent, stride))| {
             count += 1;
-            // SAFETY: `axis < ndim`, and the block has room for as many extents and strides.
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents and strides.
             unsafe {
                 extents.add(axis).write(extent);
                 extents.add(ndim + axis).write(stride);
             }
             (extent, stride)
         }))?;
-        assert!(count == ndim, "an iterator tells another number than it has");
+        assert!(count == ndim, "an iterator yields another number of items than its length");
         Ok(measure)
     }
 
     /// Writes extents into the block, and the strides of C order.
     ///
-    /// The block must have been made for as many dimensions.
+    /// The block must have been made for this number of dimensions.
     pub(crate) fn set_shape(
         &mut self,
         shape: impl ExactSizeIterator<Item = i64>,
     ) -> Result<Measure> {
         let Measure { count, .. } = self.set_axes(shape.map(|extent| (extent, 0)))?;
-        // SAFETY: as many extents were just written, and nobody else knows of them.
+        // SAFETY: `set_axes` just wrote `ndim` extents, and no other code has their address.
         let extents = unsafe { slice::from_raw_parts(self.extents(), self.ndim) };
         layout::c_strides(extents, |axis, stride| {
-            // SAFETY: `axis < ndim`, and the block has room for as many strides behind the extents.
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` strides behind the extents.
             unsafe { self.extents().add(self.ndim + axis).write(stride) };
         });
         let highest = count.saturating_sub(1) as i64;
         Ok(Measure { count, extent: Some(ElementExtent { lowest: 0, highest }) })
     }
 
-    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
-    /// devices the byte offset is folded into the address; the address of a tensor without elements
-    /// becomes NULL. `flags` are added to those of the parts.
+    /// Checks the layout and the dtype (Layout, Dtype), then describes the data. On addressable devices the byte offset
+    /// is folded into the address; the address of a tensor without elements becomes NULL. `flags` are added to those of
+    /// the parts.
     ///
     /// # Safety
-    /// As many axes as there are dimensions were written, and this is what they measure. Data, Calm,
-    /// Exclusive, Immutable and Send hold for `parts`, the dims and the owner.
+    /// All axes were written, and the measure is theirs. Data, Calm, Exclusive, Immutable and Send hold for `parts`,
+    /// the dims and the owner.
     #[inline]
     pub(crate) unsafe fn describe(
         self,
@@ -151,23 +150,22 @@ impl<O: Send + 'static> Draft<O> {
             byte_offset,
         };
         let marks = parts.marks();
-        // SAFETY: the caller guarantees that the dims were written, and Data, Calm, Exclusive, Immutable and Send for `parts`,
-        // which the description repeats; `locate` only adds the byte offset to the address.
+        // SAFETY: the caller guarantees that the dims were written, and Data, Calm, Exclusive, Immutable and Send for
+        // `parts`, which the description repeats; `locate` only adds the byte offset to the address.
         Ok(unsafe { self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None) })
     }
 
-    /// The owner, and a place for the extents and strides that it knows.
+    /// The owner, and the room for its extents and strides.
     #[cfg(feature = "ndarray")]
     #[inline]
     pub(crate) fn owner_and_dims(&mut self) -> (&mut O, DimsOut<'_>) {
         let dims =
             DimsOut { extents: self.extents(), ndim: self.ndim, written: 0, block: PhantomData };
-        // The dims are in the block, but no part of the owner.
+        // The dims are in the block, but not in the owner.
         (self.owner_mut(), dims)
     }
 
-    /// Writes the header: a description, to which shape and strides are added, and what the deleter and
-    /// those who take the owner out need.
+    /// Writes the header: the description with shape and strides, and the data that the deleter and `into_owner` need.
     ///
     /// # Safety
     /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive, Immutable
@@ -180,10 +178,10 @@ impl<O: Send + 'static> Draft<O> {
         check: Option<Check>,
     ) -> Managed {
         let shape = self.extents();
-        // SAFETY: the dims are within the allocation, or none.
+        // SAFETY: the dims, if any, are within the allocation.
         let strides = unsafe { shape.add(self.ndim) };
-        // SAFETY: the caller guarantees everything that `finish` demands for the description, whose dims are those in this
-        // block (Dims).
+        // SAFETY: the caller guarantees everything that `finish` demands for the description, whose dims are those in
+        // this block (Dims).
         unsafe { self.write_header(DLTensor { shape, strides, ..description }, marks, check) }
     }
 
@@ -193,7 +191,8 @@ impl<O: Send + 'static> Draft<O> {
     /// Everything holds for the description that [`finish`](Self::finish) demands; the owner keeps the dims.
     #[inline]
     pub(crate) unsafe fn finish_with_dims(self, description: DLTensor, marks: Marks) -> Managed {
-        // SAFETY: the caller guarantees everything that `finish` demands for a description whose dims the owner keeps (Dims).
+        // SAFETY: the caller guarantees everything that `finish` demands for a description whose dims the owner keeps
+        // (Dims).
         unsafe { self.write_header(description, marks, None) }
     }
 
@@ -216,7 +215,7 @@ impl<O: Send + 'static> Draft<O> {
         // At most twice MAX_NDIM.
         let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u32);
         let header = Header { managed, vtable, dims, immutable, check };
-        // SAFETY: within the block, which is ours alone.
+        // SAFETY: within the block, which only this handle has.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())
     }
@@ -237,7 +236,7 @@ impl DimsOut<'_> {
     #[inline]
     pub(crate) fn push(&mut self, extent: i64, stride: i64) {
         assert!(self.written < self.ndim, "the block was made for fewer dimensions");
-        // SAFETY: the block has room for `ndim` extents and as many strides, and is borrowed for `'a`.
+        // SAFETY: the block has room for `ndim` extents and `ndim` strides, and is borrowed for `'a`.
         unsafe {
             self.extents.add(self.written).write(extent);
             self.extents.add(self.ndim + self.written).write(stride);
@@ -245,7 +244,7 @@ impl DimsOut<'_> {
         self.written += 1;
     }
 
-    /// Whether every axis was written.
+    /// True if every axis was written.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.written == self.ndim

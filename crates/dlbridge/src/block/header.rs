@@ -1,4 +1,4 @@
-//! What a block begins with, and what drops its owner and frees it.
+//! The header of a block, and the functions that drop its owner and free it.
 
 use alloc::alloc::dealloc;
 use core::alloc::Layout;
@@ -12,13 +12,12 @@ use core::sync::atomic::AtomicU8;
 
 use dlbridge_sys::DLManagedTensorVersioned;
 
-/// Tells from the bytes of an element whether they are a value; see
-/// [`Element::CHECK`](crate::Element::CHECK).
+/// Returns true if the bytes of an element are a valid value; see [`Element::CHECK`](crate::Element::CHECK).
 pub(crate) type Check = fn(&[u8]) -> bool;
 
-/// What the deleter knows of an owner whose type it does not know.
+/// The type-erased facts about an owner that the deleter needs.
 pub(super) struct VTable {
-    /// The type of the owner. A function, because `TypeId::of` is no constant yet.
+    /// The type of the owner. A function, because `TypeId::of` is not const yet.
     pub(super) type_id: fn() -> TypeId,
     /// Drops the owner in place and frees the block.
     pub(super) destroy: unsafe extern "C" fn(NonNull<Header>),
@@ -48,18 +47,18 @@ impl<O: 'static> Block<O> {
     pub(super) const VTABLE: VTable =
         VTable { type_id: TypeId::of::<O>, destroy: Self::destroy, layout: Layout::new::<Self>() };
 
-    /// Drops the owner and frees the block. Here the owner's type is known: where its drop cannot
-    /// panic, the compiler leaves out what catches a panic.
+    /// Drops the owner and frees the block. Generic over the owner, so the compiler omits the panic handler for types
+    /// whose drop cannot panic.
     ///
     /// # Safety
     /// `header` begins a `Block<O>` whose owner is initialised; it is not used afterwards.
     unsafe extern "C" fn destroy(header: NonNull<Header>) {
         let block = header.cast::<Self>().as_ptr();
-        // SAFETY: Block: the header is initialised and the block is ours alone.
+        // SAFETY: Block: the header is initialised, and only this handle has the block.
         let layout = Self::VTABLE.layout(unsafe { (*block).header.dims } as usize);
         let free = Free { header, layout };
-        // SAFETY: Block: the owner is initialised; it is dropped once, because the block is freed right behind. Send: any
-        // thread may do this.
+        // SAFETY: Block: the owner is initialised; it is dropped once, because the block is freed right afterwards. Send:
+        // any thread may do this.
         no_unwind(|| unsafe { (*block).owner.assume_init_drop() });
         drop(free);
     }
@@ -71,15 +70,14 @@ impl VTable {
     pub(super) fn layout(&self, dims: usize) -> Layout {
         let size = self.layout.size() + dims * size_of::<i64>();
         debug_assert!(Layout::from_size_align(size, self.layout.align()).is_ok());
-        // SAFETY: the alignment is that of a layout. At most 2 * MAX_NDIM dims (Dims) behind the size of
-        // a type, which is at most half of the address space but for them.
+        // SAFETY: the alignment is that of a layout. At most 2 * MAX_NDIM dims (Dims) follow a type whose size, without
+        // them, is at most half of the address space.
         unsafe { Layout::from_size_align_unchecked(size, self.layout.align()) }
     }
 }
 
-/// Marks a managed tensor as made here. Its address stands in `manager_ctx`, which must not be
-/// NULL and which only the deleter's side ever reads. Writable, so that no linker folds it with
-/// another.
+/// Marks a managed tensor of this crate: `manager_ctx` holds its address. That field must not be NULL, and only the
+/// deleter's side reads it. Writable, so that no linker merges it with another static.
 static BRAND: AtomicU8 = AtomicU8::new(0);
 
 pub(super) fn brand() -> *mut c_void {
@@ -94,19 +92,19 @@ pub(super) struct Free {
 
 impl Drop for Free {
     fn drop(&mut self) {
-        // SAFETY: made by those who give up the block, whether they have dropped its owner or moved
-        // it; the layout is the one it was allocated with.
+        // SAFETY: code makes a `Free` only when it gives up the block, after dropping the owner or moving it out; the
+        // layout is that of the allocation.
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout) }
     }
 }
 
-/// Runs the drop of an owner, whose panic must not cross the C boundary: it is reported by the
-/// panic hook and ends here. Without `std` it aborts, as a panic out of `extern "C"` does.
+/// Runs the drop of an owner and stops its panics, which must not cross the C boundary. The panic hook reports them.
+/// Without `std` a panic aborts, as any panic out of `extern "C"` does.
 pub(crate) fn no_unwind(f: impl FnOnce()) {
     #[cfg(feature = "std")]
     {
         use std::panic::{AssertUnwindSafe, catch_unwind};
-        // The payload's own drop may panic in turn; what that one throws is left alone.
+        // The payload's own drop may panic too; that second payload is leaked.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(f))
             && let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
         {

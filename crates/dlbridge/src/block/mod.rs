@@ -1,11 +1,10 @@
-//! The heap block behind every tensor: one allocation with the managed tensor, the owner, the
-//! extents and the strides.
+//! The heap block behind every tensor: one allocation with the managed tensor, the owner, the extents and the strides.
 //!
 //! ```text
 //! +---------------------------+--------------+---------+----------------+-----------------+
 //! | DLManagedTensorVersioned  | VTable, dims | owner   | ndim extents   | ndim strides    |
 //! +---------------------------+--------------+---------+----------------+-----------------+
-//! ^ what C sees                                         ^ t.shape        ^ t.strides
+//! ^ C reads this                                        ^ t.shape        ^ t.strides
 //! ```
 //!
 //! # Invariants
@@ -14,21 +13,20 @@
 //!
 //! Let `m` be the `DLManagedTensorVersioned` that a [`Managed`] points at, and `t` its `dl_tensor`.
 //!
-//! - **Block.** `m` begins a heap block laid out as above.
-//!   The `Managed` is the only handle on it: nobody else calls the deleter, and it has not run.
-//! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and
-//!   point at `ndim` initialised `i64`, which nobody writes while the block lives. They are in the
-//!   block itself or in one that the owner keeps alive.
+//! - **Block.** `m` begins a heap block laid out as above. The `Managed` is the only handle on it: no other code calls
+//!   the deleter, and it has not run.
+//! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and point at `ndim`
+//!   initialised `i64`, which no code writes while the block lives. They are in the block itself or in one that the
+//!   owner keeps alive.
 //! - **Layout.** Extents are not negative; element count and byte extent fit an `isize`; address
 //!   arithmetic within the byte extent does not wrap around the address space.
-//! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0
-//!   and the byte extent around `t.data` lies in one allocation; every byte of every element is
-//!   initialised and stays valid for reads until the owner is dropped, and for writes too unless
-//!   `READ_ONLY` is set. What lies between elements may be anything, and is not touched.
-//!   A tensor without elements has NULL `data`.
+//! - **Data.** If the tensor has elements and its device is host-accessible, `t.byte_offset` is 0 and the byte extent
+//!   around `t.data` lies in one allocation; every byte of every element is initialised and stays valid for reads until
+//!   the owner is dropped, and for writes too unless `READ_ONLY` is set. Bytes between elements may hold anything; the
+//!   core does not touch them. A tensor without elements has NULL `data`.
 //! - **Calm.** Nothing writes the data while a view borrowed from the tensor is alive. For memory
 //!   that Rust owns and does not export the types guarantee it; for foreign memory it is the contract
-//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`Tensor::lend`](crate::Tensor::lend)
+//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`Tensor::to_raw`](crate::Tensor::to_raw)
 //!   exported, the duty of the code that passed it on.
 //! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, only two parties read or write the data:
 //!   the holder of the `Managed` and, while that is in an `Arc`, the consumers it was exported to. So code
@@ -79,8 +77,8 @@ pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
 
 // SAFETY: Send: the owner may be dropped on any thread; the rest is plain data.
 unsafe impl Send for Managed {}
-// SAFETY: Shared access reads dims and description, which nobody writes (Dims), and the owner only
-// where that is `Sync` itself (`owner`).
+// SAFETY: shared access reads the dims and the description, which no code writes (Dims), and the owner only if it is
+// `Sync` itself (`owner`).
 unsafe impl Sync for Managed {}
 
 impl Drop for Managed {
@@ -91,23 +89,22 @@ impl Drop for Managed {
 }
 
 impl Managed {
-    /// Takes over a pointer that [`Managed::into_raw`] gave out, if it is one.
+    /// Takes over a pointer that [`Managed::into_raw`] returned; `None` for a foreign pointer.
     ///
     /// # Safety
-    /// `managed` points at a managed tensor of this major version. If it is one of ours, the
-    /// handle is given up.
+    /// `managed` points at a managed tensor of this major version. If it is a tensor of this crate, the caller gives up
+    /// the handle.
     pub(crate) unsafe fn recognise(managed: NonNull<DLManagedTensorVersioned>) -> Option<Self> {
         // SAFETY: the caller guarantees a managed tensor of this major version; both fields have these places in it.
         let (ctx, deleter) =
             unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
-        // The brand's address is unique where a linker may have merged the deleters of two
-        // versions of this crate.
+        // A linker may merge the deleters of two versions of this crate; the brand's address stays unique.
         let ours = deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand();
-        // Not `then_some`: it would make the handle in any case, and drop it.
+        // Not `then_some`: that would make the handle of a foreign tensor too, and drop it.
         ours.then(|| Self(managed))
     }
 
-    /// Gives up the handle for the pointer.
+    /// Returns the pointer and gives up the handle.
     pub(crate) fn into_raw(self) -> NonNull<DLManagedTensorVersioned> {
         mem::ManuallyDrop::new(self).0
     }
@@ -127,11 +124,11 @@ impl Managed {
     }
 
     pub(crate) fn flags(&self) -> u64 {
-        // SAFETY: as in `tensor`.
+        // SAFETY: Block: initialised, and written through `&mut self` only.
         unsafe { (*self.0.as_ptr()).flags }
     }
 
-    /// The flags, and whether the data is immutable.
+    /// The flags, and the bit for immutable data.
     pub(crate) fn marks(&self) -> Marks {
         Marks { flags: self.flags(), immutable: self.header().immutable }
     }
@@ -140,27 +137,33 @@ impl Managed {
         self.marks().access()
     }
 
-    fn set_flags(&mut self, flags: u64) {
-        // SAFETY: as in `tensor_mut`.
+    /// # Safety
+    /// The flags hold for the data (Exclusive).
+    unsafe fn set_flags(&mut self, flags: u64) {
+        // SAFETY: Block: initialised, and `&mut self` is the only access.
         unsafe { (*self.0.as_ptr()).flags = flags }
     }
 
-    fn set_immutable_bit(&mut self, immutable: bool) {
+    /// # Safety
+    /// The bit holds for the data (Immutable).
+    unsafe fn set_immutable_bit(&mut self, immutable: bool) {
         // SAFETY: Block: initialised, and `&mut self` is the only access.
         unsafe { (*self.0.cast::<Header>().as_ptr()).immutable = immutable }
     }
 
-    /// Says that the data is the holder's alone.
+    /// Sets the flag that only the holder uses the data.
     ///
     /// # Safety
-    /// It is (Exclusive).
+    /// Only the holder uses the data (Exclusive).
     pub(crate) unsafe fn set_exclusive(&mut self) {
-        self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED);
+        // SAFETY: the caller guarantees what the new flag says.
+        unsafe { self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_IS_COPIED) };
     }
 
-    /// Tells consumers not to write the data. This promises nothing about the producer.
+    /// Sets the flag that forbids consumers to write the data. It promises nothing about the producer.
     pub(crate) fn set_read_only(&mut self) {
-        self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_READ_ONLY);
+        // SAFETY: the new flag forbids writes and says nothing about the data.
+        unsafe { self.set_flags(self.flags() | DLPACK_FLAG_BITMASK_READ_ONLY) };
     }
 
     /// Marks the data as not written until the owner is dropped.
@@ -169,18 +172,19 @@ impl Managed {
     /// Nothing writes the data until then (Immutable).
     pub(crate) unsafe fn set_immutable(&mut self) {
         self.set_read_only();
-        self.set_immutable_bit(true);
+        // SAFETY: the caller guarantees what the bit says.
+        unsafe { self.set_immutable_bit(true) };
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
         let tensor = self.tensor();
-        // SAFETY: Dims.
+        // SAFETY: Dims: `ndim` initialised extents, which no code writes while the block lives.
         unsafe { slice::from_raw_parts(tensor.shape, tensor.ndim as usize) }
     }
 
     pub(crate) fn strides(&self) -> &[i64] {
         let tensor = self.tensor();
-        // SAFETY: Dims.
+        // SAFETY: Dims: `ndim` initialised strides, which no code writes while the block lives.
         unsafe { slice::from_raw_parts(tensor.strides, tensor.ndim as usize) }
     }
 
@@ -189,8 +193,8 @@ impl Managed {
     /// # Safety
     /// The owner is an `O`.
     pub(crate) unsafe fn owner_mut<O: 'static>(&mut self) -> &mut O {
-        // SAFETY: the caller guarantees that the owner is an `O`, so this is a `Block<O>`, whose owner is initialised (Block);
-        // `&mut self` is the only access.
+        // SAFETY: the caller guarantees that the owner is an `O`, so this is a `Block<O>`, whose owner is initialised
+        // (Block); `&mut self` is the only access.
         unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_mut() }
     }
 
@@ -199,7 +203,7 @@ impl Managed {
         unsafe { self.0.cast::<Header>().as_ref() }
     }
 
-    /// Whether shape and strides are in this block, and not in one that the owner keeps alive.
+    /// True if shape and strides are in this block, false if they are in one that the owner keeps alive.
     pub(crate) fn has_dims(&self) -> bool {
         self.header().dims != 0
     }
@@ -211,8 +215,7 @@ impl Managed {
     /// The owner, if it is an `O`.
     pub(crate) fn owner<O: Sync + 'static>(&self) -> Option<&O> {
         self.owner_is::<O>().then(|| {
-            // SAFETY: the type was compared; the owner is initialised (Block), and `Sync`, so that
-            // any thread may look at it.
+            // SAFETY: the type was compared; the owner is initialised (Block), and `Sync`, so any thread may read it.
             unsafe { (*self.0.cast::<Block<O>>().as_ptr()).owner.assume_init_ref() }
         })
     }

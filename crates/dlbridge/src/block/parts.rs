@@ -1,4 +1,4 @@
-//! What a tensor is made of: where its data is, what it is, and who may use it.
+//! The parts of a tensor's description: the place of its data, the dtype and the permitted use.
 
 use core::ffi::c_void;
 
@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::layout::{self, ElementExtent};
 use crate::{Access, DataType, Device, Error, Result};
 
-/// The marks of a block about the use of its data: DLPack's flags, and a bit that DLPack lacks.
+/// The permitted use of a block's data: DLPack's flags, and a bit that DLPack lacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Marks {
     pub(crate) flags: u64,
@@ -23,13 +23,13 @@ impl Marks {
         if self.immutable { Access::Immutable } else { Access::of(self.flags) }
     }
 
-    /// The marks for a second user of the data: neither has it exclusively then.
-    pub(crate) const fn lent(self) -> Self {
+    /// The marks once the data has a second user: neither user is exclusive.
+    pub(crate) const fn without_exclusive(self) -> Self {
         Self { flags: self.flags & !DLPACK_FLAG_BITMASK_IS_COPIED, ..self }
     }
 }
 
-/// Where the elements of a tensor are and what they are, for
+/// The place, type and permitted use of a tensor's elements, for
 /// [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts).
 ///
 /// ```
@@ -49,9 +49,9 @@ pub struct RawParts {
     pub device: Device,
     /// The distance from `data` to the first element in bytes, below 2⁶³.
     pub byte_offset: u64,
-    /// Who may use the data.
+    /// The permitted use of the data.
     pub access: Access,
-    /// Whether elements narrower than a byte take a whole byte each.
+    /// True if elements narrower than a byte take a whole byte each.
     pub subbyte_padded: bool,
 }
 
@@ -97,8 +97,8 @@ impl RawParts {
         Marks { flags: self.access.flags() | padded, immutable }
     }
 
-    /// The address and byte offset of data with elements, all of which lie in the address space
-    /// (Layout). On addressable devices the byte offset is folded into the address.
+    /// The address and byte offset of nonempty data, whose elements all lie in the address space (Layout). On
+    /// addressable devices the byte offset is folded into the address.
     #[inline(always)]
     pub(crate) fn locate(&self, elements: ElementExtent) -> Result<(*mut c_void, u64)> {
         if self.data.is_null() {
@@ -107,7 +107,7 @@ impl RawParts {
         let extent = layout::byte_extent(elements, self.dtype, self.subbyte_padded)?;
         let addressable = self.device.device_type().is_addressable();
         let base = if addressable { self.data.addr() as u64 } else { 0 };
-        // No memory is larger than i64 can tell, on any device.
+        // The memory of every device fits an i64.
         let offset = i64::try_from(self.byte_offset).map_err(|_| Error::TooLarge)?;
         let first = base.checked_add_signed(offset).ok_or(Error::TooLarge)?;
         let lowest = first.checked_add_signed(extent.start as i64);

@@ -1,4 +1,4 @@
-//! A tensor becomes a slice of itself: the same owner, other dims, in the same block where they fit.
+//! Turns a tensor into a slice of itself: the same owner with other dims, in the same block if they fit.
 
 use alloc::alloc::{alloc, handle_alloc_error};
 use core::ffi::c_void;
@@ -10,11 +10,11 @@ use crate::layout::{self, Dims};
 use crate::{Error, Result};
 
 impl Managed {
-    /// Describes a slice of the tensor, or another order of it. The owner stays the same.
+    /// Describes a slice of the tensor, or another order of its elements. The owner stays the same.
     ///
     /// # Safety
-    /// Each index of `dims` leads from `data` and `byte_offset` to an element of the tensor, and
-    /// two indices to two elements if it was so before.
+    /// Each index of `dims` leads from `data` and `byte_offset` to an element of the tensor, and two indices to two
+    /// elements if they did so before.
     pub(crate) unsafe fn describe_slice(
         mut self,
         dims: &Dims<'_>,
@@ -23,24 +23,24 @@ impl Managed {
     ) -> Result<Self> {
         let count = layout::element_count(dims.shape())?;
         if count < layout::element_count(self.shape())? && !self.passes_check() {
-            // Later the check would see the slice alone, but the owner comes back whole.
+            // A later check would see only the slice, but `try_into_owner` returns the whole owner.
             return Err(Error::InvalidElement { dtype: self.tensor().dtype.into() });
         }
         if (self.header().dims as usize) < 2 * dims.ndim() {
             self = self.with_room(dims.ndim());
         }
-        self.set_dims(dims.shape(), Some(dims.strides()))?;
+        // SAFETY: the data is set below, and fits the dims (the caller); an error drops the block.
+        unsafe { self.set_dims(dims.shape(), Some(dims.strides())) }?;
         let tensor = self.tensor_mut();
         (tensor.data, tensor.byte_offset) = (data, byte_offset);
         Ok(self)
     }
 
-    /// The same owner and description in a new block, with room for more dimensions. There are no
-    /// dims yet.
+    /// The same owner and description in a new block, with room for more dimensions. The dims are not written yet.
     fn with_room(self, ndim: usize) -> Self {
         let (vtable, dims) = (self.header().vtable, self.header().dims as usize);
         let layout = vtable.layout(2 * ndim);
-        // SAFETY: a header is in it, so the layout has a size.
+        // SAFETY: the layout contains a header, so its size is not zero.
         let memory = unsafe { alloc(layout) };
         let Some(header) = NonNull::new(memory.cast::<Header>()) else {
             handle_alloc_error(layout)

@@ -1,4 +1,4 @@
-//! Taking the owner out of a tensor again.
+//! Returns the owner of a tensor.
 
 use core::slice;
 
@@ -8,7 +8,7 @@ use crate::DataType;
 use crate::layout::{self, Dims};
 
 impl Managed {
-    /// Whether the owner can be handed out as an `O`.
+    /// True if the owner is an `O` whose elements are all valid.
     pub(crate) fn gives<O: 'static>(&self) -> bool {
         self.owner_is::<O>() && self.passes_check()
     }
@@ -22,20 +22,20 @@ impl Managed {
         let layout = header.vtable.layout(header.dims as usize);
         let block = self.into_raw();
         let _free = Free { header: block.cast(), layout };
-        // SAFETY: the caller guarantees that the owner is an `O`. It is initialised (Block), and read once, because the block is
-        // freed without dropping it.
+        // SAFETY: the caller guarantees that the owner is an `O`. It is initialised (Block), and read once, because the
+        // block is freed without dropping it.
         unsafe { (*block.cast::<Block<O>>().as_ptr()).owner.assume_init_read() }
     }
 
-    /// Whether the elements are values of the owner's element type. Whoever wrote them may have
-    /// known the dtype alone.
+    /// True if the elements are valid values of the owner's element type. Code that wrote them may have known only the
+    /// dtype.
     pub(super) fn passes_check(&self) -> bool {
         let Some(check) = self.header().check else { return true };
         let (tensor, itemsize) = (self.tensor(), DataType::from(self.tensor().dtype).itemsize());
         let first = tensor.data.cast::<u8>().cast_const();
         layout::all_reached(&Dims::borrowed(self.shape(), self.strides()), |offset| {
-            // SAFETY: Data and Calm; a check is set for owners of Rust memory only, which is the
-            // host's, and whose elements have no padding.
+            // SAFETY: Data and Calm; only owners of Rust memory have a check, so the memory is the host's, and the
+            // elements have no padding.
             check(unsafe {
                 slice::from_raw_parts(first.offset(offset * itemsize as isize), itemsize)
             })

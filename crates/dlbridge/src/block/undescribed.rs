@@ -1,4 +1,4 @@
-//! A block whose owner and dims are in it, and whose data is not yet described.
+//! A block that holds its owner and dims, but no description of the data yet.
 //!
 //! [`Managed`] has no safe function that changes dims or check, because a view trusts them.
 
@@ -15,14 +15,14 @@ use crate::{DataType, Device, Error, MAX_NDIM, Result, layout};
 /// A block with an owner `O` whose dims may still be written. It becomes a [`Managed`] in
 /// [`describe`](Self::describe) only.
 ///
-/// Unlike a [`Draft`] it lets its dims be read, so that a copy or a check of bounds can use them.
+/// Unlike a [`Draft`] it gives read access to its dims, for a copy or a bounds check.
 pub(crate) struct Undescribed<O: Send + 'static> {
     managed: Managed,
     owner: PhantomData<O>,
 }
 
 impl<O: Send + 'static> Undescribed<O> {
-    /// Moves an owner into a new block with room for the dims of `ndim` dimensions.
+    /// Moves an owner into a new block with room for `ndim` dimensions.
     pub(crate) fn new(owner: O, ndim: usize) -> Self {
         let nothing = DLTensor {
             data: ptr::null_mut(),
@@ -44,8 +44,8 @@ impl<O: Send + 'static> Undescribed<O> {
         unsafe { self.managed.owner_mut() }
     }
 
-    /// Writes shape and strides into the block; strides of C order where none are given. Returns the
-    /// number of elements.
+    /// Writes shape and strides into the block; strides of C order if `strides` is `None`. Returns the number of
+    /// elements.
     ///
     /// The block must have room for them: `new` with the length of the shape.
     pub(crate) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<usize>
@@ -53,7 +53,8 @@ impl<O: Send + 'static> Undescribed<O> {
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
     {
-        self.managed.set_dims(shape, strides)
+        // SAFETY: only `describe` returns the block, after it has made the description fit the dims.
+        unsafe { self.managed.set_dims(shape, strides) }
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
@@ -64,13 +65,13 @@ impl<O: Send + 'static> Undescribed<O> {
         self.managed.strides()
     }
 
-    /// Describes the data, after checking all that can be checked (Layout, Dtype). On addressable
-    /// devices the byte offset is folded into the address; the address of a tensor without elements
-    /// becomes NULL. The elements must pass `check` before the owner may be returned.
+    /// Checks the layout and the dtype (Layout, Dtype), then describes the data. On addressable devices the byte offset
+    /// is folded into the address; the address of a tensor without elements becomes NULL. The elements must pass
+    /// `check` before the owner may be returned.
     ///
     /// # Safety
-    /// The dims are set, and have this many elements. Data, Calm, Exclusive, Immutable and Send hold for `parts`,
-    /// the dims and the owner. A `check` is that of the owner's element type, which `parts` describes.
+    /// The dims are set, and have `elements` elements. Data, Calm, Exclusive, Immutable and Send hold for `parts`, the
+    /// dims and the owner. A `check` is that of the owner's element type, which `parts` describes.
     pub(crate) unsafe fn describe(
         self,
         parts: &RawParts,
@@ -89,19 +90,30 @@ impl<O: Send + 'static> Undescribed<O> {
         tensor.byte_offset = byte_offset;
         tensor.dtype = parts.dtype.into();
         tensor.device = parts.device.into();
-        managed.set_flags(flags);
-        managed.set_immutable_bit(immutable);
-        managed.set_check(check);
+        // SAFETY: Exclusive, Immutable and the check hold for the parts (the caller).
+        unsafe {
+            managed.set_flags(flags);
+            managed.set_immutable_bit(immutable);
+            managed.set_check(check);
+        }
         Ok(managed)
     }
 }
 
 impl Managed {
-    /// Writes shape and strides into the block; strides of C order where none are given. Returns the
-    /// number of elements.
+    /// Writes shape and strides into the block; strides of C order if `strides` is `None`. Returns the number of
+    /// elements.
     ///
-    /// The block must have room for them. The caller then makes the description fit the dims (Layout, Data).
-    pub(super) fn set_dims<S, T>(&mut self, shape: &[S], strides: Option<&[T]>) -> Result<usize>
+    /// The block must have room for them.
+    ///
+    /// # Safety
+    /// Before other code reads the block, also after an error, the caller makes the description fit the dims (Layout,
+    /// Data), or drops the block.
+    pub(super) unsafe fn set_dims<S, T>(
+        &mut self,
+        shape: &[S],
+        strides: Option<&[T]>,
+    ) -> Result<usize>
     where
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
@@ -115,22 +127,24 @@ impl Managed {
         let tensor = self.tensor_mut();
         for (axis, &extent) in shape.iter().enumerate() {
             let extent = extent.try_into().map_err(|_| Error::TooLarge)?;
-            // SAFETY: `axis < ndim`, and the block has room for as many.
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents.
             unsafe { tensor.shape.add(axis).write(extent) };
         }
-        // SAFETY: all extents were just written, and nobody else knows of them.
+        // SAFETY: all extents were just written, and no other code has their address.
         let extents = unsafe { slice::from_raw_parts(tensor.shape, ndim) };
         let elements = layout::element_count(extents)?;
         match strides {
             Some(strides) => {
                 for (axis, &stride) in strides.iter().enumerate() {
                     let stride = stride.try_into().map_err(|_| Error::TooLarge)?;
-                    // SAFETY: as above, behind the extents.
+                    // SAFETY: `axis < ndim`, because there are as many strides as extents, and the block has room for
+                    // `ndim` strides.
                     unsafe { tensor.strides.add(axis).write(stride) };
                 }
             }
             None => layout::c_strides(extents, |axis, stride| {
-                // SAFETY: as above, behind the extents.
+                // SAFETY: `c_strides` passes each axis of the extents, so `axis < ndim`, and the block has room for
+                // `ndim` strides.
                 unsafe { tensor.strides.add(axis).write(stride) };
             }),
         }
@@ -138,7 +152,9 @@ impl Managed {
         Ok(elements)
     }
 
-    fn set_check(&mut self, check: Option<Check>) {
+    /// # Safety
+    /// The check is that of the owner's element type.
+    unsafe fn set_check(&mut self, check: Option<Check>) {
         // SAFETY: Block: initialised, and `&mut self` is the only access.
         unsafe { (*self.0.cast::<Header>().as_ptr()).check = check }
     }

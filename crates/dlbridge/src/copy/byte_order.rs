@@ -8,15 +8,15 @@ use crate::tensor_ref::TensorRefMut;
 use crate::threads::{self, Place};
 use crate::{Error, Result};
 
-/// The bytes of each number of a tensor.
+/// The size of each number of a tensor in bytes.
 pub(crate) fn number(tensor: &TensorRef<'_>) -> Result<usize> {
     let dtype = tensor.dtype();
     dtype.number_size().ok_or(Error::NoByteOrder { dtype })
 }
 
 impl TensorRefMut<'_> {
-    /// Reverses the bytes of each number, in its place: of each lane, and of each half of a complex
-    /// one. For data of the other byte order, which DLPack cannot express.
+    /// Reverses the bytes of each number in place: of each lane, and of each half of a complex number. For data of the
+    /// other byte order, which DLPack cannot express.
     ///
     /// # Errors
     /// [`Error::NotHostAccessible`]; [`Error::NoByteOrder`] if numbers are not whole bytes.
@@ -39,14 +39,15 @@ impl TensorRefMut<'_> {
             let (len, bytes) = (tensor.len(), tensor.len() * itemsize);
             threads::split(len, threads::parts(bytes, bytes / 8), 4096, &|begin, end| {
                 let (first, bytes) = (first.at(begin * itemsize), (end - begin) * itemsize);
-                // SAFETY: Ref: elements of a mutable tensor, whose bytes nobody else reads or writes;
-                // other threads have other elements.
+                // SAFETY: Ref: elements of a mutable tensor, whose bytes no other code reads or writes; other threads
+                // have other elements.
                 reverse_each(unsafe { slice::from_raw_parts_mut(first, bytes) }, number);
             });
         } else {
             Offsets::new(tensor.dims()).for_each(|offset| {
                 let element = first.0.wrapping_offset(offset * itemsize as isize);
-                // SAFETY: as above, of one element.
+                // SAFETY: Ref: an element of a mutable tensor, whose bytes no other code reads or writes; one slice
+                // exists at a time.
                 reverse_each(unsafe { slice::from_raw_parts_mut(element, itemsize) }, number);
             });
         }
@@ -54,7 +55,7 @@ impl TensorRefMut<'_> {
     }
 }
 
-/// Reverses each `number` bytes; the usual numbers in one instruction.
+/// Reverses each `number` bytes; common sizes take one instruction.
 pub(crate) fn reverse_each(bytes: &mut [u8], number: usize) {
     match number {
         2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|n| n.reverse()),

@@ -20,7 +20,7 @@ use crate::tensor_ref::TensorRefMut;
 use crate::{Access, Error, Result, Tensor};
 
 impl Tensor {
-    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    /// Copies the tensor to new memory, in C order and aligned to 256 bytes. The copy is exclusive.
     ///
     /// # Errors
     /// [`Error::NotHostAccessible`] for data the CPU cannot read; [`Error::NotSubbyte`] for packed
@@ -42,7 +42,7 @@ impl Tensor {
 }
 
 impl TensorRef<'_> {
-    /// A copy in C order, in memory of our own, aligned to 256 bytes. It is exclusive.
+    /// Copies the tensor to new memory, in C order and aligned to 256 bytes. The copy is exclusive.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`].
@@ -56,8 +56,7 @@ impl TensorRef<'_> {
         self.to_aligned_copy(1)
     }
 
-    /// A copy like that of [`to_copy`](TensorRef::to_copy), whose first element is at a multiple of `alignment`
-    /// bytes.
+    /// Copies as [`to_copy`](TensorRef::to_copy) does, with the first element at a multiple of `alignment` bytes.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`].
@@ -75,9 +74,9 @@ impl TensorRef<'_> {
         finished(to_copy(self, alignment, &mut Pace::unbroken(&mut || true)))
     }
 
-    /// A copy like that of [`to_aligned_copy`](TensorRef::to_aligned_copy) that can be stopped: `go_on` is called after
-    /// every 32 MiB or so, and `None` is returned as soon as it returns false. Sub-byte elements that are not contiguous
-    /// are copied without a pause.
+    /// Copies as [`to_aligned_copy`](TensorRef::to_aligned_copy) does, and can be stopped. It calls `go_on` after about
+    /// every 32 MiB, and returns `None` as soon as `go_on` returns false. Sub-byte elements that are not contiguous are
+    /// copied without a pause.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`].
@@ -101,9 +100,8 @@ impl TensorRef<'_> {
         Ok(copy.map(Tensor::from_managed))
     }
 
-    /// A copy like that of [`to_copy`](TensorRef::to_copy) with the bytes of each number reversed:
-    /// of each lane, and of each half of a complex one. For data of the other byte order, which
-    /// DLPack cannot express.
+    /// Copies as [`to_copy`](TensorRef::to_copy) does, with the bytes of each number reversed: of each lane, and of
+    /// each half of a complex number. For data of the other byte order, which DLPack cannot express.
     ///
     /// # Errors
     /// Those of [`Tensor::to_copy`], and [`Error::NoByteOrder`] if numbers are not whole bytes.
@@ -121,7 +119,7 @@ impl TensorRef<'_> {
         finished(to_byte_swapped(self, &mut Pace::unbroken(&mut || true)))
     }
 
-    /// A copy like that of [`to_byte_swapped`](TensorRef::to_byte_swapped) that can be stopped as
+    /// Copies as [`to_byte_swapped`](TensorRef::to_byte_swapped) does, and can be stopped as
     /// [`to_copy_while`](TensorRef::to_copy_while) can.
     ///
     /// # Errors
@@ -164,8 +162,7 @@ fn finished(copy: Result<Option<Managed>>) -> Result<Tensor> {
     Ok(Tensor::from_managed(copy?.expect("the pace is unbroken")))
 }
 
-/// A copy in C order in memory of our own, at a multiple of `alignment`, a power of two; `None` if the pace ended it
-/// before.
+/// Copies to new memory, in C order, at a multiple of `alignment`, a power of two. `None` if the pace stopped the copy.
 fn to_copy(
     source: &TensorRef<'_>,
     alignment: usize,
@@ -178,7 +175,7 @@ fn to_copy(
     }
 }
 
-/// The same, with the bytes of each number reversed on the way.
+/// The same, with the bytes of each number reversed.
 fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match byte_order::number(source)? {
@@ -187,8 +184,8 @@ fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option
     }
 }
 
-/// A copy of elements of whole bytes, or adjacent ones, on the host, with the bytes of each
-/// `swapped` reversed; `None` if the pace ended it before.
+/// Copies elements on the host that are whole bytes or contiguous, and reverses each `swapped` bytes. `None` if the
+/// pace stopped the copy.
 fn copied(
     source: &TensorRef<'_>,
     swapped: Option<usize>,
@@ -205,7 +202,7 @@ fn copied(
     let elements = copy.set_dims(shape, None::<&[i64]>)?;
     let itemsize = dtype.itemsize();
     let layouts = Layouts { shape, from: strides, to: copy.strides(), itemsize };
-    // Packed elements are adjacent bytes.
+    // Packed elements are contiguous bytes here.
     let run = Layouts { shape: &[bytes as i64], from: &[1], to: &[1], itemsize: 1 };
     let layouts = if packed { run } else { layouts };
     if elements != 0 {
@@ -233,7 +230,7 @@ fn copied(
     let subbyte_padded = source.is_subbyte_padded();
     let parts =
         RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(to.cast(), dtype) };
-    // SAFETY: memory of our own, written in full above, which nobody else knows and the owner frees.
+    // SAFETY: new memory, written in full above; no other code has its address, and the owner frees it.
     unsafe { copy.describe(&parts, elements, None) }.map(Some)
 }
 
@@ -254,14 +251,14 @@ fn copy_into(source: &TensorRef<'_>, target: &TensorRefMut<'_>) -> Result<()> {
         let whole = |tensor: &TensorRef<'_>| {
             tensor.is_subbyte_packed() && layout::is_c_contiguous(shape, tensor.strides())
         };
-        // The last byte may hold elements of somebody else.
+        // The last byte may also hold elements outside the tensor.
         if !whole(source) || !whole(&target) || !bits.is_multiple_of(8) {
             return Err(Error::SubbytePacked { dtype });
         }
         // SAFETY: Ref: the byte extent of both, which are contiguous and packed.
         unsafe { strided::copy_bytes(from, to, (bits / 8) as usize) };
     } else if !source.is_empty() {
-        // SAFETY: Ref of both; the target is borrowed mutably, so the two have no byte in common.
+        // SAFETY: Ref of both; the target is borrowed mutably, so the two do not share bytes.
         unsafe {
             let (of_source, of_target) = (source.strides(), target.strides());
             let itemsize = dtype.itemsize();

@@ -1,4 +1,4 @@
-//! Elements as vectors.
+//! Copies of elements in vectors.
 
 use alloc::vec::Vec;
 use core::mem::{self, MaybeUninit};
@@ -13,8 +13,8 @@ impl TensorRef<'_> {
     /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
     ///
     /// # Errors
-    /// Those of [`TensorRef::view`], except for the alignment; [`Error::OutOfMemory`], because a tensor that repeats some
-    /// elements may have more than fit in memory.
+    /// Those of [`TensorRef::view`], except for the alignment; [`Error::OutOfMemory`], because a tensor that repeats
+    /// some elements may have more than fit in memory.
     ///
     /// ```
     /// use dlbridge::{DataType, Error, Tensor, TensorRef};
@@ -43,10 +43,10 @@ impl TensorRef<'_> {
         }
     }
 
-    /// An empty vector with room for as many elements as this has.
+    /// Returns an empty vector with room for all elements.
     ///
     /// # Errors
-    /// `OutOfMemory` without room for them.
+    /// `OutOfMemory` if the memory cannot be allocated.
     #[doc(hidden)]
     pub fn room<T>(&self) -> Result<Vec<T>> {
         with_room(self.len())
@@ -54,9 +54,8 @@ impl TensorRef<'_> {
 }
 
 impl<T> TensorView<'_, T> {
-    /// A copy of the elements in C order (the last axis fastest). Without memory for it
-    /// the process aborts, as with any [`Vec`]; [`Tensor::to_copy`](crate::Tensor::to_copy) returns an
-    /// error.
+    /// A copy of the elements in C order (the last axis fastest). If the memory cannot be allocated, the process
+    /// aborts, as with any [`Vec`]; [`Tensor::to_copy`](crate::Tensor::to_copy) returns an error.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
@@ -75,7 +74,7 @@ impl<T: Copy> TensorView<'_, T> {
     /// Appends the elements to a vector, each converted, in C order.
     ///
     /// # Errors
-    /// `OutOfMemory` without room for them.
+    /// `OutOfMemory` if the memory cannot be allocated.
     #[doc(hidden)]
     pub fn append_mapped<U: Copy>(&self, to: &mut Vec<U>, convert: impl Fn(T) -> U) -> Result<()> {
         let (begin, len) = (to.len(), self.len());
@@ -89,17 +88,17 @@ impl<T: Copy> TensorView<'_, T> {
     }
 }
 
-/// Writes the elements of a view, each converted, in C order. Returns how many places are left.
+/// Writes the elements of a view, each converted, in C order. Returns the number of places left.
 #[inline]
 fn mapped<T: Copy, U>(
     view: &TensorView<'_, T>,
     room: &mut [MaybeUninit<U>],
     convert: impl Fn(T) -> U,
 ) -> usize {
-    // Registers of 16 bytes are too short for what small elements become.
+    // 16-byte registers are too short for the wider results of small elements.
     #[cfg(all(feature = "fast-copies", feature = "std", target_arch = "x86_64"))]
     if size_of::<T>() <= 2 && std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor was asked.
+        // SAFETY: the processor has AVX2: just detected.
         return unsafe { mapped_avx2(view, room, convert) };
     }
     mapped_loops(view, room, convert)
@@ -132,7 +131,7 @@ fn mapped_loops<T: Copy, U>(
         let (places, rest) = mem::take(&mut room).split_at_mut(run);
         room = rest;
         let first = view.as_ptr().wrapping_offset(start);
-        // A loop of its own for a step that the compiler knows, so that it converts several elements at once.
+        // A separate loop for the constant step 1, so that the compiler vectorises it.
         if step == 1 {
             for (i, place) in places.iter_mut().enumerate() {
                 // SAFETY: View: the run is one of the view.
@@ -141,7 +140,7 @@ fn mapped_loops<T: Copy, U>(
         } else {
             for (i, place) in places.iter_mut().enumerate() {
                 let element = first.wrapping_offset(i as isize * step);
-                // SAFETY: as above.
+                // SAFETY: View: the run is one of the view, so `i` steps from its start lead to an element.
                 place.write(convert(unsafe { element.read() }));
             }
         }
@@ -149,7 +148,8 @@ fn mapped_loops<T: Copy, U>(
     room.len()
 }
 
-/// The elements of a view in C order, or an error without memory for them: a view that repeats some may have more than there is room for.
+/// Copies the elements of a view in C order, or returns an error if they do not fit in memory: a view with repeated
+/// elements may have more of them than fit in memory.
 fn try_to_vec<T: Copy>(view: &TensorView<'_, T>) -> Result<Vec<T>> {
     Ok(filled(view, with_room(view.len())?))
 }
@@ -162,7 +162,7 @@ fn with_room<T>(len: usize) -> Result<Vec<T>> {
     Ok(in_huge_pages(elements))
 }
 
-/// A vector whose room is about to be written.
+/// Requests huge pages for a vector whose room is about to be written.
 fn in_huge_pages<T>(mut elements: Vec<T>) -> Vec<T> {
     let room = elements.spare_capacity_mut();
     let bytes = size_of_val(room);
@@ -170,7 +170,7 @@ fn in_huge_pages<T>(mut elements: Vec<T>) -> Vec<T> {
     elements
 }
 
-/// The elements of a view in an empty vector that has room for them.
+/// Copies the elements of a view into an empty vector that has room for them.
 fn filled<T: Copy>(view: &TensorView<'_, T>, mut elements: Vec<T>) -> Vec<T> {
     let len = view.len();
     assert!(elements.is_empty() && elements.capacity() >= len, "the vector is too small");

@@ -5,9 +5,9 @@ use crate::Element;
 /// The items of a container: elements, or arrays of elements.
 ///
 /// # Safety
-/// The type consists of contiguous elements of the type `Element` and nothing else: as many as the
-/// product of [`extents`](Items::extents). Any valid elements there are a valid value of
-/// the type, and it does not have interior mutability.
+/// The type consists of contiguous elements of the type `Element` and nothing else: their number is the product of
+/// [`extents`](Items::extents). Any valid elements in their places are a valid value of the type, and it does not have
+/// interior mutability.
 ///
 /// ```
 /// use dlbridge::Items;

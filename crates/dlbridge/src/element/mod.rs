@@ -11,16 +11,15 @@ use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 
 /// A Rust type with the layout of a DLPack dtype.
 ///
-/// Implemented for the integers, the floats and `bool`, for `f16` and `bf16` of half (feature
-/// `half`), for complex numbers of num-complex (feature `num-complex`), and for the floats of eight, six
-/// and four bits of microfloat (feature `microfloat`), which take a byte each. `char` is none: DLPack
-/// has no dtype for it.
+/// Implemented for the integers, the floats and `bool`, for `f16` and `bf16` of half (feature `half`), for complex
+/// numbers of num-complex (feature `num-complex`), and for the floats of eight, six and four bits of microfloat
+/// (feature `microfloat`), which take a byte each. `char` is not an element: DLPack lacks a dtype for it.
 ///
 /// # Safety
 /// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
 ///   its bytes mean what the dtype says.
-/// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is there and
-///   tells valid patterns from others.
+/// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is set and returns true for valid
+///   patterns only.
 ///
 /// ```
 /// use dlbridge::{DataType, Element};
@@ -30,7 +29,7 @@ use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 /// #[repr(transparent)]
 /// struct Kelvin(f32);
 ///
-/// // SAFETY: a transparent wrapper around f32, for which every bit pattern is valid.
+/// // SAFETY: a transparent wrapper around f32, and every bit pattern is valid.
 /// unsafe impl Element for Kelvin {
 ///     const DTYPE: DataType = DataType::FLOAT32;
 /// }
@@ -39,7 +38,7 @@ use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 /// assert_eq!(tensor.dtype(), DataType::FLOAT32);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type of elements",
+    message = "`{Self}` is not an element type",
     label = "not an `Element`",
     note = "the integers, `f32`, `f64` and `bool` are elements; the features `half`, `num-complex` and `microfloat` of dlbridge add others"
 )]
@@ -53,8 +52,8 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// ```
     const DTYPE: DataType;
 
-    /// Tells from the bytes of an element whether they are a value of the type. It is called once
-    /// for each element before a view is made; `None` where every bit pattern is one.
+    /// Returns true if the bytes of an element are a valid value of the type. `None` if every bit pattern is valid. It
+    /// runs once for each element before a view is made.
     ///
     /// ```
     /// use dlbridge::Element;
@@ -64,7 +63,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// ```
     const CHECK: Option<fn(&[u8]) -> bool> = None;
 
-    /// NumPy's name for elements that are counts of a unit of time, which their dtype does not say.
+    /// NumPy's dtype name for elements that count units of time; `DTYPE` does not hold the unit.
     #[doc(hidden)]
     const TIME: Option<&'static str> = None;
 }
@@ -72,7 +71,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 macro_rules! elements {
     ($($type:ty = $dtype:expr;)*) => {$(
         // SAFETY: a number of this size (a primitive, a transparent wrapper around one, or two such
-        // in a row), without padding, for which every bit pattern is valid.
+        // in a row), without padding, and every bit pattern is valid.
         unsafe impl Element for $type {
             const DTYPE: DataType = $dtype;
         }
@@ -103,7 +102,7 @@ elements! {
 
 macro_rules! times {
     ($($name:ident)*) => {$(
-        // SAFETY: a transparent wrapper around an i64, for which every bit pattern is valid.
+        // SAFETY: a transparent wrapper around an i64, and every bit pattern is valid.
         unsafe impl<U: TimeUnit> Element for $name<U> {
             const DTYPE: DataType = DataType::new(DataTypeCode::OPAQUE_HANDLE, 64, 1);
             const TIME: Option<&'static str> = Some(Self::NAME);
@@ -142,12 +141,12 @@ elements! {
     microfloat::f8e8m0fnu = DataType::FLOAT8_E8M0FNU;
 }
 
-/// Floats of fewer than eight bits in a byte of their own. The crate takes the higher bits for a part of
-/// the number, so bytes that have any set are no value, though the format has no say in them.
+/// Floats of fewer than eight bits, each in its own byte. microfloat treats the higher bits as part of the number, so a
+/// byte with any of them set is not a valid value, although the format does not define them.
 #[cfg(feature = "microfloat")]
 macro_rules! narrow_elements {
     ($($type:ty = $dtype:expr;)*) => {$(
-        // SAFETY: a transparent wrapper around a byte; the check admits those of the format alone.
+        // SAFETY: a transparent wrapper around a byte; the check admits only bytes of the format.
         unsafe impl Element for $type {
             const DTYPE: DataType = $dtype;
             const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] >> $dtype.bits() == 0);
@@ -163,13 +162,13 @@ narrow_elements! {
     microfloat::f4e2m1fn = DataType::FLOAT4_E2M1FN;
 }
 
-// SAFETY: one byte without padding; the check admits the two valid patterns alone.
+// SAFETY: one byte without padding; the check admits only the two valid patterns.
 unsafe impl Element for bool {
     const DTYPE: DataType = DataType::BOOL;
     const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] <= 1);
 }
 
-/// Fails to compile for a type that breaks the first promise of [`Element`] visibly.
+/// Fails to compile for a type whose size breaks the first promise of [`Element`].
 pub(crate) const fn assert_layout<T: Element>() {
     assert!(size_of::<T>() != 0, "an element takes at least one byte");
     assert!(size_of::<T>() == T::DTYPE.itemsize(), "an element has the size of its dtype");

@@ -9,8 +9,8 @@ use crate::element::Element;
 
 /// An element at any address, aligned or not.
 ///
-/// A tensor whose data is not aligned for its dtype cannot be viewed as that type, but as this one,
-/// which has an alignment of 1. It reads data of the other byte order, too.
+/// If a tensor's data is not aligned for its dtype, view it as this type, whose alignment is 1. It also reads data of
+/// the other byte order.
 ///
 /// ```
 /// use dlbridge::{Tensor, Unaligned};
@@ -25,8 +25,8 @@ use crate::element::Element;
 #[repr(C, packed)]
 pub struct Unaligned<T: Element>(T);
 
-// SAFETY: the same bytes as `T`, with the same meaning and the same valid patterns; packed, so
-// without padding as `T` has none.
+// SAFETY: the same bytes as `T`, with the same meaning and the same valid patterns; packed around `T`, which has no
+// padding.
 unsafe impl<T: Element> Element for Unaligned<T> {
     const DTYPE: DataType = T::DTYPE;
     const CHECK: Option<fn(&[u8]) -> bool> = T::CHECK;
@@ -42,15 +42,14 @@ impl<T: Element> Unaligned<T> {
         self.0
     }
 
-    /// The element, for data of the other byte order: with the bytes of each number reversed, of
-    /// each lane, and of each half of a complex one. Types that need a check of their bits are
-    /// refused at compile time.
+    /// The element with the bytes of each number reversed, for data of the other byte order: of each lane, and of each
+    /// half of a complex number. Does not compile for types that need a check of their bits.
     ///
     /// ```
     /// assert_eq!(dlbridge::Unaligned::from(0x0102_u16).get_byte_swapped(), 0x0201);
     /// ```
     pub fn get_byte_swapped(self) -> T {
-        const { assert!(T::CHECK.is_none(), "the reversed bytes may be no value of the type") }
+        const { assert!(T::CHECK.is_none(), "the reversed bytes may not be a valid value of the type") }
         let mut element = MaybeUninit::new(self.0);
         // SAFETY: the bytes of an element, which has no padding; borrowed from a variable.
         let bytes =

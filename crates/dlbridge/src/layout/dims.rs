@@ -1,4 +1,4 @@
-//! Where a layout keeps its extents and strides.
+//! The extents and strides of a layout.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
@@ -6,14 +6,14 @@ use core::ops::{Deref, DerefMut};
 use super::{ElementExtent, Measure, c_strides, element_count, measure};
 use crate::{Error, MAX_NDIM, Result};
 
-/// Extents and strides, one of each for every dimension: borrowed from a tensor, or a view's own.
+/// One extent and one stride for each dimension: borrowed from a tensor, or owned by a view.
 #[derive(Clone)]
 pub(crate) enum Dims<'a> {
     Borrowed {
         shape: &'a [i64],
         strides: &'a [i64],
     },
-    /// As many dimensions as most tensors have stay out of the heap.
+    /// Enough for most tensors, without a heap allocation.
     Few {
         ndim: u32,
         shape: [i64; INLINE],
@@ -31,7 +31,7 @@ impl<'a> Dims<'a> {
         Self::Borrowed { shape, strides }
     }
 
-    /// Dims of as many extents as strides.
+    /// Dims with the same number of extents and strides.
     pub(crate) fn own(shape: Numbers, strides: Numbers) -> Self {
         match (shape, strides) {
             (Numbers::Inline { len, numbers: shape }, Numbers::Inline { numbers: strides, .. }) => {
@@ -41,7 +41,7 @@ impl<'a> Dims<'a> {
         }
     }
 
-    /// Dims of which each axis has this extent and stride.
+    /// Dims with the given extent and stride for each axis.
     pub(crate) fn new(axes: impl Iterator<Item = (i64, i64)>) -> Self {
         let (mut shape, mut strides) = (Numbers::new(), Numbers::new());
         for (extent, stride) in axes {
@@ -51,7 +51,7 @@ impl<'a> Dims<'a> {
         Self::own(shape, strides)
     }
 
-    /// Dims from outside, whose lengths are checked, and what [`measure`] tells of them.
+    /// Dims from the caller, whose lengths are checked, with their [`measure`].
     #[inline]
     pub(crate) fn checked<S, T>(shape: &[S], strides: &[T]) -> Result<(Self, Measure)>
     where
@@ -70,7 +70,7 @@ impl<'a> Dims<'a> {
         Ok((dims, measure))
     }
 
-    /// Dims from outside with the strides of C order, and what [`measure`] tells of them.
+    /// Dims from the caller with the strides of C order, and their [`measure`].
     pub(crate) fn in_c_order<S: Copy + TryInto<i64>>(shape: &[S]) -> Result<(Self, Measure)> {
         let ndim = shape.len();
         if ndim > MAX_NDIM {
@@ -85,8 +85,8 @@ impl<'a> Dims<'a> {
         Ok((Self::own(shape, strides), Measure { count, extent }))
     }
 
-    /// A few extents, which are above zero, the strides of C order, and the number of elements; `None` if they are too many or
-    /// too large. All of it stays in registers where this is inlined.
+    /// Positive extents with the strides of C order and the number of elements; `None` if there are too many or they
+    /// are too large. Inlined, all results stay in registers.
     #[inline(always)]
     pub(crate) fn few_in_c_order(extents: &[i64]) -> Option<([i64; INLINE], [i64; INLINE], usize)> {
         let ndim = extents.len();
@@ -94,7 +94,7 @@ impl<'a> Dims<'a> {
             return None;
         }
         let (mut shape, mut strides, mut product) = ([0; INLINE], [0; INLINE], 1_isize);
-        // A loop would be unrolled only after the compiler has chosen what is kept in registers.
+        // Not a loop: the compiler would unroll it only after it has assigned registers.
         macro_rules! add {
             ($($axis:literal)*) => {$(
                 if $axis < ndim {
@@ -112,8 +112,7 @@ impl<'a> Dims<'a> {
         Some((shape, strides, product as usize))
     }
 
-    /// Dims from outside, an extent and a stride for each axis, and what [`measure`] tells of them, found on
-    /// the way.
+    /// Dims from the caller, as an extent and a stride for each axis, with their [`measure`], in one pass.
     #[inline(always)]
     pub(crate) fn measured(
         axes: impl ExactSizeIterator<Item = (i64, i64)>,
@@ -124,7 +123,10 @@ impl<'a> Dims<'a> {
                 return Err(Error::InvalidNdim { ndim: len as i64 });
             }
             let dims = Self::new(axes.take(len));
-            assert!(dims.ndim() == len, "an iterator tells another number than it has");
+            assert!(
+                dims.ndim() == len,
+                "an iterator yields another number of items than its length"
+            );
             let measure = measure(dims.axes())?;
             return Ok((dims, measure));
         }
@@ -135,8 +137,8 @@ impl<'a> Dims<'a> {
             count += 1;
             (extent, stride)
         }))?;
-        // What is safe to write may lie.
-        assert!(count == len, "an iterator tells another number than it has");
+        // `len` comes from safe code and may be wrong.
+        assert!(count == len, "an iterator yields another number of items than its length");
         Ok((Self::Few { ndim: len as u32, shape, strides }, measure))
     }
 
@@ -169,7 +171,7 @@ impl<'a> Dims<'a> {
         self.shape().iter().copied().zip(self.strides().iter().copied())
     }
 
-    /// The same elements, those that are repeated along an axis once.
+    /// The same elements, without the repetitions along axes of stride 0.
     pub(crate) fn distinct(&self) -> Dims<'static> {
         Dims::new(self.axes().map(|(extent, stride)| match stride {
             0 => (extent.min(1), 0),
@@ -177,8 +179,8 @@ impl<'a> Dims<'a> {
         }))
     }
 
-    /// The same elements in the same order with fewer axes: those of extent 1 are left out, and
-    /// neighbours that together step evenly become one.
+    /// The same elements in the same order with fewer axes: axes of extent 1 are left out, and neighbours that step
+    /// evenly together become one.
     pub(crate) fn coalesced(&self) -> Dims<'static> {
         let (mut shape, mut strides) = (Numbers::new(), Numbers::new());
         for (extent, stride) in self.axes().filter(|&(extent, _)| extent != 1) {
@@ -195,7 +197,7 @@ impl<'a> Dims<'a> {
     }
 }
 
-/// As many numbers as there are dimensions in most tensors stay out of the heap.
+/// Enough dimensions for most tensors, without a heap allocation.
 const INLINE: usize = 4;
 
 /// A few numbers.
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_step_evenly_become_one() {
+    fn coalesced_even_neighbours_are_joined() {
         coalesces(&[2, 3, 4], &[12, 4, 1], &[(24, 1)]);
         coalesces(&[2, 3, 4], &[24, 8, 2], &[(24, 2)]);
         coalesces(&[2, 3, 4], &[-12, -4, -1], &[(24, -1)]);
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_outgrow_their_place() {
+    fn numbers_beyond_inline_capacity_are_kept() {
         for len in 0..12 {
             let numbers: Numbers = (0..len).collect();
             assert!(numbers.iter().copied().eq(0..len));

@@ -1,5 +1,5 @@
-//! Shape and stride arithmetic, without overflow for any `i64` shapes and strides. A shape passes
-//! [`element_count`] first; everything else is for shapes that have.
+//! Shape and stride arithmetic, without overflow for any `i64` shapes and strides. A shape must pass [`element_count`]
+//! first; the other functions rely on it.
 
 mod dims;
 mod offsets;
@@ -33,8 +33,8 @@ pub(crate) struct ElementExtent {
 
 /// The number of elements of a shape.
 ///
-/// The product of the extents that are not zero must fit an `isize` even when another extent is
-/// zero: libraries reject such shapes.
+/// The product of the nonzero extents must fit an `isize` even if another extent is zero: libraries reject larger
+/// shapes.
 #[inline]
 pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
     let mut product = 1_isize;
@@ -53,7 +53,7 @@ pub(crate) fn element_count(shape: &[i64]) -> Result<usize> {
     Ok(if empty { 0 } else { product.unsigned_abs() })
 }
 
-/// The number of elements of a shape that has passed [`element_count`]: nothing is checked again.
+/// The number of elements of a shape that has passed [`element_count`], without checks.
 #[inline]
 pub(crate) fn trusted_count(shape: &[i64]) -> usize {
     shape.iter().fold(1, |count: usize, &extent| count.wrapping_mul(extent as usize))
@@ -180,13 +180,13 @@ fn contiguous<'a>(axes: impl Iterator<Item = (&'a i64, &'a i64)>) -> bool {
 
 /// Returns true if two indices may lead to the same element.
 ///
-/// The answer `false` is certain. `true` is certain for all layouts cut out of a contiguous one;
-/// some unusual interleavings count as overlapping although they are not.
+/// `false` is exact. `true` is exact for all layouts cut out of a contiguous one; some unusual interleavings count as
+/// overlapping although they are not.
 pub(crate) fn may_overlap(shape: &[i64], strides: &[i64]) -> bool {
     if is_c_contiguous(shape, strides) {
         return false;
     }
-    // Axes from the smallest step to the largest: each must step over all that the smaller reach.
+    // Takes axes from the smallest step to the largest: each must step over everything that the smaller ones reach.
     let mut done: Option<(u64, usize)> = None;
     let mut reach = 0_u128;
     loop {
@@ -208,7 +208,7 @@ pub(crate) fn may_overlap(shape: &[i64], strides: &[i64]) -> bool {
 
 /// The distance from the element at index zero to the one at an index, in elements.
 ///
-/// The layout must be one of a tensor in memory: then no sum overflows.
+/// The layout must be that of a tensor in memory: then no sum overflows.
 pub(crate) fn offset_of(shape: &[i64], strides: &[i64], index: &[usize]) -> Option<isize> {
     if index.len() != shape.len() {
         return None;
@@ -216,8 +216,8 @@ pub(crate) fn offset_of(shape: &[i64], strides: &[i64], index: &[usize]) -> Opti
     let mut offset = 0_i64;
     for ((&extent, &stride), &i) in shape.iter().zip(strides).zip(index) {
         let i = i64::try_from(i).ok().filter(|&i| i < extent)?;
-        // Below its extent on every axis, the index is within the layout, and nothing wraps. If
-        // a later axis is empty it may, but then the index does not exist.
+        // An index below its extent on every axis is within the layout, so nothing wraps. It may wrap if a later axis
+        // is empty, but then the index does not exist.
         offset = offset.wrapping_add(i.wrapping_mul(stride));
     }
     Some(offset as isize)
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_elements_or_refuses() {
+    fn element_count_known_shapes_counts_or_refuses() {
         assert_eq!(element_count(&[]), Ok(1));
         assert_eq!(element_count(&[2, 0, 3]), Ok(0));
         assert_eq!(element_count(&[480, 640, 3]), Ok(921_600));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_tells_what_two_do() {
+    fn measure_any_axes_matches_separate_passes() {
         // Miri takes a minute for all of them, and this arithmetic is safe code.
         let numbers: &[i64] = match cfg!(miri) {
             true => &[0, 2, -3, i64::MAX],
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_reach_both_ways() {
+    fn element_extent_mixed_strides_spans_both_directions() {
         let extent = element_extent(&[3, 4], &[-4, 1]).unwrap();
         assert_eq!(extent, ElementExtent { lowest: -8, highest: 3 });
         let bytes = byte_extent(extent, DataType::FLOAT32, false).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_elements_share_bytes_and_padded_ones_do_not() {
+    fn byte_extent_packed_elements_share_bytes() {
         let extent = ElementExtent { lowest: 0, highest: 4 };
         let packed = byte_extent(extent, DataType::FLOAT4_E2M1FN, false).unwrap();
         let padded = byte_extent(extent, DataType::FLOAT4_E2M1FN, true).unwrap();
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn bytes_must_fit_the_address_space() {
+    fn byte_extent_beyond_address_space_is_refused() {
         let extent = ElementExtent { lowest: 0, highest: i64::MAX - 1 };
         assert!(byte_extent(extent, DataType::UINT8, false).is_ok());
         assert_eq!(byte_extent(extent, DataType::UINT16, false), Err(Error::TooLarge));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn size_one_and_size_zero_never_spoil_contiguity() {
+    fn is_contiguous_strides_of_extent_one_or_zero_are_ignored() {
         assert!(is_c_contiguous(&[2, 1, 3], &[3, 77, 1]));
         assert!(is_c_contiguous(&[1, 3], &[-9, 1]));
         assert!(is_c_contiguous(&[2, 0, 3], &[0, 0, 0]));
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn c_strides_survive_zero_extents() {
+    fn c_strides_zero_extent_counts_as_one() {
         let mut strides = [0; 3];
         c_strides(&[2, 0, 3], |axis, stride| strides[axis] = stride);
         assert_eq!(strides, [3, 3, 1]);
     }
 
     #[test]
-    fn overlap_is_never_missed() {
+    fn may_overlap_known_layouts_is_correct() {
         assert!(!may_overlap(&[2, 3], &[3, 1]));
         assert!(!may_overlap(&[2, 3], &[-3, 1]));
         assert!(!may_overlap(&[2, 3], &[1, -2]));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_agrees_with_counting() {
+    fn may_overlap_small_strides_misses_no_overlap() {
         let strides = || (-4..=4_i64).step_by(if cfg!(miri) { 4 } else { 1 });
         for s0 in strides() {
             for s1 in strides() {

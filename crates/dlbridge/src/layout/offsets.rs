@@ -3,22 +3,21 @@
 use super::dims::{Dims, Numbers};
 use super::element_count;
 
-/// The distances of all elements from the one at index zero, in elements, in the order of their
-/// indices, the last axis fastest.
+/// The distances of all elements from the one at index zero, in elements, in index order, the last axis fastest.
 ///
-/// The layout must be one of a tensor in memory.
+/// The layout must be that of a tensor in memory.
 #[derive(Clone)]
 pub(crate) struct Offsets {
-    /// The axes but the fastest.
+    /// All axes except the fastest.
     outer: Dims<'static>,
     /// The current index on each of them.
     index: Numbers,
-    /// Where the current run along the fastest axis begins.
+    /// The offset at which the current run along the fastest axis begins.
     start: i64,
     offset: i64,
     step: i64,
     run: usize,
-    /// Elements left in the current run, and in all.
+    /// Elements left in the current run, and in total.
     left_in_run: usize,
     left: usize,
 }
@@ -40,7 +39,8 @@ impl Offsets {
         Self { outer, index, start: 0, offset: 0, step: 1, run: len, left_in_run: len, left: len }
     }
 
-    /// Calls a function with each run along the fastest axis: where it begins, its step, and how many elements it has.
+    /// Calls a function for each run along the fastest axis, with its first offset, its step and its number of
+    /// elements.
     #[inline(always)]
     pub(crate) fn each_run(mut self, mut call: impl FnMut(isize, isize, usize)) {
         while self.left > 0 {
@@ -53,13 +53,13 @@ impl Offsets {
         }
     }
 
-    /// Goes to the beginning of the next run. There is one.
+    /// Moves to the next run, which must exist.
     #[inline(never)]
     fn next_run(&mut self) {
         for (axis, (extent, stride)) in self.outer.axes().enumerate().rev() {
             self.index[axis] += 1;
             if self.index[axis] < extent {
-                // Wraps only on the way to an offset that is inside again.
+                // May wrap in between; the final offset is inside the layout again.
                 self.start = self.start.wrapping_add(stride);
                 break;
             }
@@ -89,7 +89,7 @@ impl Iterator for Offsets {
         (self.left, Some(self.left))
     }
 
-    /// A loop for each run, which the compiler can see through.
+    /// A simple loop for each run, which the compiler can optimise.
     #[inline]
     fn fold<B, F: FnMut(B, isize) -> B>(mut self, init: B, mut f: F) -> B {
         let mut folded = init;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axis_is_the_fastest() {
+    fn offsets_last_axis_is_fastest() {
         assert!(offsets(&[2, 3], &[10, 1]).eq([0, 1, 2, 10, 11, 12]));
         assert!(offsets(&[2, 3], &[1, -2]).eq([0, -2, -4, 1, -1, -3]));
         assert!(offsets(&[2, 2, 2], &[0, 5, 1]).eq([0, 1, 5, 6, 0, 1, 5, 6]));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_goes_on_where_next_stopped() {
+    fn offsets_fold_continues_after_next() {
         for taken in 0..=12 {
             let mut rest = offsets(&[2, 3, 2], &[100, 10, 2]);
             let all: Vec<_> = rest.clone().collect();

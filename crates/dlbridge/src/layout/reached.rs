@@ -1,4 +1,4 @@
-//! The places that a layout reaches, each of them once.
+//! Visits each place that a layout reaches, once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,12 +7,12 @@ use super::{Dims, Offsets, element_count, element_extent, may_overlap};
 
 const WORD: usize = u64::BITS as usize;
 
-/// Whether `check` holds for the offset of every element. Where many indices lead to the same few
-/// elements, each of those is asked for once: a few bytes may be lent as any number of elements.
+/// Returns true if `check` accepts the offset of every element. If many indices lead to the same few elements, each is
+/// checked once: a producer may export a few bytes as any number of elements.
 ///
-/// The layout must be one of a tensor in memory.
+/// The layout must be that of a tensor in memory.
 pub(crate) fn all_reached(dims: &Dims<'_>, mut check: impl FnMut(isize) -> bool) -> bool {
-    // What is repeated by a stride of 0 is dropped without further ado.
+    // Drops repetitions by a stride of 0.
     let distinct = dims.distinct();
     let (shape, strides) = (distinct.shape(), distinct.strides());
     let indices = element_count(shape).unwrap_or(0);
@@ -26,13 +26,13 @@ pub(crate) fn all_reached(dims: &Dims<'_>, mut check: impl FnMut(isize) -> bool)
     Offsets::new(&distinct).all(&mut check)
 }
 
-/// The offsets that are reached, of a span from the lowest on, in rising order.
+/// The reached offsets of a span from `lowest` on, in rising order.
 fn places(dims: &Dims<'_>, lowest: i64, span: usize) -> impl Iterator<Item = isize> {
     let mut reached = Reached(vec![0; span.div_ceil(WORD)]);
     reached.0[lowest.unsigned_abs() as usize / WORD] |=
         1 << (lowest.unsigned_abs() % u64::BITS as u64);
     for (extent, stride) in dims.axes().filter(|&(extent, stride)| extent > 1 && stride != 0) {
-        // Twice as many steps each time: what is reached by some is reached again from there.
+        // Doubles the number of steps each time: each shift repeats all places reached so far.
         let mut steps = 1;
         while steps < extent {
             let more = steps.min(extent - steps);
@@ -49,7 +49,7 @@ fn places(dims: &Dims<'_>, lowest: i64, span: usize) -> impl Iterator<Item = isi
 struct Reached(Vec<u64>);
 
 impl Reached {
-    /// Adds every place that is reached, so many places further up or down.
+    /// Adds a copy of the reached places, shifted up or down by `places`.
     fn add_shifted(&mut self, places: usize, up: bool) {
         let (words, bits, len) = (places / WORD, places % WORD, self.0.len());
         let word = |all: &[u64], nth: Option<usize>| {
@@ -78,7 +78,7 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     #[test]
-    fn each_place_is_reached_once() {
+    fn all_reached_any_layout_visits_every_place() {
         let layouts: &[(&[i64], &[i64])] = &[
             (&[4, 4], &[1, 1]),
             (&[4, 4], &[-1, 1]),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn two_to_the_many_indices_of_a_few_places() {
+    fn all_reached_overlapping_indices_visits_each_place_once() {
         let mut asked = 0;
         assert!(all_reached(&Dims::borrowed(&[2; 62], &[1; 62]), |offset| {
             asked += 1;

@@ -1,7 +1,7 @@
 //! Layouts within a layout: slices, transposes, other shapes.
 //!
-//! - **Slice.** Each index of a slice leads to an element of the layout it was made of. Unless it was
-//!   broadcast, two indices lead to two elements wherever they do so in that layout.
+//! - **Slice.** Each index of a slice leads to an element of the layout it was made of. Unless the slice was broadcast,
+//!   two indices lead to two elements if they do so in that layout.
 
 use core::ops::{Bound, RangeBounds};
 
@@ -16,14 +16,14 @@ pub(crate) struct Slice {
     pub(crate) offset: isize,
 }
 
-/// The methods are for layouts of tensors in memory. Where such a layout is empty its strides may
-/// be anything, so arithmetic with them wraps; the offset is 0 then.
+/// The methods require layouts of tensors in memory. The strides of an empty layout may be any numbers, so arithmetic
+/// with them wraps; the offset is 0 then.
 impl Dims<'_> {
     fn check_axis(&self, axis: usize) -> Result<(i64, i64)> {
         self.axes().nth(axis).ok_or(Error::InvalidAxis { axis, ndim: self.ndim() })
     }
 
-    /// Another extent and stride on one axis, and the step to the new index zero.
+    /// Changes the extent and stride of one axis; `offset` leads to the new index zero.
     fn with_axis(&self, axis: usize, changed: (i64, i64), offset: i64) -> Slice {
         let axes = self.axes().enumerate();
         let dims = Dims::new(axes.map(|(i, old)| if i == axis { changed } else { old }));
@@ -59,19 +59,19 @@ impl Dims<'_> {
         assert!(step != 0, "a step of 0 goes nowhere");
         let (extent, stride) = self.check_axis(axis)?;
         let steps = (extent as usize).div_ceil(step) as i64;
-        // Where there is one index at most, no step is taken, and this one might be out of range.
+        // With at most one index the step is never used, and the product might be out of range.
         let stride = if steps > 1 { stride.wrapping_mul(step as i64) } else { stride };
         Ok(self.with_axis(axis, (steps, stride), 0))
     }
 
-    /// An axis from its end to its beginning.
+    /// Reverses an axis.
     pub(crate) fn flip(&self, axis: usize) -> Result<Slice> {
         let (extent, stride) = self.check_axis(axis)?;
         let offset = extent.saturating_sub(1).max(0).wrapping_mul(stride);
         Ok(self.with_axis(axis, (extent, stride.wrapping_neg()), offset))
     }
 
-    /// One index of an axis, which goes.
+    /// Selects one index of an axis and removes the axis.
     pub(crate) fn index_axis(&self, axis: usize, index: usize) -> Result<Slice> {
         let (extent, stride) = self.check_axis(axis)?;
         if index >= extent as usize {
@@ -96,7 +96,7 @@ impl Dims<'_> {
         Ok(Slice::new(Dims::new(axes), 0))
     }
 
-    /// The axes the other way round.
+    /// Reverses the order of the axes.
     pub(crate) fn transpose(&self) -> Slice {
         Slice::new(Dims::new(self.axes().rev()), 0)
     }
@@ -129,27 +129,27 @@ impl Dims<'_> {
         if count == 0 {
             return Ok(Slice::new(Dims::own(new, strides), 0));
         }
-        // From the last axis on, each even run of old axes is divided among new ones. What is left
-        // of it shrinks from one new axis to the next and must come out at 1.
+        // Starts at the last axis and divides each even run of old axes among new ones. The rest of the run shrinks
+        // with each new axis, and must end at 1.
         let old = self.coalesced();
         let mut runs = old.axes().rev();
         let (mut left, mut step) = (1, 1);
         for axis in (0..new.len()).rev().filter(|&axis| new[axis] != 1) {
             if left == 1 {
-                (left, step) = runs.next().expect("there are as many elements");
+                (left, step) = runs.next().expect("both shapes have the same number of elements");
             }
             if left % new[axis] != 0 {
                 return Err(Error::NotReshapable);
             }
             strides[axis] = step;
             left /= new[axis];
-            // At the end of a run the next step is not taken, and might be out of range.
+            // At the end of a run the next step is not used, and might be out of range.
             step = step.wrapping_mul(new[axis]);
         }
         Ok(Slice::new(Dims::own(new, strides), 0))
     }
 
-    /// A larger shape, in which axes of extent 1, and new ones in front, are repeated.
+    /// A larger shape that repeats axes of extent 1 and adds repeated axes in front.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Result<Slice> {
         let new = extents(shape)?;
         element_count(&new)?;

@@ -1,4 +1,4 @@
-//! Memory of our own, aligned as DLPack asks.
+//! New memory, aligned as DLPack demands.
 
 use alloc::alloc::{alloc, alloc_zeroed, dealloc};
 use core::alloc::Layout;
@@ -9,19 +9,19 @@ use core::slice;
 use crate::memory::pages;
 use crate::{Error, Result};
 
-/// The alignment that DLPack asks of `data`, in bytes.
+/// The alignment that DLPack demands of `data`, in bytes.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// Bytes at an address that is aligned as was asked, at least to [`ALIGNMENT`].
+/// Bytes at an address with the requested alignment, at least [`ALIGNMENT`].
 pub(crate) struct AlignedBytes {
-    /// What was allocated, in which the bytes begin at `first`.
+    /// The allocation; the bytes begin at `first` in it.
     block: NonNull<u8>,
     layout: Layout,
     first: usize,
     bytes: usize,
 }
 
-// SAFETY: plain memory that nobody else has a pointer to.
+// SAFETY: plain memory that no other code has a pointer to.
 unsafe impl Send for AlignedBytes {}
 
 impl AlignedBytes {
@@ -39,8 +39,8 @@ impl AlignedBytes {
 
     /// Bytes that are all zero, for a copy or for a new tensor.
     ///
-    /// Allocators that get large blocks from the system know that those are zero, but forget it when
-    /// asked for an alignment; so the bytes are aligned within a block that is not.
+    /// Allocators know that large blocks from the system are zero. If alignment is requested, they zero them again. So
+    /// this requests an unaligned block and aligns the bytes within it.
     pub(crate) fn zeroed(bytes: usize, alignment: usize, for_copy: bool) -> Result<Self> {
         let alignment = alignment.max(ALIGNMENT);
         let room = bytes.checked_add(alignment).ok_or(Error::TooLarge)?;
@@ -56,9 +56,9 @@ impl AlignedBytes {
         self.block.as_ptr().wrapping_add(self.first)
     }
 
-    /// All of the bytes that were asked for, as if nothing had been written yet.
+    /// All requested bytes, as uninitialised memory.
     pub(crate) fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: so many bytes were allocated, at `first` in the block; nobody else has them.
+        // SAFETY: `self.bytes` bytes were allocated at `first` in the block; no other code has them.
         unsafe { slice::from_raw_parts_mut(self.as_mut_ptr().cast(), self.bytes) }
     }
 }

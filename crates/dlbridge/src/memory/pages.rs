@@ -2,11 +2,11 @@
 
 use core::ptr::NonNull;
 
-/// Bytes from which on the system is asked for huge pages.
+/// Blocks of at least this number of bytes request huge pages.
 const LARGE: usize = 1 << 22;
 
-/// Asks for huge pages under large memory, which is about to be written. The system gives memory page by page
-/// when it is first written, which takes longer than writing it where pages have 4 KiB.
+/// Requests huge pages for large memory that is about to be written. The system provides each page at its first write;
+/// with 4 KiB pages that takes longer than the write itself.
 #[inline]
 pub(crate) fn prefer_huge(block: NonNull<u8>, bytes: usize) {
     if bytes >= LARGE {
@@ -18,14 +18,14 @@ pub(crate) fn prefer_huge(block: NonNull<u8>, bytes: usize) {
 fn advise(block: NonNull<u8>, bytes: usize) {
     use core::ffi::{c_int, c_void};
     unsafe extern "C" {
-        /// Of the C library, which `std` is linked with.
+        /// From the C library, which `std` links.
         fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     const MADV_HUGEPAGE: c_int = 14;
     const PAGE: usize = 4096;
     let before = block.as_ptr().align_offset(PAGE).min(bytes);
-    // A wish: refused where pages are larger than thought, or the system has no huge ones.
-    // SAFETY: whatever is there, this advice changes nothing of what is in memory.
+    // Only a hint: the system refuses it if its pages are larger than `PAGE`, or if it has no huge pages.
+    // SAFETY: this advice never changes the contents of memory, whatever the address range holds.
     unsafe { madvise(block.as_ptr().wrapping_add(before).cast(), bytes - before, MADV_HUGEPAGE) };
 }
 

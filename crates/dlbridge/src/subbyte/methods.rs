@@ -1,4 +1,4 @@
-//! Ways to views of elements narrower than a byte, and from packed to padded elements and back.
+//! Makes views of elements narrower than a byte, and converts between packed and padded elements.
 
 use super::{SubbyteView, SubbyteViewMut, raw};
 use crate::{Result, Tensor, TensorRef, TensorRefMut};
@@ -79,13 +79,12 @@ impl Tensor {
         TensorRefMut::try_from(self)?.into_view_subbyte_mut()
     }
 
-    /// A copy in which each element narrower than a byte takes a whole one, in C order, in memory of
-    /// our own, aligned to 256 bytes. Signed integers are extended with their sign, all else with
-    /// zeros.
+    /// Copies the tensor, with a whole byte for each element narrower than a byte, in C order, to new memory aligned to
+    /// 256 bytes. Signed integers are extended with their sign, all other elements with zeros.
     ///
     /// # Errors
     /// Those of [`Tensor::view_subbyte`]; [`Error::TooLarge`](crate::Error::TooLarge) and
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no room.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the memory cannot be allocated.
     ///
     /// ```
     /// use dlbridge::{DataType, Tensor};
@@ -100,8 +99,8 @@ impl Tensor {
         raw::to_copy(&TensorRef::from(self), true, 1).map(Self::from_managed)
     }
 
-    /// A copy in which elements narrower than a byte follow each other bit by bit, in C order, in
-    /// memory of our own, aligned to 256 bytes. Of padded elements the lowest bits are taken.
+    /// Copies the tensor, with elements narrower than a byte packed bit by bit, in C order, to new memory aligned to
+    /// 256 bytes. Of padded elements it takes the lowest bits.
     ///
     /// # Errors
     /// Those of [`Tensor::to_unpacked`].

@@ -1,7 +1,7 @@
 //! Elements that are not whole bytes, read and written as bits.
 //!
-//! Packed elements follow each other bit by bit, the first in the lowest bits of the first byte. A
-//! padded one takes whole bytes of its own, a number of the machine's byte order.
+//! Packed elements follow each other bit by bit, the first in the lowest bits of the first byte. A padded element takes
+//! whole bytes of its own, as a number in the machine's byte order.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -31,7 +31,7 @@ use crate::{Access, DataType, DataTypeCode, Error, Result};
 /// ```
 #[derive(Clone)]
 pub struct SubbyteView<'a> {
-    /// The byte in which the element at index zero begins. Ref of the tensor it is of holds.
+    /// The first byte of the element at index zero. Ref holds for the viewed tensor.
     data: *mut u8,
     dims: Dims<'a>,
     len: usize,
@@ -40,9 +40,9 @@ pub struct SubbyteView<'a> {
     memory: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: Ref: nobody writes the data, and bytes may be read on any thread.
+// SAFETY: Ref: no code writes the data, and bytes may be read on any thread.
 unsafe impl Send for SubbyteView<'_> {}
-// SAFETY: as above.
+// SAFETY: Ref: shared access only reads the bytes, which no code writes meanwhile.
 unsafe impl Sync for SubbyteView<'_> {}
 
 /// A view of elements that are not whole bytes, through which they can be written.
@@ -83,7 +83,7 @@ impl<'a> SubbyteView<'a> {
         layout::offset_of(self.shape(), self.strides(), index).map(|offset| self.read(offset))
     }
 
-    /// The bits of all elements in the order of their indices, the last axis fastest.
+    /// The bits of all elements in index order, the last axis fastest.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from_bytes(vec![0b0110], "uint1".parse()?, [4], 0)?;
@@ -140,7 +140,7 @@ impl<'a> SubbyteView<'a> {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the view is empty.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from_bytes(vec![], "uint4".parse()?, [0], 0)?;
@@ -151,15 +151,15 @@ impl<'a> SubbyteView<'a> {
         self.len == 0
     }
 
-    /// Where the element at an offset is: its first byte, the bits of that byte below it, and the
-    /// number of bytes it touches.
+    /// The place of the element at an offset: its first byte, the number of bits below it in that byte, and the number
+    /// of bytes it touches.
     fn place(&self, offset: isize) -> (*mut u8, u32, usize) {
         let bits = self.dtype.element_bits();
         if self.padded {
             let bytes = self.dtype.itemsize();
             return (self.data.wrapping_offset(offset * bytes as isize), 0, bytes);
         }
-        // Layout counts bytes: the bits of a layout may be more than a machine word counts.
+        // Layout limits bytes: the number of bits may not fit a machine word.
         let first = offset as i128 * i128::from(bits);
         let below = first.rem_euclid(8) as u32;
         let bytes = (below + bits).div_ceil(8) as usize;
@@ -178,8 +178,7 @@ impl<'a> SubbyteView<'a> {
         (bits >> below) as u64 & self.mask()
     }
 
-    /// How far the bits of a byte are from the lowest: packed elements go up, padded ones are
-    /// numbers of the machine.
+    /// The shift of a byte's bits: packed elements are little-endian, padded ones in the machine's byte order.
     fn shift(&self, nth: usize, bytes: usize) -> usize {
         match self.padded && cfg!(target_endian = "big") {
             true => 8 * (bytes - 1 - nth),
@@ -209,11 +208,11 @@ impl<'a> SubbyteViewMut<'a> {
         self.view.clone()
     }
 
-    /// Writes the bits of the element at an index. A signed number is cut to its lowest bits first:
-    /// `(-1_i64) as u64 & 0xf` for an `int4`.
+    /// Writes the bits of the element at an index. Cut a signed number to its lowest bits first: `(-1_i64) as u64 &
+    /// 0xf` for an `int4`.
     ///
     /// # Panics
-    /// If the index is outside of the shape, or the bits are more than an element has.
+    /// If the index is outside the shape, or `bits` has more bits than an element.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from_bytes(vec![0; 1], "uint4".parse()?, [2], 0)?;
@@ -227,7 +226,7 @@ impl<'a> SubbyteViewMut<'a> {
         let Some(offset) = layout::offset_of(view.shape(), view.strides(), index) else {
             panic!("index {index:?} is outside of shape {:?}", view.shape());
         };
-        assert!(bits <= view.mask(), "{bits:#x} is more than an element of {} has", view.dtype);
+        assert!(bits <= view.mask(), "{bits:#x} has more bits than an element of {}", view.dtype);
         let (first, below, bytes) = view.place(offset);
         if view.padded {
             // The whole element, as `to_copy` makes it.
@@ -251,13 +250,13 @@ impl<'a> SubbyteViewMut<'a> {
     }
 }
 
-/// Whether elements are numbers whose highest bit is a sign that an extension repeats.
+/// True if the highest bit of an element is its sign, which an extension repeats.
 fn is_signed(dtype: DataType) -> bool {
     dtype.code() == DataTypeCode::INT && dtype.lanes() == 1
 }
 
-/// A copy of sub-byte elements in C order in memory of our own, packed or padded. Signed integers
-/// are extended with their sign, all else with zeros.
+/// Copies sub-byte elements in C order to new memory, packed or padded. Signed integers are extended with their sign,
+/// all other elements with zeros.
 pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool, alignment: usize) -> Result<Managed> {
     let view = SubbyteView::new(source.clone())?;
     let (dtype, itemsize) = (view.dtype, view.dtype.itemsize());
@@ -268,7 +267,8 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool, alignment: usize) ->
     if padded != view.padded && whole_bytes::is_even(bits) && source.is_c_contiguous() {
         let mut memory = AlignedBytes::for_copy(bytes, alignment)?;
         repack(source.as_bytes()?, memory.as_uninit_mut(), bits, padded, signed);
-        return of_memory(memory, source, padded);
+        // SAFETY: `repack` wrote all bytes.
+        return unsafe { of_memory(memory, source, padded) };
     }
     let mut memory = AlignedBytes::zeroed(bytes, alignment, true)?;
     let to = memory.as_mut_ptr();
@@ -286,13 +286,13 @@ pub(crate) fn to_copy(source: &TensorRef<'_>, padded: bool, alignment: usize) ->
             unsafe { packed.push(bits, dtype.element_bits()) };
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the memory has room for the bits of all elements, rounded up to bytes (`byte_count`).
     unsafe { packed.finish() };
-    of_memory(memory, source, padded)
+    // SAFETY: the memory began as zeros.
+    unsafe { of_memory(memory, source, padded) }
 }
 
-/// Writes all of `to` with the elements of `from`: with a byte each if they are to be `padded`, which
-/// they are not yet, or the other way round.
+/// Writes all of `to` with the elements of `from`: unpacks them to a byte each if `padded`, otherwise packs them.
 fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, signed: bool) {
     let elements = if padded { to.len() } else { from.len() };
     let (of_from, of_to) = match padded {
@@ -304,8 +304,8 @@ fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, sign
     let (len, to) = (to.len(), Place(to.as_mut_ptr().cast()));
     threads::split(groups, parts, 4096, &|begin, end| {
         let from = &from[begin * of_from..from.len().min(end * of_from)];
-        let (begin, end) = (begin * of_to, len.min(end * of_to));
-        // SAFETY: a part of the slice; other threads have others.
+        let (begin, end) = (len.min(begin * of_to), len.min(end * of_to));
+        // SAFETY: a part of the slice; other threads have other parts.
         let to = unsafe { slice::from_raw_parts_mut(to.at(begin).cast(), end - begin) };
         match padded {
             true => whole_bytes::unpack(from, to, bits, signed),
@@ -314,8 +314,15 @@ fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, sign
     });
 }
 
-/// The tensor of a copy that is finished.
-fn of_memory(mut memory: AlignedBytes, source: &TensorRef<'_>, padded: bool) -> Result<Managed> {
+/// The tensor of a finished copy.
+///
+/// # Safety
+/// All bytes of the memory are initialised, and no other code has their address.
+unsafe fn of_memory(
+    mut memory: AlignedBytes,
+    source: &TensorRef<'_>,
+    padded: bool,
+) -> Result<Managed> {
     let to = memory.as_mut_ptr();
     let mut copy = Undescribed::new(memory, source.ndim());
     let elements = copy.set_dims(source.shape(), None::<&[i64]>)?;
@@ -324,11 +331,11 @@ fn of_memory(mut memory: AlignedBytes, source: &TensorRef<'_>, padded: bool) -> 
         subbyte_padded: padded,
         ..RawParts::new(to.cast(), source.dtype())
     };
-    // SAFETY: memory of our own, initialised before, which nobody else knows and the owner frees.
+    // SAFETY: the caller guarantees initialised memory that no other code has; the owner frees it.
     unsafe { copy.describe(&parts, elements, None) }
 }
 
-/// Writes elements one behind the other, from the lowest bit of the first byte on.
+/// Packs elements one after the other, from the lowest bit of the first byte on.
 struct BitWriter {
     to: *mut u8,
     pending: u128,
@@ -337,7 +344,7 @@ struct BitWriter {
 
 impl BitWriter {
     /// # Safety
-    /// There is room for the bits so far and these.
+    /// The target has room for the bits so far and these.
     unsafe fn push(&mut self, bits: u64, count: u32) {
         self.pending |= u128::from(bits) << self.bits;
         self.bits += count;
@@ -352,7 +359,7 @@ impl BitWriter {
     }
 
     /// # Safety
-    /// There is room for the bits so far, rounded up to bytes.
+    /// The target has room for the bits so far, rounded up to bytes.
     unsafe fn finish(self) {
         if self.bits > 0 {
             // SAFETY: the caller guarantees room for the last bits as a whole byte.

@@ -1,17 +1,17 @@
-//! Elements of one, two and four bits, adjacent: packed and unpacked eight at a time, in a word.
+//! Packs and unpacks contiguous elements of one, two and four bits, eight at a time in a word.
 
 use core::mem::MaybeUninit;
 
-/// Elements that fill a word, with a byte each.
+/// The number of elements that fill a word with a byte each.
 pub(crate) const GROUP: usize = 8;
 
-/// Whether elements of so many bits fill bytes evenly.
+/// True if elements of this number of bits fill bytes evenly.
 pub(crate) const fn is_even(bits: u32) -> bool {
     matches!(bits, 1 | 2 | 4)
 }
 
-/// Gives each element a byte of its own, extended with its sign if it has one. Writes all of `unpacked`,
-/// for which `packed` has just enough.
+/// Gives each element a byte of its own, extended with its sign if it has one. Writes all of `unpacked`; `packed` has
+/// exactly that number of elements.
 pub(crate) fn unpack(packed: &[u8], unpacked: &mut [MaybeUninit<u8>], bits: u32, signed: bool) {
     match (bits, signed) {
         (1, false) => unpack_each::<1>(packed, unpacked, spread::<1>),
@@ -23,8 +23,8 @@ pub(crate) fn unpack(packed: &[u8], unpacked: &mut [MaybeUninit<u8>], bits: u32,
     }
 }
 
-/// Puts elements that have a byte each one behind the other, from the lowest bit on. Writes all of
-/// `packed`, for which `unpacked` has just enough.
+/// Packs elements of a byte each one after the other, from the lowest bit on. Writes all of `packed`; `unpacked` has
+/// exactly that number of elements.
 pub(crate) fn pack(unpacked: &[u8], packed: &mut [MaybeUninit<u8>], bits: u32) {
     match bits {
         1 => pack_each::<1>(unpacked, packed),
@@ -75,7 +75,7 @@ fn pack_each<const BITS: usize>(unpacked: &[u8], packed: &mut [MaybeUninit<u8>])
     }
 }
 
-/// A byte, eight times.
+/// A byte repeated eight times.
 const fn each_byte(byte: u8) -> u64 {
     u64::from_le_bytes([byte; GROUP])
 }
@@ -90,12 +90,12 @@ const fn mask<const BITS: usize>(count: usize) -> u64 {
     mask
 }
 
-/// Adjacent elements, a byte each: the upper half is moved up, then the upper half of each half, and
-/// so on.
+/// Spreads packed elements to a byte each: moves up the upper half, then the upper half of each half, and so on.
 #[inline(always)]
 fn spread<const BITS: usize>(mut word: u64) -> u64 {
     if BITS == 1 {
-        // Each byte keeps one bit of the same, which makes its highest bit one.
+        // Each byte gets a copy of the packed byte and keeps its own bit; the addition then carries that bit to the
+        // byte's highest bit.
         let kept = (word * each_byte(1)) & u64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]);
         return (kept + each_byte(0x7f)) >> 7 & each_byte(1);
     }
@@ -105,15 +105,15 @@ fn spread<const BITS: usize>(mut word: u64) -> u64 {
     word
 }
 
-/// Numbers with a byte each, extended with their sign: where it is set, all bits from there to the
-/// end of the byte. That is the next higher byte's one, minus twice the sign.
+/// Extends numbers of a byte each with their sign: a set sign sets all bits above it in the byte. Those bits are the
+/// next byte's lowest bit minus twice the sign.
 #[inline(always)]
 fn signed_each<const BITS: usize>(word: u64) -> u64 {
     let signs = word & each_byte(1 << (BITS - 1));
     word | (signs << (9 - BITS)).wrapping_sub(signs << 1)
 }
 
-/// The reverse: elements with a byte each, adjacent.
+/// The reverse: gathers elements of a byte each into packed ones.
 #[inline(always)]
 fn gathered<const BITS: usize>(mut word: u64) -> u64 {
     word &= mask::<BITS>(1);

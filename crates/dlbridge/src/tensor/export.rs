@@ -1,4 +1,4 @@
-//! Tensors on their way out: given to C consumers, or lent many times.
+//! Exports tensors to C consumers: once, or any number of times.
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -9,13 +9,13 @@ use super::raw::export;
 use crate::{DataType, Error, Result, Tensor};
 
 impl Tensor {
-    /// Gives the tensor to a C consumer, who must call its deleter, once.
+    /// Exports the tensor to a C consumer, which must call its deleter once.
     ///
     /// ```
     /// use dlbridge::Tensor;
     ///
     /// let managed = Tensor::from(vec![1_u8]).into_raw();
-    /// // SAFETY: it came out of `into_raw`, and its deleter is called once.
+    /// // SAFETY: `into_raw` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     /// ```
     #[must_use = "the tensor leaks unless its deleter is called"]
@@ -23,17 +23,17 @@ impl Tensor {
         self.into_managed().into_raw().as_ptr()
     }
 
-    /// Gives the tensor to a C consumer of the legacy struct, who must call its deleter, once.
+    /// Exports the tensor to a C consumer of the legacy struct, which must call its deleter once.
     ///
     /// # Errors
-    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot
-    /// say; the tensor comes back with it.
+    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for tensors that this struct cannot describe. The
+    /// error includes the tensor.
     ///
     /// ```
     /// use dlbridge::{Error, Tensor};
     ///
     /// let managed = Tensor::from(vec![1_u8]).into_raw_legacy().unwrap();
-    /// // SAFETY: it came out of `into_raw_legacy`, and its deleter is called once.
+    /// // SAFETY: `into_raw_legacy` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     ///
     /// let read_only = Tensor::from(&[1_u8][..]);
@@ -45,48 +45,48 @@ impl Tensor {
             .map_err(|(managed, error)| (Self::from_managed(managed), error))
     }
 
-    /// Lends the tensor to a C consumer, who must call the deleter of what it gets, once. It can
-    /// be lent many times; the owner goes with the last handle.
+    /// Exports the tensor to a C consumer, which must call the deleter of the returned struct once. You can export a
+    /// tensor many times; the owner is dropped with the last handle.
     ///
-    /// What is lent is read-only or immutable if the tensor is, and never exclusive. The consumer may write it
-    /// otherwise: whoever passes it on takes care that it does not while views are alive. While it
-    /// lives the tensor cannot become immutable.
+    /// The export is read-only or immutable if the tensor is, and never exclusive. If it is neither, the consumer may
+    /// write the data: the code that passes it on must prevent writes while views are alive. The tensor cannot become
+    /// immutable while the export lives.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
     /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
-    /// let managed = tensor.lend();
+    /// let managed = tensor.to_raw();
     /// drop(tensor);
-    /// // SAFETY: it came out of `lend`, and its deleter is called once.
+    /// // SAFETY: `to_raw` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     /// ```
     #[must_use = "the tensor leaks unless the deleter is called"]
-    pub fn lend(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
-        export::lend(self).into_raw().as_ptr()
+    pub fn to_raw(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
+        export::to_raw(self).into_raw().as_ptr()
     }
 
-    /// Lends the tensor as [`Tensor::lend`] does, to a consumer of the legacy struct.
+    /// Exports the tensor as [`Tensor::to_raw`] does, to a consumer of the legacy struct.
     ///
     /// # Errors
-    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for what that struct cannot say.
+    /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for tensors that this struct cannot describe.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let managed = Arc::new(Tensor::from(vec![1_u8])).lend_legacy()?;
-    /// // SAFETY: it came out of `lend_legacy`, and its deleter is called once.
+    /// let managed = Arc::new(Tensor::from(vec![1_u8])).to_raw_legacy()?;
+    /// // SAFETY: `to_raw_legacy` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn lend_legacy(self: &Arc<Self>) -> Result<*mut DLManagedTensor> {
-        export::lend_legacy(Arc::clone(self)).map(NonNull::as_ptr)
+    pub fn to_raw_legacy(self: &Arc<Self>) -> Result<*mut DLManagedTensor> {
+        export::to_raw_legacy(Arc::clone(self)).map(NonNull::as_ptr)
     }
 
-    /// A second tensor over the same memory, read-only, because the first is still there; immutable if
-    /// the first is. The owner goes with the last of them.
+    /// Makes a second tensor over the same memory. It is read-only, because the first still exists, and immutable if
+    /// the first is. The owner is dropped with the last of them.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -101,9 +101,8 @@ impl Tensor {
         Self::from_managed(export::share(self))
     }
 
-    /// A second tensor, of another dtype and shape, over some bytes of this one, read-only: for
-    /// files and messages that hold many. Byte order, alignment and sub-byte elements are as in
-    /// [`Tensor::from_bytes`].
+    /// Makes a read-only tensor of another dtype and shape over some bytes of this one: for files and messages with
+    /// many tensors. Byte order, alignment and sub-byte elements are as in [`Tensor::from_bytes`].
     ///
     /// # Errors
     /// [`Error::NotContiguous`] and [`Error::NotHostAccessible`] for this tensor; those of
@@ -128,7 +127,7 @@ impl Tensor {
         export::share_bytes(self, dtype, shape.as_ref(), byte_offset).map(Self::from_managed)
     }
 
-    /// The managed tensor, still the tensor's own: for C code that reads it during a call.
+    /// The managed tensor, for C code that reads it during a call. The tensor keeps it.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2]);

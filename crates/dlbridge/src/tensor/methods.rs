@@ -11,13 +11,13 @@ use crate::{
 };
 
 impl Tensor {
-    /// A tensor of all elements of an owner, in C order, in a shape of one's own.
+    /// Makes a tensor of all elements of an owner, in C order, in the given shape.
     ///
     /// Nested arrays count as their elements.
     ///
     /// # Errors
-    /// [`Error::ElementCount`] unless the shape has as many elements as the owner;
-    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions. The owner is dropped.
+    /// [`Error::ElementCount`] unless the shape and the owner have the same number of elements; [`Error::InvalidNdim`]
+    /// for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions. The owner is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -31,16 +31,15 @@ impl Tensor {
         owner::from_adjacent(owner, shape.as_ref()).map(Self::from_managed)
     }
 
-    /// A tensor of some elements of an owner: a shape, strides in elements, and the position of the
-    /// element at index zero.
+    /// Makes a tensor of some elements of an owner, given a shape, strides in elements, and the position of the element
+    /// at index zero.
     ///
     /// Strides may be negative or zero.
     ///
     /// # Errors
-    /// [`Error::StridesLength`] unless there are as many strides as dimensions;
-    /// [`Error::OutOfBounds`] if an index would lead outside the owner's elements;
-    /// [`Error::InvalidNdim`] for more than [`MAX_NDIM`](crate::MAX_NDIM) dimensions; [`Error::TooLarge`] if sizes
-    /// overflow. The owner is dropped.
+    /// [`Error::StridesLength`] unless the numbers of strides and dimensions are equal; [`Error::OutOfBounds`] if an
+    /// index would lead outside the owner's elements; [`Error::InvalidNdim`] for more than
+    /// [`MAX_NDIM`](crate::MAX_NDIM) dimensions; [`Error::TooLarge`] if sizes overflow. The owner is dropped.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -62,12 +61,12 @@ impl Tensor {
     /// Makes a tensor of bytes that hold elements of a dtype, in native byte order, contiguous in C order
     /// from a byte offset on: for files and messages. Sub-byte elements are packed.
     ///
-    /// The elements need not be aligned; [`Tensor::view`] tells, and [`Unaligned`](crate::Unaligned)
-    /// reads them all the same.
+    /// The elements need not be aligned: then [`Tensor::view`] returns an error, and [`Unaligned`](crate::Unaligned)
+    /// reads them.
     ///
     /// # Errors
-    /// [`Error::ByteCount`] if there are too few bytes behind the offset; [`Error::InvalidDataType`];
-    /// [`Error::InvalidNdim`]; [`Error::TooLarge`]. The owner is dropped.
+    /// [`Error::ByteCount`] if too few bytes follow the offset; [`Error::InvalidDataType`]; [`Error::InvalidNdim`];
+    /// [`Error::TooLarge`]. The owner is dropped.
     ///
     /// ```
     /// use dlbridge::{DataType, Tensor};
@@ -87,9 +86,8 @@ impl Tensor {
             .map(Self::from_managed)
     }
 
-    /// A tensor of bytes that mean elements of a dtype, as [`Tensor::from_bytes`] makes it, where each
-    /// element that is narrower than its bytes takes whole bytes of its own, in the machine's byte
-    /// order.
+    /// Makes a tensor of bytes as [`Tensor::from_bytes`] does, with padded elements: each element that is not whole
+    /// bytes takes whole bytes of its own, in the machine's byte order.
     ///
     /// # Errors
     /// Those of [`Tensor::from_bytes`].
@@ -132,7 +130,7 @@ impl Tensor {
 
     /// Allocates a tensor whose bytes are all zero, in C order, aligned to 256 bytes and exclusive.
     ///
-    /// Elements narrower than a byte are packed. [`Tensor::zeros`] does the same for a type of Rust.
+    /// Elements narrower than a byte are packed. [`Tensor::zeros`] does the same for a Rust type.
     ///
     /// # Errors
     /// [`Error::InvalidDataType`]; [`Error::InvalidNdim`]; [`Error::TooLarge`] and
@@ -150,7 +148,7 @@ impl Tensor {
         Self::zeroed_aligned(dtype, shape, 1)
     }
 
-    /// A tensor like that of [`zeroed`](Self::zeroed), whose first element is at a multiple of `alignment` bytes.
+    /// Allocates as [`zeroed`](Self::zeroed) does, with the first element at a multiple of `alignment` bytes.
     ///
     /// # Errors
     /// Those of [`zeroed`](Self::zeroed).
@@ -174,10 +172,10 @@ impl Tensor {
         zeros::zeroed(dtype, false, shape.as_ref(), alignment).map(Self::from_managed)
     }
 
-    /// A tensor of all items of an owner in their own shape.
+    /// Makes a tensor of all items of an owner, in their own shape.
     ///
     /// # Panics
-    /// If the items are arrays of no elements and their number overflows.
+    /// If the items are arrays without elements and their number overflows.
     pub(crate) fn from_whole<O: Owner>(owner: O) -> Self {
         Self::from_managed(
             owner::from_whole(owner).expect("memory that exists has a size that fits"),
@@ -186,7 +184,7 @@ impl Tensor {
 
     /// Views the elements as `T`, for reading.
     ///
-    /// A `bool` tensor is read through once, to see that each byte is 0 or 1.
+    /// For a `bool` tensor this reads all elements once, to check that each byte is 0 or 1.
     ///
     /// # Errors
     /// [`Error::DataType`] if the dtype is not that of `T`; [`Error::NotHostAccessible`];
@@ -202,8 +200,7 @@ impl Tensor {
         TensorRef::new(self.managed()).into_view(T::DTYPE)
     }
 
-    /// Views the elements of a `bool` tensor as bytes, without reading them: whatever is not 0 is
-    /// true.
+    /// Views the elements of a `bool` tensor as bytes, without reading them. Any byte except 0 means true.
     ///
     /// # Errors
     /// As [`Tensor::view`].
@@ -233,12 +230,11 @@ impl Tensor {
         TensorRefMut::of(self.managed_mut())?.into_view_mut()
     }
 
-    /// The same tensor with the flag that tells consumers not to write the data.
+    /// Sets the flag that forbids consumers to write the data.
     ///
-    /// The flag cannot be removed again. It binds consumers of this tensor only: the producer, and
-    /// consumers that already have the tensor, may still write. So the result is [`Access::ReadOnly`],
-    /// and not [`Access::Immutable`]; for that see [`Tensor::try_into_immutable`]. An immutable tensor
-    /// stays immutable.
+    /// The flag cannot be removed. It binds only consumers of this tensor: the producer, and consumers that already
+    /// have the tensor, may still write. So the result is [`Access::ReadOnly`], and not [`Access::Immutable`]; for that
+    /// see [`Tensor::try_into_immutable`]. An immutable tensor stays immutable.
     ///
     /// ```
     /// use dlbridge::{Error, Tensor};
@@ -254,8 +250,16 @@ impl Tensor {
 
     /// The extents, in elements.
     ///
+    /// They are `i64`, as in DLPack, and never negative. Functions that accept a shape need `usize`, so convert them:
+    ///
     /// ```
-    /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).shape(), [2, 3]);
+    /// use dlbridge::Tensor;
+    ///
+    /// let pixels = Tensor::from([[0_u8; 3]; 2]);
+    /// assert_eq!(pixels.shape(), [2, 3]);
+    /// let shape: Vec<usize> = pixels.shape().iter().map(|&extent| extent as usize).collect();
+    /// assert_eq!(Tensor::zeros::<f32>(shape)?.shape(), pixels.shape());
+    /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn shape(&self) -> &[i64] {
         self.managed().shape()
@@ -329,8 +333,7 @@ impl Tensor {
         self.managed().tensor().device.into()
     }
 
-    /// The address of the element at index zero, or a handle on devices that have handles. NULL
-    /// without elements.
+    /// The address of the element at index zero, or a handle on devices that have handles. NULL if the tensor is empty.
     ///
     /// ```
     /// let values = vec![1_u8, 2];
@@ -341,8 +344,7 @@ impl Tensor {
         self.managed().tensor().data
     }
 
-    /// The distance from [`data`](Tensor::data) to the first element in bytes. It is 0 where
-    /// `data` is an address.
+    /// The distance from [`data`](Tensor::data) to the first element in bytes. It is 0 if `data` is an address.
     ///
     /// ```
     /// assert_eq!(dlbridge::Tensor::from(vec![0_u16]).byte_offset(), 0);
@@ -351,7 +353,7 @@ impl Tensor {
         self.managed().tensor().byte_offset
     }
 
-    /// Which uses of the data are allowed, and to whom.
+    /// The permitted users and uses of the data.
     ///
     /// ```
     /// use dlbridge::{Access, Tensor};
@@ -371,11 +373,11 @@ impl Tensor {
         matches!(self.access(), Access::ReadOnly | Access::Immutable)
     }
 
-    /// Returns an error if others than the holder of the tensor may write the data.
+    /// Returns an error if code other than the tensor's holder may write the data.
     ///
-    /// Call it before you return slices that live longer than a borrow of the tensor, as Arrow arrays do. The
-    /// data must not be written while a view is alive, which the caller ensures. Such slices need the same
-    /// until the tensor is dropped. The check accepts [`Access::Exclusive`] and [`Access::Immutable`].
+    /// Call it before you return slices that live longer than a borrow of the tensor, as Arrow arrays do. The caller
+    /// ensures that no code writes the data while a view is alive. For such slices that must hold until the tensor is
+    /// dropped. The check accepts [`Access::Exclusive`] and [`Access::Immutable`].
     ///
     /// # Errors
     /// [`Error::Unstable`] for [`Access::Shared`] and [`Access::ReadOnly`].
@@ -440,7 +442,7 @@ impl Tensor {
         layout::is_f_contiguous(self.shape(), self.strides())
     }
 
-    /// The slice of the tensor that `take` makes of its dims.
+    /// Turns the tensor into the slice that `take` makes of its dims.
     pub(crate) fn sliced(self, take: impl FnOnce(&Dims<'_>) -> Result<Slice>) -> Result<Self> {
         TensorRef::part_of(self.into_managed(), take).map(Self::from_managed)
     }
@@ -453,8 +455,8 @@ impl<'a> From<&'a Tensor> for TensorRef<'a> {
     }
 }
 
-/// The error is [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and
-/// [`Error::Overlapping`] if two indices may lead to one element.
+/// Returns [`Error::ReadOnly`] or [`Error::Shared`] unless the tensor is exclusive, and [`Error::Overlapping`] if two
+/// indices may lead to one element.
 impl<'a> TryFrom<&'a mut Tensor> for TensorRefMut<'a> {
     type Error = Error;
 

@@ -5,19 +5,19 @@ use core::fmt;
 
 use crate::{TensorView, TensorViewMut};
 
-/// The most elements that are all written.
+/// Up to this number, all elements are written.
 const ALL: usize = 1000;
 
-/// How many indices are written at each end of an axis, where not all elements are.
+/// The number of indices written at each end of an axis, if not all elements are written.
 const ENDS: usize = 3;
 
-/// The most elements that are written where not all are: many axes have many ends.
+/// The limit of written elements if not all are written: many axes have many ends.
 const MOST: usize = 10_000;
 
 /// Writes the elements in nested brackets, one line for each row of the last axis, as NumPy and ndarray do.
 ///
-/// Width, precision and sign apply to each element. Of more than 1000 elements an axis of more than six indices shows
-/// the first three and the last three, with `...` between them; `{:#}` writes all of them.
+/// Width, precision and sign apply to each element. If a view has more than 1000 elements, each axis of more than six
+/// indices shows the first three and the last three, with `...` between them; `{:#}` writes all elements.
 ///
 /// ```
 /// let tensor = dlbridge::Tensor::from([[1.0, 2.0], [3.0, 4.25]]);
@@ -42,8 +42,8 @@ impl<T: fmt::Display> fmt::Display for TensorViewMut<'_, T> {
     }
 }
 
-/// Writes shape, strides and elements. Of more than 1000 elements an axis of more than six indices shows the first three
-/// and the last three.
+/// Writes shape, strides and elements. If a view has more than 1000 elements, each axis of more than six indices shows
+/// the first three and the last three.
 ///
 /// ```
 /// let tensor = dlbridge::Tensor::from([[1, 2], [3, 4]]);
@@ -85,16 +85,16 @@ impl<T: fmt::Debug> fmt::Debug for Elements<'_, '_, T> {
     }
 }
 
-/// Elements on their way into nested brackets.
+/// Writes elements in nested brackets.
 struct Nested<'v, 'a, T> {
     view: &'v TensorView<'a, T>,
-    /// How many indices are written at each end of an axis.
+    /// The number of indices written at each end of an axis.
     ends: usize,
     in_lines: bool,
     element: fn(&T, &mut fmt::Formatter<'_>) -> fmt::Result,
-    /// The index of the next element, as far as it is known.
+    /// The leading indices of the next element.
     index: Vec<usize>,
-    /// How many elements may still be written.
+    /// The number of elements that may still be written.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The elements of typed views, one after the other.
+//! Iterators over the elements of typed views.
 
 use core::fmt;
 use core::iter::FusedIterator;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use crate::layout::{Dims, Offsets};
 
-/// The elements of a view in the order of their indices, the last axis fastest.
+/// The elements of a view in index order, the last axis fastest.
 ///
 /// Made by [`TensorView::iter`](crate::TensorView::iter).
 ///
@@ -23,7 +23,7 @@ pub struct Iter<'a, T> {
     memory: PhantomData<&'a [T]>,
 }
 
-/// The elements of a mutable view in the order of their indices, the last axis fastest.
+/// The elements of a mutable view in index order, the last axis fastest.
 ///
 /// Made by [`TensorViewMut::iter_mut`](crate::TensorViewMut::iter_mut).
 ///
@@ -58,9 +58,11 @@ impl<'a, T> IterMut<'a, T> {
 
 macro_rules! iterator {
     ($name:ident, $item:ty, $as_item:ident, $sync:ident) => {
-        // SAFETY: like the iterator of a slice: references to elements go to another thread.
+        // SAFETY: the iterator returns `&T` or `&mut T` on the thread that it was sent to, as `T: Sync` or `T: Send`
+        // allows (`$sync`).
         unsafe impl<T: $sync> Send for $name<'_, T> {}
-        // SAFETY: a shared iterator gives nothing out.
+        // SAFETY: a shared `Iter` can be cloned, and the clone returns `&T`, as `T: Sync` allows. A shared `IterMut`
+        // does not return elements.
         unsafe impl<T: Sync> Sync for $name<'_, T> {}
 
         impl<'a, T> Iterator for $name<'a, T> {
@@ -69,7 +71,7 @@ macro_rules! iterator {
             #[inline]
             fn next(&mut self) -> Option<$item> {
                 let offset = self.offsets.next()?;
-                // SAFETY: View: the offset of an index within the shape, which comes once.
+                // SAFETY: View: the offset of an index within the shape, which the iterator yields once.
                 Some(unsafe { self.first.offset(offset).$as_item() })
             }
 
@@ -81,7 +83,8 @@ macro_rules! iterator {
             fn fold<B, F: FnMut(B, $item) -> B>(self, init: B, mut f: F) -> B {
                 let first = self.first;
                 self.offsets.fold(init, |folded, offset| {
-                    // SAFETY: as in `next`.
+                    // SAFETY: View: the offset of an index within the shape. The iterator is consumed, so it yields
+                    // each of these once.
                     f(folded, unsafe { first.offset(offset).$as_item() })
                 })
             }

@@ -1,4 +1,4 @@
-//! What views offer beyond the access to memory that `raw.rs` gives them.
+//! The methods of views that need no unsafe code; `raw.rs` has the memory access.
 
 use core::ops::{Index, IndexMut};
 
@@ -17,7 +17,7 @@ impl<T> TensorView<'_, T> {
         self.shape().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the view is empty.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from(Vec::<u8>::new());
@@ -76,7 +76,7 @@ impl<T> TensorViewMut<'_, T> {
         self.as_shared().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if the view is empty.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(Vec::<u8>::new());
@@ -99,7 +99,7 @@ impl<T> TensorViewMut<'_, T> {
         self.as_view().get(index)
     }
 
-    /// The elements in the order of their indices, the last axis fastest.
+    /// The elements in index order, the last axis fastest.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -111,7 +111,7 @@ impl<T> TensorViewMut<'_, T> {
     }
 }
 
-/// Implements indexing by types that stand for an array of indices.
+/// Implements indexing by types that convert to an array of indices.
 macro_rules! index {
     ($([$($generics:tt)*] $index:ty, $given:pat => $array:expr;)*) => {$(
         /// Panics unless the index is within the shape.
@@ -172,7 +172,7 @@ fn outside(index: &[usize], shape: &[i64]) -> ! {
     panic!("index {index:?} is outside of shape {shape:?}")
 }
 
-/// The elements, if they are adjacent in C order.
+/// The elements as a slice, if they are contiguous in C order.
 impl<'a, T: Element> TryFrom<TensorView<'a, T>> for &'a [T] {
     type Error = Error;
 
@@ -181,7 +181,7 @@ impl<'a, T: Element> TryFrom<TensorView<'a, T>> for &'a [T] {
     }
 }
 
-/// The elements, if they are adjacent in C order.
+/// The elements as a slice, if they are contiguous in C order.
 impl<'a, T: Element> TryFrom<TensorViewMut<'a, T>> for &'a mut [T] {
     type Error = Error;
 

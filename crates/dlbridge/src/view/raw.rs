@@ -1,9 +1,9 @@
 //! Typed views: dtype, device, alignment and bits are checked once, when the view is made.
 //!
-//! - **View.** For every index within the shape, the element at `first` plus the index times the
-//!   strides is an aligned, initialised, valid `T` within one allocation; nobody writes it while
-//!   the view is alive, and while a mutable view is alive nobody else reads it either. Two indices
-//!   of a mutable view never lead to the same element. `len` is the number of indices.
+//! - **View.** For every index within the shape, the element at `first` plus the index times the strides is an aligned,
+//!   initialised, valid `T` within one allocation; no code writes it while the view is alive, and while a mutable view
+//!   is alive no other code reads it either. Two indices of a mutable view never lead to the same element. `len` is the
+//!   number of indices.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -16,8 +16,7 @@ use crate::{DataType, Error, Result};
 
 /// A borrowed, typed view of a tensor with any number of dimensions and any strides.
 ///
-/// Shape and strides count elements. Made by [`Tensor::view`](crate::Tensor::view), whose
-/// tensor it cannot outlive:
+/// Shape and strides count elements. [`Tensor::view`](crate::Tensor::view) makes it. It cannot outlive the tensor:
 ///
 /// ```compile_fail,E0505
 /// let tensor = dlbridge::Tensor::from(vec![1.0_f32]);
@@ -40,9 +39,10 @@ pub struct TensorView<'a, T> {
     memory: PhantomData<&'a [T]>,
 }
 
-// SAFETY: like `&[T]`.
+// SAFETY: the view returns `&T` on the thread that it was sent to, as `T: Sync` allows; no code writes the elements
+// (View).
 unsafe impl<T: Sync> Send for TensorView<'_, T> {}
-// SAFETY: like `&[T]`.
+// SAFETY: shared access returns `&T` on other threads, as `T: Sync` allows; no code writes the elements (View).
 unsafe impl<T: Sync> Sync for TensorView<'_, T> {}
 
 impl<T> Clone for TensorView<'_, T> {
@@ -81,7 +81,7 @@ impl<'a, T: Element> TensorView<'a, T> {
     /// Views elements, whose bits are checked if the type demands it.
     ///
     /// # Safety
-    /// View holds, but for the validity of the bits.
+    /// View holds, except that the bits may be invalid.
     #[inline]
     pub(crate) unsafe fn new(
         first: NonNull<T>,
@@ -99,12 +99,12 @@ impl<'a, T: Element> TensorView<'a, T> {
         Ok(view)
     }
 
-    /// Whether a check holds for the bytes of each element, which need not be valid yet.
+    /// True if a check accepts the bytes of each element, which need not be valid yet.
     fn all_bytes(&self, check: fn(&[u8]) -> bool) -> bool {
         let first = self.first;
         layout::all_reached(&self.dims, |offset| {
-            // SAFETY: View, but for the validity of the bits, which bytes do not need; an `Element`
-            // has no padding.
+            // SAFETY: View, except that the bits may be invalid: reading them as bytes needs no valid `T`, and an
+            // `Element` has no padding.
             check(unsafe {
                 slice::from_raw_parts(first.offset(offset).cast().as_ptr(), size_of::<T>())
             })
@@ -149,7 +149,7 @@ impl<'a, T> TensorView<'a, T> {
         self.len
     }
 
-    /// The address of the element at index zero; of no element if there is none.
+    /// The address of the element at index zero; dangling if the view is empty.
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from(vec![7_u8, 8]);
@@ -162,7 +162,7 @@ impl<'a, T> TensorView<'a, T> {
         self.first.as_ptr()
     }
 
-    /// The elements as one slice, if they are adjacent in C order.
+    /// The elements as one slice, if they are contiguous in C order.
     ///
     /// Axes of extent 1 never matter, and a view without elements is an empty slice.
     ///
@@ -177,7 +177,7 @@ impl<'a, T> TensorView<'a, T> {
         if !layout::is_c_contiguous(self.shape(), self.strides()) {
             return None;
         }
-        // SAFETY: View: `len` adjacent elements from the first; no elements need no memory.
+        // SAFETY: View: `len` contiguous elements from the first; an empty slice needs no memory.
         Some(unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) })
     }
 
@@ -197,7 +197,7 @@ impl<'a, T> TensorView<'a, T> {
         Some(unsafe { self.first.offset(offset).as_ref() })
     }
 
-    /// The elements in the order of their indices, the last axis fastest.
+    /// The elements in index order, the last axis fastest.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -207,11 +207,11 @@ impl<'a, T> TensorView<'a, T> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn iter(&self) -> Iter<'a, T> {
-        // SAFETY: View.
+        // SAFETY: View holds for `first` and these dims, for `'a`.
         unsafe { Iter::new(self.first, &self.dims) }
     }
 
-    /// A slice that `take` makes of the dims it is given.
+    /// The slice that `take` makes of the dims.
     pub(crate) fn sliced(&self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
         let Slice { dims, offset } = take(&self.dims)?;
         let len = layout::element_count(dims.shape())?;
@@ -233,7 +233,7 @@ impl<'a, T> TensorView<'a, T> {
 
 impl<'a, T: Element> TensorViewMut<'a, T> {
     /// # Safety
-    /// Nobody else reads or writes the elements for `'a`, and no two indices lead to the same one.
+    /// No other code reads or writes the elements for `'a`, and no two indices lead to the same one.
     pub(crate) unsafe fn new(view: TensorView<'a, T>) -> Self {
         Self { view, memory: PhantomData }
     }
@@ -251,7 +251,7 @@ impl<'a, T> TensorViewMut<'a, T> {
         self.view.clone()
     }
 
-    /// The shared view within, of which no more than the description is used.
+    /// The shared view within. The caller uses only its description, not its elements.
     pub(crate) fn as_shared(&self) -> &TensorView<'a, T> {
         &self.view
     }
@@ -269,7 +269,7 @@ impl<'a, T> TensorViewMut<'a, T> {
         TensorViewMut { view: self.view.clone(), memory: PhantomData }
     }
 
-    /// The elements as a view for as long as the mutable one would have lasted.
+    /// Turns the mutable view into a shared one with the same lifetime.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -281,7 +281,7 @@ impl<'a, T> TensorViewMut<'a, T> {
         self.view
     }
 
-    /// The address of the element at index zero; of no element if there is none.
+    /// The address of the element at index zero; dangling if the view is empty.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -292,7 +292,7 @@ impl<'a, T> TensorViewMut<'a, T> {
         self.view.first.as_ptr()
     }
 
-    /// The elements as one slice, if they are adjacent in C order.
+    /// The elements as one slice, if they are contiguous in C order.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -304,12 +304,11 @@ impl<'a, T> TensorViewMut<'a, T> {
         if !layout::is_c_contiguous(self.view.shape(), self.view.strides()) {
             return None;
         }
-        // SAFETY: View: `len` adjacent elements from the first, borrowed mutably through `self`.
+        // SAFETY: View: `len` contiguous elements from the first, borrowed mutably through `self`.
         Some(unsafe { slice::from_raw_parts_mut(self.view.first.as_ptr(), self.view.len) })
     }
 
-    /// The elements as one slice for as long as the mutable view would have lasted, if they are
-    /// adjacent in C order.
+    /// The elements as one slice with the lifetime of the mutable view, if they are contiguous in C order.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -321,8 +320,8 @@ impl<'a, T> TensorViewMut<'a, T> {
         if !layout::is_c_contiguous(self.view.shape(), self.view.strides()) {
             return None;
         }
-        // SAFETY: View: `len` adjacent elements from the first, borrowed mutably for `'a`, and the
-        // view that borrowed them is consumed.
+        // SAFETY: View: `len` contiguous elements from the first, borrowed mutably for `'a`, and the view that borrowed
+        // them is consumed.
         Some(unsafe { slice::from_raw_parts_mut(self.view.first.as_ptr(), self.view.len) })
     }
 
@@ -339,7 +338,7 @@ impl<'a, T> TensorViewMut<'a, T> {
         Some(unsafe { self.view.first.offset(offset).as_mut() })
     }
 
-    /// The elements in the order of their indices, the last axis fastest.
+    /// The elements in index order, the last axis fastest.
     ///
     /// ```
     /// let mut tensor = dlbridge::Tensor::from(vec![1, 2]);
@@ -352,26 +351,26 @@ impl<'a, T> TensorViewMut<'a, T> {
         unsafe { IterMut::new(self.view.first, &self.view.dims) }
     }
 
-    /// A slice that `take` makes of the dims it is given, which does not make elements overlap.
+    /// A slice that `take` makes of the dims it is given. `take` must not make elements overlap.
     pub(crate) fn sliced(self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
         Ok(Self { view: self.view.sliced(take)?, memory: PhantomData })
     }
 
-    /// The elements in the order of their indices for as long as the mutable view would have lasted.
+    /// The elements in index order, with the lifetime of the mutable view.
     pub(crate) fn into_iter_mut(self) -> IterMut<'a, T> {
         // SAFETY: View, of a mutable view that is consumed.
         unsafe { IterMut::new(self.view.first, &self.view.dims) }
     }
 
-    /// A second handle on the elements, for two parts of them.
+    /// A second handle on the elements, for a split into two parts.
     ///
     /// # Safety
-    /// The two are used for elements that differ.
+    /// The two handles are used for different elements.
     unsafe fn duplicate(&self) -> Self {
         Self { view: self.view.clone(), memory: PhantomData }
     }
 
-    /// The indices of an axis before `index`, and those from it on.
+    /// Splits an axis into the indices before `index` and those from it on.
     ///
     /// # Errors
     /// [`Error::InvalidAxis`]; [`Error::InvalidRange`] if `index` is more than the extent.

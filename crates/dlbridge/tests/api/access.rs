@@ -1,4 +1,4 @@
-//! Access to a tensor's data: which tensors are stable, how a tensor becomes immutable, and how it stays so.
+//! Access to a tensor's data: which tensors are stable, and how a tensor becomes immutable and stays immutable.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ fn unstable(access: Access) -> Result<(), Error> {
 #[test]
 fn read_only_flag_does_not_stop_another_handle_and_is_not_stable() {
     let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
-    let writer = tensor.lend();
-    for second in [take(tensor.lend()).unwrap(), tensor.share()] {
+    let writer = tensor.to_raw();
+    for second in [take(tensor.to_raw()).unwrap(), tensor.share()] {
         let read_only = second.into_read_only();
-        // SAFETY: two integers, which no view looks at.
+        // SAFETY: the data is two integers, and no view borrows them now.
         unsafe { (*writer).dl_tensor.data.cast::<i32>().write(7) };
         assert_eq!(read_only.view::<i32>().unwrap().to_vec(), [7, 2], "the other handle wrote");
         assert_eq!(read_only.check_stable(), unstable(Access::ReadOnly));
@@ -29,7 +29,7 @@ fn read_only_flag_does_not_stop_another_handle_and_is_not_stable() {
 }
 
 #[test]
-fn foreign_flags_are_never_a_promise_that_nobody_writes() {
+fn foreign_flags_never_make_a_tensor_immutable() {
     for (flags, access) in [
         (0, Access::Shared),
         (READ_ONLY, Access::ReadOnly),
@@ -72,12 +72,12 @@ fn shared_rust_data_is_immutable_without_unsafe_code() {
 }
 
 #[test]
-fn exclusive_tensor_that_is_lent_cannot_become_immutable() {
+fn exported_exclusive_tensor_cannot_become_immutable() {
     let mut tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
     let second = tensor.share();
     let second = second.try_into_immutable().unwrap_err();
     assert_eq!(second.access(), Access::ReadOnly);
-    let legacy = tensor.lend_legacy().unwrap();
+    let legacy = tensor.to_raw_legacy().unwrap();
     drop(second);
     tensor = Arc::try_unwrap(tensor).map(drop).unwrap_err();
     drop(take_legacy(legacy).unwrap());
@@ -95,7 +95,11 @@ fn last_tensor_that_shares_exclusive_data_becomes_immutable() {
     let part = Arc::new(part.try_into_immutable().unwrap());
     assert_eq!(part.access(), Access::Immutable);
     let source = part.share().try_into_owner::<Arc<Tensor>>().unwrap();
-    assert_eq!((source.access(), source.len()), (Access::Immutable, 3), "no chain grows");
+    assert_eq!(
+        (source.access(), source.len()),
+        (Access::Immutable, 3),
+        "the chain of owners does not grow"
+    );
     drop((part, source));
     assert_eq!(dropped.get(), 1);
 }
@@ -109,11 +113,11 @@ fn last_tensor_that_shares_foreign_data_does_not_become_immutable() {
 }
 
 #[test]
-fn tensors_made_of_an_immutable_one_are_immutable() {
+fn tensors_made_from_an_immutable_one_are_immutable() {
     let tensor = Arc::new(Tensor::from(vec![1_u8, 2, 3, 4]).try_into_immutable().unwrap());
     let made = [
         tensor.share(),
-        take(tensor.lend()).unwrap(),
+        take(tensor.to_raw()).unwrap(),
         take(tensor.share().into_raw()).unwrap(),
         Arc::new(tensor.share()).share(),
         tensor.share().slice(0, 1..).unwrap().flip(0).unwrap(),
@@ -132,41 +136,41 @@ fn tensors_made_of_an_immutable_one_are_immutable() {
 }
 
 #[test]
-fn promise_about_a_lent_tensor_ends_with_that_tensor() {
+fn promise_about_an_exported_tensor_ends_with_that_tensor() {
     let source = Arc::new(Tensor::from(vec![1_i32, 2]));
-    // SAFETY: nothing writes the vector.
+    // SAFETY: no code of this test writes the vector.
     let promised = Arc::new(unsafe { source.share().assume_immutable() });
     let second = promised.share();
     assert_eq!(second.access(), Access::Immutable);
-    // A share of it keeps the tensor that the promise was made for, and not the source.
+    // A share of it keeps the tensor of the promise, not the source.
     let owner = second.try_into_owner::<Arc<Tensor>>().unwrap();
     assert!(Arc::ptr_eq(&owner, &promised));
     assert_eq!(source.access(), Access::Exclusive);
 }
 
 #[test]
-fn exclusive_declared_lent_tensor_keeps_its_own_promise_when_immutable() {
+fn exported_tensor_declared_exclusive_keeps_its_own_promise_when_immutable() {
     let source = Arc::new(Tensor::from(vec![1_i32, 2]));
     // SAFETY: nothing else uses the vector while the tensor lives.
-    let exclusive = unsafe { take(source.lend()).unwrap().assume_exclusive() };
+    let exclusive = unsafe { take(source.to_raw()).unwrap().assume_exclusive() };
     let immutable = Arc::new(exclusive.try_into_immutable().unwrap());
     let owner = immutable.share().try_into_owner::<Arc<Tensor>>().unwrap();
     assert!(Arc::ptr_eq(&owner, &immutable));
 }
 
 #[test]
-fn raw_parts_say_what_their_owner_promises() {
+fn raw_parts_have_the_access_that_the_caller_declares() {
     for access in [Access::Exclusive, Access::Shared, Access::ReadOnly, Access::Immutable] {
         let mut owner = vec![1_i32, 2];
         let parts = RawParts::of_elements(owner.as_mut_ptr(), access);
-        // SAFETY: two integers, which nothing writes.
+        // SAFETY: the data is two integers, which no code of this test writes.
         let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[2], None::<&[i64]>) };
         assert_eq!(tensor.unwrap().access(), access);
     }
 }
 
 #[test]
-fn immutable_tensor_has_the_owner_for_its_last_holder() {
+fn immutable_tensor_gives_its_owner_to_its_last_holder() {
     let tensor = Arc::new(Tensor::from(vec![1_i32, 2]).try_into_immutable().unwrap());
     let second = tensor.share().try_into_owner::<Vec<i32>>().unwrap_err();
     drop(tensor);

@@ -1,14 +1,14 @@
-//! Bytes in and out: the same memory, and the very handle where it was one.
+//! `Bytes` to tensors and back: the same memory, and the same handle for a tensor made from one.
 #![cfg(feature = "bytes")]
 
 use std::sync::Arc;
 
 use crate::common::{Counted, Producer, delete, take};
 use bytes::{Bytes, BytesMut};
-use dlbridge::{Access, DataType, Device, DeviceType, Error, Tensor, Unaligned};
+use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor, Unaligned};
 
 #[test]
-fn bytes_are_immutable_and_come_back() {
+fn bytes_become_an_immutable_tensor_and_round_trip() {
     let bytes = Bytes::from(vec![1, 2, 3, 4]).slice(1..);
     let tensor = Tensor::from(bytes.clone());
     assert_eq!((tensor.shape(), tensor.dtype()), (&[3][..], DataType::UINT8));
@@ -18,7 +18,7 @@ fn bytes_are_immutable_and_come_back() {
 }
 
 #[test]
-fn mutable_bytes_are_exclusive_and_come_back() {
+fn mutable_bytes_become_an_exclusive_tensor_and_round_trip() {
     let bytes = BytesMut::from(&[1, 2, 3][..]);
     let address = bytes.as_ptr().addr();
     let mut tensor = Tensor::from(bytes);
@@ -29,7 +29,7 @@ fn mutable_bytes_are_exclusive_and_come_back() {
 }
 
 #[test]
-fn any_tensor_becomes_bytes_and_lives_as_long_as_they() {
+fn bytes_made_from_any_tensor_keep_it_alive() {
     let (owner, dropped) = Counted::new(vec![0x0101_u16, 0x0202, 0x0303]);
     let address = owner.owner.as_ptr().addr();
     let bytes = Bytes::try_from(Tensor::from_parts(owner, [3]).unwrap()).unwrap();
@@ -37,8 +37,24 @@ fn any_tensor_becomes_bytes_and_lives_as_long_as_they() {
     let tail = bytes.slice(4..);
     drop(bytes);
     assert_eq!((&tail[..], dropped.get()), (&[3, 3][..], 0));
-    assert!(tail.try_into_mut().is_err(), "what is lent is never written");
+    assert!(tail.try_into_mut().is_err(), "exported memory is never written");
     assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn elements_outside_of_the_bytes_that_keep_them_are_not_looked_for_in_them() {
+    static OTHERS: [u8; 3] = [7, 8, 9];
+    let over = |access| {
+        let first = (&raw const OTHERS).cast_mut().cast();
+        let parts = RawParts { access, ..RawParts::new(first, DataType::UINT8) };
+        // SAFETY: nothing writes the static, which any owner keeps.
+        unsafe { Tensor::from_raw_parts(Bytes::from(vec![0; 9]), parts, &[3], None::<&[i64]>) }
+            .unwrap()
+    };
+    let bytes = Bytes::try_from(over(Access::Immutable)).unwrap();
+    assert_eq!((&bytes[..], bytes.as_ptr().addr()), (&OTHERS[..], OTHERS.as_ptr().addr()));
+    let access = Access::ReadOnly;
+    assert_eq!(Bytes::try_from(over(access)).unwrap_err(), Error::Unstable { access });
 }
 
 #[test]
@@ -54,12 +70,12 @@ fn foreign_memory_becomes_bytes() {
 }
 
 #[test]
-fn what_was_bytes_is_the_same_bytes_again() {
+fn tensor_made_from_bytes_returns_the_same_bytes() {
     let bytes = Bytes::from((0..12).collect::<Vec<u8>>());
     let address = bytes.as_ptr().addr();
     let whole = Bytes::try_from(Tensor::from(bytes.clone())).unwrap();
     drop(bytes);
-    assert!(whole.is_unique(), "one handle went in, and came out");
+    assert!(whole.is_unique(), "the round trip adds no handle");
     let part = Tensor::from(whole).slice(0, 2..5).unwrap().reshape([3, 1]).unwrap();
     let part = Bytes::try_from(part).unwrap();
     assert_eq!((&part[..], part.as_ptr().addr()), (&[2, 3, 4][..], address + 2));
@@ -68,7 +84,7 @@ fn what_was_bytes_is_the_same_bytes_again() {
 }
 
 #[test]
-fn what_has_no_adjacent_bytes_here_is_refused_and_dropped() {
+fn tensor_without_contiguous_cpu_bytes_is_refused_and_dropped() {
     let refused = |tensor: Tensor| Bytes::try_from(tensor).unwrap_err();
     let (owner, dropped) = Counted::new(vec![1_u8, 2, 3, 4]);
     let strided = Tensor::from_parts_strided(owner, [2], [2], 0).unwrap();
@@ -103,12 +119,12 @@ fn bytes_have_any_dtype_that_fits() {
 }
 
 #[test]
-fn memory_that_others_may_write_does_not_become_bytes() {
+fn memory_that_others_may_write_is_refused() {
     let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
-    let writer = tensor.lend();
+    let writer = tensor.to_raw();
     for (second, access) in [
-        (take(tensor.lend()).unwrap(), Access::Shared),
-        (take(tensor.lend()).unwrap().into_read_only(), Access::ReadOnly),
+        (take(tensor.to_raw()).unwrap(), Access::Shared),
+        (take(tensor.to_raw()).unwrap().into_read_only(), Access::ReadOnly),
         (tensor.share(), Access::ReadOnly),
     ] {
         assert_eq!(Bytes::try_from(second).unwrap_err(), Error::Unstable { access });

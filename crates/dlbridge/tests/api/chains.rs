@@ -1,4 +1,4 @@
-//! Chains of owners, where each owner keeps the next tensor alive: dropping a chain does not need a deep stack.
+//! Chains of owners, where each owner keeps the next tensor alive. Dropping a chain needs no deep stack.
 //!
 //! Miri runs shorter chains, because it is slow.
 #![cfg(feature = "std")]
@@ -17,10 +17,10 @@ fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(512 << 10).spawn(f).unwrap().join().unwrap();
 }
 
-/// An owner that keeps another tensor alive, and has its memory.
+/// An owner that keeps another tensor alive, and exposes that tensor's memory.
 struct Around(Tensor);
 
-// SAFETY: memory of the tensor, which is exclusive.
+// SAFETY: the memory is that of the tensor, which is exclusive and kept here.
 unsafe impl Owner for Around {
     type Item = u8;
     const ACCESS: Access = Access::Exclusive;
@@ -59,7 +59,7 @@ fn chain_of_legacy_tensors_drops_on_a_small_stack() {
                 delete_the_legacy(self.0);
             }
         }
-        // SAFETY: forwards to the vector.
+        // SAFETY: the memory is that of the vector, which the owner keeps.
         unsafe impl Owner for Legacy {
             type Item = u8;
             const ACCESS: Access = Access::Exclusive;
@@ -72,7 +72,7 @@ fn chain_of_legacy_tensors_drops_on_a_small_stack() {
         for turn in 0..TURNS {
             let managed = match turn % 2 {
                 0 => tensor.into_raw_legacy().unwrap(),
-                _ => Arc::new(tensor).lend_legacy().unwrap(),
+                _ => Arc::new(tensor).to_raw_legacy().unwrap(),
             };
             tensor = Tensor::from_parts(Legacy(managed, vec![2]), [1]).unwrap();
         }
@@ -90,7 +90,7 @@ fn chain_of_panicking_owners_is_dropped_to_its_end() {
             std::panic::resume_unwind(Box::new("this owner always panics; the test expects it"));
         }
     }
-    // SAFETY: forwards to the vector.
+    // SAFETY: the memory is that of the vector, which the owner keeps.
     unsafe impl Owner for Furious {
         type Item = u8;
         const ACCESS: Access = Access::Exclusive;
@@ -125,7 +125,7 @@ fn chain_in_a_thread_local_variable_drops_when_the_thread_ends() {
 }
 
 #[test]
-fn tensor_in_an_owner_is_dropped_before_the_owners_drop_goes_on() {
+fn tensor_in_an_owner_is_dropped_before_the_owners_drop_continues() {
     struct Watching(Option<Tensor>, crate::common::Count, Vec<u8>);
     impl Drop for Watching {
         fn drop(&mut self) {
@@ -134,7 +134,7 @@ fn tensor_in_an_owner_is_dropped_before_the_owners_drop_goes_on() {
             assert_eq!(self.1.get(), 1);
         }
     }
-    // SAFETY: forwards to the vector.
+    // SAFETY: the memory is that of the vector, which the owner keeps.
     unsafe impl Owner for Watching {
         type Item = u8;
         const ACCESS: Access = Access::Exclusive;
@@ -150,7 +150,7 @@ fn tensor_in_an_owner_is_dropped_before_the_owners_drop_goes_on() {
 }
 
 #[test]
-fn tree_of_owners_is_dropped_whole() {
+fn tree_of_owners_is_dropped_completely() {
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
     struct Node(#[expect(dead_code, reason = "dropped")] Vec<Tensor>, Vec<u8>);
     impl Drop for Node {
@@ -158,7 +158,7 @@ fn tree_of_owners_is_dropped_whole() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
-    // SAFETY: forwards to the vector.
+    // SAFETY: the memory is that of the vector, which the owner keeps.
     unsafe impl Owner for Node {
         type Item = u8;
         const ACCESS: Access = Access::Exclusive;

@@ -90,10 +90,10 @@ fn zeros_of_a_type_narrower_than_its_bytes_are_padded() {
 
 #[test]
 #[cfg_attr(miri, ignore = "allocations do not fail in Miri")]
-fn zeros_without_memory_speaks_of_a_tensor_and_a_copy_of_a_copy() {
+fn zeros_and_copy_without_memory_have_their_own_messages() {
     let huge = usize::MAX >> 2;
     let error = Tensor::zeros::<u8>([huge]).unwrap_err();
-    let text = format!("no memory for a tensor of {huge} bytes; ask for a smaller one");
+    let text = format!("no memory for a tensor of {huge} bytes; request a smaller one");
     assert_eq!(error.to_string(), text);
     let repeated = TensorRef::from(&[1_u8]).broadcast_to([huge]).unwrap();
     let text = format!("no memory for a copy of {huge} bytes; copy a slice of the tensor");

@@ -1,12 +1,12 @@
-//! Tensors as somebody needs them: copied only where they must be, and why.
+//! Conversions that copy only if they must, and report why.
 
 use std::sync::Arc;
 
 use crate::common::{Count, Counted, Producer};
 use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor, TensorRef};
 
-/// Converts a tensor and sees that the same elements come out, in the same memory unless there is a
-/// reason; and that the owner of what was copied is dropped.
+/// Converts a tensor. Asserts that the result has the same elements, in the same memory unless there is a reason to
+/// copy, and that a copy drops the old owner.
 #[track_caller]
 fn converted(
     (tensor, dropped): (Tensor, Count),
@@ -29,13 +29,13 @@ fn converted(
     converted
 }
 
-/// Six counting numbers of a counted owner, in a layout.
+/// Returns six ascending numbers of a counted owner, in a layout.
 fn counted(shape: &[usize], strides: &[isize], offset: usize) -> (Tensor, Count) {
     let (owner, dropped) = Counted::new((0..6).collect::<Vec<u32>>());
     (Tensor::from_parts_strided(owner, shape, strides, offset).unwrap(), dropped)
 }
 
-/// What a producer lends.
+/// Returns a tensor that a producer exported.
 fn lent(flags: u64) -> (Tensor, Count) {
     let producer = Producer::new(vec![1_u32, 2], &[2]).flags(flags);
     let deleted = producer.deleted();
@@ -43,7 +43,7 @@ fn lent(flags: u64) -> (Tensor, Count) {
 }
 
 #[test]
-fn only_elements_that_are_not_adjacent_are_copied_to_be() {
+fn into_contiguous_copies_only_non_contiguous_elements() {
     let into = Tensor::into_contiguous;
     let reason = Some(CopyReason::NotContiguous);
     converted(counted(&[2, 3], &[3, 1], 0), into, None);
@@ -58,12 +58,12 @@ fn only_elements_that_are_not_adjacent_are_copied_to_be() {
 }
 
 #[test]
-fn only_elements_at_another_address_are_copied_to_an_aligned_one() {
+fn into_aligned_copies_only_misaligned_elements() {
     let aligned = |skip: usize, alignment| {
-        // A copy begins at a multiple of 256 bytes, its part 4 bytes further for each element.
+        // A copy begins at a multiple of 256 bytes, and each skipped element adds 4 bytes.
         let (owner, dropped) = Counted::new(Tensor::from([1_u32, 2, 3, 4]).to_copy().unwrap());
         let parts = RawParts::new(owner.owner.data(), DataType::UINT32);
-        // SAFETY: the owner keeps the four numbers alive, and nobody else has it.
+        // SAFETY: the owner keeps the four numbers alive, and no other code has it.
         let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &[4], None::<&[i64]>) };
         let part = tensor.unwrap().slice(0, skip..).unwrap();
         let address = part.data().addr();
@@ -79,7 +79,7 @@ fn only_elements_at_another_address_are_copied_to_an_aligned_one() {
         }
     }
     converted(counted(&[0], &[1], 0), |t| t.into_aligned(256), None);
-    // A handle has no alignment.
+    // A handle cannot be aligned.
     let place = std::ptr::without_provenance_mut(0x1001);
     let remote = |device| {
         let producer = Producer::at(place, DataType::UINT32, &[2]);
@@ -95,7 +95,7 @@ fn copy_aligned_to_pages_begins_at_one() {
         let at = |tensor: &Tensor| tensor.data().addr() % alignment;
         let zeros = Tensor::zeroed_aligned(DataType::INT4, [3, 3], alignment).unwrap();
         assert_eq!(at(&zeros), 0);
-        // Packed elements take other ways.
+        // Packed elements take another path.
         let columns = TensorRef::from(&zeros).transpose().to_aligned_copy(alignment).unwrap();
         assert_eq!((at(&columns), columns.shape()), (0, &[3, 3][..]));
         let numbers = Tensor::from([[1, 2], [3, 4]]).transpose();
@@ -108,12 +108,12 @@ fn copy_aligned_to_pages_begins_at_one() {
 
 #[test]
 #[should_panic(expected = "cannot align to 24")]
-fn no_address_is_aligned_to_what_is_no_power_of_two() {
+fn alignment_that_is_not_a_power_of_two_panics() {
     let _ = Tensor::from([1]).into_aligned(24);
 }
 
 #[test]
-fn only_what_cannot_be_written_is_copied_to_be() {
+fn into_exclusive_copies_only_data_that_cannot_be_written() {
     let into = Tensor::into_exclusive;
     converted(counted(&[3, 2], &[1, 3], 0), into, None);
     converted(lent(2), into, None);
@@ -132,9 +132,9 @@ fn only_what_cannot_be_written_is_copied_to_be() {
 }
 
 #[test]
-fn the_reasons_are_told_in_words() {
+fn copy_reasons_are_displayed_as_sentences() {
     let told = |reason: CopyReason| reason.to_string();
-    assert_eq!(told(CopyReason::NotContiguous), "the elements were not adjacent in C order");
+    assert_eq!(told(CopyReason::NotContiguous), "the elements were not contiguous in C order");
     let misaligned = CopyReason::Misaligned { address: 0x1004, required: 16 };
     assert_eq!(told(misaligned), "the data at 0x1004 was not aligned to 16 bytes");
     assert_eq!(told(CopyReason::ReadOnly), "the data was read-only");

@@ -1,6 +1,6 @@
-//! Every device of the specification, and ones that it does not have: expressed, carried through both ABIs and
-//! all that needs no element, printed, refused to the CPU, and never touched. The data is at an address at which
-//! there is nothing, so that whoever reads or writes a byte of it ends the process.
+//! Every device of the specification, and unknown ones: named, passed through both ABIs and through operations that
+//! need no element, printed, and refused to the CPU. The data is at an unmapped address, so any access to a byte
+//! ends the process.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -8,7 +8,8 @@ use core::ptr;
 use crate::common::{Producer, take, take_legacy};
 use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
 
-/// With the names and codes of `dlpack.h` 1.3 and of the main branch after it; whether the CPU can read it, and whether `data` is an address.
+/// The names and codes of `dlpack.h` 1.3 and of the main branch after it; true if the CPU can read the data; true if
+/// `data` is an address.
 const DEVICES: [(&str, i32, bool, bool); 22] = [
     ("cpu", 1, true, true),
     ("cuda", 2, false, true),
@@ -34,7 +35,7 @@ const DEVICES: [(&str, i32, bool, bool); 22] = [
     ("device_type_-7", -7, false, false),
 ];
 
-/// A 3 x 4 matrix of float32 on a device, 16 bytes behind the address 0x4_0000.
+/// A 3 x 4 matrix of float32 on a device, 16 bytes after the address 0x4_0000.
 fn matrix(code: i32, id: i32) -> Producer {
     let nowhere: *mut c_void = ptr::without_provenance_mut(0x4_0000);
     Producer::at(nowhere, DataType::FLOAT32, &[3, 4]).device(code, id).byte_offset(16)
@@ -53,7 +54,7 @@ fn every_device_has_its_name_and_code() {
         }
     }
     let known = (0..64).filter(|&code| DeviceType::from_code(code).name().is_some()).count();
-    assert_eq!(known, 19, "as many as dlpack.h and the main branch have");
+    assert_eq!(known, 19, "the number of devices in dlpack.h and the main branch");
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn device_name_with_another_spelling_of_the_number_is_refused() {
 }
 
 #[test]
-fn every_device_is_carried_through_both_structs() {
+fn every_device_round_trips_through_both_structs() {
     for (name, code, _, addressable) in DEVICES {
         let place = if addressable { (0x4_0010, 0) } else { (0x4_0000, 16) };
         let producer = matrix(code, 3);
@@ -106,7 +107,7 @@ fn every_device_is_carried_through_both_structs() {
 }
 
 #[test]
-fn parts_are_made_without_a_look_at_the_data() {
+fn slice_of_device_data_does_not_read_it() {
     for (name, code, _, addressable) in DEVICES {
         let tensor = matrix(code, 0).import().unwrap();
         // The last element of every second row, backwards.
@@ -122,7 +123,7 @@ fn parts_are_made_without_a_look_at_the_data() {
 }
 
 #[test]
-fn the_cpu_is_refused_what_it_cannot_read() {
+fn cpu_view_of_device_data_is_refused() {
     for (name, code, on_host, _) in DEVICES.into_iter().filter(|(.., on_host, _)| !on_host) {
         assert!(!on_host);
         let mut tensor = matrix(code, 1).flags(2).import().unwrap();

@@ -1,4 +1,4 @@
-//! Data types: names there and back, widths, and which combinations can exist.
+//! Data types: round trips through names, widths, and valid combinations.
 
 use dlbridge::sys::{DLDataType, DLDataTypeCode};
 use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error};
@@ -46,7 +46,7 @@ fn of(code: u8, bits: u8, lanes: u16) -> DataType {
 }
 
 #[test]
-fn every_constant_goes_there_and_back() {
+fn every_constant_round_trips_through_its_name() {
     for &(dtype, name, code, bits, itemsize) in CONSTANTS {
         assert_eq!(dtype, of(code, bits, 1), "{name}");
         assert_eq!(dtype.to_string(), name);
@@ -66,7 +66,7 @@ fn every_constant_goes_there_and_back() {
 }
 
 #[test]
-fn odd_combinations_have_names_too() {
+fn odd_combinations_have_names() {
     for (dtype, name) in [
         (of(0, 4, 1), "int4"),
         (of(1, 1, 1), "uint1"),
@@ -79,12 +79,12 @@ fn odd_combinations_have_names_too() {
         (of(3, 64, 1), "handle64"),
         (of(42, 16, 3), "code42_16x3"),
         (of(255, 255, u16::MAX), "code255_255x65535"),
-        // A known code with a width that is not its own has no name.
+        // A known code with another width than its own lacks a short name.
         (of(6, 1, 1), "code6_1"),
         (of(15, 8, 1), "code15_8"),
         (of(17, 8, 2), "code17_8x2"),
         (of(10, 16, 1), "code10_16"),
-        // Nor do they exist, but an error must be able to print them.
+        // These cannot exist, but an error must be able to print them.
         (of(2, 0, 1), "float0"),
         (of(2, 32, 0), "float32x0"),
     ] {
@@ -93,10 +93,10 @@ fn odd_combinations_have_names_too() {
     }
 }
 
-/// Every dtype at all, to the name and back.
+/// All possible dtypes, to the name and back.
 #[test]
 #[cfg_attr(miri, ignore = "many, and nothing unsafe")]
-fn no_two_dtypes_share_a_name() {
+fn every_dtype_has_a_name_of_its_own() {
     for code in 0..=255 {
         for bits in 0..=255 {
             for lanes in [1, 2, 64] {
@@ -175,11 +175,11 @@ fn widths_count_all_lanes_and_round_up() {
 }
 
 #[test]
-fn a_dtype_needs_bits_and_lanes_and_the_width_of_its_code() {
+fn dtype_without_bits_or_lanes_or_with_another_width_is_refused() {
     let possible = |code, bits, lanes| of(code, bits, lanes).check().is_ok();
     for code in (0..=255).filter(|code| !cfg!(miri) || *code < 20) {
         assert!(!possible(code, 0, 1) && !possible(code, 8, 0), "{code}");
-        // All codes but the small floats take any width.
+        // All codes except the small floats take any width.
         let own = match code {
             7..=14 => Some(8),
             15 | 16 => Some(6),
@@ -195,7 +195,7 @@ fn a_dtype_needs_bits_and_lanes_and_the_width_of_its_code() {
 }
 
 #[test]
-fn names_fill_the_width_they_are_given() {
+fn names_respect_width_and_alignment_of_the_format() {
     assert_eq!(
         format!("{:>9}|{:<9}|", DataType::INT8, DataType::FLOAT32.with_lanes(2)),
         "     int8|float32x2|"

@@ -1,5 +1,5 @@
-//! What a C consumer gets: every field it reads, the deleter it calls, and the owner that comes
-//! back whole when the tensor comes home.
+//! Exports to a C consumer: every field that it reads, the deleter that it calls, and the owner after a
+//! round trip.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,23 +14,23 @@ const READ_ONLY: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 const PADDED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 
-/// What the consumer of a versioned struct reads; sees that what must never be NULL is not.
+/// Reads a versioned struct as a consumer does. Asserts that required pointers are not NULL.
 fn read(managed: *const DLManagedTensorVersioned) -> (DLPackVersion, u64, DLTensor) {
-    // SAFETY: the tests pass what was lent to them and not freed.
+    // SAFETY: the tests pass an exported tensor that is not freed yet.
     let managed = unsafe { &*managed };
     assert!(!managed.manager_ctx.is_null() && managed.deleter.is_some());
     (managed.version, managed.flags, managed.dl_tensor)
 }
 
-/// What the consumer of a legacy struct reads.
+/// Reads a legacy struct as a consumer does.
 fn read_legacy(managed: *const DLManagedTensor) -> DLTensor {
-    // SAFETY: as in `read`.
+    // SAFETY: the tests pass an exported tensor that is not freed yet.
     let managed = unsafe { &*managed };
     assert!(!managed.manager_ctx.is_null() && managed.deleter.is_some());
     managed.dl_tensor
 }
 
-/// Sees that a description is of these floats on the CPU.
+/// Asserts that a description is that of these floats on the CPU.
 #[track_caller]
 fn describes(tensor: &DLTensor, address: usize, shape: &[i64], strides: &[i64]) {
     assert_eq!(tensor.data.addr(), address);
@@ -49,14 +49,14 @@ fn six_floats() -> (Counted<Vec<f32>>, Count, usize) {
 }
 
 #[test]
-fn an_exported_tensor_has_every_field() {
+fn exported_tensor_has_every_field() {
     let (owner, dropped, address) = six_floats();
     let managed = Tensor::from_parts(owner, [2, 3]).unwrap().into_raw();
     let (version, flags, tensor) = read(managed);
     assert_eq!(version, DLPackVersion { major: 1, minor: 3 });
     assert_eq!(flags, IS_COPIED);
     describes(&tensor, address, &[2, 3], &[3, 1]);
-    // SAFETY: the description is that of six floats, which nobody else has.
+    // SAFETY: the description is that of six floats, which no other code uses.
     unsafe { tensor.data.cast::<f32>().add(5).write(60.0) };
     let owner = take(managed).unwrap().try_into_owner::<Counted<Vec<f32>>>().unwrap();
     assert_eq!(owner.owner, [1.0, 2.0, 3.0, 4.0, 5.0, 60.0]);
@@ -65,7 +65,7 @@ fn an_exported_tensor_has_every_field() {
 }
 
 #[test]
-fn an_offset_becomes_part_of_the_address() {
+fn export_of_an_offset_adds_it_to_the_address() {
     let (owner, dropped, address) = six_floats();
     let managed = Tensor::from_parts_strided(owner, [3], [-2], 5).unwrap().into_raw();
     describes(&read(managed).2, address + 5 * 4, &[3], &[-2]);
@@ -74,7 +74,7 @@ fn an_offset_becomes_part_of_the_address() {
 }
 
 #[test]
-fn scalars_and_tensors_without_elements_have_dims_too() {
+fn exported_scalars_and_empty_tensors_have_dims() {
     let scalar = Tensor::from_parts([7.0_f32; 1].to_vec(), []).unwrap().into_raw();
     assert_eq!(dims(&read(scalar).2), (vec![], vec![]));
     delete(scalar);
@@ -87,7 +87,7 @@ fn scalars_and_tensors_without_elements_have_dims_too() {
 }
 
 #[test]
-fn an_exported_legacy_tensor_has_every_field() {
+fn exported_legacy_tensor_has_every_field() {
     let (owner, dropped, address) = six_floats();
     let managed = Tensor::from_parts(owner, [3, 2]).unwrap().into_raw_legacy().unwrap();
     describes(&read_legacy(managed), address, &[3, 2], &[2, 1]);
@@ -97,14 +97,14 @@ fn an_exported_legacy_tensor_has_every_field() {
 }
 
 #[test]
-fn a_lent_tensor_has_every_field_and_claims_nothing() {
+fn shared_export_has_every_field_and_no_flags() {
     let (owner, dropped, address) = six_floats();
     let tensor = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
-    let managed = tensor.lend();
+    let managed = tensor.to_raw();
     let (version, flags, description) = read(managed);
     assert_eq!((version, flags), (DLPackVersion::CURRENT, 0));
     describes(&description, address, &[2, 3], &[3, 1]);
-    let legacy = tensor.lend_legacy().unwrap();
+    let legacy = tensor.to_raw_legacy().unwrap();
     describes(&read_legacy(legacy), address, &[2, 3], &[3, 1]);
     drop(tensor);
     // The dims belong to the tensor, which lives on.
@@ -117,7 +117,7 @@ fn a_lent_tensor_has_every_field_and_claims_nothing() {
 }
 
 #[test]
-fn the_owner_goes_with_the_last_of_many_in_any_order() {
+fn owner_of_many_exports_drops_with_the_last_in_any_order() {
     enum Handle {
         Own(Arc<Tensor>),
         Versioned(*mut DLManagedTensorVersioned),
@@ -127,9 +127,9 @@ fn the_owner_goes_with_the_last_of_many_in_any_order() {
         let (owner, dropped, _) = six_floats();
         let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
         let mut handles = [
-            Some(Handle::Versioned(tensor.lend())),
-            Some(Handle::Legacy(tensor.lend_legacy().unwrap())),
-            Some(Handle::Versioned(tensor.lend())),
+            Some(Handle::Versioned(tensor.to_raw())),
+            Some(Handle::Legacy(tensor.to_raw_legacy().unwrap())),
+            Some(Handle::Versioned(tensor.to_raw())),
             Some(Handle::Own(tensor)),
         ];
         for (done, which) in order.into_iter().enumerate() {
@@ -145,54 +145,54 @@ fn the_owner_goes_with_the_last_of_many_in_any_order() {
 }
 
 #[test]
-fn read_only_stays_read_only() {
+fn read_only_tensor_stays_read_only_on_export() {
     let made = || Tensor::from(&[1.0_f32, 2.0][..]);
     let managed = made().into_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     assert_eq!(take(managed).unwrap().access(), Access::Immutable);
 
     let tensor = Arc::new(made());
-    let managed = tensor.lend();
+    let managed = tensor.to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     assert_eq!(take(managed).unwrap().access(), Access::Immutable);
 
-    assert_eq!(tensor.lend_legacy().unwrap_err(), Error::LegacyReadOnly);
+    assert_eq!(tensor.to_raw_legacy().unwrap_err(), Error::LegacyReadOnly);
     let (tensor, error) = made().into_raw_legacy().unwrap_err();
     assert_eq!(error, Error::LegacyReadOnly);
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
 
-    // A read-only copy has both flags, and is no more writable for it.
+    // A read-only copy has both flags, and is still not writable.
     let both = Producer::new(vec![1.0_f32], &[1]).flags(READ_ONLY | IS_COPIED);
     let both = Arc::new(both.import().unwrap());
-    let managed = both.lend();
+    let managed = both.to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     delete(managed);
 }
 
 #[test]
-fn padding_is_said_or_refused() {
+fn padded_elements_are_flagged_or_refused() {
     let mut nibbles = vec![1_u8, 2, 3];
     let data = nibbles.as_mut_ptr().cast();
     let parts = RawParts { subbyte_padded: true, ..RawParts::new(data, DataType::FLOAT4_E2M1FN) };
-    // SAFETY: three bytes of the vector, which stay where they are when it moves.
+    // SAFETY: the data is three bytes of the vector, whose heap memory stays in place when it moves.
     let tensor = unsafe { Tensor::from_raw_parts(nibbles, parts, &[3], None::<&[i64]>) }.unwrap();
     let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
     assert_eq!(error, Error::LegacySubbytePadded);
     let tensor = Arc::new(tensor);
-    assert_eq!(tensor.lend_legacy().unwrap_err(), Error::LegacySubbytePadded);
-    let managed = tensor.lend();
+    assert_eq!(tensor.to_raw_legacy().unwrap_err(), Error::LegacySubbytePadded);
+    let managed = tensor.to_raw();
     assert_eq!(read(managed).1, PADDED);
     delete(managed);
 }
 
 #[test]
-fn the_deleter_may_run_on_another_thread() {
+fn deleter_on_another_thread_drops_the_owner() {
     struct Lent(*mut DLManagedTensorVersioned, *mut DLManagedTensor);
     // SAFETY: the deleters may be called on any thread.
     unsafe impl Send for Lent {}
     let (owner, dropped, _) = six_floats();
     let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
-    let lent = Lent(tensor.lend(), tensor.lend_legacy().unwrap());
+    let lent = Lent(tensor.to_raw(), tensor.to_raw_legacy().unwrap());
     drop(tensor);
     let consumer = thread::spawn(move || {
         let Lent(versioned, legacy) = { lent };
@@ -204,7 +204,7 @@ fn the_deleter_may_run_on_another_thread() {
 }
 
 #[test]
-fn the_owner_comes_back_whole_after_a_journey() {
+fn owner_comes_back_after_a_round_trip() {
     let mut values = Vec::with_capacity(10);
     values.extend([1_i16, 2, 3]);
     let address = values.as_ptr();
@@ -218,7 +218,7 @@ fn the_owner_comes_back_whole_after_a_journey() {
 }
 
 #[test]
-fn the_wrong_type_gives_the_tensor_back() {
+fn owner_of_the_wrong_type_returns_the_tensor() {
     let (owner, dropped, address) = six_floats();
     let tensor = Tensor::from_parts(owner, [6]).unwrap();
     let tensor = tensor.try_into_owner::<Vec<f32>>().unwrap_err();
@@ -227,7 +227,7 @@ fn the_wrong_type_gives_the_tensor_back() {
     assert_eq!((tensor.data().addr(), dropped.get()), (address, 0));
     drop(tensor.try_into_owner::<Counted<Vec<f32>>>().unwrap());
     assert_eq!(dropped.get(), 1);
-    // What came from C has no owner of ours.
+    // The owner of a tensor from C is not of a Rust type.
     let foreign = Producer::new(vec![1.0_f32], &[1]);
     let deleted = foreign.deleted();
     let foreign = foreign.import().unwrap().try_into_owner::<Vec<f32>>().unwrap_err();
@@ -237,17 +237,17 @@ fn the_wrong_type_gives_the_tensor_back() {
 }
 
 #[test]
-fn the_handle_comes_back_from_a_lent_tensor() {
+fn handle_comes_back_from_an_exported_tensor() {
     let (owner, dropped, _) = six_floats();
     let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
-    let lent = take(tensor.lend()).unwrap();
-    let legacy = take_legacy(tensor.lend_legacy().unwrap()).unwrap();
+    let lent = take(tensor.to_raw()).unwrap();
+    let legacy = take_legacy(tensor.to_raw_legacy().unwrap()).unwrap();
     assert_eq!((lent.access(), legacy.access()), (Access::Shared, Access::Shared));
     assert_eq!(legacy.view::<f32>().unwrap()[[5]], 6.0);
     let mut handles = [lent, legacy].map(|t| t.try_into_owner::<Arc<Tensor>>().unwrap()).to_vec();
     assert!(handles.iter().all(|handle| Arc::ptr_eq(handle, &tensor)));
     handles.clear();
-    // The only handle again, and the tensor as exclusive as before.
+    // It is the only handle again, and the tensor is exclusive again.
     let mut tensor = Arc::into_inner(tensor).unwrap();
     tensor.view_mut::<f32>().unwrap()[[0]] = 10.0;
     drop(tensor);
@@ -255,7 +255,7 @@ fn the_handle_comes_back_from_a_lent_tensor() {
 }
 
 #[test]
-fn a_second_tensor_over_the_same_memory_is_read_only() {
+fn second_tensor_over_the_same_memory_is_read_only() {
     let (owner, dropped, address) = six_floats();
     let first = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
     let mut second = first.share();
@@ -266,7 +266,7 @@ fn a_second_tensor_over_the_same_memory_is_read_only() {
     assert_eq!(second.view::<f32>().unwrap()[[1, 2]], 6.0);
     // A tensor of a tensor of a tensor.
     let third = Arc::new(second).share();
-    let managed = Arc::new(third).lend();
+    let managed = Arc::new(third).to_raw();
     describes(&read(managed).2, address, &[2, 3], &[3, 1]);
     assert_eq!((read(managed).1, dropped.get()), (READ_ONLY, 0));
     delete(managed);
@@ -274,15 +274,15 @@ fn a_second_tensor_over_the_same_memory_is_read_only() {
 }
 
 #[test]
-fn a_scalar_out_of_another_tensor_keeps_that_one_alive() {
+fn scalar_over_memory_of_a_tensor_keeps_it_alive() {
     let (owner, dropped, address) = six_floats();
     let whole = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
     let second = whole.data().wrapping_byte_add(4);
     let parts = RawParts::new(second, DataType::FLOAT32);
-    // SAFETY: the second of six floats, which live as long as a handle on their tensor.
+    // SAFETY: the data is the second of six floats, which live as long as a handle on their tensor.
     let scalar = unsafe { Tensor::from_raw_parts(whole, parts, &[0_i64; 0], None::<&[i64]>) };
     let scalar = Arc::new(scalar.unwrap());
-    let (lent, again) = (take(scalar.lend()).unwrap(), scalar.share());
+    let (lent, again) = (take(scalar.to_raw()).unwrap(), scalar.share());
     drop(scalar);
     assert_eq!((lent.data().addr(), lent.view::<f32>().unwrap()[[]]), (address + 4, 2.0));
     drop(lent);
@@ -292,29 +292,29 @@ fn a_scalar_out_of_another_tensor_keeps_that_one_alive() {
 }
 
 #[test]
-fn exclusive_can_be_declared_and_read_only_cannot_be_undone() {
+fn assume_exclusive_makes_shared_writable_and_read_only_stays() {
     let shared = Producer::new(vec![1_i32, 2], &[2]).import().unwrap();
-    // SAFETY: the producer keeps its hands off the data.
+    // SAFETY: the producer of this test does not use the data.
     let mut tensor = unsafe { shared.assume_exclusive() };
     assert_eq!((tensor.access(), tensor.flags()), (Access::Exclusive, IS_COPIED));
     tensor.view_mut::<i32>().unwrap()[[1]] = 20;
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [1, 20]);
 
     let read_only = Tensor::from(&[1_i32, 2][..]);
-    // SAFETY: nobody writes a constant.
+    // SAFETY: no code writes the constant.
     let mut tensor = unsafe { read_only.assume_exclusive() };
     assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
 }
 
 #[test]
-fn marking_read_only_holds_for_whatever_is_made_of_the_tensor() {
+fn read_only_mark_holds_for_everything_made_from_the_tensor() {
     let (owner, dropped, _) = six_floats();
     let tensor = Tensor::from_parts(owner, [6]).unwrap().into_read_only();
     assert_eq!(tensor.access(), Access::ReadOnly);
     let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
     assert_eq!(error, Error::LegacyReadOnly);
-    let managed = Arc::new(tensor).lend();
+    let managed = Arc::new(tensor).to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     delete(managed);
     assert_eq!(dropped.get(), 1);

@@ -1,4 +1,4 @@
-//! image buffers out as height × width × channels; in as views, and over the tensor itself.
+//! Image buffers to tensors of shape height × width × channels, and tensors to image views and owned images.
 #![cfg(feature = "image")]
 
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use image::{
 
 type Rgba16Image = ImageBuffer<Rgba<u16>, Vec<u16>>;
 
-/// A picture of 3 × 2 pixels, all channels different.
+/// An image of 3 × 2 pixels, all channels different.
 fn picture() -> RgbImage {
     RgbImage::from_fn(3, 2, |x, y| Rgb([0, 1, 2].map(|c| (y * 100 + x * 10 + c) as u8)))
 }
 
 #[test]
-fn pictures_of_every_kind_become_tensors_and_come_back() {
+fn images_of_every_type_round_trip() {
     fn check<P: Pixel<Subpixel: dlbridge::Element + PartialEq> + 'static>(
         image: ImageBuffer<P, Vec<P::Subpixel>>,
         shape: [i64; 3],
@@ -44,7 +44,7 @@ fn pictures_of_every_kind_become_tensors_and_come_back() {
 }
 
 #[test]
-fn a_pixel_is_where_the_tensor_says() {
+fn pixel_has_the_same_index_in_the_tensor() {
     let tensor = Tensor::from(picture());
     let view = tensor.view::<u8>().unwrap();
     for (x, y, pixel) in picture().enumerate_pixels() {
@@ -73,7 +73,7 @@ fn containers_of_other_kinds_become_tensors() {
 }
 
 #[test]
-fn a_container_may_hold_more_than_its_picture() {
+fn container_longer_than_its_image_is_accepted() {
     let container: Vec<u8> = (0..100).collect();
     let image = RgbImage::from_raw(3, 2, container).unwrap();
     let tensor = Tensor::from(image);
@@ -84,7 +84,7 @@ fn a_container_may_hold_more_than_its_picture() {
 }
 
 #[test]
-fn a_tensor_is_seen_as_a_picture() {
+fn tensor_is_viewed_as_an_image() {
     let tensor = Tensor::from(picture());
     let seen: ImageBuffer<Rgb<u8>, &[u8]> = tensor.view::<u8>().unwrap().try_into().unwrap();
     assert_eq!((seen.dimensions(), seen.as_raw().as_ptr().addr()), ((3, 2), tensor.data().addr()));
@@ -100,7 +100,7 @@ fn a_tensor_is_seen_as_a_picture() {
 }
 
 #[test]
-fn a_picture_over_a_tensor_is_drawn_on() {
+fn image_view_of_a_tensor_writes_the_tensor() {
     let mut tensor = Tensor::from(picture());
     let view = tensor.view_mut::<u8>().unwrap();
     let mut seen: ImageBuffer<Rgb<u8>, &mut [u8]> = view.try_into().unwrap();
@@ -110,7 +110,7 @@ fn a_picture_over_a_tensor_is_drawn_on() {
 }
 
 #[test]
-fn a_picture_owns_its_tensor() {
+fn owned_image_keeps_its_tensor_alive() {
     let (owner, dropped) = Counted::new(picture().into_raw());
     let tensor = Tensor::from_parts(owner, [2, 3, 3]).unwrap();
     let address = tensor.data().addr();
@@ -130,7 +130,7 @@ fn a_picture_owns_its_tensor() {
 }
 
 #[test]
-fn a_picture_from_c_is_seen_and_travels_on() {
+fn imported_image_is_viewed_and_exported_again() {
     let producer = Producer::new(picture().into_raw(), &[2, 3, 3]).flags(1);
     let deleted = producer.deleted();
     let image = ImageBuffer::<Rgb<u8>, TensorSlice<u8>>::try_from(producer.import().unwrap());
@@ -142,7 +142,7 @@ fn a_picture_from_c_is_seen_and_travels_on() {
 }
 
 #[test]
-fn what_is_no_picture_is_refused() {
+fn tensor_that_is_not_an_image_is_refused() {
     fn error<P: Pixel<Subpixel = u8>>(tensor: &Tensor) -> Error {
         let view = tensor.view::<u8>().unwrap();
         ImageBuffer::<P, &[u8]>::try_from(view).map(drop).unwrap_err()
@@ -172,7 +172,7 @@ fn what_is_no_picture_is_refused() {
 }
 
 #[test]
-fn a_refused_tensor_is_dropped() {
+fn refused_tensor_is_dropped() {
     for shape in [&[18][..], &[3, 2, 3], &[2, 9, 1]] {
         let (owner, dropped) = Counted::new(vec![0_u8; 18]);
         let tensor = Tensor::from_parts_strided(owner, shape, vec![-1; shape.len()], 17).unwrap();
@@ -186,7 +186,7 @@ fn a_refused_tensor_is_dropped() {
 }
 
 #[test]
-fn pictures_without_pixels() {
+fn images_without_pixels_round_trip() {
     let wide = if cfg!(target_pointer_width = "64") { u32::MAX } else { 1 << 20 };
     for (width, height) in [(0, 0), (0, 5), (5, 0), (wide, 0)] {
         let tensor = Tensor::from(RgbImage::from_raw(width, height, Vec::new()).unwrap());
@@ -201,7 +201,7 @@ fn pictures_without_pixels() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn a_side_longer_than_a_picture_can_count_is_refused() {
+fn side_longer_than_an_image_can_have_is_refused() {
     let wide = Tensor::from_parts(Vec::<u8>::new(), [0, 1 << 32, 3]).unwrap();
     let seen = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(wide.view::<u8>().unwrap()).map(drop);
     let error = Error::ExtentLimit { axis: 1, limit: u32::MAX as usize, found: 1 << 32 };

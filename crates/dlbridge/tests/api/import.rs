@@ -1,5 +1,5 @@
-//! Managed tensors from a C producer: what is refused and with which error, what is adapted, and
-//! that the deleter runs exactly once on every path.
+//! Imports from a C producer: refusals with their errors, adaptations, and the deleter, which runs
+//! exactly once on every path.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,7 +13,7 @@ use dlbridge::sys::{
 };
 use dlbridge::{Access, DataType, DataTypeCode, Device, DeviceType, Error, MAX_NDIM};
 
-/// An address where nothing is; nothing must be read there.
+/// Returns an unmapped address, which no code may read.
 fn nowhere(address: usize) -> *mut c_void {
     ptr::without_provenance_mut(address)
 }
@@ -22,7 +22,7 @@ fn three_floats() -> Producer {
     Producer::new(vec![1.0_f32, 2.0, 3.0], &[3])
 }
 
-/// What all versions of the struct have in common, and no byte more.
+/// The fields that all versions of the struct have in common, and no more bytes.
 #[repr(C)]
 struct AnyVersion {
     version: DLPackVersion,
@@ -34,12 +34,12 @@ struct AnyVersion {
 unsafe extern "C" fn delete_any_version(managed: *mut DLManagedTensorVersioned) {
     // SAFETY: the test below made it from a box, and the consumer calls this once.
     let managed = unsafe { Box::from_raw(managed.cast::<AnyVersion>()) };
-    // SAFETY: likewise.
+    // SAFETY: the test below made the context from a box too, and this call is the only one.
     unsafe { Box::from_raw(managed.manager_ctx.cast::<Count>()) }.add_one();
 }
 
 #[test]
-fn another_major_version_is_refused_and_nothing_behind_its_flags_is_read() {
+fn import_of_another_major_version_is_refused_without_reading_past_flags() {
     for (major, minor) in [(0, 0), (0, 8), (2, 0), (2, 3), (u32::MAX, u32::MAX)] {
         let deleted = Count::default();
         let managed = Box::into_raw(Box::new(AnyVersion {
@@ -54,7 +54,7 @@ fn another_major_version_is_refused_and_nothing_behind_its_flags_is_read() {
 }
 
 #[test]
-fn another_minor_version_is_taken() {
+fn import_of_another_minor_version_succeeds() {
     for minor in [0, 2, 99] {
         let tensor = three_floats().with(|p| p.version.minor = minor).import().unwrap();
         assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0, 3.0]);
@@ -62,7 +62,7 @@ fn another_minor_version_is_taken() {
 }
 
 #[test]
-fn null_and_misaligned_structs_are_refused_unread() {
+fn import_of_null_or_misaligned_struct_is_refused_unread() {
     let null = Error::NullPointer { field: "the managed tensor" };
     assert_eq!(take(ptr::null_mut()).unwrap_err(), null);
     assert_eq!(take_legacy(ptr::null_mut()).unwrap_err(), null);
@@ -71,7 +71,7 @@ fn null_and_misaligned_structs_are_refused_unread() {
     let (deleted, managed) = (producer.deleted(), producer.versioned());
     let askew = managed.wrapping_byte_add(2);
     assert_eq!(take(askew).unwrap_err(), Error::MisalignedStruct { address: askew.addr() });
-    assert_eq!(deleted.get(), 0, "there is no deleter to be found there");
+    assert_eq!(deleted.get(), 0, "no deleter can be found there");
     delete(managed);
 
     let managed = three_floats().legacy();
@@ -81,7 +81,7 @@ fn null_and_misaligned_structs_are_refused_unread() {
 }
 
 #[test]
-fn a_number_of_dimensions_that_cannot_be_is_refused_before_any_extent_is_read() {
+fn import_with_invalid_ndim_is_refused_before_any_extent_is_read() {
     for ndim in [-1, i32::MIN, MAX_NDIM as i32 + 1, i32::MAX] {
         let error = Error::InvalidNdim { ndim: ndim.into() };
         refused(|| three_floats().with(|p| p.tensor.ndim = ndim), error);
@@ -95,13 +95,13 @@ fn a_number_of_dimensions_that_cannot_be_is_refused_before_any_extent_is_read() 
 }
 
 #[test]
-fn null_shape_is_refused_where_there_are_dimensions() {
+fn import_null_shape_with_dimensions_is_refused() {
     let make = || three_floats().with(|p| (p.tensor.ndim, p.tensor.shape) = (2, ptr::null_mut()));
     refused(make, Error::NullPointer { field: "the shape of a tensor with dimensions" });
 }
 
 #[test]
-fn null_strides_are_those_of_c_order() {
+fn import_null_strides_means_c_order() {
     let values: Vec<i16> = (0..24).collect();
     through_both(
         || Producer::new(values.clone(), &[2, 3, 4]),
@@ -117,7 +117,7 @@ fn null_strides_are_those_of_c_order() {
 }
 
 #[test]
-fn a_scalar_needs_neither_shape_nor_strides() {
+fn import_scalar_without_shape_and_strides_succeeds() {
     let make = || Producer::new(vec![5_u64], &[]).with(|p| p.tensor.shape = ptr::null_mut());
     through_both(make, |tensor| {
         let tensor = tensor.unwrap();
@@ -128,7 +128,7 @@ fn a_scalar_needs_neither_shape_nor_strides() {
 }
 
 #[test]
-fn shapes_that_cannot_be_are_refused() {
+fn import_impossible_shape_is_refused() {
     let float = |shape: &'static [i64]| move || Producer::at(nowhere(16), DataType::FLOAT32, shape);
     refused(float(&[-1]), Error::NegativeExtent { axis: 0, extent: -1 });
     refused(float(&[2, i64::MIN]), Error::NegativeExtent { axis: 1, extent: i64::MIN });
@@ -137,12 +137,12 @@ fn shapes_that_cannot_be_are_refused() {
     refused(float(&[1 << 32, 1 << 32]), Error::TooLarge);
     // Two to the 64th: a product that wraps would be 0.
     refused(float(&[1 << 32, 1 << 32, 0]), Error::TooLarge);
-    // The elements can be counted, their bytes cannot.
+    // The number of elements fits, the number of bytes does not.
     refused(float(&[i64::MAX / 2]), Error::TooLarge);
 }
 
 #[test]
-fn strides_that_reach_too_far_are_refused() {
+fn import_strides_beyond_the_address_space_are_refused() {
     let bytes = |shape: &'static [i64], strides: &'static [i64]| {
         move || Producer::at(nowhere(1 << 20), DataType::UINT8, shape).strides(strides)
     };
@@ -154,7 +154,7 @@ fn strides_that_reach_too_far_are_refused() {
 }
 
 #[test]
-fn byte_offsets_beyond_all_memory_are_refused() {
+fn import_byte_offset_beyond_all_memory_is_refused() {
     for device in [DeviceType::CPU, DeviceType::VULKAN] {
         let at = |offset: u64| {
             move || {
@@ -169,19 +169,19 @@ fn byte_offsets_beyond_all_memory_are_refused() {
 }
 
 #[test]
-fn extents_that_wrap_around_the_address_space_are_refused() {
+fn import_extent_that_wraps_around_the_address_space_is_refused() {
     let at = |address: usize, stride: i64| {
         move || Producer::at(nowhere(address), DataType::UINT8, &[16]).strides(&[stride])
     };
     refused(at(usize::MAX - 8, 1), Error::TooLarge);
     refused(at(8, -1), Error::TooLarge);
-    // Just inside; nothing is read.
+    // Just inside the limit; no code reads the data.
     through_both(at(usize::MAX - 16, 1), |tensor| assert_eq!(tensor.unwrap().len(), 16));
     through_both(at(15, -1), |tensor| assert_eq!(tensor.unwrap().len(), 16));
 }
 
 #[test]
-fn elements_need_data_and_no_elements_have_none() {
+fn import_null_data_is_refused_unless_empty() {
     let null = |shape: &'static [i64]| move || three_floats_at_null(shape);
     refused(null(&[3]), Error::NullPointer { field: "the data of a tensor with elements" });
     refused(null(&[]), Error::NullPointer { field: "the data of a tensor with elements" });
@@ -208,7 +208,7 @@ fn three_floats_at_null(shape: &[i64]) -> Producer {
 }
 
 #[test]
-fn a_byte_offset_is_folded_into_an_address() {
+fn import_byte_offset_is_added_to_an_address() {
     through_both(
         || Producer::new(vec![1.0_f32, 2.0, 3.0], &[2]).byte_offset(4),
         |tensor| {
@@ -217,7 +217,7 @@ fn a_byte_offset_is_folded_into_an_address() {
             assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [2.0, 3.0]);
         },
     );
-    // Also on a GPU, where nothing is read.
+    // Also on a GPU, whose memory is never read here.
     let on = |device| Producer::at(nowhere(4096), DataType::UINT8, &[2]).device(device, 0);
     let tensor = on(DeviceType::CUDA.code()).byte_offset(64).import().unwrap();
     assert_eq!((tensor.data().addr(), tensor.byte_offset()), (4096 + 64, 0));
@@ -225,10 +225,10 @@ fn a_byte_offset_is_folded_into_an_address() {
 }
 
 #[test]
-fn a_byte_offset_stays_beside_a_handle() {
+fn import_byte_offset_of_a_handle_is_kept() {
     use DeviceType as D;
     for device in [D::OPENCL, D::VULKAN, D::METAL, D::WEB_GPU, D::from_code(99)] {
-        // No address: adding a byte to it would wrap.
+        // A handle, not an address: adding a byte to it would wrap.
         let make = |byte_offset| {
             move || {
                 Producer::at(nowhere(usize::MAX), DataType::UINT16, &[4])
@@ -250,7 +250,7 @@ fn a_byte_offset_stays_beside_a_handle() {
 }
 
 #[test]
-fn dtypes_that_cannot_be_are_refused() {
+fn import_impossible_dtype_is_refused() {
     let fp4 = DataTypeCode::FLOAT4_E2M1FN;
     for dtype in [
         DataType::new(DataTypeCode::FLOAT, 0, 1),
@@ -267,7 +267,7 @@ fn dtypes_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn unknown_dtypes_and_devices_are_values() {
+fn import_unknown_dtype_and_device_are_kept() {
     let unknown = DLDataType { code: DLDataTypeCode(99), bits: 16, lanes: 1 };
     let make = || Producer::new(vec![1_u16, 2, 3], &[3]).with(|p| p.tensor.dtype = unknown);
     through_both(make, |tensor| {
@@ -296,12 +296,12 @@ fn unknown_dtypes_and_devices_are_values() {
 }
 
 #[test]
-fn pinned_memory_is_read_and_unified_memory_is_not() {
+fn import_pinned_memory_is_readable_and_unified_memory_is_not() {
     use DeviceType as D;
     let view = |device: D| {
         let lent = Producer::new(vec![1_u8, 2], &[1]).device(device.code(), 3).byte_offset(1);
         let tensor = lent.import().unwrap();
-        assert_eq!(tensor.byte_offset(), 0, "folded into an address");
+        assert_eq!(tensor.byte_offset(), 0, "added to the address");
         tensor.view::<u8>().map(|view| view[[0]])
     };
     for device in [D::CPU, D::CUDA_HOST, D::ROCM_HOST] {
@@ -313,23 +313,23 @@ fn pinned_memory_is_read_and_unified_memory_is_not() {
 }
 
 #[test]
-fn a_struct_without_a_deleter_has_nothing_to_free() {
+fn import_without_a_deleter_frees_nothing() {
     let producer = three_floats();
     let (deleted, managed) = (producer.deleted(), producer.versioned());
-    // SAFETY: just lent, and nobody else has it.
+    // SAFETY: `managed` was just exported, and no other code has it.
     let deleter = unsafe { (*managed).deleter.take() };
     assert_eq!(take(managed).unwrap().view::<f32>().unwrap().len(), 3);
-    // SAFETY: the struct has not been freed, because it says that there is nothing to free.
+    // SAFETY: the struct is not freed: without a deleter, the import has nothing to call.
     unsafe { ((*managed).version.major, (*managed).deleter) = (2, None) };
     assert_eq!(take(managed).unwrap_err(), Error::Version { major: 2, minor: 3 });
     assert_eq!(deleted.get(), 0);
-    // SAFETY: as above; this gives it back to the producer.
+    // SAFETY: the struct is still alive, and this call is the only one of its deleter.
     unsafe { deleter.unwrap()(managed) };
 
     let managed: *mut DLManagedTensor = three_floats().legacy();
-    // SAFETY: just lent, and nobody else has it.
+    // SAFETY: `managed` was just exported, and no other code has it.
     let deleter = unsafe { (*managed).deleter.take() };
     assert_eq!(take_legacy(managed).unwrap().len(), 3);
-    // SAFETY: as above.
+    // SAFETY: the struct is still alive, and this call is the only one of its deleter.
     unsafe { deleter.unwrap()(managed) };
 }

@@ -1,5 +1,5 @@
-//! Odd managed tensors that a C producer may lend all the same: any strides, any alignment, any
-//! flags, booleans that are none, elements narrower than a byte.
+//! Unusual managed tensors that a C producer may export: any strides, any alignment, any flags, invalid booleans,
+//! elements narrower than a byte.
 
 use std::ptr;
 
@@ -11,16 +11,16 @@ const READ_ONLY: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 const PADDED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 
-/// All bytes of a copy, which is contiguous.
+/// Returns all bytes of a copy, which is contiguous.
 fn bytes_of(copy: &Tensor) -> Vec<u8> {
     assert!(copy.is_c_contiguous() && copy.data().addr().is_multiple_of(256));
     let first = copy.data().cast::<u8>();
-    // SAFETY: `to_copy` wrote that many bytes, and the tensor is alive.
+    // SAFETY: `to_copy` wrote `nbytes` bytes, and the tensor is alive.
     (0..copy.nbytes() as usize).map(|i| unsafe { first.add(i).read() }).collect()
 }
 
 #[test]
-fn any_strides_lead_to_the_elements_the_producer_meant() {
+fn import_any_strides_reads_the_producers_elements() {
     let values: Vec<i64> = (0..24).collect();
     let layouts: [(&[usize], &[isize], usize); 6] = [
         (&[2, 3], &[3, 1], 0),
@@ -34,7 +34,7 @@ fn any_strides_lead_to_the_elements_the_producer_meant() {
         let as_i64 = |&extent: &usize| extent as i64;
         let extents: Vec<i64> = shape.iter().map(as_i64).collect();
         let steps: Vec<i64> = strides.iter().map(|&stride| stride as i64).collect();
-        // Half of the way to the first element in the address, half in the byte offset.
+        // Half of the offset to the first element is in the address, half in the byte offset.
         let (base, rest) = (offset / 2, (offset - offset / 2) * 8);
         let make = || {
             Producer::new(values.clone(), &extents)
@@ -57,7 +57,7 @@ fn any_strides_lead_to_the_elements_the_producer_meant() {
 }
 
 #[test]
-fn the_stride_of_an_axis_of_one_element_means_nothing() {
+fn import_ignores_the_stride_of_an_axis_of_extent_one() {
     for stride in [-9, 0, i64::MIN, i64::MAX] {
         let make = || Producer::new(vec![1_u32, 2, 3], &[1, 3]).strides(&[stride, 1]).flags(2);
         through_both(make, |tensor| {
@@ -77,7 +77,7 @@ fn the_stride_of_an_axis_of_one_element_means_nothing() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn four_floats_may_be_lent_as_eight_billion() {
+fn broadcast_of_billions_is_imported_and_read() {
     let make = || {
         Producer::new(vec![1.0_f32, 2.0, 3.0, 4.0], &[1 << 31, 4]).strides(&[0, 1]).flags(IS_COPIED)
     };
@@ -92,7 +92,7 @@ fn four_floats_may_be_lent_as_eight_billion() {
 }
 
 #[test]
-fn one_boolean_may_be_lent_as_any_number_and_is_looked_at_once() {
+fn boolean_repeated_by_stride_zero_is_checked_once() {
     let lent = |value: u8| {
         let bool = Producer::new(vec![value], &[i64::MAX >> 1, 1]).strides(&[0, 5]);
         bool.with(|p| p.tensor.dtype = DataType::BOOL.into()).import().unwrap()
@@ -103,13 +103,13 @@ fn one_boolean_may_be_lent_as_any_number_and_is_looked_at_once() {
 }
 
 #[test]
-fn dims_may_stand_at_any_address() {
+fn import_misaligned_shape_and_strides_succeeds() {
     let odd = |producer: &mut Producer, dims: &[i64]| {
         let bytes: Vec<u8> = dims.iter().flat_map(|dim| dim.to_ne_bytes()).collect();
         // One of two neighbours is odd.
         let first = producer.keep([vec![0; 2], bytes.clone()].concat());
         let first = first.wrapping_add(1 - first.addr() % 2);
-        // SAFETY: within the memory just made, which is longer by two bytes.
+        // SAFETY: the write stays within the memory just allocated, which is two bytes longer.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), first, bytes.len()) };
         first.cast::<i64>()
     };
@@ -126,7 +126,7 @@ fn dims_may_stand_at_any_address() {
 }
 
 #[test]
-fn misaligned_elements_are_carried_and_a_copy_repairs_them() {
+fn misaligned_elements_are_imported_and_a_copy_aligns_them() {
     let values = [1.5_f32, -2.0, 3.25];
     let make = || {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -147,7 +147,7 @@ fn misaligned_elements_are_carried_and_a_copy_repairs_them() {
 }
 
 #[test]
-fn flags_say_who_may_write() {
+fn import_flags_set_the_access() {
     let future = 1 << 63 | 1 << 3;
     for (flags, access, kept) in [
         (0, Access::Shared, 0),
@@ -173,13 +173,13 @@ fn flags_say_who_may_write() {
         drop(tensor);
         assert_eq!(deleted.get(), 1);
     }
-    // The legacy struct says nothing.
+    // The legacy struct lacks flags.
     let legacy = Producer::new(vec![1_i32, 2], &[2]).flags(IS_COPIED).import_legacy().unwrap();
     assert_eq!((legacy.access(), legacy.flags()), (Access::Shared, 0));
 }
 
 #[test]
-fn flags_survive_a_second_journey() {
+fn flags_survive_a_second_export() {
     for flags in [0, READ_ONLY, IS_COPIED, READ_ONLY | IS_COPIED, PADDED, PADDED | READ_ONLY] {
         let fp4 = DataType::FLOAT4_E2M1FN;
         let make = || Producer::new(vec![0_u8; 4], &[4]).with(|p| p.tensor.dtype = fp4.into());
@@ -190,11 +190,11 @@ fn flags_survive_a_second_journey() {
 }
 
 #[test]
-fn a_foreign_tensor_travels_on_with_a_full_description() {
+fn imported_tensor_is_exported_with_a_full_description() {
     let producer = Producer::new(vec![1_u16, 2, 3, 4], &[3]).byte_offset(2).flags(READ_ONLY);
     let (deleted, data) = (producer.deleted(), producer.tensor.data);
     let managed = producer.import().unwrap().into_raw();
-    // SAFETY: just exported, and not freed.
+    // SAFETY: `managed` was just exported, and is not freed yet.
     let (flags, tensor) = unsafe { ((*managed).flags, (*managed).dl_tensor) };
     assert_eq!((flags, tensor.data.addr()), (READ_ONLY, data.addr() + 2));
     assert_eq!((dims(&tensor), tensor.byte_offset), ((vec![3], vec![1]), 0));
@@ -204,7 +204,7 @@ fn a_foreign_tensor_travels_on_with_a_full_description() {
 }
 
 #[test]
-fn a_boolean_is_zero_or_one() {
+fn boolean_view_with_other_bytes_than_zero_or_one_is_refused() {
     let bools = |bytes: &[u8]| {
         Producer::new(bytes.to_vec(), &[bytes.len() as i64])
             .with(|p| p.tensor.dtype = DataType::BOOL.into())
@@ -227,24 +227,24 @@ fn a_boolean_is_zero_or_one() {
             },
         );
     }
-    // Only what the layout reaches must be a boolean, and all of it.
+    // Every byte that the layout reaches must be a valid boolean, and no other byte.
     let every_second = |bytes| bools(bytes).strides(&[2]).with(|p| p.tensor.ndim = 1);
     let two = |bytes: &'static [u8]| move || every_second(bytes).with(|p| shorten(p, 2));
     through_both(two(&[1, 9, 0, 9]), |tensor| assert!(tensor.unwrap().view::<bool>().is_ok()));
     through_both(two(&[1, 0, 9, 0]), |tensor| assert!(tensor.unwrap().view::<bool>().is_err()));
-    // A mutable view looks, too.
+    // A mutable view checks the bytes, too.
     let mut tensor = bools(&[3]).flags(IS_COPIED).import().unwrap();
     let error = Error::InvalidElement { dtype: DataType::BOOL };
     assert_eq!(tensor.view_mut::<bool>().unwrap_err(), error);
 }
 
-/// Makes the first extent smaller.
+/// Reduces the first extent.
 fn shorten(producer: &mut Producer, extent: i64) {
     producer.tensor.shape = producer.keep(vec![extent]);
 }
 
 #[test]
-fn a_boolean_of_another_width_is_no_bool_and_no_byte() {
+fn boolean_of_another_width_is_not_viewed_as_bool_or_byte() {
     let dtype = DLDataType { code: kDLBool, bits: 1, lanes: 1 };
     let tensor = Producer::new(vec![0b101_u8], &[3]).with(|p| p.tensor.dtype = dtype).import();
     let tensor = tensor.unwrap();
@@ -255,7 +255,7 @@ fn a_boolean_of_another_width_is_no_bool_and_no_byte() {
 }
 
 #[test]
-fn packed_elements_share_bytes_and_padded_ones_do_not() {
+fn packed_elements_share_bytes_and_padded_elements_do_not() {
     let fp4 = |flags: u64, bytes: &[u8], extent: i64| {
         Producer::new(bytes.to_vec(), &[extent])
             .with(|p| p.tensor.dtype = DataType::FLOAT4_E2M1FN.into())
@@ -272,7 +272,7 @@ fn packed_elements_share_bytes_and_padded_ones_do_not() {
     assert_eq!((copy.flags(), bytes_of(&copy)), (IS_COPIED | PADDED, vec![1, 2, 3, 4, 5]));
     assert_eq!(padded.into_raw_legacy().unwrap_err().1, Error::LegacySubbytePadded);
 
-    // Nibbles 1, 0, 2, 0, 3, of which every other one is taken.
+    // Every other element of the nibbles 1, 0, 2, 0, 3.
     let strided = |flags| fp4(flags, &[1, 2, 3, 4, 5], 3).strides(&[2]).import().unwrap();
     assert_eq!(bytes_of(&strided(0).to_copy().unwrap()), [0x21, 0x03]);
     assert_eq!(bytes_of(&strided(PADDED).to_copy().unwrap()), [1, 3, 5]);
@@ -283,7 +283,7 @@ fn packed_elements_share_bytes_and_padded_ones_do_not() {
 }
 
 #[test]
-fn extents_of_packed_elements_are_counted_in_bits() {
+fn size_of_packed_elements_is_counted_in_bits() {
     let six = DataType::FLOAT6_E2M3FN;
     let nbytes = |dtype, extent| {
         let tensor = Producer::new(vec![0_u8; 8], &[extent]).with(|p| p.tensor.dtype = dtype);
@@ -294,7 +294,7 @@ fn extents_of_packed_elements_are_counted_in_bits() {
     assert_eq!(nbytes(six.with_lanes(3).into(), 3), 7);
     assert_eq!(nbytes(DataType::new(DataTypeCode::INT, 4, 2).into(), 3), 3);
 
-    // Five elements, three bytes: they fit where five bytes would wrap around. Nothing is read.
+    // Five elements in three bytes fit where five bytes would wrap around. No code reads them.
     let last = ptr::without_provenance_mut(usize::MAX - 3);
     let make = |flags| move || Producer::at(last, DataType::FLOAT4_E2M1FN, &[5]).flags(flags);
     through_both(make(0), |tensor| assert_eq!(tensor.unwrap().nbytes(), 3));

@@ -1,4 +1,4 @@
-//! Copies that are large enough for several threads, where there are several processors: 8 MiB and more.
+//! Copies of 8 MiB and more, which use several threads on machines with several processors.
 #![cfg(not(miri))]
 
 use dlbridge::{Element, Tensor, TensorRef};
@@ -6,13 +6,13 @@ use dlbridge::{Element, Tensor, TensorRef};
 const ROWS: usize = 2053;
 const COLUMNS: usize = 4111;
 
-/// A matrix of numbers that tell where they are.
+/// Returns a matrix whose elements `number` makes from their positions.
 fn matrix<T: Element>(number: impl Fn(u64) -> T) -> Tensor {
     let numbers: Vec<T> = (0..(ROWS * COLUMNS) as u64).map(number).collect();
     Tensor::from_parts(numbers, [ROWS, COLUMNS]).unwrap()
 }
 
-/// Compares a copy, in C order, with what `at` says of each row and column.
+/// Compares a copy, in C order, with the value of `at` for each row and column.
 fn check<T: Element + PartialEq + core::fmt::Debug>(copy: &Tensor, at: impl Fn(usize, usize) -> T) {
     assert!(copy.is_c_contiguous());
     let view = copy.view::<T>().unwrap();
@@ -29,7 +29,7 @@ fn at(row: usize, column: usize) -> u64 {
 }
 
 #[test]
-fn transposed() {
+fn large_copy_of_a_transpose_is_equal() {
     fn of<T: Element + PartialEq + core::fmt::Debug>(number: fn(u64) -> T) {
         let matrix = matrix(number);
         let copy = TensorRef::from(&matrix).transpose().to_copy().unwrap();
@@ -42,7 +42,7 @@ fn transposed() {
 }
 
 #[test]
-fn backwards_and_in_steps() {
+fn large_copy_with_negative_strides_and_steps_is_equal() {
     let matrix = matrix(|n| n as u32);
     let flipped = TensorRef::from(&matrix).flip(0).unwrap().flip(1).unwrap().to_copy().unwrap();
     check(&flipped, |row, column| at(ROWS - 1 - row, COLUMNS - 1 - column) as u32);
@@ -55,14 +55,14 @@ fn backwards_and_in_steps() {
 }
 
 #[test]
-fn one_row_for_all() {
+fn large_copy_of_a_broadcast_row_is_equal() {
     let row = Tensor::from((0..COLUMNS as u64).collect::<Vec<_>>());
     let copy = TensorRef::from(&row).broadcast_to([ROWS, COLUMNS]).unwrap().to_copy().unwrap();
     check(&copy, |_, column| column as u64);
 }
 
 #[test]
-fn in_the_other_byte_order() {
+fn large_copy_to_the_other_byte_order_is_equal() {
     fn of<T: Element + PartialEq + core::fmt::Debug>(number: fn(u64) -> T, swap: fn(T) -> T) {
         let matrix = matrix(number);
         let copy = TensorRef::from(&matrix).to_byte_swapped().unwrap();

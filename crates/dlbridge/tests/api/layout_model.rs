@@ -1,23 +1,23 @@
-//! The arithmetic of layouts against numbers of 128 bits: what is taken, what is refused and why,
-//! sizes, contiguity and the order of the elements, for shapes and strides anywhere in `i64`.
+//! Compares the arithmetic of layouts with 128-bit numbers: which layouts are accepted or refused and why, sizes,
+//! contiguity and the order of the elements, for any `i64` shapes and strides.
 
 use crate::common::{Counted, Producer, indices, through_both};
-use crate::lent::{Lent, Rng, UINT1, positive};
+use crate::layout_import::{Description, Rng, UINT1, positive};
 use dlbridge::{DeviceType, Error, Tensor};
 
-/// How many random layouts a test looks at.
+/// The number of random layouts per test.
 const CASES: usize = if cfg!(miri) { 80 } else { 40_000 };
 
 #[test]
-fn a_layout_is_taken_exactly_if_all_its_numbers_fit() {
+fn layout_is_accepted_exactly_if_all_its_numbers_fit() {
     let mut rng = Rng(1);
     let mut taken = 0;
     for _ in 0..CASES {
-        let lent = Lent::random(&mut rng);
-        taken += usize::from(lent.check(Producer::import, lent.padded));
-        lent.check(Producer::import_legacy, false);
+        let description = Description::random(&mut rng);
+        taken += usize::from(description.check(Producer::import, description.padded));
+        description.check(Producer::import_legacy, false);
     }
-    // Neither answer is rare, or the test would say little of it.
+    // Both results must be frequent, so that the test checks both.
     assert!((CASES / 5..CASES * 4 / 5).contains(&taken), "{taken} of {CASES}");
 }
 
@@ -26,26 +26,32 @@ fn a_layout_is_taken_exactly_if_all_its_numbers_fit() {
 fn each_limit_holds_to_the_last_unit() {
     const MAX: i64 = i64::MAX;
     const FAR: u64 = i64::MAX as u64;
-    let bits = |shape: &[i64], strides: &[i64]| Lent {
+    let bits = |shape: &[i64], strides: &[i64]| Description {
         dtype: UINT1,
-        ..Lent::new(shape, strides, 1 << 60)
+        ..Description::new(shape, strides, 1 << 60)
     };
-    let cuda = |data: usize, stride: i64, byte_offset: u64| Lent {
+    let cuda = |data: usize, stride: i64, byte_offset: u64| Description {
         device: DeviceType::CUDA,
         data,
-        ..Lent::new(&[2], &[stride], byte_offset)
+        ..Description::new(&[2], &[stride], byte_offset)
     };
-    // In each line, what just fits and what does not.
+    // Each line has a number that just fits, and one that does not.
     let pairs = [
-        (Lent::new(&[MAX, 1], &[0, 0], 0), Lent::new(&[1 << 62, 2], &[0, 0], 0)),
-        (Lent::new(&[MAX, 0], &[0, 0], 0), Lent::new(&[1 << 62, 0, 2], &[0, 0, 0], 0)),
+        (Description::new(&[MAX, 1], &[0, 0], 0), Description::new(&[1 << 62, 2], &[0, 0], 0)),
+        (
+            Description::new(&[MAX, 0], &[0, 0], 0),
+            Description::new(&[1 << 62, 0, 2], &[0, 0, 0], 0),
+        ),
         (bits(&[2], &[MAX]), bits(&[2, 2], &[MAX, 1])),
         (bits(&[2], &[i64::MIN]), bits(&[2, 2], &[i64::MIN, -1])),
-        (Lent::new(&[2], &[MAX - 1], 0), Lent::new(&[2], &[MAX], 0)),
-        (Lent::new(&[2], &[2 - MAX], FAR - 1), Lent::new(&[2], &[i64::MIN], FAR - 1)),
-        (Lent::new(&[2, 2], &[MAX - 9, -8], 8), Lent::new(&[2, 2], &[MAX - 9, -9], 9)),
-        (Lent::new(&[2], &[-7], 7), Lent::new(&[2], &[-7], 6)),
-        (Lent::new(&[2], &[7], FAR - 8), Lent::new(&[2], &[7], FAR - 7)),
+        (Description::new(&[2], &[MAX - 1], 0), Description::new(&[2], &[MAX], 0)),
+        (Description::new(&[2], &[2 - MAX], FAR - 1), Description::new(&[2], &[i64::MIN], FAR - 1)),
+        (
+            Description::new(&[2, 2], &[MAX - 9, -8], 8),
+            Description::new(&[2, 2], &[MAX - 9, -9], 9),
+        ),
+        (Description::new(&[2], &[-7], 7), Description::new(&[2], &[-7], 6)),
+        (Description::new(&[2], &[7], FAR - 8), Description::new(&[2], &[7], FAR - 7)),
         (cuda(3, -7, 4), cuda(3, -7, 3)),
         (cuda(9, 7, FAR), cuda(9, 7, FAR + 1)),
         (cuda(usize::MAX - 8, 7, 0), cuda(usize::MAX - 7, 7, 0)),
@@ -58,7 +64,7 @@ fn each_limit_holds_to_the_last_unit() {
     }
 }
 
-/// Whether each element, the last axis fastest, lies right behind the one before.
+/// Returns true if the elements are contiguous, the last axis fastest.
 fn adjacent(shape: &[usize], strides: &[i64]) -> bool {
     let position = |index: &Vec<usize>| -> i64 {
         index.iter().zip(strides).map(|(&i, stride)| i as i64 * stride).sum()
@@ -68,13 +74,13 @@ fn adjacent(shape: &[usize], strides: &[i64]) -> bool {
 
 #[test]
 #[cfg_attr(miri, ignore = "many cases, and no memory is touched")]
-fn contiguous_means_that_elements_lie_one_behind_the_other() {
+fn layout_is_contiguous_exactly_if_its_elements_have_no_gaps() {
     let mut found = [0; 2];
     for shape in indices(&[4; 3]) {
         let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
         for steps in indices(&[12; 3]) {
             let strides: Vec<i64> = steps.iter().map(|&step| step as i64 - 2).collect();
-            let tensor = Lent::new(&extents, &strides, 99).producer().import().unwrap();
+            let tensor = Description::new(&extents, &strides, 99).producer().import().unwrap();
             let reversed = |list: &[i64]| list.iter().rev().copied().collect::<Vec<_>>();
             let f_shape: Vec<usize> = shape.iter().rev().copied().collect();
             let expected = [adjacent(&shape, &strides), adjacent(&f_shape, &reversed(&strides))];
@@ -85,23 +91,23 @@ fn contiguous_means_that_elements_lie_one_behind_the_other() {
             }
         }
     }
-    assert!(found[0] > 0 && found[0] == found[1], "there are as many of either: {found:?}");
+    assert!(found[0] > 0 && found[0] == found[1], "both orders are found equally often: {found:?}");
 }
 
 #[test]
-fn elements_come_in_the_order_of_their_indices() {
+fn iteration_follows_indices_in_c_order() {
     let mut rng = Rng(2);
     for _ in 0..CASES / 20 {
         let ndim = rng.below(5);
         let shape: Vec<usize> = (0..ndim).map(|_| rng.choose(&[0, 1, 2, 2, 3, 3, 4])).collect();
         let strides: Vec<i64> = (0..ndim).map(|_| rng.below(23) as i64 - 11).collect();
         let extents: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-        let (lowest, highest) = Lent::new(&extents, &strides, 0).elements();
+        let (lowest, highest) = Description::new(&extents, &strides, 0).elements();
         let position = |index: &Vec<usize>| {
             let steps = index.iter().zip(&strides).map(|(&i, &stride)| i as i64 * stride);
             (steps.sum::<i64>() - lowest as i64) as u32
         };
-        // Each element says how far from the lowest it is.
+        // The value of each element is its distance from the lowest one.
         let values: Vec<u32> = (0..=(highest - lowest) as u32).collect();
         let make = || {
             let producer = Producer::new(values.clone(), &extents).strides(&strides);
@@ -123,25 +129,25 @@ fn elements_come_in_the_order_of_their_indices() {
     }
 }
 
-/// What is wrong with a layout within an owner of so many bytes.
+/// Returns the error of a layout within an owner of `owner` bytes.
 fn fault(shape: &[usize], strides: &[isize], offset: usize, owner: usize) -> Option<Error> {
     let (extents, steps): (Vec<Option<i64>>, Vec<i64>) =
         shape.iter().zip(strides).map(|(&e, &s)| (i64::try_from(e).ok(), s as i64)).unzip();
     let Some(extents) = extents.into_iter().collect::<Option<Vec<i64>>>() else {
         return Some(Error::TooLarge);
     };
-    let lent = Lent::new(&extents, &steps, 0);
-    if isize::try_from(positive(&lent.shape)).is_err() {
+    let description = Description::new(&extents, &steps, 0);
+    if isize::try_from(positive(&description.shape)).is_err() {
         return Some(Error::TooLarge);
     }
-    let (lowest, highest) = lent.elements();
+    let (lowest, highest) = description.elements();
     let moved = |end: i128| end.saturating_add(offset as i128);
     let within = moved(lowest) >= 0 && moved(highest) < owner as i128;
     let number = |n: i128| i64::try_from(n).ok();
-    if lent.is_empty() || within {
+    if description.is_empty() || within {
         return None;
     }
-    // A position is told if it has a number; so has what it was counted from.
+    // The error has a position only if all three numbers fit into `i64`.
     let numbers = (number(lowest), number(highest), number(offset as i128));
     let (Some(_), Some(_), Some(_)) = numbers else { return Some(Error::TooLarge) };
     match (number(moved(lowest)), number(moved(highest))) {
@@ -151,7 +157,7 @@ fn fault(shape: &[usize], strides: &[isize], offset: usize, owner: usize) -> Opt
 }
 
 #[test]
-fn a_layout_is_made_exactly_if_each_index_leads_into_the_owner() {
+fn layout_is_accepted_exactly_if_it_lies_in_the_owner() {
     let mut rng = Rng(3);
     let mut made = 0;
     for _ in 0..CASES {
@@ -174,7 +180,7 @@ fn a_layout_is_made_exactly_if_each_index_leads_into_the_owner() {
                 let lead = |index: &Vec<usize>| -> isize {
                     index.iter().zip(&strides).map(|(&i, stride)| i as isize * stride).sum()
                 };
-                // Elements may be lent over and over: some of them will do.
+                // Elements may repeat many times, so check only small tensors.
                 if tensor.len() < 1000 {
                     let positions = indices(&shape);
                     let bytes = positions.iter().map(|index| (offset as isize + lead(index)) as u8);

@@ -1,9 +1,8 @@
-//! The tests of the API of the core, in one program: each file here is a subject. `errors.rs` and `leaks.rs` beside this folder
-//! replace the allocator, so they are programs of their own.
+//! The tests of the core's API, in one program, with one file per subject. `errors.rs` and `leaks.rs` beside this
+//! folder replace the allocator, so they are programs of their own.
 
 #[path = "../common/mod.rs"]
 mod common;
-mod lent;
 
 mod access;
 mod bytes;
@@ -19,6 +18,7 @@ mod image;
 mod import;
 mod import_odd;
 mod large_copies;
+mod layout_import;
 mod layout_model;
 mod memmap2;
 mod microfloat;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use dlbridge::{Access, DataType, Error, Tensor};
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
-/// A file of its own that goes with the test.
+/// A temporary file, which is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -35,9 +35,9 @@ impl Drop for Temporary {
 }
 
 #[test]
-fn a_read_only_map_is_read_only() {
+fn read_only_map_becomes_a_read_only_tensor() {
     let file = Temporary::new("read", &[1.0, 2.0, 3.0, 4.0]);
-    // SAFETY: nobody changes the file.
+    // SAFETY: no other code changes the file of this test.
     let map = unsafe { Mmap::map(&File::open(&file.0).unwrap()) }.unwrap();
     let address = map.as_ptr().addr();
     let mut tensor = Tensor::from_bytes(map, DataType::FLOAT32, [2, 2], 0).unwrap();
@@ -51,9 +51,9 @@ fn a_read_only_map_is_read_only() {
 }
 
 #[test]
-fn a_mutable_map_writes_the_file() {
+fn mutable_map_writes_the_file() {
     let file = Temporary::new("write", &[1.0, 2.0]);
-    // SAFETY: nobody changes the file.
+    // SAFETY: no other code changes the file of this test.
     let map = unsafe { MmapMut::map_mut(&file.writable()) }.unwrap();
     let mut tensor = Tensor::from_bytes(map, DataType::FLOAT32, [2], 0).unwrap();
     assert_eq!(tensor.access(), Access::Exclusive);
@@ -63,9 +63,9 @@ fn a_mutable_map_writes_the_file() {
 }
 
 #[test]
-fn a_copy_on_write_map_leaves_the_file_as_it_is() {
+fn copy_on_write_map_does_not_change_the_file() {
     let file = Temporary::new("copy", &[1.0, 2.0]);
-    // SAFETY: nobody changes the file.
+    // SAFETY: no other code changes the file of this test.
     let map = unsafe { MmapOptions::new().map_copy(&File::open(&file.0).unwrap()) }.unwrap();
     let mut tensor = Tensor::from_bytes(map, DataType::FLOAT32, [2], 0).unwrap();
     assert_eq!(tensor.access(), Access::Exclusive);
@@ -76,9 +76,9 @@ fn a_copy_on_write_map_leaves_the_file_as_it_is() {
 }
 
 #[test]
-fn a_map_from_an_odd_offset_on_is_misaligned() {
+fn map_at_an_odd_offset_is_misaligned() {
     let file = Temporary::new("odd", &[1.0, 2.0]);
-    // SAFETY: nobody changes the file.
+    // SAFETY: no other code changes the file of this test.
     let map = unsafe { MmapOptions::new().offset(1).map(&File::open(&file.0).unwrap()) }.unwrap();
     let tensor = Tensor::from_bytes(map, DataType::FLOAT32, [1], 0).unwrap();
     let refused = tensor.view::<f32>().unwrap_err();
@@ -88,7 +88,7 @@ fn a_map_from_an_odd_offset_on_is_misaligned() {
 }
 
 #[test]
-fn memory_without_a_file_is_exclusive() {
+fn anonymous_map_is_exclusive() {
     let mut tensor = Tensor::from(MmapMut::map_anon(4096).unwrap());
     assert_eq!(tensor.data().addr() % 4096, 0);
     tensor.view_mut::<u8>().unwrap().as_mut_slice().unwrap().fill(7);

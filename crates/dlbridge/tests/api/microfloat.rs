@@ -1,23 +1,23 @@
-//! The floats of microfloat, every bit pattern of them, against the definitions of the formats.
+//! Compares every bit pattern of the floats of microfloat with the definitions of the formats.
 #![cfg(feature = "microfloat")]
 
 use dlbridge::{DataType, Element, Error, Tensor};
 use microfloat::*;
 
-/// What the bits beyond the finite numbers mean.
+/// The meaning of the bit patterns that are not finite numbers.
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     /// As IEEE 754: the highest exponent is infinity, or NaN with a mantissa.
     Ieee,
-    /// All ones are NaN; there is no infinity.
+    /// All ones are NaN; infinity does not exist.
     AllOnes,
-    /// Negative zero is NaN; there is no infinity.
+    /// Negative zero is NaN; infinity does not exist.
     NegativeZero,
     /// Every pattern is a number.
     None,
 }
 
-/// A format by its definition: sign, exponent, mantissa; the bias; what is special.
+/// A format by its definition: the widths of sign, exponent and mantissa, the bias, and the special values.
 struct Format {
     sign: bool,
     exponent: u32,
@@ -45,7 +45,7 @@ impl Format {
             Special::NegativeZero if negative && exponent == 0 && mantissa == 0 => return f64::NAN,
             _ => {
                 let fraction = f64::from(mantissa) / f64::from(1 << self.mantissa);
-                // Without a mantissa and a sign there are no subnormal numbers: e8m0.
+                // Without a mantissa, subnormal numbers do not exist: e8m0.
                 let subnormal = exponent == 0 && self.mantissa > 0;
                 let (one, exponent) = if subnormal { (0.0, 1) } else { (1.0, exponent as i32) };
                 (one + fraction) * power_of_two(exponent - self.bias)
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// Exact, which `powi` need not be.
+/// Returns an exact power of two; `powi` need not be exact.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
@@ -63,7 +63,7 @@ fn power_of_two(exponent: i32) -> f64 {
 macro_rules! formats {
     ($($type:ident, $name:literal, $sign:literal $exponent:literal $mantissa:literal, $bias:literal, $special:ident;)*) => {
         #[test]
-        fn every_pattern_has_the_value_of_the_definition() {
+        fn every_pattern_has_its_defined_value() {
             $({
                 let format = Format {
                     sign: $sign == 1,
@@ -88,7 +88,7 @@ macro_rules! formats {
         }
 
         #[test]
-        fn patterns_survive_the_way_through_packed_bytes() {
+        fn patterns_round_trip_through_packed_bytes() {
             $({
                 let dtype = <$type as Element>::DTYPE;
                 let bytes: Vec<u8> = (0..96).map(|n: u8| n.wrapping_mul(37)).collect();
@@ -125,9 +125,9 @@ formats! {
     f4e2m1fn, "float4_e2m1fn", 1 2 1, 1, None;
 }
 
-/// The crate takes the bits above the format for a part of the number.
+/// The crate reads the bits above the format as a part of the number.
 #[test]
-fn bits_above_a_narrow_format_are_no_value() {
+fn bits_above_a_narrow_format_are_refused() {
     let padded =
         |byte| Tensor::from_padded_bytes(vec![1, byte], DataType::FLOAT4_E2M1FN, [2], 0).unwrap();
     assert_eq!(padded(0xf).view::<f4e2m1fn>().unwrap()[[1]].to_f32(), -6.0);

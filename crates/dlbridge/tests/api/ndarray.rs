@@ -1,4 +1,4 @@
-//! ndarray arrays out as owners and in as views, with any number of dimensions and any strides.
+//! ndarray arrays as owners of tensors, and tensors as ndarray views, with any number of dimensions and any strides.
 #![cfg(feature = "ndarray")]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ndarray::{
     Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn, ShapeBuilder, arr0, array, s,
 };
 
-/// An array with the numbers from 0, in C order of its indices.
+/// Returns an array with the numbers from 0, in C order.
 fn counting<D: Dimension>(shape: impl ShapeBuilder<Dim = D>) -> Array<i32, D> {
     let mut next = 0..;
     let mut array = Array::zeros(shape);
@@ -19,7 +19,7 @@ fn counting<D: Dimension>(shape: impl ShapeBuilder<Dim = D>) -> Array<i32, D> {
     array
 }
 
-/// An array becomes a tensor, is viewed, and comes back as the same array.
+/// Converts an array to a tensor, views it, and converts it back to the same array.
 #[track_caller]
 fn there_and_back<D: Dimension + 'static>(array: Array<i32, D>) {
     let (copy, address) = (array.clone().into_dyn(), array.as_ptr());
@@ -32,7 +32,7 @@ fn there_and_back<D: Dimension + 'static>(array: Array<i32, D>) {
     let empty = tensor.is_empty();
     assert_eq!(tensor.data().addr(), if empty { 0 } else { address.addr() });
     let view = tensor.view::<i32>().unwrap();
-    assert!(view.iter().eq(copy.iter()), "in the order of the indices");
+    assert!(view.iter().eq(copy.iter()), "the view iterates in C order");
 
     let seen: ArrayView<'_, i32, D> = view.clone().try_into().unwrap();
     assert_eq!((seen.raw_dim(), seen.view().into_dyn()), (dim.clone(), copy.view()));
@@ -50,7 +50,7 @@ fn there_and_back<D: Dimension + 'static>(array: Array<i32, D>) {
 }
 
 #[test]
-fn arrays_of_every_number_of_dimensions() {
+fn arrays_of_every_number_of_dimensions_round_trip() {
     there_and_back::<Ix0>(arr0(5));
     there_and_back::<Ix1>(counting(5));
     there_and_back::<Ix2>(counting((2, 3)));
@@ -92,12 +92,12 @@ fn arrays_without_elements_may_have_odd_strides() {
     inverted.invert_axis(Axis(0));
     inverted.invert_axis(Axis(1));
     there_and_back(inverted);
-    // Strides from outside that no array would have.
+    // Foreign strides that no array would have.
     let strides = [i64::MAX, i64::MIN, -7];
     let lent = Producer::new(vec![0_i32], &[5, 0, 3]).strides(&strides).import().unwrap();
     let seen = ArrayView3::try_from(lent.view::<i32>().unwrap()).unwrap();
     assert_eq!((seen.dim(), seen.iter().count()), ((5, 0, 3), 0));
-    // The stride of an axis of one element, too.
+    // Also the stride of an axis of extent 1.
     let lent = Producer::new(vec![7_i32, 8], &[1, 2, 1]).strides(&[i64::MIN, 1, i64::MAX]);
     let lent = lent.import().unwrap();
     let seen = ArrayView3::try_from(lent.view::<i32>().unwrap()).unwrap();
@@ -107,7 +107,7 @@ fn arrays_without_elements_may_have_odd_strides() {
 }
 
 #[test]
-fn negative_strides_of_any_owner_come_in() {
+fn negative_strides_of_any_owner_are_viewed() {
     let values: Vec<i32> = (0..6).collect();
     let flipped = Tensor::from_parts_strided(values.clone(), [2, 3], [3, -1], 2).unwrap();
     let seen = ArrayView2::try_from(flipped.view::<i32>().unwrap()).unwrap();
@@ -122,7 +122,7 @@ fn negative_strides_of_any_owner_come_in() {
 }
 
 #[test]
-fn zero_strides_come_in() {
+fn zero_strides_are_viewed() {
     let row = Tensor::from_parts_strided(vec![1, 2, 3], [4, 3], [0, 1], 0).unwrap();
     let seen = ArrayView2::try_from(row.view::<i32>().unwrap()).unwrap();
     assert_eq!(seen, array![1, 2, 3].broadcast((4, 3)).unwrap());
@@ -135,14 +135,14 @@ fn zero_strides_come_in() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn a_broadcast_of_billions_comes_in() {
+fn broadcast_of_billions_is_viewed() {
     let lent = Producer::new(vec![1_u8, 2, 3, 4], &[1 << 31, 4]).strides(&[0, 1]).import().unwrap();
     let seen = ArrayView2::try_from(lent.view::<u8>().unwrap()).unwrap();
     assert_eq!((seen.len(), seen[[(1 << 31) - 1, 3]]), (1 << 33, 4));
 }
 
-/// What becomes a tensor, and what does not: two answers, and so an error of the compiler, for what
-/// does; one answer for what does not.
+/// A type that converts to a tensor implements this twice, so a call is ambiguous and does not compile; any other type
+/// implements it once.
 trait NoTensor<Answer> {
     const IT_IS_NONE: () = ();
 }
@@ -151,7 +151,7 @@ impl<T> NoTensor<()> for T {}
 impl<T: Into<Tensor>> NoTensor<ItIsOne> for T {}
 
 #[test]
-fn views_and_borrowed_arrays_own_nothing() {
+fn views_and_borrowed_arrays_do_not_become_tensors() {
     let () = <ArrayView2<'static, f32> as NoTensor<_>>::IT_IS_NONE;
     let () = <ArrayViewMut2<'static, f32> as NoTensor<_>>::IT_IS_NONE;
     let () = <CowArray<'static, f32, Ix2> as NoTensor<_>>::IT_IS_NONE;
@@ -165,7 +165,7 @@ fn shared_arrays_are_immutable() {
     let mut tensor = Tensor::from(array.slice_move(s![.., ..;-1]));
     assert_eq!((tensor.access(), tensor.strides()), (Access::Immutable, &[3, -1][..]));
     assert_eq!(tensor.view_mut::<i32>().unwrap_err(), Error::ReadOnly);
-    // Whoever writes through another handle gets a copy.
+    // A write through another handle copies the array first.
     other[[0, 0]] = 100;
     assert_ne!(other.as_ptr(), address);
     let seen = ArrayView2::try_from(tensor.view::<i32>().unwrap()).unwrap();
@@ -204,12 +204,12 @@ fn borrowed_arrays_are_written_in_place() {
     assert_eq!(tensor.as_tensor_ref().data().addr(), address);
     tensor.copy_from(&TensorRef::from(&[[10, 20, 30], [40, 50, 60]])).unwrap();
     assert_eq!(array, array![[10, 20, 30], [40, 50, 60]]);
-    // A view with gaps, backwards: what lies between stays.
+    // A reversed view with gaps: the elements between do not change.
     let mut columns = array.slice_mut(s![..;-1, ..;2]);
     let mut tensor = TensorRefMut::from(&mut columns);
     assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[-3, 2][..]));
     let described = tensor.dl_tensor();
-    // SAFETY: two strides of two dimensions, while the tensor is borrowed.
+    // SAFETY: the tensor is borrowed, and has two dimensions with two strides.
     assert_eq!(unsafe { *described.strides }, -3);
     tensor.copy_from(&TensorRef::from(&[[1, 2], [3, 4]])).unwrap();
     assert_eq!(array, array![[3, 20, 4], [1, 50, 2]]);
@@ -222,7 +222,7 @@ fn borrowed_arrays_are_written_in_place() {
 }
 
 #[test]
-fn another_number_of_dimensions_is_refused() {
+fn view_with_another_number_of_dimensions_is_refused() {
     let mut tensor = Tensor::from(counting((2, 3)));
     let error = |expected| Error::Ndim { expected, found: 2 };
     let view: TensorView<'_, i32> = tensor.view().unwrap();
@@ -240,11 +240,11 @@ fn another_number_of_dimensions_is_refused() {
 }
 
 #[test]
-fn an_array_travels_and_comes_home() {
+fn array_comes_back_after_an_export() {
     let array = counting((3, 4)).reversed_axes();
     let address = array.as_ptr();
     let tensor = Arc::new(Tensor::from(array));
-    let lent = crate::common::take(tensor.lend()).unwrap();
+    let lent = crate::common::take(tensor.to_raw()).unwrap();
     let seen = ArrayView2::try_from(lent.view::<i32>().unwrap()).unwrap();
     assert_eq!((seen.as_ptr(), seen.dim()), (address, (4, 3)));
     drop(lent);
@@ -255,7 +255,7 @@ fn an_array_travels_and_comes_home() {
 }
 
 #[test]
-fn as_many_dimensions_as_a_tensor_takes() {
+fn array_of_the_most_dimensions_round_trips() {
     // ndarray takes quadratic time for it.
     let ndim = if cfg!(miri) { 64 } else { MAX_NDIM };
     there_and_back(counting(IxDyn(&vec![1; ndim])));
@@ -264,18 +264,18 @@ fn as_many_dimensions_as_a_tensor_takes() {
 #[test]
 #[should_panic(expected = "InvalidNdim { ndim: 1025 }")]
 #[cfg_attr(miri, ignore = "ndarray takes quadratic time for it")]
-fn more_dimensions_than_a_tensor_takes_panic() {
+fn array_of_too_many_dimensions_panics() {
     let _ = Tensor::from(ArrayD::<u8>::zeros(IxDyn(&[1; MAX_NDIM + 1])));
 }
 
 #[test]
-fn elements_are_those_of_the_array() {
+fn tensor_has_the_dtype_of_the_array() {
     let tensor = Tensor::from(Array3::<f64>::from_elem((1, 2, 2), 0.25));
     assert_eq!((tensor.dtype(), tensor.nbytes()), (dlbridge::DataType::FLOAT64, 32));
     let tensor = Tensor::from(Array1::from(vec![true, false]));
     let seen = ArrayView1::try_from(tensor.view::<bool>().unwrap()).unwrap();
     assert_eq!(seen, array![true, false]);
-    // A Rust value takes whole bytes.
+    // A Rust value occupies whole bytes.
     let nibbles = array![[Nibble(1), Nibble(2), Nibble(3)]];
     for tensor in [Tensor::from(nibbles.clone()), Tensor::from(nibbles.to_shared())] {
         assert!(tensor.is_subbyte_padded() && tensor.nbytes() == 3);

@@ -1,5 +1,5 @@
-//! Rust values as owners: the same memory goes in and comes out, in the shape it has or in one that
-//! is checked.
+//! Rust values as owners of tensors: the memory stays the same in both directions, in the value's shape or in another
+//! one, which is checked.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use dlbridge::{
     Access, DataType, DataTypeCode, Element, Error, Items, MAX_NDIM, Owner, RawParts, Tensor,
 };
 
-/// Makes a tensor of an owner of `T`, sees that it has this memory, shape and access, and gives
-/// back what it was made of.
+/// Makes a tensor from an owner of `T`, asserts its memory, shape and access, and returns the owner.
 #[track_caller]
 fn check<O: 'static, T: Element + PartialEq + std::fmt::Debug>(
     tensor: Tensor,
@@ -27,11 +26,11 @@ fn check<O: 'static, T: Element + PartialEq + std::fmt::Debug>(
         assert_eq!(tensor.data().addr(), address.addr());
     }
     assert_eq!(tensor.data().is_null(), elements.is_empty());
-    tensor.try_into_owner::<O>().expect("made of this type")
+    tensor.try_into_owner::<O>().expect("made from this type")
 }
 
 #[test]
-fn containers_keep_their_memory() {
+fn containers_round_trip_without_a_copy() {
     use Access::{Exclusive, Immutable};
     let owner = vec![1.5_f64, 2.5];
     let at = Some(owner.as_ptr());
@@ -63,7 +62,7 @@ fn containers_keep_their_memory() {
 }
 
 #[test]
-fn nested_arrays_count_as_their_elements() {
+fn nested_arrays_become_dimensions() {
     use Access::{Exclusive, Immutable};
     let six = [1, 2, 3, 4, 5, 6];
     let owner = vec![[[1], [2]], [[3], [4]], [[5], [6]]];
@@ -77,7 +76,7 @@ fn nested_arrays_count_as_their_elements() {
     let _: Arc<[[i32; 2]]> = check(owner.into(), &six, &[3, 2], None, Immutable);
     static OWNER: [[i32; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
     let _: &'static [[i32; 2]] = check(OWNER[..].into(), &six, &[3, 2], None, Immutable);
-    // Or in another shape.
+    // Also in another shape.
     let tensor = Tensor::from_parts(vec![[1, 2], [3, 4], [5, 6]], [6]).unwrap();
     let _: Vec<[i32; 2]> = check(tensor, &six, &[6], None, Exclusive);
 }
@@ -104,13 +103,13 @@ fn containers_without_elements_have_null_data() {
 #[should_panic(expected = "memory that exists has a size that fits")]
 fn more_empty_arrays_than_an_extent_can_count_panic() {
     let mut owner = vec![[0_u8; 0]];
-    // SAFETY: arrays of no elements need no memory, and any number of them is initialised.
+    // SAFETY: arrays of zero elements need no memory, so any number of them is initialised.
     unsafe { owner.set_len(usize::MAX) };
     let _ = Tensor::from(owner);
 }
 
 #[test]
-fn all_elements_are_viewed_as_what_they_are() {
+fn every_element_type_is_viewed_as_itself() {
     fn one<T: Element + PartialEq + std::fmt::Debug>(value: T, name: &str) {
         let tensor = Tensor::from(vec![value]);
         assert_eq!(
@@ -137,7 +136,7 @@ fn all_elements_are_viewed_as_what_they_are() {
 }
 
 #[test]
-fn a_shape_of_another_size_is_refused_and_the_owner_dropped() {
+fn shape_of_another_size_is_refused_and_the_owner_dropped() {
     let refused = |shape: &[usize]| {
         let (owner, dropped) = Counted::new(vec![0_u16; 6]);
         let error = Tensor::from_parts(owner, shape).unwrap_err();
@@ -157,7 +156,7 @@ fn a_shape_of_another_size_is_refused_and_the_owner_dropped() {
 }
 
 #[test]
-fn a_layout_within_the_owner_is_taken() {
+fn layout_within_the_owner_is_accepted() {
     let taken = |shape: &[usize], strides: &[isize], offset| {
         let tensor = Tensor::from_parts_strided(vec![0_u8, 1, 2, 3, 4, 5], shape, strides, offset);
         let tensor = tensor.unwrap();
@@ -168,13 +167,13 @@ fn a_layout_within_the_owner_is_taken() {
     assert_eq!(taken(&[2, 3], &[0, 0], 5), [5; 6]);
     assert_eq!(taken(&[], &[], 5), [5]);
     assert_eq!(taken(&[1, 1], &[isize::MIN, isize::MAX], 3), [3]);
-    // Without elements nothing is reached, wherever that is.
+    // A tensor without elements reaches no memory, so any offset and stride is fine.
     assert_eq!(taken(&[0], &[isize::MIN], usize::MAX), [0_u8; 0]);
     assert_eq!(taken(&[9, 0], &[7, 7], 1000), [0_u8; 0]);
 }
 
 #[test]
-fn a_layout_outside_of_the_owner_is_refused_and_the_owner_dropped() {
+fn layout_outside_of_the_owner_is_refused_and_the_owner_dropped() {
     let refused = |shape: &[usize], strides: &[isize], offset| {
         let (owner, dropped) = Counted::new(vec![0_u16; 6]);
         let error = Tensor::from_parts_strided(owner, shape, strides, offset).unwrap_err();
@@ -206,12 +205,12 @@ fn a_layout_outside_of_the_owner_is_refused_and_the_owner_dropped() {
 }
 
 #[test]
-fn raw_parts_that_are_wrong_are_refused_and_the_owner_dropped() {
+fn wrong_raw_parts_are_refused_and_the_owner_dropped() {
     let refused = |shape: &[i128], strides: Option<&[u64]>, change: fn(&mut RawParts)| {
         let (mut owner, dropped) = Counted::new(vec![0_u16; 6]);
         let mut parts = RawParts::new(owner.owner.as_mut_ptr().cast(), DataType::UINT16);
         change(&mut parts);
-        // SAFETY: what is not refused lies within the vector, which stays where it is.
+        // SAFETY: a layout that is not refused lies within the vector's heap memory, which stays in place.
         let error = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) }.unwrap_err();
         assert_eq!(dropped.get(), 1);
         error
@@ -237,13 +236,13 @@ fn raw_parts_that_are_wrong_are_refused_and_the_owner_dropped() {
 #[repr(C)]
 struct Rgb(u8, u8, u8);
 
-// SAFETY: three bytes without padding, for which every bit pattern is valid.
+// SAFETY: three bytes without padding, and every bit pattern is a valid value.
 unsafe impl Element for Rgb {
     const DTYPE: DataType = DataType::UINT8.with_lanes(3);
 }
 
 #[test]
-fn elements_of_ones_own() {
+fn custom_element_type_round_trips() {
     let pixels = vec![[Rgb(1, 2, 3), Rgb(4, 5, 6)]];
     let tensor = Tensor::from(pixels.clone());
     assert_eq!((tensor.dtype().to_string(), tensor.nbytes()), ("uint8x3".into(), 6));
@@ -254,19 +253,19 @@ fn elements_of_ones_own() {
 }
 
 #[test]
-fn sub_byte_elements_of_rust_take_whole_bytes_and_say_so() {
+fn sub_byte_rust_elements_are_exported_as_padded() {
     let tensor = Tensor::from(vec![Nibble(1), Nibble(2), Nibble(3)]);
     assert_eq!((tensor.nbytes(), tensor.is_subbyte_padded()), (3, true));
     let copy = tensor.to_copy().unwrap();
     assert_eq!(copy.view::<Nibble>().unwrap().to_vec(), [Nibble(1), Nibble(2), Nibble(3)]);
 }
 
-/// An owner of no size, and one with a large alignment.
+/// An owner of size zero; the test also has one with a large alignment.
 struct Constants;
 #[repr(align(4096))]
 struct Aligned([f32; 3]);
 
-// SAFETY: memory that is valid for ever and never written.
+// SAFETY: the memory is that of a constant, valid for ever and never written.
 unsafe impl Owner for Constants {
     type Item = f32;
     const ACCESS: Access = Access::ReadOnly;
@@ -278,23 +277,22 @@ unsafe impl Owner for Constants {
 }
 
 #[test]
-fn owners_of_ones_own() {
+fn custom_owners_of_any_size_and_alignment_work() {
     let tensor = take(Tensor::from_parts(Constants, [2]).unwrap().into_raw()).unwrap();
     assert_eq!(tensor.access(), Access::ReadOnly);
     assert_eq!(tensor.view::<f32>().unwrap().to_vec(), [1.0, 2.0]);
     assert!(tensor.try_into_owner::<Constants>().is_ok());
 
-    // The block itself takes over the alignment of what it holds.
+    // The block has the alignment of the owner in it.
     let parts = RawParts::new(std::ptr::null_mut(), DataType::FLOAT32);
-    // SAFETY: no elements.
+    // SAFETY: the tensor is empty, so no code reads the NULL pointer.
     let tensor = unsafe { Tensor::from_raw_parts(Aligned([1.0; 3]), parts, &[0], Some(&[1])) };
     let tensor = tensor.unwrap();
     assert_eq!((tensor.as_raw().addr() % 4096, tensor.strides()), (0, &[1][..]));
     assert_eq!(tensor.try_into_owner::<Aligned>().unwrap().0, [1.0; 3]);
 }
 
-/// What is an owner for some type, and for no type that is one already: two answers, and so an
-/// error of the compiler, for an owner; one answer for others.
+/// An owner implements this twice, so a call is ambiguous and does not compile; any other type implements it once.
 trait NoOwner<Answer> {
     const IT_IS_NONE: () = ();
 }
@@ -303,7 +301,7 @@ impl<T> NoOwner<()> for T {}
 impl<T: Owner> NoOwner<ItIsOne> for T {}
 
 #[test]
-fn what_may_not_cross_threads_or_is_borrowed_is_no_owner() {
+fn thread_bound_or_borrowed_types_are_not_owners() {
     let () = <Rc<[f32]> as NoOwner<_>>::IT_IS_NONE;
     let () = <Vec<Rc<f32>> as NoOwner<_>>::IT_IS_NONE;
     let () = <Vec<char> as NoOwner<_>>::IT_IS_NONE;
@@ -314,7 +312,7 @@ fn what_may_not_cross_threads_or_is_borrowed_is_no_owner() {
 
 #[test]
 #[cfg(feature = "std")]
-fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
+fn panic_of_an_owners_drop_does_not_leave_the_deleter() {
     use crate::common::{delete, delete_the_legacy};
 
     struct Furious(Counted<Vec<u8>>);
@@ -323,7 +321,7 @@ fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
             panic!("this owner always panics; the test expects it");
         }
     }
-    // SAFETY: forwards to an owner.
+    // SAFETY: the memory is that of the inner owner, which this keeps.
     unsafe impl Owner for Furious {
         type Item = u8;
         const ACCESS: Access = Access::Exclusive;
@@ -335,18 +333,18 @@ fn a_panic_of_an_owners_drop_ends_in_the_deleter() {
     let consumers: [fn(Tensor); 4] = [
         |tensor| delete(tensor.into_raw()),
         |tensor| delete_the_legacy(tensor.into_raw_legacy().unwrap()),
-        |tensor| delete(Arc::new(tensor).lend()),
+        |tensor| delete(Arc::new(tensor).to_raw()),
         drop,
     ];
     for consume in consumers {
         let (owner, dropped) = Counted::new(vec![1, 2, 3]);
         consume(Tensor::from_parts(Furious(owner), [3]).unwrap());
-        assert_eq!(dropped.get(), 1, "the rest of the owner is dropped all the same");
+        assert_eq!(dropped.get(), 1, "the rest of the owner is still dropped");
     }
 }
 
 #[test]
-fn a_reference_to_a_constant_array_is_a_tensor() {
+fn reference_to_a_constant_array_becomes_a_tensor() {
     let tensor = Tensor::from(b"abc");
     assert_eq!((tensor.shape(), tensor.access()), (&[3][..], Access::Immutable));
     let nested = Tensor::from(&[[1_i32, 2], [3, 4]]);
@@ -356,34 +354,34 @@ fn a_reference_to_a_constant_array_is_a_tensor() {
 }
 
 #[test]
-fn the_last_of_those_who_share_an_owner_takes_it_out() {
+fn last_tensor_that_shares_an_owner_returns_it() {
     type Owner = Counted<Vec<u8>>;
     let (owner, dropped) = Counted::new(vec![1_u8, 2, 3]);
     let first = Arc::new(Tensor::from_parts(owner, [3]).unwrap());
     let (second, third) = (first.share(), Arc::new(first.share()).share());
-    let second = second.try_into_owner::<Owner>().expect_err("two others have it");
+    let second = second.try_into_owner::<Owner>().expect_err("two other tensors share it");
     drop(first);
     drop(third);
-    let second = second.try_into_owner::<Vec<u8>>().expect_err("of another type");
+    let second = second.try_into_owner::<Vec<u8>>().expect_err("another type");
     let second = Arc::new(second.slice(0, 1..).unwrap());
     let weak = Arc::downgrade(&second);
     let shared = second.share();
     drop(second);
-    assert!(weak.upgrade().is_none(), "what is shared is the tensor that owns the memory");
+    assert!(weak.upgrade().is_none(), "sharing keeps the tensor that owns the memory");
     assert_eq!((shared.shape(), dropped.get()), (&[2][..], 0));
-    let owner = shared.try_into_owner::<Owner>().expect("nobody else has it");
+    let owner = shared.try_into_owner::<Owner>().expect("no other tensor shares it");
     assert_eq!((&owner.owner[..], dropped.get()), (&[1, 2, 3][..], 0));
     drop(owner);
     assert_eq!(dropped.get(), 1);
 }
 
 #[test]
-fn an_owner_that_became_invalid_stays_inside_of_the_last_who_shares_it() {
+fn owner_that_became_invalid_is_not_returned_by_the_last_share() {
     let tensor = Arc::new(Tensor::from(vec![true, false]));
     let shared = tensor.share();
-    // SAFETY: two bytes of a tensor that was made exclusive, of which no view is alive.
+    // SAFETY: the tensor has two bytes and was made exclusive, and no view of it is alive.
     unsafe { tensor.data().cast::<u8>().write(2) };
     drop(tensor);
-    let shared = shared.try_into_owner::<Vec<bool>>().expect_err("2 is no bool");
+    let shared = shared.try_into_owner::<Vec<bool>>().expect_err("2 is not a bool");
     assert_eq!(shared.view_bool_as_u8().unwrap().to_vec(), [2, 0]);
 }

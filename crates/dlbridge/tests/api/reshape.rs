@@ -1,11 +1,11 @@
-//! A tensor can be reshaped without a copy if and only if there are strides for it: all layouts of
-//! a size are tried, against a model that looks for them, and against ndarray.
+//! A reshape without a copy succeeds if and only if strides for the new shape exist. The tests compare all layouts of a
+//! size with a model that searches for strides, and with ndarray.
 
 use crate::common::model::{Layout, Model, Rng};
 use crate::common::positions;
 use dlbridge::{Error, Tensor, TensorRef};
 
-/// All shapes of a number of elements with this many axes at most.
+/// Returns all shapes of a number of elements with at most `axes` axes.
 fn shapes(elements: usize, axes: usize) -> Vec<Vec<usize>> {
     if axes == 0 {
         return if elements == 1 { vec![vec![]] } else { vec![] };
@@ -22,7 +22,7 @@ fn shapes(elements: usize, axes: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Reshapes a layout to all shapes, and compares.
+/// Reshapes a layout to all shapes, and compares with the model.
 fn check(tensor: &Tensor, model: &Model, shapes: &[Vec<usize>]) -> [usize; 2] {
     let mut answers = [0; 2];
     let of = (tensor.shape(), tensor.strides());
@@ -47,7 +47,7 @@ fn check(tensor: &Tensor, model: &Model, shapes: &[Vec<usize>]) -> [usize; 2] {
 }
 
 #[test]
-fn a_reshape_succeeds_if_and_only_if_there_are_strides() {
+fn reshape_succeeds_exactly_if_strides_exist() {
     const LEN: usize = 400;
     let steps: &[isize] = if cfg!(miri) { &[-2, 3] } else { &[-2, -1, 0, 1, 2, 3, 4, 6] };
     let mut answers = [0; 2];
@@ -73,7 +73,7 @@ fn a_reshape_succeeds_if_and_only_if_there_are_strides() {
 }
 
 #[test]
-fn what_has_no_elements_has_any_shape_without_elements() {
+fn reshape_of_an_empty_tensor_to_any_empty_shape_succeeds() {
     let mut rng = Rng::new(9);
     for _ in 0..if cfg!(miri) { 5 } else { 200 } {
         let layout = Layout::of_shape(&mut rng, vec![2, 0, 3], true);
@@ -84,10 +84,10 @@ fn what_has_no_elements_has_any_shape_without_elements() {
     }
 }
 
-/// ndarray looks for strides by itself; where it finds some, so does dlbridge, and the same ones.
+/// ndarray searches for strides too; dlbridge finds the same ones.
 #[test]
 #[cfg(feature = "ndarray")]
-fn ndarray_agrees() {
+fn reshape_agrees_with_ndarray() {
     use ndarray::{ArrayViewD, IxDyn, Order};
 
     let mut rng = Rng::new(10);
@@ -110,5 +110,5 @@ fn ndarray_agrees() {
             }
         }
     }
-    assert!(answers.iter().all(|&answer| answer > 2), "both answers are given: {answers:?}");
+    assert!(answers.iter().all(|&answer| answer > 2), "both results occur: {answers:?}");
 }

@@ -1,4 +1,4 @@
-//! Safetensors files in and out, against the crate of that name.
+//! Safetensors files, loaded and written, compared with the crate of that name.
 #![cfg(feature = "safetensors")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use dlbridge::safetensors::{Error, Metadata, load, load_metadata, save, to_bytes
 use dlbridge::{Access, DataType, Tensor, TensorRef, Unaligned};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-/// Every dtype of the format, as it names itself, with ours.
+/// Every dtype of the format, with dlbridge's name for it.
 const DTYPES: &[(Dtype, &str)] = &[
     (Dtype::BOOL, "bool"),
     (Dtype::F4, "float4_e2m1fn"),
@@ -34,7 +34,7 @@ const DTYPES: &[(Dtype, &str)] = &[
     (Dtype::U64, "uint64"),
 ];
 
-/// All of them; a few under Miri, which is slow.
+/// Returns all dtypes; a few under Miri, which is slow.
 fn dtypes() -> impl Iterator<Item = (Dtype, &'static str)> {
     DTYPES.iter().copied().step_by(if cfg!(miri) { 7 } else { 1 })
 }
@@ -48,7 +48,7 @@ fn bytes(tensor: &Tensor) -> &[u8] {
 }
 
 #[test]
-fn files_of_the_format_are_tensors_over_their_bytes() {
+fn loaded_tensors_use_the_bytes_of_the_file() {
     let data: Vec<u8> = (0..64).map(|n| n % 2).collect();
     let tensors = dtypes().map(|(dtype, name)| {
         let len = 8 * dtype.bitsize() / 8;
@@ -84,7 +84,7 @@ fn numbers_are_little_endian_in_the_file() {
 }
 
 #[test]
-fn every_dtype_is_written_as_the_format_names_it() {
+fn every_dtype_is_written_under_its_name_in_the_format() {
     for (dtype, name) in dtypes() {
         let ours: DataType = name.parse().unwrap();
         let owner: Vec<u8> = (0..ours.element_bits() as u8).map(|n| n % 2).collect();
@@ -99,7 +99,7 @@ fn every_dtype_is_written_as_the_format_names_it() {
 }
 
 #[test]
-fn what_is_strided_or_padded_is_written_in_order_and_packed() {
+fn strided_or_padded_elements_are_written_contiguous_and_packed() {
     let columns = Tensor::from([[1_u8, 2], [3, 4]]).transpose();
     let padded = Tensor::from_bytes(vec![0x21, 0x43], DataType::FLOAT4_E2M1FN, [4], 0).unwrap();
     let padded = padded.to_unpacked().unwrap();
@@ -110,11 +110,11 @@ fn what_is_strided_or_padded_is_written_in_order_and_packed() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_by_name() {
+fn tensor_that_cannot_be_written_is_named_in_the_error() {
     let refused = |tensor: &Tensor| to_bytes([("t", tensor)], &none()).unwrap_err().to_string();
     assert_eq!(
         refused(&Tensor::from(vec![0_i128])),
-        "tensor \"t\": safetensors has no dtype int128; view or convert the elements first"
+        "tensor \"t\": the elements are int128, which safetensors lacks; view or convert them first"
     );
     let cuda = Producer::new(vec![0_u8], &[1]).device(2, 0).import().unwrap();
     assert_eq!(
@@ -124,7 +124,7 @@ fn what_cannot_be_written_is_refused_by_name() {
 }
 
 #[test]
-fn names_are_one_tensors_each() {
+fn repeated_or_reserved_name_is_refused() {
     let tensor = Tensor::from(vec![1_u8]);
     for names in [&["a", "a"][..], &["a", "b", "a"], &["__metadata__"]] {
         let tensors = names.iter().map(|name| (name, &tensor));
@@ -135,15 +135,15 @@ fn names_are_one_tensors_each() {
 }
 
 #[test]
-fn packed_elements_that_end_within_a_byte_are_refused_by_name() {
+fn packed_elements_that_end_within_a_byte_are_named_in_the_error() {
     let half = Tensor::from_bytes(vec![0x21, 0x03], DataType::FLOAT4_E2M1FN, [3], 0).unwrap();
     let refused = to_bytes([("t", &half)], &none()).unwrap_err();
     assert!(refused.to_string().starts_with("tensor \"t\": the float4_e2m1fn elements are packed"));
-    assert!(std::error::Error::source(&refused).is_none(), "its text is part of ours");
+    assert!(std::error::Error::source(&refused).is_none(), "its text is part of the error's text");
 }
 
 #[test]
-fn the_owner_lives_as_long_as_the_last_tensor_and_comes_back_out_of_it() {
+fn owner_of_a_file_comes_back_from_the_last_tensor() {
     let tensor = Tensor::from(vec![1_u8, 2]);
     let file = to_bytes([("a", &tensor), ("b", &tensor)], &none()).unwrap();
     let (owner, dropped) = Counted::new(file.clone());
@@ -160,7 +160,7 @@ fn the_owner_lives_as_long_as_the_last_tensor_and_comes_back_out_of_it() {
 }
 
 #[test]
-fn the_text_of_a_file_is_kept() {
+fn metadata_of_a_file_round_trips() {
     let text = Metadata::from([("format".into(), "pt".into()), ("by".into(), "us".into())]);
     let tensor = Tensor::from(vec![1_u8]);
     let file = to_bytes([("x", &tensor)], &text).unwrap();
@@ -171,8 +171,8 @@ fn the_text_of_a_file_is_kept() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no files to rename")]
-fn a_saved_file_is_the_bytes() {
+#[cfg_attr(miri, ignore = "Miri cannot rename files")]
+fn saved_file_equals_the_bytes() {
     let path = std::env::temp_dir().join(format!("dlbridge-{}-saved", std::process::id()));
     let tensor = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     save([("x", &tensor)], &none(), &path).unwrap();
@@ -194,7 +194,7 @@ fn a_saved_file_is_the_bytes() {
 }
 
 #[test]
-fn an_empty_file_and_empty_tensors_are_files_too() {
+fn empty_file_and_empty_tensors_round_trip() {
     let no_tensors: [(&str, &Tensor); 0] = [];
     assert!(load(to_bytes(no_tensors, &none()).unwrap()).unwrap().is_empty());
     let (empty, scalar) =
@@ -205,7 +205,7 @@ fn an_empty_file_and_empty_tensors_are_files_too() {
     assert_eq!((tensors["scalar"].ndim(), bytes(&tensors["scalar"])), (0, &[7][..]));
 }
 
-/// A file with this header and so many bytes of data.
+/// Returns a file with this header and `data` bytes of data.
 fn with_header(header: &str, data: usize) -> Vec<u8> {
     let len = (header.len() as u64).to_le_bytes();
     [&len[..], header.as_bytes(), &vec![0; data]].concat()
@@ -250,7 +250,7 @@ fn hostile_files_are_refused() {
         r#""y":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}"#
     );
     assert!(load(with_header(overlapping, 8)).is_err());
-    // More dimensions than a tensor has.
+    // More dimensions than a tensor can have.
     let deep = format!("[{}1]", "1,".repeat(1024));
     let refused = load(with_header(&entry(&deep, "[0,4]"), 4)).unwrap_err();
     assert_eq!(refused.to_string(), "tensor \"x\": ndim is 1025; it must be 0 to 1024");

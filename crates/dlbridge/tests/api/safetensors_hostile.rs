@@ -1,10 +1,10 @@
-//! Safetensors files that lie: each is refused, or what is loaded lies within the file.
+//! Malformed safetensors files: each is refused, or its tensors lie within the file.
 #![cfg(feature = "safetensors")]
 
 use dlbridge::safetensors::{Error, load, load_metadata};
 use dlbridge::{Tensor, TensorRef};
 
-/// A file of a header, under a length of its own, and some data.
+/// Returns a file with a declared header length, a header and some data.
 fn file(length: u64, header: &str, data: usize) -> Vec<u8> {
     [&length.to_le_bytes()[..], header.as_bytes(), &vec![1; data]].concat()
 }
@@ -13,7 +13,7 @@ fn honest(header: &str, data: usize) -> Vec<u8> {
     file(header.len() as u64, header, data)
 }
 
-/// Loads a file, and reads every byte of what comes of it.
+/// Loads a file, and reads every byte of its tensors.
 fn read(file: Vec<u8>) -> Result<usize, Error> {
     let memory = file.as_ptr().addr()..file.as_ptr().addr() + file.len();
     let _ = load_metadata(&file);
@@ -97,7 +97,7 @@ fn tensors_that_overlap_or_leave_gaps_are_refused() {
 }
 
 #[test]
-fn names_that_are_given_twice_lie_within_the_file() {
+fn repeated_name_is_refused_or_lies_within_the_file() {
     let entry = r#""x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
     // The last one counts, as in any JSON, or the file is refused.
     assert!(read(honest(&format!("{{{entry},{entry}}}"), 2)).is_err_or(|&len| len == 2));
@@ -105,7 +105,7 @@ fn names_that_are_given_twice_lie_within_the_file() {
 
 #[test]
 fn shapes_with_too_many_dimensions_or_too_large_without_elements_are_refused_or_empty() {
-    let many = format!("[{}1]", "1,".repeat(2000));
+    let many = format!("[{}1]", "1,".repeat(dlbridge::MAX_NDIM));
     assert!(matches!(read(honest(&one("U8", &many, "[0,1]"), 1)), Err(Error::Tensor { .. })));
     let huge = one("F64", "[0,9223372036854775807,9223372036854775807]", "[0,0]");
     assert!(read(honest(&huge, 0)).is_err_or(|&len| len == 0));

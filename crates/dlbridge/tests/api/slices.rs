@@ -1,12 +1,12 @@
-//! Slices, transposes and other shapes: chains of random operations on everything that has slices,
-//! each element where a naive model says it is.
+//! Slices, transposes and reshapes: compares chains of random operations, on every type with slices, with a naive
+//! model.
 
 use crate::common::Count;
 use crate::common::model::{Layout, Model, Op, Rng};
 use crate::common::{Counted, indices};
 use dlbridge::{Error, MAX_NDIM, Tensor, TensorRef, TensorRefMut, TensorView};
 
-/// Does it. What has no broadcast is given none.
+/// Applies an operation. Types without a broadcast get none.
 macro_rules! apply {
     ($parts:expr, $op:expr) => {
         apply!($parts, $op, Op::BroadcastTo(_) => unreachable!())
@@ -41,7 +41,7 @@ fn extents(shape: &[i64]) -> Vec<usize> {
     shape.iter().map(|&extent| extent as usize).collect()
 }
 
-/// Whether a view is the model, in every way to look at it.
+/// Asserts that a view equals the model, through every accessor.
 #[track_caller]
 fn agrees(view: &TensorView<'_, u32>, model: &Model, of: &dyn std::fmt::Debug) {
     let expected = values(model);
@@ -97,7 +97,7 @@ fn chains_of_operations_agree_with_the_model() {
         let whole: Vec<u32> = (0..layout.len).map(value).collect();
         assert_eq!(owned.try_into_owner::<Vec<u32>>().unwrap(), whole, "{layout:?}");
     }
-    assert!(refused > CASES / 20, "both answers to a reshape are tried");
+    assert!(refused > CASES / 20, "both results of a reshape occur");
 }
 
 #[test]
@@ -142,7 +142,7 @@ macro_rules! chain {
 }
 
 #[test]
-fn what_is_written_through_a_part_is_what_the_model_says() {
+fn writes_through_a_slice_agree_with_the_model() {
     let mut rng = Rng::new(3);
     for case in 0..CASES {
         let layout = Layout::random(&mut rng, ELEMENTS, false);
@@ -177,7 +177,7 @@ fn what_is_written_through_a_part_is_what_the_model_says() {
 }
 
 #[test]
-fn two_parts_have_no_element_in_common() {
+fn split_halves_share_no_element() {
     let mut rng = Rng::new(4);
     for _ in 0..CASES / 3 {
         let layout = Layout::random(&mut rng, ELEMENTS, false);
@@ -193,7 +193,7 @@ fn two_parts_have_no_element_in_common() {
         let tails = model.apply(&Op::Slice(axis, at..extent));
         agrees(&head.as_view(), &heads, &layout);
         agrees(&tail.as_view(), &tails, &layout);
-        // All references are alive at once.
+        // All references are alive at the same time.
         let all: Vec<_> = head.iter_mut().zip([1].iter().cycle()).collect();
         let more: Vec<_> = tail.iter_mut().zip([2].iter().cycle()).collect();
         all.into_iter().chain(more).for_each(|(element, &which)| *element = which);
@@ -209,8 +209,8 @@ fn two_parts_have_no_element_in_common() {
     assert_eq!(error, Error::InvalidAxis { axis: 2, ndim: 2 });
 }
 
-/// Sees that an operation is refused with an error, by all that have it; and that an owner is
-/// dropped then.
+/// Asserts that every type with an operation refuses it with an error, and that the owner is dropped
+/// then.
 macro_rules! refused {
     ($shape:expr, $method:ident($($argument:expr),*), $error:expr) => {
         let make = || -> (Tensor, Count) {
@@ -237,7 +237,7 @@ macro_rules! refused {
 }
 
 #[test]
-fn what_a_shape_does_not_allow_is_refused() {
+fn operation_that_the_shape_does_not_allow_is_refused() {
     use std::ops::Bound::{Excluded, Included, Unbounded};
 
     let no_axis = |axis| Error::InvalidAxis { axis, ndim: 2 };
@@ -286,7 +286,7 @@ fn what_a_shape_does_not_allow_is_refused() {
 }
 
 #[test]
-fn a_range_has_bounds_of_any_kind() {
+fn slice_accepts_every_kind_of_range() {
     use std::ops::Bound::{Excluded, Included, Unbounded};
 
     let tensor = TensorRef::from(&[0_u8, 1, 2, 3]);
@@ -301,13 +301,13 @@ fn a_range_has_bounds_of_any_kind() {
 
 #[test]
 #[should_panic(expected = "a step of 0 goes nowhere")]
-fn a_step_of_nothing_panics() {
+fn step_by_zero_panics() {
     let _ = Tensor::from([1, 2]).step_by(0, 0);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "a thousand axes take quadratic time")]
-fn as_many_axes_as_there_may_be() {
+fn insert_axis_up_to_the_limit_succeeds() {
     let mut tensor = Tensor::from_parts(vec![value(0)], [1; MAX_NDIM]).unwrap();
     let full = Error::InvalidNdim { ndim: MAX_NDIM as i64 + 1 };
     assert_eq!(TensorRef::from(&tensor).insert_axis(0).unwrap_err(), full);

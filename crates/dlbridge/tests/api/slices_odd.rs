@@ -1,4 +1,4 @@
-//! Slices at the edges: what is refused, what is empty, bits, handles, owners.
+//! Edge cases of slices: refusals, empty slices, packed elements, handles, owners.
 
 use std::sync::Arc;
 
@@ -47,12 +47,12 @@ fn wrong_axes_ranges_and_orders_are_refused() {
 
 #[test]
 #[should_panic(expected = "a step of 0 goes nowhere")]
-fn a_step_of_zero_panics() {
+fn step_by_zero_of_a_borrowed_tensor_panics() {
     let _ = TensorRef::from(&[1, 2]).step_by(0, 0);
 }
 
 #[test]
-fn broadcasting_repeats_what_has_one_index() {
+fn broadcast_repeats_axes_of_extent_one() {
     let column = [[1], [2]];
     let view = TensorRef::from(&column).broadcast_to([2, 2, 3]).unwrap();
     assert_eq!((view.shape(), view.strides()), (&[2, 2, 3][..], &[0, 1, 0][..]));
@@ -73,7 +73,7 @@ fn broadcasting_repeats_what_has_one_index() {
 }
 
 #[test]
-fn halves_are_written_at_the_same_time() {
+fn split_halves_are_written_at_the_same_time() {
     let mut tensor = Tensor::from([[1, 2, 3], [4, 5, 6]]);
     let (mut left, right) = tensor.view_mut::<i32>().unwrap().split_at(1, 1).unwrap();
     for (left, right) in left.iter_mut().zip(right) {
@@ -83,7 +83,7 @@ fn halves_are_written_at_the_same_time() {
 }
 
 #[test]
-fn strides_that_are_never_stepped_may_be_anything() {
+fn strides_of_axes_of_extent_one_are_ignored() {
     for stride in [i64::MIN, i64::MAX, 0, -1] {
         let one = Producer::new(vec![7_u16], &[1, 1]).strides(&[stride, stride]).import().unwrap();
         let view = one.view::<u16>().unwrap();
@@ -113,7 +113,7 @@ fn strides_that_are_never_stepped_may_be_anything() {
 
 #[test]
 #[cfg_attr(miri, ignore = "a thousand dimensions take Miri long")]
-fn as_many_dimensions_as_a_tensor_may_have() {
+fn tensor_of_the_most_dimensions_is_sliced() {
     let mut shape = vec![1; MAX_NDIM - 1];
     shape[77] = 3;
     let tensor = Tensor::from(vec![1_u8, 2, 3]).reshape(shape).unwrap();
@@ -126,7 +126,7 @@ fn as_many_dimensions_as_a_tensor_may_have() {
 }
 
 #[test]
-fn packed_elements_are_parted_where_bytes_begin() {
+fn slice_of_packed_elements_must_begin_with_a_byte() {
     let nibbles =
         || Tensor::from_bytes(vec![0x21, 0x43, 0x65], "uint4".parse().unwrap(), [6], 0).unwrap();
     let tensor = nibbles();
@@ -149,7 +149,7 @@ fn packed_elements_are_parted_where_bytes_begin() {
 }
 
 #[test]
-fn a_handle_stays_and_its_offset_moves() {
+fn slice_of_a_handle_moves_only_the_offset() {
     let opencl = || {
         Producer::at(std::ptr::without_provenance_mut(0x77), "float32".parse().unwrap(), &[4, 3])
             .device(4, 0)
@@ -168,7 +168,7 @@ fn a_handle_stays_and_its_offset_moves() {
 }
 
 #[test]
-fn a_part_travels_and_its_owner_comes_back_whole() {
+fn owner_of_an_exported_slice_comes_back() {
     let (owner, dropped) = Counted::new(numbers());
     let part = Tensor::from_parts(owner, [4, 6]).unwrap().slice(1, 2..4).unwrap().transpose();
     let expected = part.view::<u16>().unwrap().to_vec();
@@ -177,7 +177,7 @@ fn a_part_travels_and_its_owner_comes_back_whole() {
     let shared = part.share().transpose();
     let twice = Arc::new(shared).share();
     assert_eq!(twice.transpose().view::<u16>().unwrap().to_vec(), expected);
-    let part = Arc::into_inner(part).expect("the others are gone");
+    let part = Arc::into_inner(part).expect("the other handles are dropped");
     let owner = part.try_into_owner::<Counted<Vec<u16>>>().unwrap();
     assert_eq!((&owner.owner, dropped.get()), (&numbers(), 0));
     drop(owner);
@@ -187,7 +187,7 @@ fn a_part_travels_and_its_owner_comes_back_whole() {
 }
 
 #[test]
-fn a_foreign_part_keeps_its_producer() {
+fn slice_of_an_imported_tensor_keeps_its_producer() {
     crate::common::through_both(
         || Producer::new(numbers(), &[4, 6]),
         |tensor| {
@@ -199,7 +199,7 @@ fn a_foreign_part_keeps_its_producer() {
 }
 
 #[test]
-fn parts_that_are_shared_on_and_on_grow_no_chain() {
+fn repeated_slices_of_shares_do_not_grow_a_chain() {
     let mut tensor = Tensor::from(numbers());
     for _ in 0..if cfg!(miri) { 50 } else { 200_000 } {
         tensor = Arc::new(tensor.flip(0).unwrap()).share();
@@ -209,10 +209,10 @@ fn parts_that_are_shared_on_and_on_grow_no_chain() {
 }
 
 #[test]
-fn a_part_does_not_hide_what_became_invalid_beside_it() {
+fn slice_does_not_hide_elements_that_became_invalid() {
     let spoiled = || {
         let tensor = Tensor::from(vec![true; 4]);
-        // SAFETY: a byte of a tensor of which no view is alive.
+        // SAFETY: the byte is in the tensor, and no view of it is alive.
         unsafe { tensor.data().cast::<u8>().add(3).write(2) };
         tensor
     };

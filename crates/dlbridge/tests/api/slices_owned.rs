@@ -1,4 +1,4 @@
-//! Tensors that become slices of themselves: the owner stays whole, is dropped once, and comes back.
+//! Tensors that become slices of themselves: the owner keeps all elements, is dropped once, and comes back.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use crate::common::{
 };
 use dlbridge::{Access, DataType, Element, Error, Owner, Result, Tensor, TensorRef};
 
-/// A tensor of 24 numbers that count, and the count of its owner's drops.
+/// Returns a tensor of 24 ascending numbers, and the count of its owner's drops.
 fn counted() -> (Tensor, Count) {
     let (owner, dropped) = Counted::new((0..24).collect::<Vec<u32>>());
     (Tensor::from_parts(owner, [2, 3, 4]).unwrap(), dropped)
 }
 
-/// What makes a part of a tensor.
+/// A function that makes a slice of a tensor.
 type TakePart = fn(Tensor) -> Result<Tensor>;
 
-/// Columns of the second half: [4, 3] with the numbers 12 to 23.
+/// Returns columns of the second half: [4, 3] with the numbers 12 to 23.
 fn columns(tensor: Tensor) -> Tensor {
     tensor.index_axis(0, 1).unwrap().transpose()
 }
@@ -28,7 +28,7 @@ fn elements(tensor: &Tensor) -> Vec<u32> {
 }
 
 #[test]
-fn the_owner_of_a_part_comes_back_whole() {
+fn owner_of_a_slice_comes_back_with_all_elements() {
     let (tensor, dropped) = counted();
     let tensor = columns(tensor);
     assert_eq!((tensor.shape(), tensor.strides()), (&[4, 3][..], &[1, 4][..]));
@@ -42,17 +42,17 @@ fn the_owner_of_a_part_comes_back_whole() {
 }
 
 #[test]
-fn the_owner_of_a_part_is_dropped_once_whoever_has_it() {
+fn owner_of_a_slice_is_dropped_once_by_any_holder() {
     let ways: [fn(Tensor); 9] = [
         drop,
         |part| delete(part.into_raw()),
         |part| drop(take(part.into_raw()).unwrap()),
         |part| delete_the_legacy(part.into_raw_legacy().unwrap()),
         |part| drop(take_legacy(part.into_raw_legacy().unwrap()).unwrap().flip(0).unwrap()),
-        |part| delete(Arc::new(part).lend()),
+        |part| delete(Arc::new(part).to_raw()),
         |part| {
             let part = Arc::new(part);
-            let (lent, legacy) = (part.lend(), part.lend_legacy().unwrap());
+            let (lent, legacy) = (part.to_raw(), part.to_raw_legacy().unwrap());
             let shared = part.share();
             drop(part);
             delete(lent);
@@ -73,18 +73,18 @@ fn the_owner_of_a_part_is_dropped_once_whoever_has_it() {
 }
 
 #[test]
-fn a_consumer_gets_the_part() {
+fn exported_slice_describes_the_slice() {
     let (tensor, dropped) = counted();
     let home = tensor.data();
     let managed = columns(tensor).into_raw();
-    // SAFETY: alive, and ours.
+    // SAFETY: the exported tensor is alive, and only this test has it.
     let description = unsafe { (*managed).dl_tensor };
     assert_eq!(dims(&description), (vec![4, 3], vec![1, 4]));
     assert_eq!((description.data.addr(), description.byte_offset), (home.addr() + 48, 0));
     let tensor = take(managed).unwrap();
     assert_eq!((elements(&tensor), tensor.access()), (COLUMNS.to_vec(), Access::Exclusive));
     let legacy = tensor.into_raw_legacy().unwrap();
-    // SAFETY: alive, and ours.
+    // SAFETY: the exported tensor is alive, and only this test has it.
     assert_eq!(dims(unsafe { &(*legacy).dl_tensor }), (vec![4, 3], vec![1, 4]));
     let tensor = take_legacy(legacy).unwrap();
     assert_eq!(elements(&tensor), COLUMNS);
@@ -93,12 +93,12 @@ fn a_consumer_gets_the_part() {
 }
 
 #[test]
-fn more_axes_than_the_block_has_room_for() {
-    /// An owner that asks much of its place.
+fn insert_axis_beyond_the_room_of_the_block_succeeds() {
+    /// An owner with a large alignment.
     #[repr(align(512))]
     struct Aligned(Counted<Box<[u32]>>);
 
-    // SAFETY: forwards to an owner.
+    // SAFETY: the memory is that of the inner owner, which this keeps.
     unsafe impl Owner for Aligned {
         type Item = u32;
         const ACCESS: Access = Access::Exclusive;
@@ -114,7 +114,7 @@ fn more_axes_than_the_block_has_room_for() {
         assert_eq!((tensor.ndim(), tensor.as_raw().addr() % 512), (ndim, 0));
         assert_eq!(elements(&tensor), [1, 2, 3]);
     }
-    // Fewer, and as many again, in the place they have.
+    // Fewer axes, and then the same number again, fit into the same block.
     let block = tensor.as_raw();
     tensor = tensor.reshape([3]).unwrap().insert_axis(0).unwrap();
     tensor = tensor.reshape([1, 1, 3, 1, 1, 1]).unwrap();
@@ -125,7 +125,7 @@ fn more_axes_than_the_block_has_room_for() {
     drop(owner);
     assert_eq!(dropped.get(), 1);
 
-    // The legacy ABI and the foreign ones, as often as it takes.
+    // Also imports through both ABIs.
     through_both(
         || Producer::new(vec![1_u32, 2, 3], &[]),
         |tensor| {
@@ -137,7 +137,7 @@ fn more_axes_than_the_block_has_room_for() {
 }
 
 #[test]
-fn parts_of_what_was_imported_end_with_the_producer() {
+fn slice_of_an_import_calls_the_deleter_once() {
     let make = || {
         let values: Vec<u32> = (0..24).collect();
         Producer::new(values, &[2, 3, 4]).strides(&[12, 4, 1])
@@ -148,53 +148,57 @@ fn parts_of_what_was_imported_end_with_the_producer() {
         let part = Arc::new(part);
         let shared = part.share().step_by(0, 2).unwrap();
         assert_eq!(elements(&shared), [12, 16, 20, 14, 18, 22]);
-        delete(part.lend());
+        delete(part.to_raw());
     });
     through_both(make, |tensor| assert!(tensor.unwrap().reshape([5]).is_err()));
 }
 
-/// What was lent has its dims in the block of its source.
+/// An exported tensor has its dims in the block of its source.
 #[test]
-fn parts_of_what_was_lent_have_dims_of_their_own() {
+fn slice_of_an_exported_tensor_has_dims_of_its_own() {
     let (tensor, dropped) = counted();
     let source = Arc::new(tensor);
     let part = columns(source.share());
     assert_eq!((source.shape(), part.shape()), (&[2, 3, 4][..], &[4, 3][..]));
-    // They end with the part, so what is lent of it has its own again.
+    // These dims live as long as the slice, so an export of the slice has its own again.
     let part = Arc::new(part);
-    let lent = take(part.lend()).unwrap();
+    let lent = take(part.to_raw()).unwrap();
     assert_ne!(lent.shape().as_ptr(), part.shape().as_ptr());
     assert_eq!((lent.shape(), lent.strides()), (part.shape(), part.strides()));
     drop(part);
     assert_eq!(elements(&lent), COLUMNS);
     let scalar = lent.index_axis(0, 3).unwrap().index_axis(0, 1).unwrap();
     assert_eq!((scalar.shape(), elements(&scalar)), (&[][..], vec![19]));
-    // Lent on, of no dimensions; and again of some.
+    // Exported again without dimensions, and then with some.
     let scalar = Arc::new(scalar);
-    let again = take(scalar.lend()).unwrap();
+    let again = take(scalar.to_raw()).unwrap();
     drop((source, scalar));
     assert_eq!((again.ndim(), elements(&again)), (0, vec![19]));
     let row = again.insert_axis(0).unwrap();
     assert_eq!((row.shape(), row.strides(), elements(&row)), (&[1][..], &[1][..], vec![19]));
     let row = Arc::new(row);
-    assert_eq!(row.lend_legacy().unwrap_err(), Error::LegacyReadOnly, "what was shared stays so");
+    assert_eq!(
+        row.to_raw_legacy().unwrap_err(),
+        Error::LegacyReadOnly,
+        "a shared tensor stays read-only"
+    );
     assert_eq!(dropped.get(), 0);
     drop(row);
     assert_eq!(dropped.get(), 1);
 
-    // Nothing is taken of a lent scalar's dims, for it has none.
+    // An exported scalar lacks dims to reuse.
     let scalar = Arc::new(Tensor::from_parts(vec![5_u32], []).unwrap()).share();
     assert_eq!(elements(&scalar.insert_axis(0).unwrap().insert_axis(1).unwrap()), [5]);
 }
 
 #[test]
-fn sharing_parts_on_and_on_grows_no_chain() {
+fn repeated_shares_of_slices_do_not_grow_a_chain() {
     let turns = if cfg!(miri) { 30 } else { 100_000 };
     let (mut tensor, dropped) = counted();
     for turn in 0..turns {
         tensor = Arc::new(tensor).share().transpose();
         if turn % 2 == 0 {
-            tensor = take(Arc::new(tensor).lend()).unwrap().insert_axis(0).unwrap();
+            tensor = take(Arc::new(tensor).to_raw()).unwrap().insert_axis(0).unwrap();
             tensor = tensor.index_axis(0, 0).unwrap();
         }
     }
@@ -203,18 +207,18 @@ fn sharing_parts_on_and_on_grows_no_chain() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A byte of a boolean tensor, whatever it is.
+/// Any byte of a boolean tensor, valid or not.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Truth(u8);
 
-// SAFETY: a transparent wrapper around a byte, for which every pattern is valid.
+// SAFETY: the type is a transparent wrapper around a byte, and every bit pattern is a valid value.
 unsafe impl Element for Truth {
     const DTYPE: DataType = DataType::BOOL;
 }
 
 #[test]
-fn what_lies_outside_of_a_part_is_checked_before_it_cannot_be_seen() {
+fn slice_validates_dropped_elements() {
     let spoiled = || {
         let (owner, dropped) = Counted::new(vec![true; 6]);
         let mut tensor = Tensor::from_parts(owner, [2, 3]).unwrap();
@@ -233,14 +237,14 @@ fn what_lies_outside_of_a_part_is_checked_before_it_cannot_be_seen() {
         let (tensor, dropped) = spoiled();
         assert_eq!((part(tensor).unwrap_err(), dropped.get()), (error, 1));
     }
-    // What keeps all elements may be done, and mended.
+    // Operations that keep all elements are allowed, and the data can be repaired.
     let (tensor, _) = spoiled();
     let tensor = tensor.transpose().flip(0).unwrap().insert_axis(0).unwrap();
     let mut tensor = tensor.try_into_owner::<Counted<Vec<bool>>>().unwrap_err();
     tensor.view_mut::<Truth>().unwrap()[[0, 1, 0]] = Truth(0);
     let owner = tensor.try_into_owner::<Counted<Vec<bool>>>().unwrap();
     assert_eq!(owner.owner, [true, false, true, true, true, true]);
-    // A valid part that is spoiled later stays inside too, also when it is cut once more.
+    // A valid slice that becomes invalid later keeps its owner too, also after another slice.
     let part = || Tensor::from(vec![true; 6]).slice(0, 2..5).unwrap();
     let mut tensor = part();
     tensor.view_mut::<Truth>().unwrap()[[1]] = Truth(7);
@@ -252,21 +256,21 @@ fn what_lies_outside_of_a_part_is_checked_before_it_cannot_be_seen() {
 }
 
 #[test]
-fn a_part_is_as_exclusive_as_the_whole() {
+fn slice_keeps_the_access_of_the_tensor() {
     let access = |tensor: Tensor| columns(tensor).access();
     assert_eq!(access(counted().0), Access::Exclusive);
     assert_eq!(access(counted().0.into_read_only()), Access::ReadOnly);
     assert_eq!(access(Arc::new(counted().0).share()), Access::ReadOnly);
-    assert_eq!(access(take(Arc::new(counted().0).lend()).unwrap()), Access::Shared);
+    assert_eq!(access(take(Arc::new(counted().0).to_raw()).unwrap()), Access::Shared);
 }
 
-/// OpenCL: `data` is a handle, which no part may move.
+/// OpenCL: `data` is a handle, which a slice must not change.
 const OPENCL: i32 = 4;
-/// Memory of a CUDA GPU, which has addresses, but none for the CPU.
+/// Memory of a CUDA GPU, which has addresses that the CPU cannot read.
 const CUDA: i32 = 2;
 
 #[test]
-fn parts_on_devices_move_the_offset_or_the_address() {
+fn slice_on_a_device_moves_the_offset_or_the_address() {
     let place = std::ptr::without_provenance_mut(0x1000);
     let lent = |device| {
         let producer = Producer::at(place, DataType::INT16, &[3, 4]).strides(&[-4, 1]);
@@ -299,8 +303,8 @@ fn parts_on_devices_move_the_offset_or_the_address() {
 }
 
 #[test]
-fn packed_parts_begin_with_a_byte() {
-    // Each dtype, and how many of its elements take whole bytes.
+fn slice_of_packed_elements_within_a_byte_is_refused() {
+    // Each dtype, and the number of its elements that fill whole bytes.
     for (dtype, whole) in [("float4_e2m1fn", 2), ("float6_e2m3fn", 4), ("int12", 2), ("uint1", 8)] {
         let dtype: DataType = dtype.parse().unwrap();
         let bits = dtype.element_bits() as usize;
@@ -330,15 +334,15 @@ fn packed_parts_begin_with_a_byte() {
     }
 }
 
-/// A tensor made exclusive may be lent like any other; while it is, nobody has it alone.
+/// A tensor declared exclusive can be exported like any other, and is not the only handle then.
 #[test]
-fn what_was_lent_and_made_exclusive_is_not_alone_while_it_is_lent_on() {
+fn exported_tensor_declared_exclusive_is_not_unique_while_exported_again() {
     let source = Arc::new(Tensor::from(vec![1_u32, 2, 3]));
-    let lent = take(source.lend()).unwrap();
+    let lent = take(source.to_raw()).unwrap();
     drop(source);
     // SAFETY: the source is gone, so this is the only handle on the vector.
     let exclusive = Arc::new(unsafe { lent.assume_exclusive() });
     let shared = exclusive.share();
-    assert!(Arc::into_inner(exclusive).is_none(), "or it could be written while it is read");
+    assert!(Arc::into_inner(exclusive).is_none(), "otherwise it could be written while it is read");
     assert_eq!(elements(&shared), [1, 2, 3]);
 }

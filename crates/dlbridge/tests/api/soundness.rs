@@ -1,5 +1,4 @@
-//! Ways in which safe code could have gone wrong, each tried: run under Miri they prove that it
-//! cannot.
+//! Attempts to break memory safety from safe code. Miri checks that none of them does.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,24 +11,24 @@ use dlbridge::{DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
 #[repr(transparent)]
 struct NeverZero(NonZeroU32);
 
-// SAFETY: a transparent wrapper around a `u32`; the check admits all patterns but zero.
+// SAFETY: the type is a transparent wrapper around a `u32`; the check accepts all bit patterns except zero.
 unsafe impl Element for NeverZero {
     const DTYPE: DataType = DataType::UINT32;
     const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes != [0; 4]);
 }
 
-/// A byte of a boolean tensor, whatever it is.
+/// Any byte of a boolean tensor, valid or not.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Truth(u8);
 
-// SAFETY: a transparent wrapper around a byte, for which every pattern is valid.
+// SAFETY: the type is a transparent wrapper around a byte, and every bit pattern is a valid value.
 unsafe impl Element for Truth {
     const DTYPE: DataType = DataType::BOOL;
 }
 
 #[test]
-fn an_owner_with_elements_that_became_invalid_stays_inside() {
+fn owner_with_elements_that_became_invalid_is_not_returned() {
     let one = NeverZero(NonZeroU32::MIN);
     let mut tensor = Tensor::from(vec![one; 3]);
     tensor.view_mut::<u32>().unwrap()[[1]] = 0;
@@ -43,10 +42,10 @@ fn an_owner_with_elements_that_became_invalid_stays_inside() {
 }
 
 #[test]
-fn an_owner_that_a_consumer_spoiled_stays_inside() {
+fn owner_that_a_consumer_made_invalid_is_not_returned() {
     let tensor = Arc::new(Tensor::from([[true; 2]; 2]));
-    let managed = tensor.lend();
-    // SAFETY: lent to us, without the read-only flag; the last of four bytes.
+    let managed = tensor.to_raw();
+    // SAFETY: this test is the only consumer, without the read-only flag, and writes the last of four bytes.
     unsafe { (*managed).dl_tensor.data.cast::<u8>().add(3).write(9) };
     delete(managed);
     let tensor = Arc::try_unwrap(tensor).unwrap();
@@ -56,19 +55,19 @@ fn an_owner_that_a_consumer_spoiled_stays_inside() {
 
 #[test]
 #[cfg(feature = "ndarray")]
-fn an_array_with_elements_that_became_invalid_stays_inside() {
+fn array_with_elements_that_became_invalid_is_not_returned() {
     let mut tensor = Tensor::from(ndarray::arr2(&[[true, false], [false, true]]));
     tensor.view_mut::<Truth>().unwrap()[[1, 0]] = Truth(255);
     assert!(tensor.try_into_owner::<ndarray::Array2<bool>>().is_err());
 }
 
 #[test]
-fn a_producer_may_write_between_two_looks_at_a_slice() {
+fn producer_that_writes_between_two_views_is_sound() {
     let producer = Producer::new(vec![1_u16, 2, 3], &[3]);
     let data = producer.tensor.data.cast::<u16>();
     let slice = TensorSlice::<u16>::try_from(producer.import().unwrap()).unwrap();
     assert_eq!(slice[..], [1, 2, 3]);
-    // SAFETY: the producer's own memory, of which nobody holds a view now.
+    // SAFETY: the memory is the producer's own, and no view of it is alive now.
     unsafe { data.write(10) };
     assert_eq!(slice[..], [10, 2, 3]);
 
@@ -80,7 +79,7 @@ fn a_producer_may_write_between_two_looks_at_a_slice() {
 }
 
 #[test]
-fn a_tensor_that_is_lent_on_and_on_grows_no_chain() {
+fn tensor_exported_repeatedly_does_not_grow_a_chain() {
     let turns = if cfg!(miri) { 50 } else { 200_000 };
     let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
     for _ in 0..turns {
@@ -89,14 +88,14 @@ fn a_tensor_that_is_lent_on_and_on_grows_no_chain() {
     assert_eq!(tensor.view::<u8>().unwrap().to_vec(), [1, 2, 3]);
     let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
     for _ in 0..turns {
-        // SAFETY: lent to us alone.
-        tensor = unsafe { Tensor::from_raw(Arc::new(tensor).lend()) }.unwrap();
+        // SAFETY: the tensor was just exported, to this code alone.
+        tensor = unsafe { Tensor::from_raw(Arc::new(tensor).to_raw()) }.unwrap();
     }
     assert_eq!((tensor.shape(), tensor.strides()), (&[3][..], &[1][..]));
 }
 
 #[test]
-fn a_view_of_a_view_ends_before_the_first() {
+fn reborrowed_view_ends_before_the_first() {
     let mut tensor = Tensor::from([[1, 2], [3, 4]]);
     let mut view = tensor.view_mut::<i32>().unwrap();
     view.as_view_mut().iter_mut().for_each(|x| *x += 1);
@@ -110,15 +109,15 @@ fn a_view_of_a_view_ends_before_the_first() {
 }
 
 #[test]
-fn a_flag_for_packed_elements_means_nothing_for_whole_ones() {
+fn padded_flag_of_whole_byte_elements_is_ignored() {
     let tensor = Producer::new(vec![1.0_f32], &[1]).flags(4).import().unwrap();
     let managed = tensor.into_raw_legacy().unwrap();
-    // SAFETY: made here, and given to nobody else.
+    // SAFETY: `managed` was made here, and no other code has it.
     drop(unsafe { Tensor::from_raw_legacy(managed) });
 }
 
 #[test]
-fn bytes_that_are_shared_on_and_on_grow_no_chain() {
+fn bytes_shared_repeatedly_do_not_grow_a_chain() {
     let (owner, dropped) = Counted::new(vec![1_u8, 2, 3, 4]);
     let mut tensor = Tensor::from_parts(owner, [4]).unwrap();
     for _ in 0..if cfg!(miri) { 20 } else { 100_000 } {
@@ -132,7 +131,7 @@ fn bytes_that_are_shared_on_and_on_grow_no_chain() {
 }
 
 #[test]
-fn a_few_bytes_that_are_lent_as_many_are_looked_at_once() {
+fn elements_repeated_by_stride_zero_are_checked_once() {
     let lent = |last: u8| {
         let mut bytes = vec![1; 63];
         bytes[62] = last;

@@ -1,11 +1,11 @@
-//! Elements narrower than a byte, against a model that knows single bits only.
+//! Compares elements narrower than a byte with a model of single bits.
 
 use crate::common::{Producer, positions};
 use dlbridge::{DataType, DataTypeCode, Device, DeviceType, Error, Tensor, TensorRef};
 
 const PADDED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
 
-/// Bytes without a pattern that a mistake could hide in.
+/// Returns bytes without a pattern that could hide a mistake.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_u32;
     let mut next = || {
@@ -15,18 +15,18 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The bits of the element at a position of packed data, looked up one by one.
+/// Returns the bits of the element at a position of packed data, read one by one.
 fn bits_at(bytes: &[u8], position: usize, width: usize) -> u64 {
     let bit = |n: usize| u64::from(bytes[n / 8] >> (n % 8) & 1);
     (0..width).map(|n| bit(position * width + n) << n).sum()
 }
 
-/// Data behind which the allocation ends.
+/// Returns data that ends exactly with its allocation.
 fn exact(width: usize, elements: usize) -> Vec<u8> {
     noise((width * elements).div_ceil(8))
 }
 
-/// Widths of one lane, and of several that together are no whole bytes.
+/// Returns dtypes of one lane, and of several lanes that do not fill whole bytes.
 fn dtypes() -> impl Iterator<Item = (DataType, usize)> {
     let odd = [1, 2, 3, 4, 5, 6, 7, 9, 12, 31, 63].map(|bits| (bits, 1));
     let lanes = [(4, 3), (6, 2), (1, 5), (20, 3)];
@@ -41,7 +41,7 @@ fn dtypes() -> impl Iterator<Item = (DataType, usize)> {
 
 type Layout = (&'static [usize], &'static [isize]);
 
-/// Layouts whose element at index zero begins a byte: at position 0, or 8 for those that go back.
+/// Layouts whose element at index zero begins a byte: at position 0, or 8 for negative strides.
 const LAYOUTS: &[(Layout, usize)] = &[
     ((&[], &[]), 0),
     ((&[13], &[1]), 0),
@@ -55,7 +55,7 @@ const LAYOUTS: &[(Layout, usize)] = &[
     ((&[3, 0], &[1, 1]), 0),
 ];
 
-/// A tensor lent by a producer, the positions of its elements, and its bytes.
+/// Returns an imported tensor, the positions of its elements, and its bytes.
 fn lent(
     dtype: DataType,
     width: usize,
@@ -77,7 +77,7 @@ fn lent(
 }
 
 #[test]
-fn every_bit_is_where_the_model_has_it() {
+fn bits_agree_with_the_model() {
     for (dtype, width) in dtypes() {
         for &(layout, zero) in LAYOUTS.iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
             let (tensor, at, bytes) = lent(dtype, width, layout, zero);
@@ -115,7 +115,7 @@ fn unpacking_and_packing_keep_every_element() {
 }
 
 #[test]
-fn packed_bytes_are_those_of_the_specification() {
+fn packed_bytes_follow_the_specification() {
     let tensor =
         Tensor::from_bytes(vec![0x21, 0x43, 0x05], DataType::FLOAT4_E2M1FN, [5], 0).unwrap();
     assert_eq!(bytes(&tensor.to_unpacked().unwrap()), [1, 2, 3, 4, 5]);
@@ -135,7 +135,7 @@ fn bytes(tensor: &Tensor) -> &[u8] {
 }
 
 #[test]
-fn signed_integers_keep_their_sign_and_nothing_else_has_one() {
+fn unpacking_extends_the_sign_of_signed_integers_only() {
     let of = |name: &str, bytes: &[u8], n| {
         Tensor::from_bytes(bytes.to_vec(), name.parse().unwrap(), [n], 0).unwrap()
     };
@@ -146,7 +146,7 @@ fn signed_integers_keep_their_sign_and_nothing_else_has_one() {
     assert_eq!(bytes(&int4.to_unpacked().unwrap().to_packed().unwrap()), [0x8f, 0x70]);
     assert_eq!(bytes(&of("uint4", &[0x8f], 2).to_unpacked().unwrap()), [0x0f, 0x08]);
     assert_eq!(bytes(&of("float4_e2m1fn", &[0x8f], 2).to_unpacked().unwrap()), [0x0f, 0x08]);
-    // Lanes are not one number: nothing is extended.
+    // Several lanes are not one number, so unpacking extends no sign.
     let lanes = of("int4x3", &[0xff, 0x0f], 1);
     assert_eq!(bytes(&lanes.to_unpacked().unwrap()), 0x0fff_u16.to_ne_bytes());
     let int12 = of("int12", &[0xff, 0xff, 0x7f], 2).to_unpacked().unwrap();
@@ -156,7 +156,7 @@ fn signed_integers_keep_their_sign_and_nothing_else_has_one() {
 }
 
 #[test]
-fn a_padded_element_is_written_whole() {
+fn write_of_a_padded_element_writes_its_whole_byte() {
     let int4 = Tensor::from_bytes(vec![0x7f], "int4".parse().unwrap(), [2], 0).unwrap();
     let mut padded = int4.to_unpacked().unwrap();
     assert_eq!(bytes(&padded), [0xff, 7]);
@@ -168,7 +168,7 @@ fn a_padded_element_is_written_whole() {
 }
 
 #[test]
-fn writing_changes_one_element_and_no_bit_beside_it() {
+fn write_changes_one_element_and_no_other_bit() {
     for (dtype, width) in dtypes() {
         for padded in [false, true] {
             let stride = if padded { dtype.itemsize() * 8 } else { width };
@@ -190,7 +190,7 @@ fn writing_changes_one_element_and_no_bit_beside_it() {
                 expected[nth] = bits;
                 assert!(now.iter().eq(expected), "{dtype} {padded} {nth}");
                 if !padded {
-                    // What is left of the last byte belongs to nobody, and stays.
+                    // The unused bits of the last byte do not change.
                     let last = bytes(&tensor)[before.len() - 1];
                     let free = 0xff_u8.checked_shl((width * 11 % 8) as u32).unwrap_or(0);
                     let free = if width * 11 % 8 == 0 { 0 } else { free };
@@ -202,7 +202,7 @@ fn writing_changes_one_element_and_no_bit_beside_it() {
 }
 
 #[test]
-fn strided_elements_are_written_too() {
+fn write_of_strided_elements_succeeds() {
     let mut tensor = Tensor::from_bytes(vec![0; 3], "uint4".parse().unwrap(), [2, 3], 0).unwrap();
     let columns = dlbridge::TensorRefMut::try_from(&mut tensor).unwrap().transpose();
     let mut view = columns.into_view_subbyte_mut().unwrap();
@@ -213,21 +213,21 @@ fn strided_elements_are_written_too() {
 }
 
 #[test]
-#[should_panic(expected = "0x10 is more than an element of uint4 has")]
-fn bits_that_are_too_many_panic() {
+#[should_panic(expected = "0x10 has more bits than an element of uint4")]
+fn write_of_too_many_bits_panics() {
     let mut tensor = Tensor::from_bytes(vec![0], "uint4".parse().unwrap(), [2], 0).unwrap();
     tensor.view_subbyte_mut().unwrap().set(&[0], 16);
 }
 
 #[test]
 #[should_panic(expected = "index [2] is outside of shape [2]")]
-fn an_index_outside_panics() {
+fn write_outside_of_the_shape_panics() {
     let mut tensor = Tensor::from_bytes(vec![0], "uint4".parse().unwrap(), [2], 0).unwrap();
     tensor.view_subbyte_mut().unwrap().set(&[2], 1);
 }
 
 #[test]
-fn what_cannot_be_viewed_is_refused() {
+fn bit_view_of_other_elements_or_devices_is_refused() {
     let of = |dtype: DataType| {
         Producer::new(vec![0_u8; 64], &[2]).with(|p| p.tensor.dtype = dtype.into())
     };

@@ -1,4 +1,4 @@
-//! Borrowed tensors: what they are made of, and C kernels that take them.
+//! Borrowed tensors: their sources, and C kernels that read and write them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use dlbridge::{
     Tensor, TensorRef, TensorRefMut, TensorView, TensorViewMut, Unaligned,
 };
 
-/// The elements of a description of `f32`, by its strides, as C code reads them.
+/// Returns the addresses of the `f32` elements of a description, by its strides, as C code computes them.
 ///
 /// # Safety
 /// The description is valid.
 unsafe fn addresses(tensor: *const DLTensor) -> Vec<*mut f32> {
-    // SAFETY: by contract.
+    // SAFETY: the caller passes a valid description.
     let tensor = unsafe { &*tensor };
     assert_eq!(tensor.device.device_type, kDLCPU);
     assert_eq!(DataType::from(tensor.dtype), DataType::FLOAT32);
@@ -24,17 +24,17 @@ unsafe fn addresses(tensor: *const DLTensor) -> Vec<*mut f32> {
     let shape: Vec<usize> = shape.iter().map(|&extent| extent as usize).collect();
     let strides: Vec<isize> = strides.iter().map(|&stride| stride as isize).collect();
     let first = tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast::<f32>();
-    // Backwards is a step of almost the whole address space forwards.
+    // As `usize`, a negative stride is a step forwards of almost the whole address space.
     positions(&shape, &strides, 0).into_iter().map(|steps| first.wrapping_add(steps)).collect()
 }
 
-/// Sums the elements.
+/// Returns the sum of the elements.
 unsafe extern "C" fn sum(tensor: *const DLTensor) -> f64 {
     // SAFETY: the caller passes a valid description.
     unsafe { addresses(tensor).into_iter().map(|element| f64::from(*element)).sum() }
 }
 
-/// Adds its number in C order to each element.
+/// Adds to each element its index in C order.
 unsafe extern "C" fn number(tensor: *mut DLTensor) {
     // SAFETY: the caller passes a valid description of memory that can be written.
     unsafe {
@@ -45,7 +45,7 @@ unsafe extern "C" fn number(tensor: *mut DLTensor) {
 }
 
 #[test]
-fn a_c_kernel_reads_and_writes_by_strides() {
+fn c_kernel_reads_and_writes_by_strides() {
     let mut rng = Rng::new(11);
     for _ in 0..if cfg!(miri) { 8 } else { 500 } {
         let layout = Layout::random(&mut rng, 40, false);
@@ -70,7 +70,7 @@ fn a_c_kernel_reads_and_writes_by_strides() {
         }
         assert_eq!(tensor.try_into_owner::<Vec<f32>>().unwrap(), written, "{layout:?}");
     }
-    // Nobody but the borrowed tensor has room for so many dims.
+    // Only the borrowed tensor has room for this many dims.
     let mut values = [1.0_f32, 2.0];
     let mut many = TensorRefMut::from(&mut values).reshape([1, 1, 1, 2, 1, 1, 1]).unwrap();
     // SAFETY: `many` outlives the call.
@@ -79,7 +79,7 @@ fn a_c_kernel_reads_and_writes_by_strides() {
 }
 
 #[test]
-fn a_description_is_complete() {
+fn description_of_a_borrowed_tensor_has_every_field() {
     let check = |tensor: &TensorRef<'_>| {
         let c = tensor.dl_tensor();
         assert_eq!((c.data, c.byte_offset), (tensor.data(), tensor.byte_offset()));
@@ -106,7 +106,7 @@ fn a_description_is_complete() {
     assert_eq!((c.data, dims(&c)), (tensor.as_tensor_ref().data(), (vec![1], vec![1])));
 }
 
-/// Sees that a borrowed tensor is this.
+/// Asserts the fields of a borrowed tensor.
 #[track_caller]
 fn is<T: Element + PartialEq + std::fmt::Debug>(
     tensor: &TensorRef<'_>,
@@ -125,7 +125,7 @@ fn is<T: Element + PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn slices_and_arrays_are_tensors_while_they_are_borrowed() {
+fn borrowed_slices_and_arrays_become_tensors() {
     let nested = [[[1, 2], [3, 4], [5, 6_i16]]; 2];
     let (first, flat) = (nested.as_ptr().cast(), nested.as_flattened().as_flattened());
     is(&TensorRef::from(&nested), first, &[2, 3, 2], &[6, 2, 1], flat);
@@ -137,7 +137,7 @@ fn slices_and_arrays_are_tensors_while_they_are_borrowed() {
 }
 
 #[test]
-fn what_has_no_elements_has_null_data() {
+fn borrowed_tensor_without_elements_has_null_data() {
     is(&TensorRef::from(&[0_u8; 0]), std::ptr::null(), &[0], &[1], &[0_u8; 0]);
     let nested = vec![[[0_u8; 2]; 0]; 3];
     is(&TensorRef::from(&nested), std::ptr::null(), &[3, 0, 2], &[2, 2, 1], &[0_u8; 0]);
@@ -152,13 +152,13 @@ fn what_has_no_elements_has_null_data() {
 #[should_panic(expected = "memory that exists has a size that fits")]
 fn more_empty_arrays_than_an_extent_can_count_panic() {
     let mut arrays = vec![[0_u8; 0]];
-    // SAFETY: arrays of no elements need no memory, and any number of them is initialised.
+    // SAFETY: arrays of zero elements need no memory, so any number of them is initialised.
     unsafe { arrays.set_len(usize::MAX) };
     let _ = TensorRefMut::from(&mut arrays);
 }
 
 #[test]
-fn views_and_tensors_are_tensors_without_their_type() {
+fn views_and_tensors_become_untyped_borrowed_tensors() {
     let tensor = Tensor::from_parts_strided(vec![1_u32, 2, 3, 4], [2, 2], [-2, 1], 2).unwrap();
     let address = tensor.data().cast::<u32>().cast_const();
     is(&TensorRef::from(&tensor), address, &[2, 2], &[-2, 1], &[3, 4, 1, 2]);
@@ -205,12 +205,12 @@ fn arrays_of_ndarray_are_tensors_while_they_are_borrowed() {
 }
 
 #[test]
-fn raw_parts_that_are_wrong_are_refused() {
+fn wrong_raw_parts_are_refused() {
     let mut values = [1_u16, 2, 3, 4, 5, 6];
     let first = values.as_mut_ptr();
     let whole = RawParts::of_elements(first, Access::ReadOnly);
     let make = |parts: RawParts, shape: &[i128], strides: Option<&[i128]>| {
-        // SAFETY: what is not refused is within the six numbers, which nobody writes.
+        // SAFETY: a layout that is not refused is within the six numbers, which no code writes.
         unsafe { TensorRef::from_raw_parts(&parts, shape, strides) }
     };
     let refused = |parts, shape: &[i128], strides| make(parts, shape, strides).unwrap_err();
@@ -248,7 +248,7 @@ fn raw_parts_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn a_mutable_one_is_made_of_what_is_exclusive() {
+fn mutable_borrowed_tensor_needs_exclusive_data() {
     let refused = |mut tensor: Tensor| TensorRefMut::try_from(&mut tensor).unwrap_err();
     static VALUES: [u8; 2] = [1, 2];
     assert_eq!(refused(Tensor::from(&VALUES)), Error::ReadOnly);
@@ -256,7 +256,7 @@ fn a_mutable_one_is_made_of_what_is_exclusive() {
     assert_eq!(refused(Producer::new(vec![1_u8], &[1]).import().unwrap()), Error::Shared);
     let wide = Tensor::from_parts_strided(vec![1_u8], [2], [0], 0).unwrap();
     assert_eq!(refused(wide), Error::Overlapping);
-    // Bytes that are no `bool` are seen before one is.
+    // The conversion checks for invalid `bool` bytes first.
     let mut tensor = Producer::new(vec![2_u8], &[1]).flags(2);
     tensor.tensor.dtype = DataType::BOOL.into();
     let mut tensor = tensor.import().unwrap();
@@ -266,7 +266,7 @@ fn a_mutable_one_is_made_of_what_is_exclusive() {
 }
 
 #[test]
-fn a_borrow_of_a_borrow_ends_before_the_first() {
+fn reborrowed_tensor_ends_before_the_first() {
     let mut values = [1_u8, 2, 3];
     let mut tensor = TensorRefMut::from(&mut values);
     tensor.as_tensor_ref_mut().swap_bytes().unwrap();
@@ -285,7 +285,7 @@ fn a_borrow_of_a_borrow_ends_before_the_first() {
 }
 
 #[test]
-fn a_view_lives_as_long_as_the_data_and_not_as_the_borrowed_tensor() {
+fn view_outlives_the_borrowed_tensor_that_it_came_from() {
     let values = [[1_u8, 2], [3, 4]];
     let view = TensorRef::from(&values).transpose().view::<u8>().unwrap();
     let slice: &[u8] = {
@@ -310,7 +310,7 @@ fn borrowed_tensors_cross_threads() {
     assert_eq!(values, [11, 12, 7, 8]);
 }
 
-/// Axes that are not as many as they say.
+/// An iterator that reports a wrong length.
 struct Liar<'a>(usize, std::slice::Iter<'a, (i64, i64)>);
 
 impl Iterator for Liar<'_> {
@@ -328,13 +328,13 @@ impl Iterator for Liar<'_> {
 impl ExactSizeIterator for Liar<'_> {}
 
 #[test]
-fn axes_are_as_many_as_they_say() {
+fn raw_axes_shorter_than_reported_panic() {
     let values = [1.0_f32; 4];
     let parts = RawParts::of_elements(values.as_ptr().cast_mut(), Access::ReadOnly);
     let make = |said: usize, axes: &[(i64, i64)]| {
         let axes = Liar(said, axes.iter());
         std::panic::catch_unwind(|| {
-            // SAFETY: the layout of as many axes as are said is within the four values.
+            // SAFETY: the layout of the reported number of axes is within the four values.
             unsafe { TensorRef::from_raw_axes(&parts, axes) }.map(|tensor| tensor.len())
         })
     };
@@ -352,10 +352,10 @@ fn raw_run_of_few_dimensions_is_in_c_order() {
     let mut values = [0_u16; 24];
     let first = values.as_mut_ptr().cast();
     for shape in [&[24][..], &[4, 6], &[1, 4, 6], &[2, 3, 2, 2], &[]] {
-        // SAFETY: at most 24 numbers, borrowed as long as the tensor.
+        // SAFETY: the shape has at most 24 elements, and the numbers are borrowed as long as the tensor.
         let run = unsafe { TensorRef::from_raw_run(first, DataType::UINT16, shape) }.unwrap();
         let parts = RawParts::of_elements(first.cast::<u16>(), Access::ReadOnly);
-        // SAFETY: as above.
+        // SAFETY: the shape has at most 24 elements, and the numbers are borrowed as long as the tensor.
         let same = unsafe { TensorRef::from_raw_parts(&parts, shape, None::<&[i64]>) }.unwrap();
         assert_eq!((run.shape(), run.strides()), (shape, same.strides()));
         assert_eq!((run.len(), run.data(), run.dtype()), (same.len(), same.data(), same.dtype()));
@@ -368,7 +368,7 @@ fn raw_run_with_wrong_parts_is_refused() {
     let mut values = [0_u16; 24];
     let first: *mut c_void = values.as_mut_ptr().cast();
     let refuses = |data, dtype, shape: &[i64]| {
-        // SAFETY: nothing reads the elements; the one tensor that is made is over all of the array.
+        // SAFETY: no code reads the elements; the only tensor that is made covers the whole array.
         unsafe { TensorRef::from_raw_run(data, dtype, shape) }.is_none()
     };
     assert!(!refuses(first, DataType::UINT16, &[24]));

@@ -1,4 +1,4 @@
-//! Tensors and views on other threads than the one that made them.
+//! Tensors and views that cross threads.
 
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -9,15 +9,15 @@ use dlbridge::{Tensor, TensorSlice, TensorSliceMut, TensorView, TensorViewMut};
 
 const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
 
-/// A pointer on its way to a consumer on another thread.
+/// A pointer to pass to a consumer on another thread.
 struct Passed<M>(*mut M);
 // SAFETY: DLPack lets a consumer call the deleter on any thread.
 unsafe impl Send for Passed<DLManagedTensorVersioned> {}
-// SAFETY: as above.
+// SAFETY: DLPack lets a consumer call the legacy deleter on any thread too.
 unsafe impl Send for Passed<DLManagedTensor> {}
 
 #[test]
-fn what_users_hold_crosses_threads() {
+fn public_types_are_send_and_sync() {
     fn crosses<T: Send + Sync>() {}
     crosses::<Tensor>();
     crosses::<TensorView<'_, f32>>();
@@ -28,7 +28,7 @@ fn what_users_hold_crosses_threads() {
 }
 
 #[test]
-fn a_tensor_is_made_here_written_there_and_dropped_elsewhere() {
+fn tensor_is_written_and_dropped_on_other_threads() {
     let (owner, dropped) = Counted::new(vec![1, 2, 3]);
     let mut tensor = Tensor::from_parts(owner, [3]).unwrap();
     let tensor = thread::spawn(move || {
@@ -42,7 +42,7 @@ fn a_tensor_is_made_here_written_there_and_dropped_elsewhere() {
 }
 
 #[test]
-fn threads_read_one_tensor_through_views_of_their_own_and_through_one() {
+fn threads_read_one_tensor_through_own_and_shared_views() {
     let tensor = Tensor::from([[1_u64, 2, 3], [4, 5, 6]]);
     let shared = &tensor.view::<u64>().unwrap();
     thread::scope(|scope| {
@@ -62,7 +62,7 @@ fn threads_read_one_tensor_through_views_of_their_own_and_through_one() {
 }
 
 #[test]
-fn threads_write_the_parts_of_one_view() {
+fn threads_write_disjoint_slices_of_one_view() {
     let mut tensor = Tensor::from_parts(vec![0_u32; THREADS * 4], [THREADS, 4]).unwrap();
     let slice = tensor.view_mut::<u32>().unwrap().into_mut_slice().unwrap();
     thread::scope(|scope| {
@@ -81,18 +81,18 @@ fn threads_write_the_parts_of_one_view() {
 }
 
 #[test]
-fn the_last_of_many_consumers_frees_the_owner() {
+fn last_of_many_consumers_frees_the_owner() {
     let (owner, dropped) = Counted::new(vec![7_i16; 16]);
     let tensor = Arc::new(Tensor::from_parts(owner, [4, 4]).unwrap());
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
         for i in 0..THREADS {
-            // Lent by this thread in half of the cases, by the consumer in the other half.
-            let lent = (i % 2 == 0).then(|| Passed(tensor.lend()));
+            // This thread exports in half of the cases, the consumer's thread in the other half.
+            let lent = (i % 2 == 0).then(|| Passed(tensor.to_raw()));
             let (own, start, dropped) = (Arc::clone(&tensor), &start, &dropped);
             scope.spawn(move || {
-                let managed = lent.unwrap_or_else(|| Passed(own.lend()));
-                let legacy = own.lend_legacy().unwrap();
+                let managed = lent.unwrap_or_else(|| Passed(own.to_raw()));
+                let legacy = own.to_raw_legacy().unwrap();
                 drop(own);
                 start.wait();
                 assert_eq!(dropped.get(), 0);
@@ -108,7 +108,7 @@ fn the_last_of_many_consumers_frees_the_owner() {
 }
 
 #[test]
-fn a_foreign_deleter_runs_on_the_thread_that_drops() {
+fn foreign_deleter_runs_on_the_thread_that_drops() {
     let (to_consumer, inbox) = mpsc::channel();
     let consumer = thread::spawn(move || {
         for (tensor, deleted) in inbox {
@@ -130,7 +130,7 @@ fn a_foreign_deleter_runs_on_the_thread_that_drops() {
 }
 
 #[test]
-fn a_legacy_export_is_freed_on_another_thread() {
+fn legacy_export_is_freed_on_another_thread() {
     let (owner, dropped) = Counted::new(vec![1_u8]);
     let passed = Passed(Tensor::from_parts(owner, [1]).unwrap().into_raw_legacy().unwrap());
     let consumer = thread::spawn(move || {

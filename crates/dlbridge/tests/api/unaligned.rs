@@ -3,11 +3,11 @@
 use crate::common::Producer;
 use dlbridge::{DataType, Element, Error, Tensor, TensorRef, TensorSlice, Unaligned};
 
-/// Lends numbers that begin `skip` bytes behind an aligned address, and end with their buffer.
+/// Imports numbers that begin `skip` bytes after an aligned address, and end with their buffer.
 fn lent<T: Element>(values: &[T], skip: usize, shape: &[i64]) -> Tensor {
     let size = size_of_val(values);
     let mut memory = vec![0_u128; (size + skip).div_ceil(16)];
-    // SAFETY: the elements have no padding, and `memory` is large enough.
+    // SAFETY: the elements are free of padding, and `memory` is large enough.
     unsafe {
         let to = memory.as_mut_ptr().cast::<u8>().add(skip);
         values.as_ptr().cast::<u8>().copy_to_nonoverlapping(to, size);
@@ -18,7 +18,7 @@ fn lent<T: Element>(values: &[T], skip: usize, shape: &[i64]) -> Tensor {
 }
 
 #[test]
-fn what_is_not_aligned_is_read_all_the_same() {
+fn misaligned_elements_are_read_as_unaligned() {
     fn check<T: Element + PartialEq + std::fmt::Debug>(values: [T; 6]) {
         for skip in 0..align_of::<T>() + 1 {
             let mut tensor = lent(&values, skip, &[2, 3]);
@@ -57,7 +57,7 @@ fn what_is_not_aligned_is_read_all_the_same() {
 }
 
 #[test]
-fn an_unaligned_element_is_of_the_dtype_and_alignment_it_says() {
+fn unaligned_element_has_the_dtype_and_alignment_one() {
     fn check<T: Element>() {
         assert_eq!((size_of::<Unaligned<T>>(), align_of::<Unaligned<T>>()), (size_of::<T>(), 1));
         assert_eq!(<Unaligned<T> as Element>::DTYPE, T::DTYPE);
@@ -74,7 +74,7 @@ fn an_unaligned_element_is_of_the_dtype_and_alignment_it_says() {
 }
 
 #[test]
-fn booleans_are_checked_wherever_they_lie() {
+fn unaligned_booleans_are_checked() {
     let tensor =
         Producer::new(vec![1_u8, 0, 2], &[3]).with(|p| p.tensor.dtype = DataType::BOOL.into());
     let tensor = tensor.import().unwrap();
@@ -89,13 +89,13 @@ fn booleans_are_checked_wherever_they_lie() {
 #[repr(C, align(16))]
 struct Quad([u32; 4]);
 
-// SAFETY: four numbers without padding, for which every bit pattern is valid.
+// SAFETY: the type is four numbers without padding, and every bit pattern is a valid value.
 unsafe impl Element for Quad {
     const DTYPE: DataType = DataType::UINT32.with_lanes(4);
 }
 
 #[test]
-fn numbers_of_the_other_byte_order_are_read_one_by_one() {
+fn numbers_of_the_other_byte_order_are_swapped_on_access() {
     fn check<T: Element + PartialEq + std::fmt::Debug>(values: &[T], swapped: &[T]) {
         let tensor = lent(swapped, 1, &[swapped.len() as i64]);
         let view = tensor.view::<Unaligned<T>>().unwrap();
@@ -117,7 +117,7 @@ fn numbers_of_the_other_byte_order_are_read_one_by_one() {
         let swap = |number: f32| f32::from_bits(number.to_bits().swap_bytes());
         check(&[Complex::new(1.5, 0.25)], &[Complex::new(swap(1.5), swap(0.25))]);
     }
-    // What a big-endian file holds reads the same on every machine.
+    // Numbers of a big-endian file read the same on every machine.
     let file = [0x3F_u8, 0xC0, 0, 0];
     let number = Unaligned::from(f32::from_ne_bytes(file));
     let native =

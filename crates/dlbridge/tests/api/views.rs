@@ -1,10 +1,9 @@
-//! Typed views: every element where a naive model says it is, through every way to read and write
-//! it, and nothing else.
+//! Compares typed views with a naive model, through every way to read and write an element.
 
 use crate::common::{Counted, Nibble, Producer, indices, positions};
 use dlbridge::{Access, DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
 
-/// A layout within 24 elements: shape, strides, and where the element at index zero is.
+/// A layout within 24 elements: shape, strides, and the position of the element at index zero.
 type Layout = (&'static [usize], &'static [isize], usize);
 
 const LAYOUTS: &[Layout] = &[
@@ -40,12 +39,12 @@ fn make((shape, strides, offset): Layout) -> Tensor {
     Tensor::from_parts_strided(values(), shape, strides, offset).unwrap()
 }
 
-/// The elements of a layout, one index after the other.
+/// Returns the elements of a layout, sorted by index.
 fn model((shape, strides, offset): Layout) -> Vec<u16> {
     positions(shape, strides, offset).into_iter().map(|position| position as u16).collect()
 }
 
-/// Whether the elements are adjacent in the order of a list.
+/// Returns true if the elements are contiguous.
 fn adjacent(elements: &[u16]) -> bool {
     elements.windows(2).all(|pair| pair[0] + 1 == pair[1])
 }
@@ -82,7 +81,7 @@ fn every_way_to_read_agrees_with_the_model() {
 }
 
 #[test]
-fn an_index_outside_of_the_shape_leads_nowhere() {
+fn get_outside_of_the_shape_returns_none() {
     let mut mutable = 0;
     for &layout in LAYOUTS {
         let mut tensor = make(layout);
@@ -147,7 +146,7 @@ fn every_way_to_write_reaches_its_element_and_no_other() {
         written(&|tensor| {
             let mut view = tensor.view_mut::<u16>().unwrap();
             assert_eq!(view.iter_mut().len(), positions.len());
-            // All at once: they do not overlap.
+            // All references are alive at the same time: they do not overlap.
             let all: Vec<&mut u16> = view.iter_mut().collect();
             all.into_iter().for_each(|element| *element += 100);
         });
@@ -176,7 +175,7 @@ fn every_way_to_write_reaches_its_element_and_no_other() {
 }
 
 #[test]
-fn a_copy_is_the_model_in_c_order() {
+fn copy_equals_the_model_in_c_order() {
     fn same<T: Element + PartialEq + std::fmt::Debug>(layout: Layout, of: fn(u8) -> T) {
         let (shape, strides, offset) = layout;
         let values = (0..24).map(of).collect::<Vec<T>>();
@@ -202,7 +201,7 @@ fn a_copy_is_the_model_in_c_order() {
 }
 
 #[test]
-fn a_copy_belongs_to_its_holder() {
+fn copy_is_exclusive() {
     let tensor = Tensor::from(&[1_u8, 2, 3][..]);
     let mut copy = tensor.to_copy().unwrap();
     copy.view_mut::<u8>().unwrap()[[0]] = 9;
@@ -211,7 +210,7 @@ fn a_copy_belongs_to_its_holder() {
 }
 
 #[test]
-fn a_view_has_the_dtype_of_the_tensor() {
+fn view_of_another_dtype_is_refused() {
     let mut tensor = Tensor::from(vec![1_i32, 2]);
     let error = |expected| Error::DataType { expected, found: DataType::INT32 };
     assert_eq!(tensor.view::<u32>().unwrap_err(), error(DataType::UINT32));
@@ -229,7 +228,7 @@ fn a_view_has_the_dtype_of_the_tensor() {
 
 #[test]
 fn packed_elements_are_not_viewed_as_bytes() {
-    // Four elements in two bytes. There are four, so that a view of four harms nobody.
+    // Four elements in two bytes. The allocation has four bytes, so that a wrong view of four stays in it.
     let lent = |flags| {
         Producer::new(vec![0x21_u8, 0x43, 0, 0], &[4])
             .with(|p| p.tensor.dtype = DataType::FLOAT4_E2M1FN.into())
@@ -245,7 +244,7 @@ fn packed_elements_are_not_viewed_as_bytes() {
 }
 
 #[test]
-fn only_an_exclusive_tensor_is_viewed_mutably() {
+fn mutable_view_needs_exclusive_data() {
     let lent = || Producer::new(vec![1_u8], &[1]);
     assert_eq!(lent().import().unwrap().view_mut::<u8>().unwrap_err(), Error::Shared);
     assert_eq!(lent().import_legacy().unwrap().view_mut::<u8>().unwrap_err(), Error::Shared);
@@ -256,7 +255,7 @@ fn only_an_exclusive_tensor_is_viewed_mutably() {
 }
 
 #[test]
-fn booleans_are_viewed_as_both() {
+fn booleans_are_viewed_as_bool_or_byte() {
     let mut tensor = Tensor::from_parts_strided(vec![true, false, false], [3], [-1], 2).unwrap();
     assert_eq!(tensor.view::<bool>().unwrap().to_vec(), [false, false, true]);
     assert_eq!(tensor.view_bool_as_u8().unwrap().to_vec(), [0, 0, 1]);
@@ -265,7 +264,7 @@ fn booleans_are_viewed_as_both() {
 }
 
 #[test]
-fn a_slice_owns_its_tensor() {
+fn owned_slice_keeps_its_tensor_alive() {
     let (owner, dropped) = Counted::new(vec![1_u32, 2, 3, 4]);
     let slice = TensorSlice::<u32>::try_from(Tensor::from_parts(owner, [2, 2]).unwrap()).unwrap();
     assert_eq!((&slice[..], dropped.get()), (&[1, 2, 3, 4][..], 0));
@@ -282,7 +281,7 @@ fn a_slice_owns_its_tensor() {
 }
 
 #[test]
-fn a_slice_needs_adjacent_elements_and_a_mutable_one_exclusive_ones() {
+fn owned_slice_needs_contiguous_elements_and_mutable_needs_exclusive() {
     let (owner, dropped) = Counted::new(vec![1_u32, 2, 3, 4]);
     let strided = Tensor::from_parts_strided(owner, [2], [2], 0).unwrap();
     assert_eq!(TensorSlice::<u32>::try_from(strided).unwrap_err(), Error::NotContiguous);

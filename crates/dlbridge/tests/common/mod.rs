@@ -1,6 +1,6 @@
-//! The other side of the border, as the tests play it: a C producer whose deleter counts, a C
-//! consumer, owners and elements of one's own, and a naive model of strided layouts.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+//! Test doubles: a C producer whose deleter counts, a C consumer, custom owners and elements, and a naive model of
+//! strided layouts.
+#![allow(dead_code, reason = "each test file uses only some of these items")]
 
 pub(crate) mod model;
 
@@ -16,7 +16,7 @@ use dlbridge::sys::{
 };
 use dlbridge::{Access, DataType, Element, Error, Owner, Result, Tensor};
 
-/// How often something happened, told to whoever holds a clone.
+/// A counter that its clones share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
@@ -30,7 +30,7 @@ impl Count {
     }
 }
 
-/// What a C producer is about to lend: a description, and the memory it points into.
+/// A tensor that a C producer will export: a description, and the memory that it points into.
 pub(crate) struct Producer {
     pub(crate) version: DLPackVersion,
     pub(crate) flags: u64,
@@ -39,14 +39,14 @@ pub(crate) struct Producer {
     deleted: Count,
 }
 
-/// What stands behind `manager_ctx`; the deleter frees it.
+/// The value that `manager_ctx` points to; the deleter frees it.
 struct Context {
     deleted: Count,
     _kept: Vec<Box<dyn Any + Send>>,
 }
 
 impl Producer {
-    /// CPU memory with elements of a Rust type, in C order, without strides.
+    /// Describes CPU memory with elements of a Rust type, in C order, without strides.
     pub(crate) fn new<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Self {
         let data = values.as_mut_ptr().cast();
         let mut producer = Self::at(data, T::DTYPE, shape);
@@ -54,7 +54,7 @@ impl Producer {
         producer
     }
 
-    /// Memory, or no memory, of somebody else's, in C order, without strides.
+    /// Describes memory at any address, which this does not own, in C order, without strides.
     pub(crate) fn at(data: *mut c_void, dtype: DataType, shape: &[i64]) -> Self {
         let tensor = DLTensor {
             data,
@@ -92,20 +92,20 @@ impl Producer {
         })
     }
 
-    /// Any other change.
+    /// Makes any other change.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
-    /// Keeps values until the deleter runs, and tells where they are.
+    /// Keeps values until the deleter runs, and returns their address.
     pub(crate) fn keep<T: Send + 'static>(&mut self, mut values: Vec<T>) -> *mut T {
         let first = values.as_mut_ptr();
         self.kept.push(Box::new(values));
         first
     }
 
-    /// How often the deleter ran.
+    /// Returns the counter of deleter calls.
     pub(crate) fn deleted(&self) -> Count {
         self.deleted.clone()
     }
@@ -114,7 +114,7 @@ impl Producer {
         Box::into_raw(Box::new(Context { deleted: self.deleted, _kept: self.kept })).cast()
     }
 
-    /// Lends it.
+    /// Exports the tensor.
     pub(crate) fn versioned(self) -> *mut DLManagedTensorVersioned {
         let (version, flags, dl_tensor) = (self.version, self.flags, self.tensor);
         let manager_ctx = self.into_context();
@@ -128,7 +128,7 @@ impl Producer {
         }))
     }
 
-    /// Lends it as a legacy struct, which has neither version nor flags.
+    /// Exports the tensor as a legacy struct, which has neither version nor flags.
     pub(crate) fn legacy(self) -> *mut DLManagedTensor {
         let dl_tensor = self.tensor;
         let manager_ctx = self.into_context();
@@ -136,7 +136,7 @@ impl Producer {
         Box::into_raw(Box::new(DLManagedTensor { dl_tensor, manager_ctx, deleter }))
     }
 
-    /// Lends it to dlbridge. On error the deleter must have run, otherwise not yet.
+    /// Exports the tensor to dlbridge. The deleter must have run if and only if the import fails.
     pub(crate) fn import(self) -> Result<Tensor> {
         let deleted = self.deleted();
         let tensor = take(self.versioned());
@@ -144,7 +144,7 @@ impl Producer {
         tensor
     }
 
-    /// Lends it to dlbridge as a legacy struct.
+    /// Exports the tensor to dlbridge as a legacy struct.
     pub(crate) fn import_legacy(self) -> Result<Tensor> {
         let deleted = self.deleted();
         let tensor = take_legacy(self.legacy());
@@ -169,8 +169,8 @@ unsafe extern "C" fn delete_legacy(managed: *mut DLManagedTensor) {
     context.deleted.add_one();
 }
 
-/// Lends the same through both ABIs, hands the result to a check that drops it, and sees that the
-/// deleter ran once.
+/// Imports the same tensor through both ABIs, passes the result to a check that drops it, and asserts
+/// that the deleter ran once.
 #[track_caller]
 pub(crate) fn through_both(make: impl Fn() -> Producer, check: impl Fn(Result<Tensor>)) {
     for import in [Producer::import, Producer::import_legacy] {
@@ -181,42 +181,43 @@ pub(crate) fn through_both(make: impl Fn() -> Producer, check: impl Fn(Result<Te
     }
 }
 
-/// Sees that both ABIs refuse a tensor with this error.
+/// Asserts that both ABIs refuse a tensor with this error.
 #[track_caller]
 pub(crate) fn refused(make: impl Fn() -> Producer, error: Error) {
     through_both(make, |result| assert_eq!(result.unwrap_err(), error));
 }
 
-/// Takes a managed tensor over.
+/// Imports a managed tensor.
 pub(crate) fn take(managed: *mut DLManagedTensorVersioned) -> Result<Tensor> {
-    // SAFETY: the tests pass what `Producer` or `Tensor` lent, or pointers that are refused, and
-    // nobody else has it.
+    // SAFETY: the tests pass a tensor that `Producer` or `Tensor` exported, or a pointer that is
+    // refused, and no other code uses it.
     unsafe { Tensor::from_raw(managed) }
 }
 
-/// Takes a legacy managed tensor over.
+/// Imports a legacy managed tensor.
 pub(crate) fn take_legacy(managed: *mut DLManagedTensor) -> Result<Tensor> {
-    // SAFETY: as in `take`.
+    // SAFETY: the tests pass a tensor that `Producer` or `Tensor` exported, or a pointer that is refused, and no other
+    // code uses it.
     unsafe { Tensor::from_raw_legacy(managed) }
 }
 
 /// Calls the deleter, as a C consumer does when it is done.
 pub(crate) fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the tests pass what was lent to them, once.
+    // SAFETY: the tests pass each exported tensor once.
     unsafe { (*managed).deleter.expect("a deleter")(managed) }
 }
 
 /// Calls the deleter of a legacy managed tensor.
 pub(crate) fn delete_the_legacy(managed: *mut DLManagedTensor) {
-    // SAFETY: as in `delete`.
+    // SAFETY: the tests pass each exported tensor once.
     unsafe { (*managed).deleter.expect("a deleter")(managed) }
 }
 
-/// Shape and strides of a description.
+/// Returns the shape and the strides of a description.
 pub(crate) fn dims(tensor: &DLTensor) -> (Vec<i64>, Vec<i64>) {
     assert!(!tensor.shape.is_null() && !tensor.strides.is_null());
     let read = |pointer: *mut i64| {
-        // SAFETY: the description is that of a living tensor with `ndim` extents and strides.
+        // SAFETY: the description belongs to a live tensor, and has `ndim` extents and strides.
         (0..tensor.ndim as usize).map(|axis| unsafe { pointer.add(axis).read() }).collect()
     };
     (read(tensor.shape), read(tensor.strides))
@@ -242,7 +243,7 @@ impl<O> Drop for Counted<O> {
     }
 }
 
-// SAFETY: forwards to an owner.
+// SAFETY: the memory is that of the inner owner, which this keeps.
 unsafe impl<O: Owner> Owner for Counted<O> {
     type Item = O::Item;
     const ACCESS: Access = O::ACCESS;
@@ -257,12 +258,12 @@ unsafe impl<O: Owner> Owner for Counted<O> {
 #[repr(transparent)]
 pub(crate) struct Nibble(pub(crate) u8);
 
-// SAFETY: one byte, which is the item size of the dtype, for which every bit pattern is valid.
+// SAFETY: one byte, which is the item size of the dtype, and every bit pattern is a valid value.
 unsafe impl Element for Nibble {
     const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
 }
 
-/// All indices of a shape, the last axis fastest.
+/// Returns all indices of a shape, the last axis fastest.
 pub(crate) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     let index = |mut nth: usize| {
         let mut index = vec![0; shape.len()];
@@ -274,7 +275,7 @@ pub(crate) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     (0..shape.iter().product()).map(index).collect()
 }
 
-/// The positions of all elements of a layout, in the order of their indices.
+/// Returns the positions of all elements of a layout, sorted by index, the last axis fastest.
 pub(crate) fn positions(shape: &[usize], strides: &[isize], offset: usize) -> Vec<usize> {
     let position = |index: Vec<usize>| {
         let steps = index.iter().zip(strides).map(|(&i, &stride)| i as isize * stride);

@@ -1,5 +1,5 @@
-//! A naive model of layouts: a shape, and where each element lies, one index after the other. And
-//! random layouts and operations, the same in each run.
+//! A naive model of layouts, a shape and the position of each element, with random layouts and operations that are
+//! the same in each run.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use dlbridge::{Element, Tensor};
 
 use super::{indices, positions};
 
-/// Numbers that look random: SplitMix64.
+/// A generator of pseudo-random numbers: SplitMix64.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -23,7 +23,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 on, below `end`.
+    /// Returns a number from 0 up to `end`, exclusive.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -32,7 +32,7 @@ impl Rng {
         self.below(many) == 0
     }
 
-    /// All numbers below `end`, in some order.
+    /// Returns all numbers below `end`, in random order.
     pub(crate) fn order(&mut self, end: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..end).collect();
         (1..end).rev().for_each(|last| order.swap(last, self.below(last + 1)));
@@ -50,7 +50,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// A shape of at most so many elements.
+    /// Returns a layout whose shape has at most `elements` elements.
     pub(crate) fn random(rng: &mut Rng, elements: usize, overlap: bool) -> Self {
         let ndim = rng.below(7);
         let mut shape = vec![1; ndim];
@@ -67,8 +67,8 @@ impl Layout {
         Self::of_shape(rng, shape, overlap)
     }
 
-    /// Axes in any order, with gaps or without, backwards or forwards; repeated too where elements
-    /// may overlap. Where no step is taken, strides are anything.
+    /// Returns a layout with axes in any order, with or without gaps, with strides of either sign, and 0
+    /// if elements may overlap. Strides of axes without a second index are arbitrary.
     pub(crate) fn of_shape(rng: &mut Rng, shape: Vec<usize>, overlap: bool) -> Self {
         let ndim = shape.len();
         let spread = rng.below(3);
@@ -96,14 +96,14 @@ impl Layout {
         Self { shape, strides, offset: -lowest as usize, len }
     }
 
-    /// The tensor of the layout, with elements made of their positions.
+    /// Returns a tensor of this layout. `of` makes each element from its position.
     pub(crate) fn tensor<T: Element>(&self, of: impl Fn(usize) -> T) -> Tensor {
         let values: Vec<T> = (0..self.len).map(of).collect();
         Tensor::from_parts_strided(values, &self.shape, &self.strides, self.offset).unwrap()
     }
 
     pub(crate) fn model(&self) -> Model {
-        // Where no step is taken the stride must not matter, not even by overflowing.
+        // Without a second index, the stride must not matter, not even by overflow.
         let step = |(&extent, &stride)| if extent > 1 { stride } else { 0 };
         let strides: Vec<isize> = self.shape.iter().zip(&self.strides).map(step).collect();
         let positions = positions(&self.shape, &strides, self.offset);
@@ -111,7 +111,7 @@ impl Layout {
     }
 }
 
-/// What one does to a tensor to get a part of it, or another order.
+/// An operation that makes a slice of a tensor, or changes the order of its elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Slice(usize, Range<usize>),
@@ -126,7 +126,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Something that a shape allows; not a broadcast.
+    /// Returns an operation that a shape allows, except a broadcast.
     pub(crate) fn random(rng: &mut Rng, shape: &[usize]) -> Self {
         let ndim = shape.len();
         if ndim == 0 || rng.one_in(8) {
@@ -152,7 +152,7 @@ impl Op {
         }
     }
 
-    /// A shape that a shape can be broadcast to.
+    /// Returns a shape that `shape` can be broadcast to.
     pub(crate) fn broadcast(rng: &mut Rng, shape: &[usize]) -> Self {
         let mut repeats = 1;
         let mut repeated = |rng: &mut Rng| {
@@ -166,7 +166,7 @@ impl Op {
     }
 }
 
-/// Another shape of as many elements: neighbours become one axis, and one axis becomes two.
+/// Returns another shape with the same number of elements: it merges neighbouring axes, and splits one axis.
 fn reshaped(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
     let mut shape = shape.to_vec();
     for _ in 0..1 + rng.below(3) {
@@ -199,7 +199,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Another shape, of which `old` tells for each index which one it was.
+    /// Returns a model of another shape. `old` maps each new index to the old one.
     fn select(&self, shape: Vec<usize>, old: impl Fn(&[usize]) -> Vec<usize>) -> Self {
         let nth = |index: Vec<usize>| {
             let index = old(&index);
@@ -209,7 +209,7 @@ impl Model {
         Self { positions: indices(&shape).into_iter().map(nth).collect(), shape }
     }
 
-    /// Another extent of one axis, of which `old` tells for each index which one it was.
+    /// Returns a model with another extent of one axis. `old` maps each new index on the axis to the old one.
     fn along(&self, axis: usize, extent: usize, old: impl Fn(usize) -> usize) -> Self {
         let mut shape = self.shape.clone();
         shape[axis] = extent;
@@ -254,8 +254,8 @@ impl Model {
         }
     }
 
-    /// The strides with which a shape leads through these elements in this order, if there are any;
-    /// 0 where no step is taken. A stride can only be the distance to the first step.
+    /// Returns the strides of a shape that reach these elements in this order, if they exist, and 0 for axes without
+    /// a second index. A stride can only be the distance to index 1.
     pub(crate) fn strides_of(&self, shape: &[usize]) -> Option<Vec<isize>> {
         assert_eq!(shape.iter().product::<usize>(), self.positions.len());
         let Some(&first) = self.positions.first() else { return Some(vec![0; shape.len()]) };
@@ -275,7 +275,7 @@ impl Model {
         there.eq(reached).then_some(strides)
     }
 
-    /// Whether the elements are adjacent in the order of the indices.
+    /// Returns true if the elements are contiguous in C order.
     pub(crate) fn is_adjacent(&self) -> bool {
         self.positions.windows(2).all(|pair| pair[0] + 1 == pair[1])
     }

@@ -1,4 +1,4 @@
-"""One picture through six libraries, and where its bytes were copied."""
+"""One picture through six libraries, and which steps copy its bytes."""
 
 from importlib.resources import files
 
@@ -9,7 +9,7 @@ __all__ = ["MODEL", "cross"]
 
 
 def _field(tag: int, value: "int | str | bytes") -> bytes:
-    """A field of a protobuf message: a number, a text or a message, short enough for a length of one byte."""
+    """Encodes a field of a protobuf message: a number, a text or a message, short enough for a one-byte length."""
     if isinstance(value, int):
         return bytes([tag << 3, value])
     data = value.encode() if isinstance(value, str) else value
@@ -17,7 +17,7 @@ def _field(tag: int, value: "int | str | bytes") -> bytes:
 
 
 def _described(name: str) -> bytes:
-    """float32 of three dimensions."""
+    """Describes a float32 tensor of three dimensions."""
     extents = b"".join(_field(1, _field(2, name + axis)) for axis in "chw")
     return _field(1, name) + _field(2, _field(1, _field(1, 1) + _field(2, extents)))
 
@@ -37,11 +37,11 @@ MODEL = (
 
 
 def _library() -> str:
-    """The library of ONNX Runtime in the wheel of that name."""
+    """Returns the path of the ONNX Runtime library in the wheel `onnxruntime`."""
     for file in files("onnxruntime").joinpath("capi").iterdir():
         if file.name.startswith(("libonnxruntime.", "onnxruntime.dll")):
             return str(file)
-    raise ImportError("the package onnxruntime has no library; install its wheel")
+    raise ImportError("the package onnxruntime lacks its library; install its wheel")
 
 
 _native.open_library(_library())

@@ -1,4 +1,4 @@
-"""Prints the addresses of a picture on its way."""
+"""Prints the addresses of a picture's numbers after each step."""
 
 from crossing import MODEL, cross
 

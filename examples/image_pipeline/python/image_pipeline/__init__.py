@@ -1,4 +1,4 @@
-"""Pictures decoded and encoded by Rust, lent to every library that speaks DLPack."""
+"""Pictures decoded and encoded by Rust, exported to every library that supports DLPack."""
 
 from ._native import load, save
 

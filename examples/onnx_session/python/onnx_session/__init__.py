@@ -1,4 +1,4 @@
-"""Models run in Rust, by ONNX Runtime, on tensors of any framework."""
+"""ONNX Runtime models in Rust, on tensors of any framework."""
 
 from importlib.resources import files
 
@@ -9,11 +9,11 @@ __all__ = ["Model"]
 
 
 def _library() -> str:
-    """The library of ONNX Runtime in the wheel of that name: one file for all of the process."""
+    """Returns the path of the ONNX Runtime library in the wheel `onnxruntime`: one file for the process."""
     for file in files("onnxruntime").joinpath("capi").iterdir():
         if file.name.startswith(("libonnxruntime.", "onnxruntime.dll")):
             return str(file)
-    raise ImportError("the package onnxruntime has no library; install its wheel")
+    raise ImportError("the package onnxruntime lacks its library; install its wheel")
 
 
 _native.open_library(_library())

@@ -1,4 +1,4 @@
-"""A class that owns a big buffer and lends it."""
+"""A class that owns a large buffer and exports it."""
 
 from recording._native import Recording
 

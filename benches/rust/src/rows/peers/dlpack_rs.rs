@@ -1,4 +1,4 @@
-//! With dlpack-rs, as its README has it. It has no adapter for ndarray.
+//! With dlpack-rs, as in its README. It lacks an adapter for ndarray.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ fn export(mut values: Vec<f32>, shape: Vec<i64>) {
     let data = values.as_mut_ptr().cast();
     let info = TensorInfo::contiguous(data, cpu_device(), dtype_f32(), shape);
     let managed = black_box(pack_versioned(values, info, 0));
-    // SAFETY: the managed tensor is whole and nobody else's; its deleter runs once.
+    // SAFETY: the managed tensor was just exported, no other code has it, and its deleter runs once.
     unsafe {
         if let Some(deleter) = (*managed).deleter {
             deleter(managed);

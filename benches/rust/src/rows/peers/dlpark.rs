@@ -1,4 +1,4 @@
-//! With dlpark, as its guides have it: `docs/core-api.md` for buffers, its README for ndarray.
+//! With dlpark, as in its documentation: `docs/core-api.md` for buffers, its README for ndarray.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ fn export<const N: usize>(mut values: Vec<f32>, shape: &[i64; N], strides: &[i64
     let mut initialized =
         Fixed::new(shape, strides).initialize(Box::new(values)).expect("the extents fit");
     initialized.set_data(data).set_dtype(DLDataType::F32).set_device(DLDevice::CPU);
-    // SAFETY: the buffer is as the fields say and lives as long as the tensor.
+    // SAFETY: the fields describe the buffer, which lives as long as the tensor.
     let tensor: versioned::Dlpack = unsafe { initialized.finish() };
     drop(black_box(tensor));
 }
@@ -33,9 +33,9 @@ pub(super) fn four() {
 pub(super) fn array() {
     let initialized: dynamic::Initialized<DLManagedTensorVersioned> =
         Box::new(three()).try_into().expect("the extents fit");
-    // SAFETY: what dlpark made of the array is as it says.
+    // SAFETY: dlpark itself described the array.
     let tensor: versioned::Dlpack = unsafe { initialized.finish() };
-    // SAFETY: the memory is the array's, which nobody writes.
+    // SAFETY: the memory is the array's, which no code writes.
     let view = unsafe { ArrayViewD::<f32>::try_from_dlpack(&tensor, ()) }.expect("float32");
     black_box(view[[1, 2, 3]]);
 }

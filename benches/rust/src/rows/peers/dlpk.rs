@@ -1,4 +1,4 @@
-//! With dlpk. A buffer of several dimensions it takes only as an array of ndarray, so there is no row `four`.
+//! With dlpk. It accepts a buffer of several dimensions only as an ndarray array, so the row `four` is missing.
 
 use std::hint::black_box;
 

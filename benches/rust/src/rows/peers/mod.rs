@@ -1,12 +1,12 @@
-//! What others do, each as its own documentation has it.
+//! The peers, each used as in its own documentation.
 
 mod dlpack_rs;
 mod dlpark;
 mod dlpk;
 
-use super::Row;
+use super::row::Row;
 
-/// The rows of all peers; who has no adapter for a work has no row of it.
+/// The rows of all peers. A peer without an adapter for a work lacks its row.
 pub(super) const ROWS: &[Row] = &[
     Row { name: "vec/dlpark", run: dlpark::vec },
     Row { name: "vec/dlpk", run: dlpk::vec },

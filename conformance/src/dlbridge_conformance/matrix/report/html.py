@@ -1,4 +1,4 @@
-"""The matrix as one HTML page that needs nothing else."""
+"""The matrix as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def page(matrix: Matrix) -> str:
         "VERSIONS": html.escape(versions),
         "STYLE": parts.joinpath("page.css").read_text("utf-8"),
         "SCRIPT": parts.joinpath("page.js").read_text("utf-8"),
-        # Neither the end of the element nor a comment may begin in it.
+        # Without "<", the JSON can neither end the script element nor begin a comment.
         "DATA": json.dumps(packed(matrix), separators=(",", ":")).replace("<", "\\u003c"),
     }
     for name, insert in inserts.items():
         before, found, after = text.partition(f"<!-- {name} -->")
         if not found:
-            raise ValueError(f"the page has no place for {name}")
+            raise ValueError(f"the page lacks the placeholder {name}")
         text = before + insert + after
     return text
 
 
 def packed(matrix: Matrix) -> dict[str, Any]:
-    """The matrix as numbers that point into lists of names, since the details repeat a thousand times."""
+    """The matrix as indices into lists of texts, because texts repeat thousands of times."""
     details: dict[str, int] = {"": 0}
     specs: dict[Spec, int] = {}
     kinds = [kind.value for kind in Kind]

@@ -46,10 +46,10 @@ def to_dict(matrix: Matrix) -> dict[str, Any]:
 
 
 def read(text: str) -> Matrix:
-    """The matrix that :func:`write` wrote. Raises ValueError for anything else."""
+    """Reads the matrix that :func:`write` wrote. Raises ValueError for any other text."""
     found = json.loads(text)
     if not isinstance(found, dict) or found.get("schema") != 1:
-        raise ValueError("this is no matrix of schema 1")
+        raise ValueError("not a matrix of schema 1")
     pairs = [
         Pair(pair["producer"], pair["consumer"], [_cell(cell) for cell in pair["cells"]]) for pair in found["pairs"]
     ]

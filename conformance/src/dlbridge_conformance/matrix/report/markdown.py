@@ -1,4 +1,4 @@
-"""The matrix as Markdown for the documentation: nothing in it changes from run to run with the same versions."""
+"""The matrix as Markdown for the documentation. Two runs with the same versions write the same page."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from collections.abc import Callable, Iterable
 from dlbridge_conformance.matrix.outcome import RANK, Cell, Change, Kind, Matrix, Outcome, Pair, Way
 
 INTRODUCTION = """\
-# Every producer into every consumer
+# Every producer/consumer pair
 
-What becomes of every exchange, directly and through dlbridge. `python -m dlbridge_conformance.matrix --markdown docs/interop.md` wrote
-this page; `--html FILE` writes one with every single exchange, its error and the command that repeats it.
+This page shows the result for every producer/consumer pair, directly and through dlbridge.
+`python -m dlbridge_conformance.matrix --markdown docs/interop.md` wrote it; `--html FILE` writes a page with every single
+exchange, its error and the command that repeats it.
 
 * *Directly* is the consumer's `from_dlpack(obj)`; for consumers without one, the function in the last table.
-* *Through dlbridge* is `dlbridge.asdlpack(obj).to(library)`, and `from_dlpack(dlbridge.asdlpack(obj))` where there is no
-  `to`.
+* *Through dlbridge* is `dlbridge.asdlpack(obj).to(library)`, or `from_dlpack(dlbridge.asdlpack(obj))` if dlbridge has no
+  `to` for the library.
 
-Values are always compared. *Zero-copy* means the same address on both sides, and where the consumer can write, that the
-producer sees it. *Unprotected* is memory that must not be written, and is: of a read-only array, or of a library whose arrays
-never change. *Wrong* has other values without an exception.
+Values are always compared. *Zero-copy* means the same address on both sides; if the consumer can write, the producer also
+sees the writes. *Unprotected* means that the consumer can write read-only memory: of a read-only array, or of a library with
+immutable arrays. *Wrong* means other values, without an exception.
 
 Arrays have four rows of three. All dtypes of a producer are exchanged in C order; the other layouts with float32 and int64.
-Arrays begin at a multiple of 64 bytes where their library has such memory. Numbers are compared as Python's, so that a wider
+Arrays begin at a multiple of 64 bytes if their library has such memory. Values are compared as Python numbers, so a wider
 dtype with the same numbers counts as right."""
 
-#: what the reader of a list is told about a change
+#: the headings of the lists
 TITLES = {
-    Change.WORSE: "Where dlbridge is worse",
-    Change.COPIES: "Where dlbridge copies what is shared directly",
-    Change.SAFE: "Where dlbridge refuses what goes wrong directly",
+    Change.WORSE: "Worse through dlbridge",
+    Change.COPIES: "Copied by dlbridge, shared directly",
+    Change.SAFE: "Refused by dlbridge, wrong directly",
 }
 
-#: why that is so, for those that have a reason in common
+#: the common reasons for the cells of a list
 EXPLANATIONS = {
     Change.WORSE: (
-        "A legacy producer cannot say whether its memory may be written. dlbridge lends it as read-only, and an argument\n"
-        "of nanobind that may be written refuses that; `asdlpack(obj, writable=True)` gives it a copy. JAX without 64 bits\n"
-        "and dpnp's own memory with negative strides are refused because other values of the same dtype, or other\n"
-        "operations, would go wrong. Arrow has neither strides nor the memory of truth values."
+        "A legacy producer cannot mark its memory as read-only or writable, so dlbridge exports it as read-only. A writable\n"
+        "argument of nanobind refuses that; `asdlpack(obj, writable=True)` makes a copy for it. dlbridge refuses 64-bit\n"
+        "dtypes for JAX without 64 bits, and negative strides for dpnp's own memory, because other values of the same\n"
+        "dtype, or other operations, would go wrong. Arrow has neither strides nor a plain type for booleans of one byte."
     ),
     Change.COPIES: (
-        "Memory that must not be written, or of which that is not known, is copied for libraries that would write it."
+        "dlbridge copies memory that is read-only, or not known to be writable, for libraries that would write it."
     ),
 }
 
@@ -55,7 +56,7 @@ def document(matrix: Matrix) -> str:
 
 
 def versions(matrix: Matrix) -> str:
-    """What it was run with."""
+    """The versions of the run."""
     known = {**matrix.producers, **matrix.consumers}
     named = sorted({f"{name} {version}" for name, version in known.items() if version}, key=str.lower)
     return f"Run with dlbridge {matrix.dlbridge}, Python {matrix.python}, {matrix.system}: {', '.join(named)}."
@@ -69,7 +70,7 @@ def grid(matrix: Matrix) -> str:
         rows.append([producer, *(_square(pairs.get((producer, consumer))) for consumer in matrix.consumers)])
     return (
         "## The table\n\nHow many exchanges arrive with the right values: directly → through dlbridge, of all. "
-        "One number stands for both if they are the same. `!` marks a pair in which dlbridge is worse somewhere.\n\n"
+        "A single number means that both are the same. `!` marks a pair in which dlbridge is worse in some exchange.\n\n"
         + _table(rows)
     )
 
@@ -104,40 +105,40 @@ def _from_to(before: int, after: int) -> str:
 
 
 def changes(matrix: Matrix) -> str:
-    """What dlbridge changes, in one sentence each."""
+    """The counts of the changes, in one sentence each."""
     found = Counter(cell.change for pair in matrix.pairs for cell in pair.cells)
     says = {
-        Change.WORKS: "have the right values through dlbridge, and have not directly",
+        Change.WORKS: "have the right values only through dlbridge",
         Change.SAFE: "are refused through dlbridge, and go wrong directly",
         Change.SHARES: "are zero-copy through dlbridge, and copied directly",
         Change.SAME: "have the same outcome",
         Change.COPIES: "are copied through dlbridge, and zero-copy directly",
         Change.WORSE: "are worse through dlbridge",
     }
-    return "## What dlbridge changes\n\n" + "\n".join(f"* {found[change]} exchanges {text}." for change, text in says.items())
+    return "## Effect of dlbridge\n\n" + "\n".join(f"* {found[change]} exchanges {text}." for change, text in says.items())
 
 
 def listed(matrix: Matrix, change: Change) -> str:
-    """All cells with a change, those of a pair with the same outcomes together."""
+    """The cells with a change, grouped by pair and outcomes."""
     groups = _groups(matrix, lambda cell: cell.change is change)
     lines = [
         f"* {producer} into {consumer} ({_specs(cells)}): directly {_text(cells[0].ways[Way.DIRECT])}; "
         f"through dlbridge {_text(cells[0].through)}"
         for (producer, consumer, *_), cells in groups.items()
     ]
-    parts = [f"## {TITLES[change]}", EXPLANATIONS.get(change, "") if lines else "", "\n".join(lines) or "Nowhere."]
+    parts = [f"## {TITLES[change]}", EXPLANATIONS.get(change, "") if lines else "", "\n".join(lines) or "None."]
     return "\n\n".join(part for part in parts if part)
 
 
 def still_bad(matrix: Matrix) -> str:
-    """The cells that go wrong through dlbridge, whatever they do directly."""
+    """The cells that go wrong through dlbridge."""
     groups = _groups(matrix, lambda cell: RANK[cell.through.kind] < RANK[Kind.REFUSED])
     lines = [
         f"* {producer} into {consumer} ({_specs(cells)}): {_text(cells[0].through)}; directly "
         f"{_text(cells[0].ways[Way.DIRECT])}"
         for (producer, consumer, *_), cells in groups.items()
     ]
-    return "## What goes wrong through dlbridge\n\n" + ("\n".join(lines) or "Nothing.")
+    return "## Errors through dlbridge\n\n" + ("\n".join(lines) or "None.")
 
 
 def _groups(matrix: Matrix, wanted: Callable[[Cell], bool]) -> dict[tuple[str, ...], list[Cell]]:
@@ -162,7 +163,7 @@ def _text(outcome: Outcome) -> str:
 
 
 def calls(matrix: Matrix) -> str:
-    """How each way is written."""
+    """The code of each way."""
     from dlbridge_conformance.matrix.catalog import calls as all_calls
 
     known = all_calls()
@@ -170,7 +171,7 @@ def calls(matrix: Matrix) -> str:
     for name in matrix.consumers:
         if name in known:
             rows.append([name, f"`{known[name]['direct']}`", f"`{known[name]['to'] or known[name]['asdlpack']}`"])
-    return f"## How it is written\n\n{_table(rows)}"
+    return f"## The code of each exchange\n\n{_table(rows)}"
 
 
 def _table(rows: list[list[str]]) -> str:

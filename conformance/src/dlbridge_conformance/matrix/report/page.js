@@ -5,18 +5,18 @@ const MEANS = {
   "zero-copy": "the right values at the producer's address",
   copied: "the right values in other memory",
   refused: "an exception",
-  unprotected: "shared, and memory that must not be written is written",
+  unprotected: "shared, and the consumer can write read-only memory",
   wrong: "other values, without an exception",
-  crashed: "the process ended",
-  hung: "the time was over",
+  crashed: "the process died",
+  hung: "the time limit was exceeded",
 };
 const RANK = { "zero-copy": 4, copied: 3, refused: 2, unprotected: 1, wrong: 1, crashed: 0, hung: 0 };
 const CHANGES = {
-  works: "dlbridge makes it work",
-  safe: "dlbridge refuses what goes wrong directly",
-  shares: "dlbridge shares what is copied directly",
+  works: "works only through dlbridge",
+  safe: "refused by dlbridge, wrong directly",
+  shares: "shared by dlbridge, copied directly",
   same: "no difference",
-  copies: "dlbridge copies what is shared directly",
+  copies: "copied by dlbridge, shared directly",
   worse: "dlbridge is worse",
 };
 const WAYS = { direct: "directly", asdlpack: "asdlpack", to: "to", converted: "without dlbridge, converted" };
@@ -157,7 +157,7 @@ function mark(place, focus) {
 }
 
 function outcomeCell(outcome) {
-  if (outcome.kind === "none") return element("td", { class: "soft" }, "there is no such way");
+  if (outcome.kind === "none") return element("td", { class: "soft" }, "this way does not exist");
   const made = element("td", {}, element("span", { class: `key ${outcome.kind}`, "aria-hidden": "true" }, GLYPHS[outcome.kind]), outcome.kind);
   if (outcome.detail) made.append(element("span", { class: "why" }, outcome.detail));
   return made;

@@ -1,4 +1,4 @@
-"""The matrix in a terminal."""
+"""The matrix as text for a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 
 from dlbridge_conformance.matrix.outcome import Cell, Change, Kind, Matrix, Way, repeat
 
-#: up to how many cells each is shown by itself
+#: up to this number of cells, each is shown by itself
 FEW = 40
 
 
 def details(matrix: Matrix) -> str:
-    """Every cell in every way, for the few that were asked for."""
+    """Every cell in every way, for a small selection."""
     lines = []
     for pair in matrix.pairs:
         for cell in pair.cells:
@@ -21,7 +21,7 @@ def details(matrix: Matrix) -> str:
 
 
 def outcome_text(cell: Cell, way: Way) -> str:
-    """What became of a cell in one way."""
+    """The outcome of a cell in one way."""
     outcome = cell.ways[way]
     return outcome.kind.value + (f": {outcome.detail}" if outcome.detail else "")
 

@@ -19,16 +19,16 @@ use crate::imported::Imported;
 use crate::numpy::array::Described;
 use crate::protocol::{TypeInfo, type_info};
 
-/// Items that are read between two questions for interrupts.
+/// The number of items that are read between two checks for signals.
 const UNINTERRUPTED: usize = 1 << 20;
 
-/// As many items take as long as the import of a tensor, or longer.
+/// Reading this many items takes at least as long as importing a tensor.
 const TENSOR: usize = 1 << 8;
 
-/// The same for an array of NumPy, which is read in its place.
+/// Reading this many items takes at least as long as reading a NumPy array in place.
 const ARRAY: usize = 1 << 4;
 
-/// Counts items, and asks for interrupts if there were many since the last question.
+/// Counts items, and checks for signals if many were read since the last check.
 #[inline(always)]
 fn count(py: Python<'_>, items: usize, unasked: &mut usize) -> PyResult<()> {
     *unasked += items;
@@ -39,10 +39,10 @@ fn count(py: Python<'_>, items: usize, unasked: &mut usize) -> PyResult<()> {
     Ok(())
 }
 
-/// A list or a tuple, or an object of a derived class, which is read as one of these.
+/// A list or a tuple, or an instance of a subclass, which is read as its base class.
 ///
-/// Converting an item may run Python code, which may change the list. So every item is looked up by a checked index and
-/// held while it is read.
+/// Converting an item may run Python code, which may change the list. So each item is looked up by a checked index,
+/// and held while it is read.
 pub(super) enum Items<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
@@ -92,7 +92,7 @@ impl<'py> Items<'py> {
     }
 }
 
-/// Calls a function with each index, and asks for interrupts between blocks of them.
+/// Calls a function with each index, and checks for signals between blocks of them.
 #[inline(always)]
 fn in_blocks(
     py: Python<'_>,
@@ -110,7 +110,7 @@ fn in_blocks(
     Ok(())
 }
 
-/// The extents along the first items: all others must have the same. `None` if there are more than `MAX_DEPTH`.
+/// The extents along the first items, which all others must match. `None` if there are more than `MAX_DEPTH`.
 pub(super) fn shape_of(items: &Items<'_>) -> Result<Option<Vec<usize>>, Fault> {
     let mut shape = vec![items.len()];
     let mut first = first_of(items);
@@ -137,7 +137,7 @@ pub(super) fn shape_of(items: &Items<'_>) -> Result<Option<Vec<usize>>, Fault> {
     Ok(Some(shape))
 }
 
-/// Returns true if the first lists have these lengths, after Python code may have changed them.
+/// Returns true if the first lists still have these lengths after Python code ran.
 fn has_lengths(items: &Items<'_>, lengths: &[usize]) -> bool {
     let Some((&length, inner)) = lengths.split_first() else { return true };
     let first = || first_of(items).and_then(|item| Items::of(&item).ok()?);
@@ -152,7 +152,7 @@ fn first_of<'py>(items: &Items<'py>) -> Option<Bound<'py, PyAny>> {
     }
 }
 
-/// Returns true for an item that is neither a number nor a list, and that can be imported. `bytes` are not numbers.
+/// Returns true for an item that is not a number or a list, and that can be imported. `bytes` are not numbers.
 #[cold]
 fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = item.py();
@@ -163,14 +163,15 @@ fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
         && import::has_protocol(item)?)
 }
 
-/// Imports an item. A refusal of the producer is a fault of the item; other exceptions are raised.
+/// Imports an item. The producer's refusal becomes a fault of the item; other exceptions are raised.
 #[cold]
 fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
     let py = item.py();
     import::imported(item, &ImportOptions::default()).map_err(|error| {
         let is_refusal =
             error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py);
-        // The import may copy, which a borrow of the memory or a signal may end.
+        // The import may copy. A signal or a borrow of the memory can stop the copy, which is not a fault of the
+        // item.
         let is_other = copies::is_interrupt(py, &error) || ErrorClass::Borrowed.is(py, &error);
         match is_refusal && !is_other {
             true => Fault::refused(item, error),
@@ -179,17 +180,17 @@ fn imported(item: &Bound<'_, PyAny>) -> Result<Imported, Fault> {
     })
 }
 
-/// An array of NumPy that is read in its place.
+/// A NumPy array that is read in place.
 fn array_of<'a>(item: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
-    type_info::array_of(item)?.head?.describe(item)
+    type_info::of_arrays()?.head?.describe(item)
 }
 
 fn has_extents(shape: &[i64], extents: &[usize]) -> bool {
     shape.iter().map(|&extent| extent as usize).eq(extents.iter().copied())
 }
 
-/// Passes the elements of an array of NumPy on that has some extents; false for one that only an import reads, or with elements that
-/// are read as Python's numbers.
+/// Adds the elements of a NumPy array of the expected extents; false for an array that only an import can read, or
+/// whose elements are read as Python's numbers.
 fn read_array<'py>(
     info: &'static TypeInfo,
     item: &Bound<'py, PyAny>,
@@ -205,15 +206,19 @@ fn read_array<'py>(
     {
         return sink.put_tensor(&tensor);
     }
-    let Some(Described { tensor, .. }) = head.describe(item) else { return Ok(false) };
-    if !has_extents(tensor.shape(), extents) {
-        return Err(Fault::tensor(&tensor, extents));
+    let Some(found) = head.describe(item) else { return Ok(false) };
+    if !has_extents(found.tensor.shape(), extents) {
+        return Err(Fault::tensor(&found.tensor, extents));
     }
-    let _reading = Guard::acquire(&info.borrowed, item, &tensor, Mode::Read)?;
-    sink.put_tensor(&tensor)
+    let _reading = Guard::acquire(&info.borrowed, item, &found.tensor, Mode::Read)?;
+    // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
+    match head.describe(item).filter(|now| now.is_as(&found)) {
+        Some(now) => sink.put_tensor(&now.tensor),
+        None => Ok(false),
+    }
 }
 
-/// Passes the elements of an item on that is a tensor of some extents; false for an item that is not a tensor.
+/// Adds the elements of an item that is a tensor of the expected extents; false for an item that is not a tensor.
 #[cold]
 #[inline(never)]
 fn read_tensor<'py>(
@@ -237,7 +242,7 @@ fn read_tensor<'py>(
     let tensor = TensorRef::from(&imported.tensor);
     let is_host = tensor.device().device_type().is_host_accessible();
     let same = has_extents(tensor.shape(), extents);
-    // Numbers of Python would not say what a handle is, or the unit of a time.
+    // As Python's numbers, a handle or a unit of time would be lost.
     let is_handle = tensor.dtype().code() == DataTypeCode::OPAQUE_HANDLE;
     if !is_host || !same || is_handle {
         return Err(Fault::tensor(&tensor, extents));
@@ -249,10 +254,10 @@ fn read_tensor<'py>(
             return Ok(true);
         }
     }
-    // Its numbers are Python's, which fit or not one by one.
+    // Reads Python's numbers from it, and checks each one.
     let mut method = item.getattr_opt(intern!(py, "tolist"))?;
     if method.is_none() {
-        // polars.
+        // polars has this method.
         method = item.getattr_opt(intern!(py, "to_list"))?;
     }
     let Some(method) = method else { return Err(Fault::tensor(&tensor, extents)) };
@@ -265,20 +270,42 @@ fn read_tensor<'py>(
     Ok(true)
 }
 
-/// Passes all numbers of nested lists on, in C order.
+/// Adds all numbers of nested lists, in C order.
 pub(super) fn read<'py>(
     items: &Items<'py>,
     shape: &[usize],
     sink: &mut impl Sink<'py>,
 ) -> Result<(), Fault> {
-    // It had this length before the first item was asked for its shape.
+    // The list had this length before Python code computed the shape of its first item.
     if shape.first().is_some_and(|&extent| items.len() != extent) {
         return Err(Fault::changed());
     }
     read_level(items, shape, sink, &mut 0)
 }
 
-/// The same for the items of one of those lists. `unasked` counts what was read since the last question for interrupts.
+/// Checks that all lists have the lengths of a shape. Other faults are left to [`read`].
+pub(super) fn check_lengths(items: &Items<'_>, shape: &[usize]) -> Result<(), Fault> {
+    check_level(items, shape, &mut 0)
+}
+
+/// Checks the lengths of a list and of those in it. `unasked` counts the items since the last check for signals.
+fn check_level(items: &Items<'_>, shape: &[usize], unasked: &mut usize) -> Result<(), Fault> {
+    let Some((&extent, inner)) = shape.split_first() else { return Ok(()) };
+    if items.len() != extent {
+        return Err(Fault::ragged(items.len(), extent));
+    }
+    let Some(&expected) = inner.first() else { return Ok(()) };
+    items.each(extent, |item| match rows_of(item)? {
+        Some(rows) => {
+            count(item.py(), 1, unasked)?;
+            check_level(&rows, inner, unasked)
+        }
+        None if Kinds::default().of(item)?.is_some() => Err(Fault::not_a_list(item, expected)),
+        None => Ok(()),
+    })
+}
+
+/// Adds the numbers of one of those lists. `unasked` counts the items since the last check for signals.
 fn read_level<'py>(
     items: &Items<'py>,
     shape: &[usize],
@@ -311,14 +338,14 @@ fn read_level<'py>(
     })
 }
 
-/// The items of a list or tuple; `None` for other objects, also for arrays of NumPy, which are found soonest.
+/// The items of a list or tuple; `None` for other objects. NumPy arrays are recognised first.
 #[inline]
 fn rows_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Items<'py>>> {
     if type_info::array_of(item).is_some() { Ok(None) } else { Items::of(item) }
 }
 
-/// The items of a list of numbers, some of which are tensors without dimensions. Lists of numbers alone are read by a
-/// loop that does not look for tensors, because that would take longer.
+/// Adds the items of a list of numbers, some of which are 0-d tensors. A separate loop reads lists of plain numbers,
+/// because looking for tensors would slow it down.
 #[cold]
 fn with_tensors<'py>(
     items: &Items<'py>,
@@ -333,8 +360,7 @@ fn with_tensors<'py>(
     })
 }
 
-/// Passes the element of an array of NumPy without dimensions on; false for other arrays, and for elements that are read in another
-/// way.
+/// Adds the element of a 0-d NumPy array; false for other arrays, and for elements that are read in another way.
 fn read_element<'py>(
     info: &'static TypeInfo,
     item: &Bound<'py, PyAny>,
@@ -345,22 +371,22 @@ fn read_element<'py>(
     let Some(found) = head.element(item) else { return Ok(false) };
     let size = found.dtype().itemsize();
     let reading = Guard::of_run(&info.borrowed, item, found.address(), size, Mode::Read);
-    // The first borrow may import modules, and code that runs meanwhile may exchange the array's memory.
+    // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
     let borrowed = head.element(item).filter(|now| {
         reading.is_some() && now.address() == found.address() && now.dtype() == found.dtype()
     });
     let is_read = borrowed.is_some_and(|element| {
-        // SAFETY: `reading` is a borrow of its bytes; it was described again after that.
+        // SAFETY: `reading` borrows the element's bytes, and the array was described again after the borrow began.
         let bytes = unsafe { element.read() };
         sink.put_element(element.dtype(), &bytes[..size])
     });
     drop(reading);
-    // It may run a signal handler, which may exchange the array's memory.
+    // A signal handler may run here, which may replace the array's memory.
     count(item.py(), ARRAY, unasked)?;
     Ok(is_read)
 }
 
-/// Passes a number on, or the element of a tensor without dimensions.
+/// Adds a number, or the element of a 0-d tensor.
 fn put_or_read<'py>(
     item: &Bound<'py, PyAny>,
     sink: &mut dyn Sink<'py>,

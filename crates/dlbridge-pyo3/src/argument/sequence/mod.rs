@@ -1,9 +1,10 @@
 //! Lists and tuples of numbers as arguments: `AllowSequence`.
 //!
-//! The rule is NumPy's for Python's numbers: a list has the dtype that `numpy.asarray` finds for it, and that dtype must become the
-//! demanded one by a cast of the rule `same_kind`. So integers become floats, and floats do not become integers. A Python integer
-//! does not have a size of its own, so its value decides. Scalars and arrays of NumPy keep a dtype that all of them have; those of
-//! several dtypes count as Python's numbers, so they may become a wider dtype than in NumPy.
+//! The rule follows NumPy: a list has the dtype that `numpy.asarray` gives it, and that dtype must convert to the
+//! demanded one by the casting rule `same_kind`. So integers become floats, and floats do not become integers. A
+//! Python integer does not have a size, so its value decides. NumPy's scalars and arrays keep a dtype that all of
+//! them share; if their dtypes differ, they count as Python's numbers, so they may become a wider dtype than in
+//! NumPy.
 
 mod items;
 mod number;
@@ -16,7 +17,7 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use self::items::{Items, read, shape_of};
+use self::items::{Items, check_lengths, read, shape_of};
 pub(super) use self::number::NumberKind;
 use self::number::{Number, each_type, kind_of};
 use self::sink::{Dtypes, Elements, Natural};
@@ -28,14 +29,14 @@ use super::refusal::{Found, Refusal};
 use crate::error::to_py_err;
 use crate::import;
 
-/// A tensor of one of the dtypes expected, of the numbers of a list, tuple or range; `None` for other objects.
+/// A tensor of one of the expected dtypes, from the numbers of a list, tuple or range; `None` for other objects.
 pub(super) fn tensor_of<A: Accepts>(
     expected: &'static Expected,
     object: &Bound<'_, PyAny>,
 ) -> Result<Option<Tensor>, Refusal> {
     let is_plain =
         object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
-    // A class of its own may export a tensor.
+    // A subclass may export a tensor itself.
     if !is_plain && (!is_list(object) || import::has_protocol(object)?) {
         return Ok(None);
     }
@@ -46,7 +47,10 @@ pub(super) fn tensor_of<A: Accepts>(
     };
     let shape = match shape_of(&items) {
         Ok(Some(shape)) if expected.fits_lengths(&shape) => Ok(shape),
-        Ok(Some(shape)) => return refusal(Misfit::Shape(shape)),
+        Ok(Some(shape)) => match check_lengths(&items, &shape) {
+            Ok(()) => return refusal(Misfit::Shape(shape)),
+            Err(fault) => Err(fault),
+        },
         Ok(None) => return refusal(Misfit::TooDeep),
         Err(fault) => Err(fault),
     };
@@ -74,14 +78,14 @@ pub(super) fn tensor_of<A: Accepts>(
     }
 }
 
-/// The kind that all numbers can become, and whether there are integers that need 64 bits without a sign.
+/// The kind that all numbers can be converted to, and whether some integers need 64 unsigned bits.
 fn natural<'py>(items: &Items<'py>, shape: &[usize]) -> Result<Natural<'py>, Fault> {
     let mut natural = Natural::new();
     read(items, shape, &mut natural)?;
     Ok(natural)
 }
 
-/// The dtype that NumPy gives to numbers of a kind.
+/// The dtype that NumPy gives numbers of a kind.
 fn natural_dtype(kind: Option<NumberKind>, large: bool) -> DataType {
     match kind {
         Some(NumberKind::Bool) => DataType::BOOL,
@@ -92,7 +96,7 @@ fn natural_dtype(kind: Option<NumberKind>, large: bool) -> DataType {
     }
 }
 
-/// The dtype among several: NumPy's, or the first one of the kind that is nearest.
+/// Chooses among several dtypes: NumPy's, or the first one of the nearest kind.
 fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
     if let Dtypes::One(dtype) = natural.dtypes
         && kind_of(dtype).is_some()
@@ -105,16 +109,16 @@ fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
     if dtypes.is_empty() || dtypes.contains(&natural) {
         return natural;
     }
-    // NumPy takes an empty list for one of floats.
+    // NumPy makes an empty list float64.
     let kind = Some(kind.unwrap_or(NumberKind::Float));
     let fits = |dtype: &DataType| kind_of(*dtype).filter(|of_dtype| Some(*of_dtype) >= kind);
     let nearest =
         dtypes.iter().filter(|dtype| fits(dtype).is_some()).min_by_key(|dtype| fits(dtype));
-    // One that does not fit leads to an error that names an element.
+    // If this dtype does not fit, the error names an element.
     *nearest.unwrap_or(&dtypes[0])
 }
 
-/// A tensor of a dtype; `None` if lists do not become one.
+/// A tensor of a dtype; `None` if lists cannot be converted to it.
 fn filled<A: Accepts>(
     dtype: DataType,
     items: &Items<'_>,

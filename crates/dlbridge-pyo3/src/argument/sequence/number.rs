@@ -1,4 +1,4 @@
-//! Python's numbers as elements: which dtypes a number can become, and its value there.
+//! Python's numbers as elements: the dtypes that a number can become, and its value there.
 
 use dlbridge::bits::{Bfloat16, Complex, Float16};
 use dlbridge::{DataType, DataTypeCode, Element};
@@ -13,7 +13,7 @@ use crate::classes;
 use crate::numpy::scalar::NumpyScalar;
 use crate::protocol::type_info;
 
-/// What a number is, in NumPy's order: a number becomes an element of its own kind or of a later one.
+/// The kinds of numbers, in NumPy's order: a number may become an element of its own kind or of a later kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::argument) enum NumberKind {
     Bool,
@@ -22,23 +22,24 @@ pub(in crate::argument) enum NumberKind {
     Complex,
 }
 
-/// A type of elements that numbers of Python become. The methods are inline, so that only extensions that call one compile it.
+/// An element type that Python's numbers can become. The methods are inline, so only extensions that call one compile
+/// it.
 pub(super) trait Number: Copy + Send + 'static {
-    /// The last kind of numbers that it takes.
+    /// The last kind of numbers that this type accepts.
     const KIND: NumberKind;
 
     fn from_bool(value: bool) -> Self;
 
-    /// `None` if the number is out of range. Called if the kind takes integers.
+    /// `None` if the number is out of range. Called if this type accepts integers.
     fn from_i64(value: i64) -> Option<Self>;
 
-    /// The same for integers of any size.
+    /// As `from_i64`, for integers of any size.
     fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>>;
 
-    /// Called if the kind takes floats.
+    /// Called if this type accepts floats.
     fn from_float(value: f64) -> Self;
 
-    /// Called if the kind takes complex numbers.
+    /// Called if this type accepts complex numbers.
     fn from_complex(re: f64, im: f64) -> Self;
 }
 
@@ -46,7 +47,7 @@ pub(super) trait Number: Copy + Send + 'static {
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) kind: NumberKind,
-    /// The dtype of NumPy's scalars. Python's numbers, and NumPy's that are derived from them, have none of their own.
+    /// The dtype of NumPy's scalars; `None` for Python's numbers and for NumPy's scalars that derive from them.
     pub(super) dtype: Option<DataType>,
 }
 
@@ -57,7 +58,7 @@ impl From<NumberKind> for Known {
     }
 }
 
-/// What is known of the type of the last number that was neither `float` nor `int`: a list mostly has one type.
+/// Cached facts about the type of the last number that is neither `float` nor `int`: most lists have one type.
 #[derive(Default)]
 pub(super) struct Kinds<'py> {
     last: Option<(Bound<'py, PyType>, Known, Option<Scalar>)>,
@@ -82,7 +83,8 @@ impl<'py> Kinds<'py> {
         Ok(known.map(|(known, _)| known))
     }
 
-    /// The value of a scalar of NumPy of the type that was seen last; `None` for other numbers, and those that only Python's methods read.
+    /// The value of a NumPy scalar of the cached type; `None` for other numbers, and for those that only Python's
+    /// methods can read.
     #[inline]
     pub(super) fn value(&self, item: &Bound<'py, PyAny>) -> Option<Value> {
         let (_, _, scalar) = self.last.as_ref()?;
@@ -90,7 +92,7 @@ impl<'py> Kinds<'py> {
     }
 }
 
-/// How to read the scalars of a type.
+/// Reads the scalars of one type.
 #[derive(Clone, Copy)]
 struct Scalar {
     object_type: NumpyScalar,
@@ -98,20 +100,21 @@ struct Scalar {
 }
 
 impl Scalar {
-    /// `None` for types whose scalars only Python's methods read.
+    /// `None` for types whose scalars only Python's methods can read.
     fn of(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let Some(object_type) = NumpyScalar::of(item)? else { return Ok(None) };
         Ok(value::reader(object_type.dtype()).map(|read| Self { object_type, read }))
     }
 
-    /// The number; `None` for one of another type, or of more than 64 bits with a sign.
+    /// The number; `None` for one of another type, or one that needs more than 64 signed bits.
     #[inline]
     fn value(&self, item: &Bound<'_, PyAny>) -> Option<Value> {
         (self.read)(self.object_type.bytes(item)?)
     }
 }
 
-/// The kind of a number, and how to read numbers of its type if that takes no call; `None` for objects that are not numbers.
+/// The kind of a number, and how to read numbers of its type without a Python call; `None` for objects that are not
+/// numbers.
 #[cold]
 fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<(Known, Option<Scalar>)>> {
     if item.is_instance_of::<PyBool>() {
@@ -139,7 +142,7 @@ fn known(item: &Bound<'_, PyAny>) -> PyResult<Option<(Known, Option<Scalar>)>> {
     Ok(known_by_name(item)?.map(|known| (known, None)))
 }
 
-/// The kind of a scalar of NumPy, or derived from one, by the name of its dtype.
+/// The kind of a NumPy scalar, or of a subclass's instance, by the name of its dtype.
 fn known_by_name(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     let py = item.py();
     if !classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
@@ -148,7 +151,7 @@ fn known_by_name(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     let dtype = item.getattr(intern!(py, "dtype"))?;
     let kind: char = dtype.getattr(intern!(py, "kind"))?.extract()?;
     let bytes: u8 = dtype.getattr(intern!(py, "itemsize"))?.extract().unwrap_or(u8::MAX);
-    // No dtype of DLPack has the 256 bits of `numpy.clongdouble`.
+    // No DLPack dtype has the 256 bits of `numpy.clongdouble`.
     let of = |kind, code| {
         let dtype = bytes.checked_mul(8).map(|bits| DataType::new(code, bits, 1));
         Some(Known { kind, dtype })
@@ -159,7 +162,7 @@ fn known_by_name(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
         'u' => of(NumberKind::Integer, DataTypeCode::UINT),
         'f' => of(NumberKind::Float, DataTypeCode::FLOAT),
         'c' => of(NumberKind::Complex, DataTypeCode::COMPLEX),
-        // The numbers of ml_dtypes. Structures are not numbers.
+        // The numbers of ml_dtypes have this kind, and so do structures, which are not numbers.
         'V' if classes::package_of(item.get_type().as_any())? == "ml_dtypes" => {
             let is_bfloat16 = dtype.getattr(intern!(py, "name"))?.eq("bfloat16")?;
             let dtype = is_bfloat16.then_some(DataType::BFLOAT16);
@@ -169,13 +172,13 @@ fn known_by_name(item: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     })
 }
 
-/// The element that an item of a list becomes.
+/// Converts an item of a list to an element.
 #[inline(always)]
 pub(super) fn element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
-    // Almost all lists are of these two. A cast that fails makes an error, which takes longer than a comparison.
+    // Almost all lists hold `float` or `int`. A failed cast makes an error, which takes longer than this comparison.
     if T::KIND >= NumberKind::Float
         && item.is_exact_instance_of::<PyFloat>()
         && let Ok(float) = item.cast_exact::<PyFloat>()
@@ -192,11 +195,12 @@ pub(super) fn element<'py, T: Number>(
     other_element(item, kinds)
 }
 
-/// The value of an integer that 64 bits can hold. PyO3 returns a result that can hold an exception, and takes a third longer.
+/// The value of an integer that fits 64 bits. PyO3's conversion also returns exceptions, and takes a third longer.
 #[inline(always)]
 fn small(integer: &Bound<'_, PyInt>) -> Option<i64> {
     let mut overflow = 0;
-    // SAFETY: attached; the object is an `int`, so this call cannot fail and does not run Python code.
+    // SAFETY: the thread is attached, and the object is an `int`, so this call cannot fail and does not run Python
+    // code.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(integer.as_ptr(), &mut overflow) };
     (overflow == 0).then_some(value)
 }
@@ -206,7 +210,7 @@ fn other_element<'py, T: Number>(
     item: &Bound<'py, PyAny>,
     kinds: &mut Kinds<'py>,
 ) -> Result<T, Fault> {
-    // A list mostly has one type of scalars, which the first item has shown.
+    // Most lists hold scalars of one type, which the first item has shown.
     if let Some((_, known, Some(scalar))) = &kinds.last
         && known.kind <= T::KIND
         && let Some(element) = scalar.value(item).and_then(element_of)
@@ -237,7 +241,7 @@ fn other_element<'py, T: Number>(
     }
 }
 
-/// The element that a number becomes, whose kind the type takes; `None` if it is out of range.
+/// Converts a number whose kind the type accepts; `None` if it is out of range.
 #[inline]
 pub(super) fn element_of<T: Number>(value: Value) -> Option<T> {
     match value {
@@ -248,7 +252,7 @@ pub(super) fn element_of<T: Number>(value: Value) -> Option<T> {
     }
 }
 
-/// An integer in a type of Rust; `None` if it is out of range.
+/// Converts an integer to a Rust type; `None` if it is out of range.
 fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
     item: &Bound<'py, PyAny>,
 ) -> PyResult<Option<T>> {
@@ -256,7 +260,7 @@ fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
         Ok(value) => Ok(Some(value)),
         Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
             if !item.is_instance_of::<PyInt>() {
-                // An error of its own `__index__` is raised.
+                // Raises an error of the object's own `__index__`.
                 item.call_method0(intern!(item.py(), "__index__"))?;
             }
             Ok(None)
@@ -265,7 +269,7 @@ fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
     }
 }
 
-/// An integer as the nearest float; `None` if it is larger than all floats.
+/// The nearest float to an integer; `None` if it is larger than all floats.
 fn integer_as_float<F>(
     item: &Bound<'_, PyAny>,
     from_i64: impl Fn(i64) -> F,
@@ -341,7 +345,7 @@ impl Number for bool {
 }
 
 macro_rules! floats {
-    // How a float, and an integer of any type, becomes an element.
+    // The conversion of a float, and of an integer of any type, to an element.
     ($($type:ty, $value:ident => $from:expr, $integer:ident => $from_integer:expr;)+) => {$(
         impl Number for $type {
             const KIND: NumberKind = NumberKind::Float;
@@ -377,7 +381,7 @@ macro_rules! floats {
 
 floats! {
     f64, value => value, integer => integer as f64;
-    // Not by way of f64, which would round twice.
+    // A conversion through f64 would round twice.
     f32, value => value as f32, integer => integer as f32;
     Float16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
     Bfloat16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
@@ -419,7 +423,7 @@ macro_rules! complex {
 
 complex!(f32, f64);
 
-/// Calls a macro with all types of elements that lists become.
+/// Calls a macro with all element types that lists can become.
 macro_rules! each_type {
     ($call:ident) => {
         $call! {
@@ -430,7 +434,7 @@ macro_rules! each_type {
 
 pub(super) use each_type;
 
-/// The kind of numbers that elements of a dtype are; `None` for dtypes that lists do not become.
+/// The kind of the elements of a dtype; `None` for dtypes that lists cannot become.
 pub(super) fn kind_of(dtype: DataType) -> Option<NumberKind> {
     macro_rules! kinds {
         ($($type:ty),+) => {

@@ -1,4 +1,4 @@
-//! Sinks for the numbers of a list: they become elements, or their kind is found.
+//! Sinks for the numbers of a list: one makes elements, the other finds the kind of the numbers.
 
 use dlbridge::{DataType, DataTypeCode, Element, TensorRef};
 use pyo3::prelude::*;
@@ -9,33 +9,34 @@ use super::value::{self, Read, Value};
 use crate::copies;
 use crate::error::to_py_err;
 
-/// Arrays of as many elements or more are copied, which other Python threads do not wait for.
+/// Arrays with at least this many elements are copied through `copies`, which lets other Python threads run during
+/// large copies.
 const COPIED: usize = 1 << 18;
 
 /// Receives the numbers of a list.
 pub(super) trait Sink<'py> {
     fn put(&mut self, item: &Bound<'py, PyAny>) -> Result<(), Fault>;
 
-    /// The elements of a tensor that the CPU can read; false for one of another dtype.
+    /// Adds the elements of a tensor that the CPU can read; false for an unsuitable dtype.
     fn put_tensor(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault>;
 
-    /// An element, by its bytes; false for one that only [`put_tensor`](Self::put_tensor) takes.
+    /// Adds an element by its bytes; false if only [`put_tensor`](Self::put_tensor) accepts it.
     fn put_element(&mut self, dtype: DataType, bytes: &[u8]) -> bool;
 
     /// The number of elements so far.
     fn len(&self) -> usize;
 
-    /// Removes the last elements until as many are left.
+    /// Removes the last elements until `len` are left.
     fn truncate(&mut self, len: usize);
 
     fn as_dyn(&mut self) -> &mut dyn Sink<'py>;
 }
 
-/// The elements that the numbers become.
+/// The elements that the numbers are converted to.
 pub(super) struct Elements<'py, T> {
     elements: Vec<T>,
     kinds: Kinds<'py>,
-    /// The dtype of the last element of another one, and how to read it: a list mostly has one.
+    /// The last dtype other than `T`'s, and how to read it: most lists have one.
     last: Option<(DataType, Read)>,
 }
 
@@ -52,7 +53,8 @@ impl<T> Elements<'_, T> {
 }
 
 impl<T: Number> Elements<'_, T> {
-    /// How to read the elements of another dtype; `None` if they are read as Python's numbers, which say what does not fit.
+    /// A function that reads elements of another dtype; `None` if they are read as Python's numbers, whose errors
+    /// name the element.
     fn reader(&mut self, dtype: DataType) -> Option<Read> {
         if let Some((last, read)) = self.last
             && last == dtype
@@ -65,7 +67,8 @@ impl<T: Number> Elements<'_, T> {
         Some(read)
     }
 
-    /// The elements of a tensor of another dtype; false if they are read as Python's numbers, which say what does not fit.
+    /// Adds the elements of a tensor of another dtype; false if they are read as Python's numbers, whose errors name
+    /// the element.
     fn put_converted(&mut self, tensor: &TensorRef<'_>) -> Result<bool, Fault> {
         let dtype = tensor.dtype();
         let Some(read) = self.reader(dtype).filter(|_| tensor.len() < COPIED) else {
@@ -96,7 +99,8 @@ impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
         if tensor.dtype() != T::DTYPE {
             return self.put_converted(tensor);
         }
-        // Other code may write elements that are not valid, so those of types that have such are copied before they are checked.
+        // Other code may write invalid elements, so elements of types with invalid bit patterns are copied before
+        // their check.
         if T::CHECK.is_none()
             && tensor.len() < COPIED
             && let Ok(view) = tensor.view::<T>()
@@ -117,7 +121,8 @@ impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
         let element = if dtype != T::DTYPE {
             self.reader(dtype).and_then(|read| read(bytes)).and_then(element_of)
         } else if T::CHECK.is_none() && bytes.len() == size_of::<T>() {
-            // SAFETY: as many bytes as an element has, at any address; without a check all bytes are an element (`Element`).
+            // SAFETY: `bytes` has the size of an element, and the read needs no alignment; a type without a check
+            // accepts all bytes (`Element`).
             Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
         } else {
             None
@@ -145,13 +150,13 @@ impl<'py, T: Number + Element> Sink<'py> for Elements<'py, T> {
     }
 }
 
-/// The kind that all numbers can become, as NumPy finds it.
+/// The kind that all numbers can be converted to, as NumPy finds it.
 pub(super) struct Natural<'py> {
-    /// The last kind of a number; `None` without numbers.
+    /// The last kind of any number so far; `None` without numbers.
     kind: Option<NumberKind>,
-    /// The range that has all integers.
+    /// The smallest range with all integers so far.
     range: Range,
-    /// True if an integer is negative, or an array has a dtype with a sign.
+    /// True if an integer is negative, or an array has a signed dtype.
     signed: bool,
     pub(super) dtypes: Dtypes,
     kinds: Kinds<'py>,
@@ -162,18 +167,18 @@ pub(super) struct Natural<'py> {
 enum Range {
     Int64,
     Uint64,
-    /// That of Python.
+    /// Only Python integers are this large.
     Larger,
 }
 
-/// The dtypes of the items that have one: NumPy's scalars, and tensors.
+/// The dtypes of the items that have a dtype: NumPy's scalars, and tensors.
 #[derive(Clone, Copy)]
 pub(super) enum Dtypes {
     /// The list is empty.
     None,
-    /// All items have this one.
+    /// All items have this dtype.
     One(DataType),
-    /// They have several, or some have none.
+    /// The items have several dtypes, or some have none.
     Several,
 }
 
@@ -188,7 +193,8 @@ impl Natural<'_> {
         }
     }
 
-    /// The kind that all numbers can become. No integer type has both the largest integers and negative ones, so these become floats.
+    /// The kind that all numbers can be converted to. If there are negative integers and some above i64, it is float:
+    /// no integer type holds both.
     pub(super) fn kind(&self) -> Option<NumberKind> {
         match self.range == Range::Uint64 && self.signed {
             true => self.kind.max(Some(NumberKind::Float)),
@@ -196,7 +202,7 @@ impl Natural<'_> {
         }
     }
 
-    /// Returns true if an integer is larger than those of 64 bits with a sign.
+    /// Returns true if an integer does not fit 64 signed bits.
     pub(super) fn is_large(&self) -> bool {
         self.range > Range::Int64
     }
@@ -213,7 +219,7 @@ impl Natural<'_> {
 }
 
 impl Natural<'_> {
-    /// Counts elements of a dtype; false for one that lists do not become.
+    /// Counts elements of a dtype; false if lists cannot become it.
     fn add_dtype(&mut self, dtype: DataType) -> bool {
         let Some(kind) = kind_of(dtype) else { return false };
         self.add(Known { kind, dtype: Some(dtype) });
@@ -262,7 +268,7 @@ impl<'py> Sink<'py> for Natural<'py> {
         0
     }
 
-    // The same numbers again change nothing.
+    // Counting the same numbers again changes nothing.
     fn truncate(&mut self, _: usize) {}
 
     fn as_dyn(&mut self) -> &mut dyn Sink<'py> {

@@ -3,7 +3,7 @@
 use dlbridge::bits::{Bfloat16, Float16};
 use dlbridge::{DataType, DataTypeCode as Code};
 
-/// A number that is not one of Python's objects.
+/// A number that is not a Python object.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     Bool(bool),
@@ -12,10 +12,10 @@ pub(super) enum Value {
     Complex(f64, f64),
 }
 
-/// Reads an element from its bytes; `None` for integers larger than those of 64 bits with a sign.
+/// Reads an element from its bytes; `None` for integers that do not fit 64 signed bits.
 pub(super) type Read = fn(&[u8]) -> Option<Value>;
 
-/// How to read elements of a dtype; `None` for dtypes that are not read from bytes.
+/// The function that reads elements of a dtype; `None` for dtypes that are not read from bytes.
 pub(super) fn reader(dtype: DataType) -> Option<Read> {
     macro_rules! read {
         ($type:ty, $value:ident => $made:expr) => {

@@ -1,15 +1,18 @@
-//! The C structs of Arrow, and handles on those that are ours to release.
+//! Arrow's C structs, and handles on those that dlbridge must release.
 //!
 //! Source: "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow C device data
 //! interface" in the format documentation of Apache Arrow.
 //!
-//! - **Valid.** A struct of these types is as the interface describes until it is released. In a schema, `format` is NULL or a string, and `metadata` is
-//!   NULL or the number of pairs and then the pairs, each text behind its length. In an array, `buffers` leads to `n_buffers` pointers, and a buffer that is
-//!   not NULL has a number or a bit for each of the first `offset + length` elements, which nothing writes. `children` leads to `n_children` pointers to
-//!   structs that are Valid too; dlbridge checks these pointers, and those to buffers, for NULL and alignment.
+//! - **Valid.** Until it is released, a struct of these types is as the interface describes. In a schema, `format` is
+//!   NULL or a string, and `metadata` is NULL, or the number of pairs and then the pairs, each text behind its
+//!   length. In an array, `buffers` leads to `n_buffers` pointers, and a buffer that is not NULL has a number or a
+//!   bit for each of the first `offset + length` elements, which nothing writes. `children` leads to `n_children`
+//!   pointers to structs that are Valid too; dlbridge checks these pointers, and those to buffers, for NULL and
+//!   alignment.
 //!
-//! Valid comes from the producer: `Owned::take` reads a struct out of a capsule with the name that the interface reserves for it, and
-//! `Owned::filled` gets one from a stream. `RELEASED` has no pointers, and `export.rs` makes all other structs of this crate.
+//! The producer guarantees Valid: `Owned::take` reads a struct out of a capsule with the name that the interface
+//! reserves for it, and `Owned::filled` gets one from a stream. `RELEASED` has NULL pointers, and `export.rs` makes
+//! all other structs of this crate.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -24,7 +27,7 @@ use crate::shown::shown;
 /// `ARROW_FLAG_NULLABLE`.
 pub(super) const NULLABLE: i64 = 2;
 
-/// `ARROW_DEVICE_CPU`; the numbers are those of DLPack.
+/// `ARROW_DEVICE_CPU`; Arrow uses DLPack's numbers.
 pub(super) const CPU: i32 = 1;
 
 /// The type of the elements.
@@ -56,7 +59,7 @@ pub(super) struct ArrowArray {
     pub(super) private_data: *mut c_void,
 }
 
-/// The elements, and where they are.
+/// The elements, and their device.
 #[repr(C)]
 pub(super) struct ArrowDeviceArray {
     pub(super) array: ArrowArray,
@@ -89,13 +92,13 @@ impl ArrowSchema {
 
     /// The child of a schema with one child; `None` if it is NULL or not aligned.
     pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: that number of pointers, to structs that live as long as the schema.
+        // SAFETY: Valid: one pointer, to a struct that lives as long as the schema.
         (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
     }
 }
 
 impl ArrowArray {
-    /// A buffer, which may be NULL; `None` if the array has fewer, or their list is NULL or not aligned.
+    /// A buffer, which may be NULL; `None` if the array has fewer buffers, or if their list is NULL or not aligned.
     pub(super) fn buffer(&self, nth: usize) -> Option<*const c_void> {
         let is_there = usize::try_from(self.n_buffers).is_ok_and(|count| nth < count);
         if !is_there || self.buffers.is_null() || !self.buffers.is_aligned() {
@@ -107,7 +110,7 @@ impl ArrowArray {
 
     /// The child of an array with one child; `None` if it is NULL or not aligned.
     pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: that number of pointers, to structs that live as long as the array.
+        // SAFETY: Valid: one pointer, to a struct that lives as long as the array.
         (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
     }
 }
@@ -115,7 +118,8 @@ impl ArrowArray {
 /// The first struct of a list; `None` if a pointer to it is NULL or not aligned.
 ///
 /// # Safety
-/// The list is NULL, not aligned, or at least one pointer. That pointer is NULL, not aligned, or leads to a struct that lives as long as the result.
+/// The list is NULL, not aligned, or at least one pointer. That pointer is NULL, not aligned, or leads to a struct
+/// that lives as long as the result.
 unsafe fn first_of<'a, T>(list: *mut *mut T) -> Option<&'a T> {
     if !list.is_aligned() {
         return None;
@@ -136,7 +140,8 @@ pub(super) trait Release {
     fn is_released(&self) -> bool;
 
     /// # Safety
-    /// Attached; valid, not released, and not used after this but to see that it is released.
+    /// The thread is attached; the struct is valid and not released. Afterwards the caller only reads that it is
+    /// released.
     unsafe fn release(&mut self);
 }
 
@@ -152,8 +157,8 @@ macro_rules! release {
 
             unsafe fn release(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: the caller is attached, and the struct is not released. The interface allows to move a struct, so its function
-                    // takes it wherever it is.
+                    // SAFETY: the caller is attached, and the struct is not released. The interface allows moving a
+                    // struct, so its function accepts any address.
                     unsafe { release(self) };
                 }
             }
@@ -226,11 +231,11 @@ impl Release for ArrowDeviceArray {
     }
 }
 
-/// A struct that is ours to release, which happens attached, when this is dropped.
+/// A struct that this handle releases when it is dropped, on an attached thread.
 pub(super) struct Owned<T: Release>(Box<T>);
 
-// SAFETY: the interface allows to release a struct on any thread, and it is read before it becomes an
-// owner.
+// SAFETY: the interface allows releasing a struct on any thread. It is read only before it becomes the owner of a
+// tensor.
 unsafe impl<T: Release> Send for Owned<T> {}
 
 impl<T: Release> Owned<T> {
@@ -247,7 +252,8 @@ impl<T: Release> Owned<T> {
             return Err(PyValueError::new_err(format!("{} is not named '{name}'", shown(answer))));
         }
         let place = capsule.pointer_checked(Some(T::CAPSULE))?.cast::<T>();
-        // SAFETY: the name says what it points at; a released struct may stay there.
+        // SAFETY: the name determines the type of the struct; the interface allows leaving a released struct in the
+        // capsule.
         let taken = Self(Box::new(unsafe { place.replace(T::RELEASED) }));
         if taken.0.is_released() {
             return Err(PyValueError::new_err(format!(
@@ -264,7 +270,7 @@ impl<T: Release> Owned<T> {
 }
 
 impl Owned<ArrowDeviceArray> {
-    /// The array, of one on the CPU.
+    /// The array, if it is on the CPU.
     pub(super) fn on_cpu(mut self) -> PyResult<Owned<ArrowArray>> {
         if self.0.device_type != CPU {
             let device = dlbridge::DeviceType::from_code(self.0.device_type);
@@ -290,7 +296,7 @@ impl Owned<ArrowArrayStream> {
         let schema = self.filled(py, get_schema)?;
         if schema.0.is_released() {
             return Err(PyBufferError::new_err(
-                "the Arrow stream gave a schema that was released; the producer must mend that",
+                "the Arrow stream gave a schema that was released; the producer must fix that",
             ));
         }
         Ok(schema)
@@ -303,7 +309,7 @@ impl Owned<ArrowArrayStream> {
         Ok((!array.0.is_released()).then_some(array))
     }
 
-    /// The struct that a function of the stream fills, called detached: it may wait for threads that run
+    /// The struct that a function of the stream fills. The call is detached, because it may wait for threads that run
     /// Python code.
     fn filled<T: Release>(
         &mut self,
@@ -313,19 +319,19 @@ impl Owned<ArrowArrayStream> {
         let mut place = Owned(Box::new(T::RELEASED));
         let status = py.detach(|| {
             let (stream, place) = (&mut *self, &mut place);
-            // SAFETY: the interface: a stream that is not released, and a place to write to, from
-            // any thread, one at a time.
+            // SAFETY: the interface: the stream is not released, and the struct is writable. Any thread may call it,
+            // one at a time.
             unsafe { fill(&mut *stream.0, &mut *place.0) }
         });
         if status == 0 {
             return Ok(place);
         }
-        // A function that failed may have left something there, which is not ours to release.
+        // A function that failed may have left a struct there, which is not ours to release.
         *place.0 = T::RELEASED;
         let mut reason = String::new();
         if let Some(get_last_error) = self.0.get_last_error {
-            // SAFETY: the interface: right after a function that failed; NULL or a string that lives
-            // until the next call.
+            // SAFETY: the interface: called right after a function that failed; the result is NULL, or a string that
+            // lives until the next call.
             unsafe {
                 let text = get_last_error(&mut *self.0);
                 if !text.is_null() {
@@ -344,7 +350,7 @@ fn missing(function: &str) -> PyErr {
 impl<T: Release> Drop for Owned<T> {
     fn drop(&mut self) {
         if !self.0.is_released() {
-            // SAFETY: attached, ours, and not released; it stays where it is meanwhile.
+            // SAFETY: attached; the struct is ours, is not released, and does not move during the call.
             while_it_lives(|_py| unsafe { self.0.release() });
         }
     }
@@ -352,5 +358,5 @@ impl<T: Release> Drop for Owned<T> {
 
 /// The refusal of an array that breaks the interface.
 pub(super) fn broken(what: &str) -> PyErr {
-    PyBufferError::new_err(format!("the Arrow array has {what}; the producer must mend that"))
+    PyBufferError::new_err(format!("the Arrow array has {what}; the producer must fix that"))
 }

@@ -1,4 +1,4 @@
-//! Arrow as a producer.
+//! The export through Arrow.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
@@ -34,7 +34,7 @@ pub(crate) fn export_schema<'py>(
     capsule(py, Form::of(tensor)?.schema())
 }
 
-/// What a tensor is as an Arrow array: numbers, or lists of so many numbers.
+/// The form of a tensor as an Arrow array: numbers, or fixed-size lists of numbers.
 struct Form {
     numbers: &'static CStr,
     length: i64,
@@ -48,17 +48,17 @@ impl Form {
         let refuse = |reason: String| Err(PyBufferError::new_err(reason));
         let (dtype, device) = (tensor.dtype(), tensor.device());
         if !device.device_type().is_host_accessible() {
-            return refuse(format!("the data is on {device}, and Arrow wants it on the CPU"));
+            return refuse(format!("the data is on {device}, and Arrow needs it on the CPU"));
         }
         let Some(numbers) = format::of_dtype(dtype) else {
             return refuse(format!(
-                "Arrow has no type with the memory of {dtype}; convert the elements first (it packs \
-                 truth values eight to a byte)"
+                "Arrow has no type with the memory layout of {dtype}; convert the elements first (it packs \
+                 booleans eight to a byte)"
             ));
         };
         if !tensor.is_c_contiguous() {
             return refuse(
-                "an Arrow array has no strides, and the elements are not adjacent; copy them first, \
+                "an Arrow array has no strides, and the elements are not contiguous; copy them first, \
                  for example with dlbridge.asdlpack(t, contiguous='C')"
                     .to_owned(),
             );
@@ -68,11 +68,11 @@ impl Form {
                 "an Arrow array has a length; give the tensor a dimension first".to_owned(),
             );
         };
-        // The extents have a product, since the tensor has a size; but not if one of them is 0.
+        // The product of the extents fits, because the tensor has a size; but not if one of them is 0.
         let items = lists.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
         let items = items.filter(|&items| i32::try_from(items).is_ok());
         let Some(items) = items else {
-            return refuse("the lists of an Arrow array are shorter than 2^31".to_owned());
+            return refuse("the lists of an Arrow array must be shorter than 2^31".to_owned());
         };
         let metadata = match lists {
             [] => Vec::new(),
@@ -111,7 +111,7 @@ impl Form {
     }
 }
 
-/// Pairs as the interface writes them.
+/// Encodes pairs as the interface does.
 fn metadata(pairs: &[(&str, String)]) -> Vec<u8> {
     let mut bytes = (pairs.len() as i32).to_ne_bytes().to_vec();
     for text in pairs.iter().flat_map(|(key, value)| [*key, value.as_str()]) {
@@ -121,7 +121,7 @@ fn metadata(pairs: &[(&str, String)]) -> Vec<u8> {
     bytes
 }
 
-/// What a schema points at.
+/// The memory that a schema points at.
 struct SchemaParts {
     format: CString,
     metadata: Vec<u8>,
@@ -156,10 +156,10 @@ fn schema(
 }
 
 unsafe extern "C" fn release_schema(released: *mut ArrowSchema) {
-    // SAFETY: the interface: one of ours, released once; `schema` left its parts there.
+    // SAFETY: the interface: one of our schemas, released once; `schema` stored its parts there.
     unsafe {
         let mut parts = Box::from_raw((*released).private_data.cast::<SchemaParts>());
-        // The consumer may have taken the child, and left it released.
+        // The consumer may have moved the child out, and left it released.
         if let Some(child) = &mut parts.child {
             child.release();
         }
@@ -167,13 +167,13 @@ unsafe extern "C" fn release_schema(released: *mut ArrowSchema) {
     }
 }
 
-/// Marks an array as made here. Writable, so that no linker folds it with another.
+/// Marks an array that dlbridge made. Writable, so that no linker merges it with another static.
 static BRAND: AtomicU8 = AtomicU8::new(0);
 
-/// What an array points at.
+/// The memory that an array points at.
 #[repr(C)]
 struct ArrayParts {
-    /// First: the address of [`BRAND`].
+    /// The first field: the address of [`BRAND`].
     brand: *const u8,
     buffers: Vec<*const c_void>,
     child: Option<Box<ArrowArray>>,
@@ -208,28 +208,29 @@ fn array(
     }
 }
 
-/// The tensor that keeps the elements of an array that was made here; `None` for others.
+/// The tensor that keeps the elements of an array that dlbridge made; `None` for others.
 pub(super) fn tensor_of(array: &ArrowArray) -> Option<&Arc<Tensor>> {
     let is_ours = array.release.is_some_and(|release| {
         ptr::fn_addr_eq(release, release_array as unsafe extern "C" fn(*mut ArrowArray))
     });
-    // SAFETY: a linker may have merged the functions of two versions of this crate, but then they do the same
-    // with what the array points at, which begins with the address of a brand in both. The brand is unique.
+    // SAFETY: a linker may have merged the functions of two versions of this crate, but then both use the same memory
+    // layout, which begins with the address of a brand. The brand is unique.
     let is_ours = is_ours && unsafe { *array.private_data.cast::<*const u8>() } == BRAND.as_ptr();
     if !is_ours {
         return None;
     }
-    // SAFETY: ours, and not released: `array` left its parts there.
+    // SAFETY: the array is ours and not released, so `array` stored its parts there.
     let parts = unsafe { &*array.private_data.cast::<ArrayParts>() };
     if let Some(export) = &parts.export {
         return Some(export.tensor());
     }
-    // A child that was taken is released, and not ours.
+    // A child that was moved out is released, and not ours.
     parts.child.as_deref().and_then(tensor_of)
 }
 
 unsafe extern "C" fn release_array(released: *mut ArrowArray) {
-    // SAFETY: as for a schema. The memory is given back on whatever thread this is.
+    // SAFETY: the interface: one of our arrays, released once; `array` stored its parts there. The tensor may be
+    // released on any thread.
     unsafe {
         let mut parts = Box::from_raw((*released).private_data.cast::<ArrayParts>());
         if let Some(child) = &mut parts.child {
@@ -239,17 +240,17 @@ unsafe extern "C" fn release_array(released: *mut ArrowArray) {
     }
 }
 
-/// A capsule that owns a struct, and releases it unless a consumer has taken it.
+/// A capsule that owns a struct, and releases it unless a consumer has moved it out.
 fn capsule<T: Release>(py: Python<'_>, owned: T) -> PyResult<Bound<'_, PyCapsule>> {
     let pointer = Box::into_raw(Box::new(owned));
     let name = T::CAPSULE;
     let destructor: ffi::PyCapsule_Destructor = destroy::<T>;
     let pointer = NonNull::new(pointer.cast()).expect("a box is never NULL");
-    // SAFETY: the destructor is the one for the type; a box that is given up.
+    // SAFETY: the destructor is the one for the type, and takes ownership of the box.
     let made =
         unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) };
     made.inspect_err(|_| {
-        // SAFETY: without a capsule the box is still ours, and its struct not released.
+        // SAFETY: no capsule was made, so the box is still ours, and its struct is not released.
         unsafe { Box::from_raw(pointer.cast::<T>().as_ptr()).release() }
     })
 }

@@ -1,4 +1,4 @@
-//! The extension type of tensors of a fixed shape.
+//! The extension type of fixed-shape tensors.
 //!
 //! Source: "Fixed shape tensor" in the canonical extension types of Apache Arrow.
 
@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use super::abi::{ArrowSchema, Owned, broken};
 use super::format::{FIXED_SHAPE, extension_name, metadata};
 
-/// Extents of elements in C order, and the order in which the axes are to be.
+/// The extents of elements in C order, and the permutation of the axes.
 pub(super) struct Shape {
     pub(super) extents: Vec<i64>,
     pub(super) permutation: Option<Vec<usize>>,
 }
 
-/// Returns true for the schema of tensors of a fixed shape.
+/// Returns true for the schema of fixed-shape tensors.
 pub(super) fn is_one(schema: &ArrowSchema) -> PyResult<bool> {
     Ok(extension_name(schema)?.is_some_and(|name| name == FIXED_SHAPE))
 }
@@ -26,8 +26,7 @@ pub(super) fn unfit(what: &str) -> PyErr {
 }
 
 impl Shape {
-    /// The shape of an array with the shape that its extension type gives to its lists, if it has
-    /// that one.
+    /// The shape of an array; its lists get the shape of their extension type, if they have that one.
     pub(super) fn of(
         py: Python<'_>,
         schema: &Owned<ArrowSchema>,
@@ -37,7 +36,7 @@ impl Shape {
             return Ok(Self { extents: shape, permutation: None });
         }
         let [length, items] = shape[..] else {
-            return Err(unfit("tensors of a fixed shape whose elements are no numbers"));
+            return Err(unfit("tensors of a fixed shape whose elements are not numbers"));
         };
         let wrong = || broken("metadata that is not that of fixed-shape tensors");
         let text = metadata(schema.get(), "ARROW:extension:metadata")?;
@@ -56,7 +55,7 @@ impl Shape {
         let permutation = match order {
             Some(order) if order.len() + 1 != extents.len() => return Err(wrong()),
             Some(order) => {
-                // An axis that no number is left for is not one of the tensor either.
+                // The addition saturates: the largest index is not an axis of the tensor either.
                 let order = order.into_iter().map(|axis| axis.saturating_add(1));
                 Some([0].into_iter().chain(order).collect())
             }

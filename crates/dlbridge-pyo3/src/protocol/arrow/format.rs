@@ -1,4 +1,4 @@
-//! Types of Arrow: what a schema says of one level of an array.
+//! Arrow's types: decodes what a schema says about one level of an array.
 //!
 //! Source: "Data type description" in the Arrow C data interface.
 
@@ -13,24 +13,24 @@ use super::abi::{ArrowSchema, broken};
 use crate::error::beyond_tensors;
 use crate::protocol::time::{Elements, Times};
 
-/// The name of the extension type of tensors of a fixed shape.
+/// The name of the extension type of fixed-shape tensors.
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
 
 /// One level of an array.
 pub(super) enum Level {
     /// Numbers.
     Numbers(DataType),
-    /// Truth values, eight to a byte.
+    /// Booleans, eight to a byte.
     Bits,
-    /// Lists, each of so many items.
+    /// Fixed-size lists, with this many items each.
     Lists(i64),
 }
 
 impl Level {
-    /// The level that the format of a schema describes; that of the times that are wanted, if some are.
+    /// The level that the format of a schema describes; with `times`, the level of those times.
     pub(super) fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
         let Some(format) = schema.format() else {
-            return Err(PyBufferError::new_err("the Arrow schema has no format"));
+            return Err(PyBufferError::new_err("the Arrow schema lacks a format"));
         };
         let format = format.to_string_lossy();
         let is_bool8 = match (extension_name(schema)?.as_deref(), &*format) {
@@ -39,10 +39,10 @@ impl Level {
             (Some(name), _) => return Err(unknown_extension(name)),
         };
         if !schema.dictionary.is_null() {
-            return Err(unfit(
-                &format,
-                "decode the dictionary (dictionary_decode() of pyarrow), or import its codes (to_physical() \
-                 of polars, .cat.codes of pandas),",
+            return Err(beyond_tensors(
+                "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow), or import \
+                 its codes (to_physical() of polars, .cat.codes of pandas), first"
+                    .to_owned(),
             ));
         }
         if let Some(times) = times {
@@ -111,12 +111,12 @@ fn elements(format: &str) -> (Elements<'_>, &str) {
     (elements, "")
 }
 
-/// The refusal of a column with other times than are wanted.
+/// The refusal of a column with other times than the accepted ones.
 fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
     let text = match zone {
         "" => times.with_remedy(&found, ""),
         zone => format!(
-            "{found} with the time zone {zone}; take the zone away first, for example with \
+            "{found} with the time zone {zone}; remove the zone first, for example with \
              s.dt.convert_time_zone('UTC').dt.replace_time_zone(None) of polars, s.dt.tz_convert(None) of pandas, or a cast of \
              pyarrow to a timestamp without one, which all give the time in UTC"
         ),
@@ -125,7 +125,7 @@ fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
     PyBufferError::new_err(format!("expected {}, got {text}", times.name()))
 }
 
-/// The name of the extension type that a schema says its elements are of.
+/// The name of the extension type in a schema.
 pub(super) fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
     let name = metadata(schema, "ARROW:extension:name")?;
     Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
@@ -150,7 +150,7 @@ fn unfit(format: &str, remedy: &str) -> PyErr {
         false => "",
     };
     beyond_tensors(format!(
-        "the Arrow format '{format}' is no tensor of integers, floats or booleans, or of fixed-size \
+        "the Arrow format '{format}' is not one of integers, floats or booleans, or of fixed-size \
          lists of them; {remedy} first{counts}"
     ))
 }
@@ -161,12 +161,12 @@ fn remedy(format: &str) -> &'static str {
         [b'+', ..] => "flatten it, or cast it to fixed-size lists",
         [b't', ..] => "cast it to integers",
         [b'd', ..] => "cast it to floats",
-        [b'n', ..] => "fill it, since it holds nothing but nulls,",
+        [b'n', ..] => "fill it, since it holds only nulls,",
         _ => "convert it to numbers",
     }
 }
 
-/// The format of a dtype, if Arrow has the same.
+/// The format of a dtype, if Arrow has that type.
 pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
     Some(match dtype {
         DataType::INT8 => c"c",
@@ -184,15 +184,16 @@ pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
     })
 }
 
-/// The value of a key in the metadata of a schema. A negative length is refused; one that is too large
-/// cannot be seen, since nothing says how long the metadata is.
+/// The value of a key in a schema's metadata. A negative length is refused; one that is too large cannot be detected,
+/// because the size of the metadata is unknown.
 pub(super) fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u8>>> {
     let mut place = schema.metadata.cast::<u8>();
     if place.is_null() {
         return Ok(None);
     }
-    // SAFETY: Valid (`abi.rs`): the metadata begins with the number of pairs, and has two texts for each, each behind its length. `number` and
-    // `bytes` move the place past what they read, so it is always at the next of these.
+    // SAFETY: Valid (`abi.rs`): the metadata begins with the number of pairs, and each pair has two texts, each
+    // behind its length. `number` and `bytes` advance the pointer past what they read, so it always points at the
+    // next of these.
     unsafe {
         for _ in 0..number(&mut place)? {
             let length = number(&mut place)?;
@@ -207,23 +208,23 @@ pub(super) fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u
     Ok(None)
 }
 
-/// Reads a number, and moves the place past it.
+/// Reads a number, and advances the pointer past it.
 ///
 /// # Safety
-/// A number of 32 bits is at the place.
+/// The pointer leads to a 32-bit number.
 unsafe fn number(place: &mut *const u8) -> PyResult<usize> {
-    // SAFETY: the caller promises the four bytes of a number, which need not be aligned.
+    // SAFETY: the caller promises the four bytes of a number; an unaligned read accepts any address.
     let number = unsafe { place.cast::<i32>().read_unaligned() };
     *place = place.wrapping_add(4);
     usize::try_from(number).map_err(|_| broken("metadata with a negative length"))
 }
 
-/// Reads a text, and moves the place past it.
+/// Reads a text, and advances the pointer past it.
 ///
 /// # Safety
-/// `length` bytes are at the place, at most `i32::MAX`, and nothing writes them while the result lives.
+/// The pointer leads to `length` bytes, at most `i32::MAX`, which nothing writes while the result lives.
 unsafe fn bytes<'a>(place: &mut *const u8, length: usize) -> &'a [u8] {
-    // SAFETY: the caller promises so many bytes that nothing writes; their number fits an `isize`.
+    // SAFETY: the caller promises `length` bytes that nothing writes; their number fits an `isize`.
     let bytes = unsafe { slice::from_raw_parts(*place, length) };
     *place = place.wrapping_add(length);
     bytes

@@ -1,10 +1,8 @@
-//! Arrow as a consumer.
+//! The import through Arrow.
 
-use std::slice;
 use std::sync::Arc;
 
-use dlbridge::{Access, CopyReason, DataType, RawParts, Tensor, TensorRef};
-use dlbridge_borrow::Mode;
+use dlbridge::{Access, CopyReason, DataType, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -12,14 +10,14 @@ use pyo3::types::PyTuple;
 use super::abi::{
     ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned, Release, broken,
 };
-use super::elements::{nulls, range, room, values, without_nulls};
+use super::elements::{Bits, nulls, room, values, without_nulls};
 use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
 use super::stream::only_chunk;
-use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
+use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::check_main_interpreter;
@@ -29,7 +27,7 @@ use crate::protocol::time::Times;
 use crate::protocol::{Lacking, Method, TypeInfo, type_info};
 use crate::shown::shown;
 
-/// Imports an object that speaks Arrow; `None` for one that does not.
+/// Imports an object that supports Arrow; `None` for other objects.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
@@ -49,8 +47,8 @@ pub(crate) fn import_times(
     import_as(object, type_info, lacking, &ImportOptions::default(), Some(times))
 }
 
-/// The dtype of the numbers of an object that speaks Arrow, `None` within for packed booleans; `None` for other objects, and for
-/// lists.
+/// The dtype of the numbers of an object that supports Arrow (inner `None` for packed booleans); `None` for other
+/// objects, and for lists.
 ///
 /// # Errors
 /// The refusal of elements that a tensor cannot express.
@@ -70,7 +68,7 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<Dat
         },
     };
     let schema = schema.get();
-    // The codes of a dictionary, and stored elements with another meaning, are left to the full import.
+    // Dictionary codes, and stored elements with another meaning, need the full import.
     if !schema.dictionary.is_null() || !schema.metadata.is_null() {
         return Ok(None);
     }
@@ -105,7 +103,8 @@ fn import_as(
         let (schema, array) = pair(&method.call0()?)?;
         (schema, Owned::<ArrowDeviceArray>::take(&array)?.on_cpu()?)
     } else if let Some(method) = Method::ArrowStream.of(object, lacking)? {
-        only_chunk(py, Owned::take(&method.call0()?)?, times)?
+        let stream = method.call0().map_err(|error| pandas::without_pyarrow(object, error))?;
+        only_chunk(py, Owned::take(&stream)?, times)?
     } else {
         return Ok(None);
     };
@@ -116,12 +115,13 @@ fn import_as(
     let (tensor, reason) = match elements.data {
         Data::Numbers(parts) => {
             let imported = match known_source(&array, &parts, &shape.extents) {
-                // SAFETY: Range and Valid: the buffer has as many numbers as the extents say, which nothing writes until the array is
-                // released; and the source keeps them (Within of `keepalive.rs`).
+                // SAFETY: Range and Valid: the buffer has as many numbers as the extents need, which nothing writes
+                // until the array is released; the source keeps them (Within of `keepalive.rs`).
                 Some(source) => unsafe {
                     Tensor::from_raw_parts(source, parts, &shape.extents, None::<&[i64]>)
                 },
-                // SAFETY: as above; the owner releases the array when it is dropped.
+                // SAFETY: Range and Valid: the buffer has as many numbers as the extents need, which nothing writes
+                // until the array is released; the owner releases it when it is dropped.
                 None => unsafe {
                     Tensor::from_raw_parts(array, parts, &shape.extents, None::<&[i64]>)
                 },
@@ -132,7 +132,7 @@ fn import_as(
         Data::Bits(values) => {
             if options.copy == Some(false) {
                 return Err(PyBufferError::new_err(
-                    "Arrow packs truth values eight to a byte, and to unpack them needs a copy; leave \
+                    "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave \
                      out copy=False, or cast them to uint8 first",
                 ));
             }
@@ -148,7 +148,7 @@ fn import_as(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
 }
 
-/// The tensor of ours that keeps the elements of an array, if it was made here.
+/// The dlbridge tensor that keeps the elements of an array, if dlbridge made the array.
 fn known_source(
     array: &Owned<ArrowArray>,
     parts: &RawParts,
@@ -162,7 +162,7 @@ fn known_source(
     is_within(&(first..end), tensor).then(|| root(tensor))
 }
 
-/// The schema and the other capsule that a method answers with.
+/// The schema and the other capsule that a method returned.
 fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Owned<ArrowSchema>, Bound<'py, PyAny>)> {
     let wrong = || {
         PyBufferError::new_err(format!("expected a tuple of two capsules, not {}", shown(answer)))
@@ -187,14 +187,15 @@ enum Data {
     Filled(Tensor),
 }
 
-/// More bytes than any process can have: addresses of 64 bits have at most 57 that are used.
+/// More bytes than a process can have: 64-bit addresses use at most 57 bits.
 const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
 
 impl Elements {
-    /// Goes down the levels of an array to its numbers.
+    /// Descends the levels of an array to its numbers.
     ///
-    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: equal at the first level, and checked where the
-    ///   loop goes down to a child. So its buffers have the elements from `first` on, `count` of them (Valid of `abi.rs`).
+    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: equal at the first
+    ///   level, and checked where the loop descends to a child. So its buffers have `count` elements from `first` on
+    ///   (Valid of `abi.rs`).
     fn of(
         object: &Bound<'_, PyAny>,
         schema: &ArrowSchema,
@@ -203,21 +204,21 @@ impl Elements {
     ) -> PyResult<Self> {
         let (mut schema, mut array) = (schema, array);
         let mut shape = vec![array.length];
-        // The elements of this level, counted from the beginning of its buffers.
+        // The elements of this level, counted from the start of its buffers.
         let (mut first, mut count) = (array.offset, array.length);
         loop {
             if [array.length, array.offset, first, count].iter().any(|&number| number < 0) {
                 return Err(broken("a negative length or offset"));
             }
             if !array.dictionary.is_null() && schema.dictionary.is_null() {
-                return Err(broken("a dictionary that its schema does not have"));
+                return Err(broken("a dictionary that its schema lacks"));
             }
             let level = Level::of(schema, times)?;
             if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
             {
                 return Err(broken("children although its type has none"));
             }
-            // Before the validity bits are read: a length that cannot be true is found here.
+            // Checked before the validity bits are read, to detect an impossible length.
             let bytes = match level {
                 Level::Numbers(dtype) => dtype.itemsize() as i64,
                 Level::Bits | Level::Lists(_) => 1,
@@ -229,12 +230,12 @@ impl Elements {
                 return Err(broken("an offset that is too large"));
             }
             let room = match level {
-                Level::Bits => Some(room::<u8>(count, "truth values, a byte each")?),
+                Level::Bits => Some(room::<u8>(count, "booleans, a byte each")?),
                 _ => None,
             };
-            // SAFETY: Range.
-            let nulls = unsafe { nulls(array, first, count) }?;
-            // Only numbers are filled: a list that is null has elements in its child, which are not null.
+            // SAFETY: Range: the validity buffer, if there is one, has a bit for each of these elements.
+            let nulls = unsafe { nulls(object, array, first, count) }?;
+            // Only numbers are filled: a null list has elements in its child that are not null.
             let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
             if nulls > 0 && !fill {
                 return Err(has_nulls(object, nulls, matches!(level, Level::Bits)));
@@ -244,7 +245,8 @@ impl Elements {
                 Level::Numbers(dtype) => {
                     let data = values(array, count)?;
                     if nulls > 0 {
-                        // SAFETY: Range. `times` is there, so the level has numbers of 64 bits, and `data` is not NULL, since there are elements.
+                        // SAFETY: Range. `times` is set, so the level has 64-bit numbers; there are elements, so
+                        // `data` is not NULL.
                         let filled = unsafe { without_nulls(object, array, data, first, count) }?;
                         return Ok(Self { shape, data: Data::Filled(filled) });
                     }
@@ -258,32 +260,17 @@ impl Elements {
                     return Ok(Self { shape, data: Data::Numbers(parts) });
                 }
                 Level::Bits => {
-                    let data = values(array, count)?.cast::<u8>();
-                    let places = range(first, count)?;
-                    let bits: &[u8] = match count {
-                        0 => &[],
-                        // SAFETY: Range: the buffer, which is not NULL, has a bit for each place up to `places.end`, within its bytes; and
-                        // Valid: nothing writes them.
-                        _ => unsafe {
-                            slice::from_raw_parts(data, (places.end as usize).div_ceil(8))
-                        },
-                    };
-                    let Some(mut values) = room else {
-                        unreachable!("there is room for truth values")
-                    };
+                    let data = values(array, count)?;
+                    // SAFETY: Range: the buffer has a bit for each element, and is NULL only if there are none.
+                    let bits = unsafe { Bits::borrow(object, data, first, count) }?;
+                    let bits = bits.positions();
+                    let Some(mut values) = room else { unreachable!("there is room for booleans") };
                     let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
                     let unpacked = unpacked.expect("new tensors are contiguous");
-                    let type_info = type_info::of(object)?;
-                    let _reading = Guard::acquire(
-                        &type_info.borrowed,
-                        object,
-                        &TensorRef::from(bits),
-                        Mode::Read,
-                    )?;
                     copies::detached(unpacked.len(), |go_on| {
                         Ok(copies::each_block(unpacked, go_on, |begin, block| {
-                            for (place, value) in (first as usize + begin..).zip(block) {
-                                *value = bits[place / 8] >> (place % 8) & 1;
+                            for (nth, value) in (begin..).zip(block) {
+                                *value = bits.get(nth).into();
                             }
                         }))
                     })?;
@@ -298,7 +285,7 @@ impl Elements {
                 return Err(broken("a fixed-size list without its one child"));
             }
             if array.n_buffers != 1 {
-                return Err(broken("another number of buffers than the one of lists"));
+                return Err(broken("lists with a number of buffers other than one"));
             }
             let child = (schema.only_child(), array.only_child());
             let (Some(schema_of_items), Some(array_of_items)) = child else {
@@ -314,7 +301,7 @@ impl Elements {
             shape.push(items);
             let scaled = (first.checked_mul(items), count.checked_mul(items));
             let (Some(start), Some(items)) = scaled else {
-                return Err(broken("more items than can be counted"));
+                return Err(broken("too many items to count"));
             };
             if start.checked_add(items).is_none_or(|end| end > array.length) {
                 return Err(broken("fewer items than its lists need"));
@@ -332,7 +319,7 @@ fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let text = match rules.and_then(|rules| rules.nulls) {
         Some(text) => text(object, booleans),
         None => {
-            "which a tensor cannot express; fill them or leave them out first, for example with fill_null, \
+            "which a tensor cannot express; fill or drop them first, for example with fill_null, \
              which pyarrow and polars have"
         }
     };

@@ -1,5 +1,5 @@
 //! The Arrow PyCapsule interface: one-dimensional arrays of numbers, and fixed-size lists as tensors of
-//! more dimensions, as a consumer and as a producer.
+//! more dimensions; import and export.
 //!
 //! Source: "The Arrow PyCapsule Interface" in the format documentation of Apache Arrow.
 

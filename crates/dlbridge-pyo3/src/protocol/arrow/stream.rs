@@ -1,4 +1,4 @@
-//! Streams of Arrow arrays, of which one array is wanted.
+//! Streams of Arrow arrays, from which one array is imported.
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -7,9 +7,9 @@ use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
 use super::format::Level;
 use crate::protocol::time::Times;
 
-/// The one array of a stream that has elements, or the first if none has.
+/// The only array of a stream that has elements, or the first one if none has.
 ///
-/// Nothing is taken from a stream of what no tensor can express.
+/// The schema is checked first: no array is taken from a stream that a tensor cannot express.
 pub(super) fn only_chunk(
     py: Python<'_>,
     mut stream: Owned<ArrowArrayStream>,
@@ -19,13 +19,13 @@ pub(super) fn only_chunk(
     Level::of(schema.get(), times)?;
     let mut only: Option<Owned<ArrowArray>> = None;
     while let Some(chunk) = stream.next(py)? {
-        // A stream of empty chunks need not end.
+        // A stream of empty chunks may be endless.
         py.check_signals()?;
         match &only {
             Some(first) if first.get().length > 0 => {
                 if chunk.get().length > 0 {
                     return Err(PyBufferError::new_err(
-                        "the Arrow stream has several chunks, which are no one piece of memory; \
+                        "the Arrow stream has several chunks, which are not contiguous in memory; \
                          combine them first, for example with combine_chunks() or rechunk()",
                     ));
                 }

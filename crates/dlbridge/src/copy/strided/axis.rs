@@ -1,4 +1,4 @@
-//! The axes of a copy, as few as there can be, in the order in which the target lies in memory.
+//! The axes of a copy: joined into as few as possible, and sorted by the strides of the target.
 
 use alloc::vec;
 
@@ -21,15 +21,14 @@ pub(super) struct Axis {
     pub(super) to: isize,
 }
 
-/// Where the piece at index zero is, on both sides.
+/// The addresses of the piece at index zero in source and target.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub(super) from: *const u8,
     pub(super) to: *mut u8,
 }
 
-// SAFETY: addresses. What is read and written there, and by whom, is in the contract of every function
-// that does so.
+// SAFETY: these are only addresses. Each function that reads or writes through them has a contract for it (Places).
 unsafe impl Sync for Ends {}
 
 impl Ends {
@@ -43,11 +42,11 @@ impl Ends {
     }
 }
 
-/// So many axes need no allocation.
+/// Up to this number of axes need no allocation.
 const FEW: usize = 8;
 
-/// Calls `copy` with the axes, and the bytes of a piece: of all that is adjacent on both sides, or of a
-/// number if its bytes are `swapped`.
+/// Calls `copy` with the axes and the size of a piece in bytes. A piece is a run that is contiguous on both sides, or
+/// one number if its bytes are `swapped`.
 pub(super) fn with_axes<R>(
     layouts: &Layouts<'_>,
     swapped: Option<usize>,
@@ -68,7 +67,7 @@ pub(super) fn with_axes<R>(
     let mut size = layouts.itemsize as isize;
     for (axis, &extent) in layouts.shape.iter().enumerate() {
         if extent != 1 {
-            // Within the byte extent nothing overflows where a step is taken.
+            // Steps between two elements stay within the byte extent, so they do not overflow.
             let (from, to) = (layouts.from[axis] as isize * size, layouts.to[axis] as isize * size);
             axes[count] = Axis { extent: extent as usize, from, to };
             count += 1;
@@ -91,8 +90,8 @@ pub(super) fn with_axes<R>(
     copy(&axes[..count], size as usize)
 }
 
-/// Sorts axes by the strides of the target. There are few, mostly in order already; the sort of the standard library is 8 kB of
-/// code.
+/// Sorts axes by the strides of the target. There are few axes, mostly in order already; the standard library's sort
+/// would add 8 kB of code.
 fn outermost_first(axes: &mut [Axis]) {
     for next in 1..axes.len() {
         let mut place = next;
@@ -103,7 +102,7 @@ fn outermost_first(axes: &mut [Axis]) {
     }
 }
 
-/// Joins neighbours that step evenly on both sides, and returns how many axes are left.
+/// Joins neighbours that step evenly on both sides, and returns the number of axes left.
 fn join(axes: &mut [Axis]) -> usize {
     let mut last = 0;
     for next in 1..axes.len() {
@@ -119,11 +118,11 @@ fn join(axes: &mut [Axis]) -> usize {
     axes.len().min(last + 1)
 }
 
-/// Puts the axis along which the source is nearest to adjacent next to that of the target, if it is
-/// another one: the two make the plane that is transposed.
+/// Moves the axis with the smallest source stride next to the last one, the target's fastest, unless they are the same
+/// axis. The two span the plane to transpose.
 fn nearest_last_but_one(axes: &mut [Axis]) {
     let near = |&axis: &usize| match axes[axis].from.unsigned_abs() {
-        // The same elements again: as good as any order.
+        // A stride of 0 repeats the same elements, so its order does not matter.
         0 => usize::MAX,
         stride => stride,
     };

@@ -1,6 +1,7 @@
-//! Loops that are compiled twice on x86-64: for all its processors, and for those with AVX2.
+//! Compiles loops twice on x86-64: for all processors, and for those with AVX2.
 
-/// Defines an unsafe function that runs `$loops`, as compiled for AVX2 if the processor has it. `$loops` is inlined into both.
+/// Defines an unsafe function that runs `$loops`, as compiled for AVX2 if the processor has it. `$loops` is inlined
+/// into both.
 macro_rules! for_each_processor {
     (
         $(#[$attribute:meta])*
@@ -12,7 +13,7 @@ macro_rules! for_each_processor {
             {
                 #[target_feature(enable = "avx2")]
                 unsafe fn with_avx2<P: Piece $(, const $n: usize)?>($a: &Axis, $b: &Axis, $ends: Ends) {
-                    // SAFETY: the loops have the contract of the function around this, whose arguments these are.
+                    // SAFETY: the loops have the contract of the enclosing function, and get its arguments.
                     unsafe { $loops::<P $(, $n)?>($a, $b, $ends) }
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
@@ -20,7 +21,7 @@ macro_rules! for_each_processor {
                     return unsafe { with_avx2::<P $(, $n)?>($a, $b, $ends) };
                 }
             }
-            // SAFETY: the loops have the contract of this function, whose arguments these are.
+            // SAFETY: the loops have the contract of this function, and get its arguments.
             unsafe { $loops::<P $(, $n)?>($a, $b, $ends) }
         }
     };

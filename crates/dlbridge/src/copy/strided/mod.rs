@@ -1,14 +1,14 @@
-//! The elements of one layout written to another: which loops do it, and on how many threads.
+//! Copies elements from one layout to another: chooses the loops and the number of threads.
 //!
-//! The axes are put in the order of the target and joined where both sides step evenly. What is left
-//! is one of four things: a run of bytes, runs with gaps (`runs.rs`), single pieces in much the same
-//! order on both sides (`strips.rs`), or the transpose of a plane (`tiles.rs`). Without the feature `fast-copies`, which
-//! is large, single pieces are copied by plain loops (`piece.rs`).
+//! It sorts the axes by the strides of the target, and joins axes that step evenly on both sides. One of four cases is
+//! left: a run of bytes, runs with gaps (`runs.rs`), single pieces in a similar order on both sides (`strips.rs`), or
+//! the transpose of a plane (`tiles.rs`). Without the feature `fast-copies`, whose code is large, plain loops copy
+//! single pieces (`piece.rs`).
 //!
-//! - **Places.** A function that takes axes and [`Ends`] is given ones where each index leads to a piece
-//!   that can be read, at `from`, and to one that can be written, at `to`; no byte is in two pieces
-//!   of the target, or in one of each side, and no other code writes any. A function that passes on some indices of an axis,
-//!   or the axes inside one index, passes on Places.
+//! - **Places.** The caller of a function with axes and [`Ends`] guarantees this: each index leads to a readable piece
+//!   at `from` and a writable piece at `to`; no byte is in two pieces of the target, or in a piece of each side; no
+//!   other code writes any of them. A function that passes on some indices of an axis, or the axes inside one index,
+//!   passes on Places.
 
 mod axis;
 #[cfg(feature = "fast-copies")]
@@ -32,21 +32,21 @@ pub(crate) use axis::Layouts;
 use axis::{Axis, Ends, SIDE, with_axes};
 use piece::{Piece, Swapped};
 
-/// Loops that copy pieces of so many bytes. Their contract is Places.
+/// Loops that copy pieces of the given number of bytes. Their contract is Places.
 type Loops = unsafe fn(&[Axis], Ends, usize);
 
 /// Copies elements to the same indices of another layout.
 ///
 /// # Safety
-/// There are elements. `from` and `to` point at the element at index zero; `from` is valid for reads
-/// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two
-/// indices lead to the same element of the target.
+/// The layout has at least one element. `from` and `to` point at the element at index zero; `from` is valid for reads
+/// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two indices lead to the
+/// same element of the target.
 pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
     // SAFETY: the caller guarantees the same of the same pointers and layouts; the pace changes nothing about them.
     unsafe { copy_strided_while(from, to, layouts, &mut Pace::unbroken(&mut || true)) };
 }
 
-/// The same at a pace: whether all elements were copied.
+/// The same at a pace. Returns true if all elements were copied.
 ///
 /// # Safety
 /// That of [`copy_strided`].
@@ -70,7 +70,7 @@ pub(super) unsafe fn copy_strided_while(
     })
 }
 
-/// Whether [`copy_swapped`] can reverse so many bytes.
+/// True if [`copy_swapped`] can reverse numbers of this size.
 pub(super) const fn can_swap(number: usize) -> bool {
     matches!(number, 2 | 4 | 8 | 16)
 }
@@ -99,7 +99,7 @@ pub(super) unsafe fn copy_swapped(
     })
 }
 
-/// Copies pieces of `size` bytes in the blocks of a pace: whether all were copied.
+/// Copies pieces of `size` bytes in the blocks of a pace. Returns true if all were copied.
 ///
 /// # Safety
 /// Places.
@@ -117,7 +117,8 @@ unsafe fn in_blocks(
         unsafe { on_threads(axes, ends, size, loops) };
         return true;
     }
-    // As for threads: cut an axis that gives each block many indices, or the longest, unless a piece alone fills a block.
+    // As for threads: cuts an axis that gives each block many indices, or else the longest, unless one piece fills a
+    // block.
     let even = axes.iter().position(|axis| axis.extent >= SIDE * blocks);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
     let cut = even.or(longest.filter(|_| pace.blocks(size) == 1));
@@ -151,7 +152,7 @@ unsafe fn in_blocks(
     true
 }
 
-/// Copies pieces of `size` bytes, on several threads if it is worth it.
+/// Copies pieces of `size` bytes, on several threads if that pays.
 ///
 /// # Safety
 /// Places.
@@ -163,8 +164,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
         // SAFETY: Places: the axes and ends of the caller. `loops` was chosen for pieces of `size` bytes.
         return unsafe { loops(axes, ends, size) };
     }
-    // The outermost axis that can be cut evenly; or else, unless one piece is enough for all threads,
-    // the longest.
+    // Cuts the outermost axis that divides evenly, or else the longest, unless one piece has work for all threads.
     let even = axes.iter().position(|axis| axis.extent >= 8 * parts);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
     match even.or(longest.filter(|_| threads::parts(size, 1) == 1)) {
@@ -179,7 +179,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     }
 }
 
-/// Whether the loops are ones that move several pieces at once.
+/// True if the chosen loops move several pieces at once.
 fn moves_several(axes: &[Axis], size: usize) -> bool {
     axes.last().is_none_or(|row| {
         let near = row.from.unsigned_abs() <= 4 * size;
@@ -187,7 +187,7 @@ fn moves_several(axes: &[Axis], size: usize) -> bool {
     })
 }
 
-/// Copies pieces one after the other, all threads at the same one.
+/// Copies pieces one after the other; all threads share each piece.
 ///
 /// # Safety
 /// Places.
@@ -203,13 +203,13 @@ unsafe fn long_runs(axes: &[Axis], ends: Ends, size: usize) {
     unsafe { copy_bytes(ends.from, ends.to, size) }
 }
 
-/// Copies adjacent bytes, on several threads if it is worth it.
+/// Copies contiguous bytes, on several threads if that pays.
 ///
 /// # Safety
-/// So many bytes can be read at `from`, and as many others written at `to`, by nobody else.
+/// `bytes` bytes are readable at `from` and `bytes` others writable at `to`; no other code writes either.
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     let (axis, ends) = (Axis { extent: bytes, from: 1, to: 1 }, Ends { from, to });
-    // Whole pages, so that no two threads meet in a new one.
+    // Whole pages, so that no two threads write to the same new page.
     threads::split(bytes, threads::parts(bytes, 1), 4096, &|begin, end| {
         let ends = ends.at(&axis, begin);
         // SAFETY: `end` is at most `bytes`, which the caller guarantees at both ends; no other thread has these.
@@ -221,7 +221,7 @@ pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 #[cfg(feature = "fast-copies")]
 const FEW: usize = 64;
 
-/// Copies pieces of the size of `P` one by one, or plane by plane if they are many.
+/// Copies pieces of the size of `P`: one by one if they are few, else plane by plane.
 ///
 /// # Safety
 /// Places, for pieces of the size of `P`.

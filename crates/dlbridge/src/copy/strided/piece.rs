@@ -1,14 +1,14 @@
-//! Pieces that are moved in one go, and the plain loops over them.
+//! Pieces that one instruction moves, and plain loops over them.
 
 use super::axis::{Axis, Ends};
 
-/// A number of a size that processors move at once. It may be at any address.
+/// A number that processors move in one instruction, aligned or not.
 pub(super) trait Piece: Copy + Default {
-    /// What is written of what was read.
+    /// The value to write for the value read.
     fn moved(self) -> Self;
 }
 
-/// A number whose bytes are reversed on the way.
+/// A number whose bytes the copy reverses.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub(super) struct Swapped<N>(N);
@@ -33,13 +33,13 @@ macro_rules! pieces {
 
 pieces! { u8 u16 u32 u64 u128 }
 
-/// Copies pieces without looking for a better way.
+/// Copies pieces without choosing a strategy.
 ///
 /// # Safety
 /// Places, for pieces of the size of `P`.
 pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides; of more axes, those
-    // inside one index of the outer one.
+    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides; of more axes,
+    // those inside one index of the outer one.
     unsafe {
         match axes {
             [] => {

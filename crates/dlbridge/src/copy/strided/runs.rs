@@ -1,4 +1,4 @@
-//! Runs of adjacent bytes with gaps between them.
+//! Runs of contiguous bytes with gaps between them.
 
 use super::axis::{Axis, Ends};
 
@@ -7,8 +7,8 @@ use super::axis::{Axis, Ends};
 /// # Safety
 /// Places.
 pub(super) unsafe fn copy(axes: &[Axis], ends: Ends, size: usize) {
-    // SAFETY: Places: a run is that of one index of each axis, all below their extents; a recursive call gets the axes inside
-    // one index.
+    // SAFETY: Places: a run is that of one index of each axis, all below their extents; a recursive call gets the axes
+    // inside one index.
     unsafe {
         match axes {
             [] => run(ends, size),
@@ -33,14 +33,14 @@ pub(super) unsafe fn copy(axes: &[Axis], ends: Ends, size: usize) {
     }
 }
 
-/// Copies one run: a short one as two words that may have bytes in common, since a call takes longer.
+/// Copies one run. A short run is copied as two words that may overlap, which is faster than a call.
 ///
 /// # Safety
 /// Places, for one piece.
 #[inline(always)]
 pub(super) unsafe fn run(Ends { from, to }: Ends, size: usize) {
     /// # Safety
-    /// There are as many bytes as two words have at most, and as one has at least.
+    /// `size` is at least one word and at most two.
     #[inline(always)]
     unsafe fn ends_of<W: Copy>(from: *const u8, to: *mut u8, size: usize) {
         let rest = size - size_of::<W>();

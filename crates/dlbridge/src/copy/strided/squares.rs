@@ -1,20 +1,20 @@
-//! The transpose of a tile in registers: the smallest squares, a register wide.
+//! Transposes a tile in registers, in squares one register wide.
 
 use super::piece::Piece;
 
 /// Writes the columns of a tile as rows that are `step` bytes apart.
 ///
 /// # Safety
-/// The tile can be read, and `T` pieces be written at each of `T` steps from `to` on. Sixteen bytes are one piece, or a number
-/// of pieces that divides `T`.
+/// The tile is readable, and `T` pieces are writable at each of `T` steps from `to` on. Sixteen bytes are one piece, or
+/// a number of pieces that divides `T`.
 #[inline(always)]
 pub(super) unsafe fn transpose<P: Piece, const T: usize>(
     tile: *const [P; T],
     to: *mut u8,
     step: isize,
 ) {
-    // SAFETY: the caller guarantees the tile and the target. A square has as many pieces as sixteen bytes have, which the
-    // caller guarantees to divide `T`.
+    // SAFETY: the caller guarantees the tile and the target. The side of a square is the number of pieces in sixteen
+    // bytes, which the caller guarantees to divide `T`.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match size_of::<P>() {
@@ -41,7 +41,7 @@ unsafe fn one_by_one<P: Piece, const T: usize>(tile: *const [P; T], to: *mut u8,
     }
 }
 
-/// Compilers do not find these instructions by themselves. All processors of x86-64 have them.
+/// Compilers do not choose these instructions by themselves. All x86-64 processors have them.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
     use core::arch::x86_64::*;
@@ -49,7 +49,7 @@ mod sse2 {
 
     use super::Piece;
 
-    /// Transposes `N` by `N` pieces at a time, with which `N` registers are full.
+    /// Transposes `N` by `N` pieces at a time, which fill `N` registers.
     ///
     /// # Safety
     /// That of [`transpose`](super::transpose); `N` divides `T`, and `N` pieces have 16 bytes.
@@ -61,12 +61,12 @@ mod sse2 {
     ) {
         for i in (0..T).step_by(N) {
             for j in (0..T).step_by(N) {
-                // SAFETY: `N` divides `T`, so `i + k` and `j + k` are below it, and `N` pieces, sixteen bytes, are left of
-                // line `j + k` of the tile behind place `i`, and of row `i + k` of the target behind place `j`.
+                // SAFETY: `N` divides `T`, so `i + k` and `j + k` are below it. `N` pieces, sixteen bytes, follow place
+                // `i` in line `j + k` of the tile, and place `j` in row `i + k` of the target.
                 unsafe {
                     let line = |k| tile.add(j + k).cast::<P>().add(i);
                     let mut rows: [_; N] = array::from_fn(|k| _mm_loadu_si128(line(k).cast()));
-                    // As often as `N` can be halved; not as a loop, which would keep them in memory.
+                    // One shuffle per halving of `N`; unrolled, because a loop would keep the rows in memory.
                     rows = if N > 1 { shuffled::<P, N>(rows) } else { rows };
                     rows = if N > 2 { shuffled::<P, N>(rows) } else { rows };
                     rows = if N > 4 { shuffled::<P, N>(rows) } else { rows };
@@ -80,8 +80,8 @@ mod sse2 {
         }
     }
 
-    /// The pieces of the first half of the rows alternating with those of the second, like cards. When
-    /// that was done often enough, each piece has changed its row with its place in it.
+    /// Interleaves the first half of the rows with the second half, like a riffle shuffle of cards. After log2(`N`)
+    /// rounds the square is transposed.
     #[inline(always)]
     fn shuffled<P: Piece, const N: usize>(rows: [__m128i; N]) -> [__m128i; N] {
         let mut shuffled = rows;

@@ -1,14 +1,13 @@
-//! Pieces one by one, in loops with steps that the compiler knows where they are common, so that it
-//! moves several at once.
+//! Copies pieces one by one. Common steps are constants in these loops, so the compiler vectorises them.
 //!
-//! The loops are compiled twice on x86-64: for all its processors, which have registers of 16 bytes and
-//! little that moves bytes within one, and for those with AVX2, which are nearly all.
+//! The loops are compiled twice on x86-64: for all processors, which have 16-byte registers and few instructions to
+//! move bytes within one, and for AVX2, which nearly all processors have.
 
 use super::axis::{Axis, Ends};
 use super::dispatch::for_each_processor;
 use super::piece::{Piece, steps};
 
-/// Pieces on one side of a block: what both sides touch of it stays in the first cache.
+/// Pieces along one side of a block: the bytes of both sides fit in the first-level cache.
 const BLOCK: usize = 1024;
 
 /// Copies the pieces along one axis.
@@ -18,8 +17,8 @@ const BLOCK: usize = 1024;
 #[inline(always)]
 unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
     let size = size_of::<P>() as isize;
-    // SAFETY: Places: the extent of the axis, with strides that are its own: `to` is `size` behind the first test, and where
-    // `from` is passed as a product, the match found it to be that.
+    // SAFETY: Places: the extent of the axis with its own strides. After the first test `to` is `size`, and the match
+    // found `from` equal to each product that is passed for it.
     unsafe {
         if axis.to != size {
             return steps::<P>(axis.from, axis.to, axis.extent, ends);
@@ -37,10 +36,10 @@ unsafe fn strip<P: Piece>(axis: &Axis, ends: Ends) {
     }
 }
 
-/// Writes one piece again and again.
+/// Fills a run with one piece.
 ///
 /// # Safety
-/// Places, for an axis that is adjacent in the target and stands still in the source.
+/// Places, for an axis that is contiguous in the target and has a source stride of 0.
 #[inline(always)]
 unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
     if extent > 0 {
@@ -54,16 +53,16 @@ unsafe fn fill<P: Piece>(extent: usize, ends: Ends) {
     }
 }
 
-/// Copies a plane that is not one of tiles.
+/// Copies a plane that `tiles` does not handle.
 ///
 /// # Safety
 /// Places, for two axes and pieces of the size of `P`.
 pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: Places: the axes and ends of the caller, in either order. Where `weave` is called, `weaves` is true, and `K` is the
-    // extent of the row.
+    // SAFETY: Places: the axes and ends of the caller, in either order. At each call of `weave`, `weaves` is true and
+    // `K` is the extent of the row.
     unsafe {
         match (column.extent, row.extent) {
-            // The channels of a picture, from planes of their own to one pixel after the other.
+            // The channels of a picture: from one plane per channel to interleaved pixels.
             (_, 2) if weaves::<P>(column, row) => weave::<P, 2>(column, row, ends),
             (_, 3) if weaves::<P>(column, row) => weave::<P, 3>(column, row, ends),
             (_, 4) if weaves::<P>(column, row) => weave::<P, 4>(column, row, ends),
@@ -73,17 +72,17 @@ pub(super) unsafe fn plane<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
     }
 }
 
-/// Whether the column is adjacent in the source, and both axes together are in the target.
+/// True if the column is contiguous in the source, and both axes together in the target.
 fn weaves<P: Piece>(column: &Axis, row: &Axis) -> bool {
     let size = size_of::<P>() as isize;
     (column.from, row.to, column.to) == (size, size, row.extent as isize * size)
 }
 
 for_each_processor! {
-    /// Copies pieces from `K` places in turn, one behind the other.
+    /// Interleaves pieces from `K` places.
     ///
     /// # Safety
-    /// Places, of axes of which [`weaves`] is true, for pieces of the size of `P`; the row has `K` indices.
+    /// Places, for axes that [`weaves`] accepts and pieces of the size of `P`; the row has `K` indices.
     #[inline]
     unsafe fn weave<P, K>(column, row, ends) by weave_loops
 }
@@ -104,7 +103,7 @@ unsafe fn weave_loops<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends:
 }
 
 for_each_processor! {
-    /// Copies strips along the inner axis, in blocks if another axis than that is nearer on either side.
+    /// Copies strips along the inner axis, in blocks if the outer axis has the smaller stride on either side.
     ///
     /// # Safety
     /// Places, for two axes and pieces of the size of `P`.

@@ -1,4 +1,4 @@
-//! Copies against the same made index by index, with threads for small ones too.
+//! Compares copies with copies made index by index. Here small copies use threads too.
 
 use alloc::format;
 use alloc::vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::{Element, Tensor, TensorRef, TensorRefMut};
 
-/// Numbers without a pattern.
+/// Pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -17,7 +17,7 @@ impl Noise {
     }
 }
 
-/// An element that can be told from its neighbours, and its bytes from each other.
+/// A type whose `nth` elements differ from their neighbours, with bytes that differ from each other.
 trait Number: Element + PartialEq + core::fmt::Debug {
     fn nth(nth: usize) -> Self;
     fn reversed(self) -> Self;
@@ -38,7 +38,7 @@ macro_rules! numbers {
 }
 numbers! { u8 u16 u32 u64 u128 }
 
-/// The values of a tensor, looked up one by one.
+/// The values of a tensor, read one by one.
 fn naive<T: Number>(source: &TensorRef<'_>) -> Vec<T> {
     let view = source.view::<T>().unwrap();
     let mut index = vec![0; source.ndim()];
@@ -76,7 +76,7 @@ fn check<T: Number>(source: &TensorRef<'_>) {
     assert_eq!(naive::<T>(&TensorRef::from(&target).transpose()), reversed, "{of}");
 }
 
-/// Copies a layout in blocks, to the end and up to the first and the last pause.
+/// Copies a layout in blocks: completely, and stopped at the first and at the last pause.
 fn check_in_blocks<T: Number>(source: &TensorRef<'_>, expected: &[T], reversed: &[T]) {
     let mut pauses = 0;
     let copy = source.to_copy_while(1, || {
@@ -84,7 +84,7 @@ fn check_in_blocks<T: Number>(source: &TensorRef<'_>, expected: &[T], reversed: 
         true
     });
     assert_eq!(copy.unwrap().unwrap().view::<T>().unwrap().as_slice(), Some(expected));
-    // Blocks are at least half of 1 KiB where they are not single indices of an outer axis.
+    // Blocks are at least half of 1 KiB, unless they are single indices of an outer axis.
     assert!(source.nbytes() < 2048 || pauses > 0, "{:?} in one block", source.shape());
     let swapped = source.to_byte_swapped_while(|| true).unwrap().unwrap();
     assert_eq!(swapped.view::<T>().unwrap().as_slice(), Some(reversed));
@@ -97,7 +97,7 @@ fn check_in_blocks<T: Number>(source: &TensorRef<'_>, expected: &[T], reversed: 
     }
 }
 
-/// Parts of a plane and of a pile of planes, in every order and direction.
+/// Checks slices of a plane and of a stack of planes, in every order and direction.
 fn check_all<T: Number>(noise: &mut Noise, shape: [usize; 3]) {
     let len = shape.iter().product();
     let values: Vec<T> = (0..len).map(T::nth).collect();
@@ -115,25 +115,27 @@ fn check_all<T: Number>(noise: &mut Noise, shape: [usize; 3]) {
 }
 
 #[test]
-fn copies_agree_with_those_made_index_by_index() {
+fn copy_random_layouts_matches_index_by_index() {
     let mut noise = Noise(11);
     let rounds = if cfg!(miri) { 1 } else { 60 };
     for _ in 0..rounds {
-        // One extent of each kind: few, about a tile's side, more than one.
+        // One small extent, one up to about a tile's side, and one that is mostly larger.
         let mut extents =
             [1 + noise.below(5), 1 + noise.below(if cfg!(miri) { 9 } else { 70 }), 17];
         extents[2] = if cfg!(miri) { 17 } else { 60 + noise.below(90) };
         extents.rotate_left(noise.below(3));
         check_all::<u8>(&mut noise, extents);
-        check_all::<u16>(&mut noise, extents);
         check_all::<u32>(&mut noise, extents);
-        check_all::<u64>(&mut noise, extents);
+        if !cfg!(miri) {
+            check_all::<u16>(&mut noise, extents);
+            check_all::<u64>(&mut noise, extents);
+        }
         check_all::<u128>(&mut noise, extents);
     }
 }
 
 #[test]
-fn transposes_of_all_edges_agree_too() {
+fn copy_transposed_tile_edges_matches_index_by_index() {
     fn square<T: Number>(heights: &[usize], widths: &[usize]) {
         for &height in heights {
             for &width in widths {
@@ -144,9 +146,8 @@ fn transposes_of_all_edges_agree_too() {
         }
     }
     if cfg!(miri) {
-        // A whole tile and its edges, and a part of one: Miri is slow.
+        // A whole tile and its edges, and a partial tile: Miri is slow.
         square::<u8>(&[6], &[17]);
-        square::<u32>(&[17], &[16]);
         square::<u64>(&[9], &[17]);
         return;
     }
@@ -159,7 +160,7 @@ fn transposes_of_all_edges_agree_too() {
 }
 
 #[test]
-fn one_element_for_all_is_copied_to_all() {
+fn copy_broadcast_element_fills_target() {
     // Miri is slow.
     let (rows, others) = if cfg!(miri) { (9, 4) } else { (40, 30) };
     let values: Vec<u16> = (0..rows).map(u16::nth).collect();
@@ -170,7 +171,7 @@ fn one_element_for_all_is_copied_to_all() {
 }
 
 #[test]
-fn long_runs_with_gaps_are_shared_out() {
+fn copy_long_runs_with_gaps_matches_index_by_index() {
     let len = if cfg!(miri) { 60 } else { 900 };
     let values: Vec<u32> = (0..3 * len).map(u32::nth).collect();
     let rows = TensorRef::from(&values[..]).reshape([3, len]).unwrap();

@@ -1,8 +1,7 @@
-//! The transpose of a plane, in square tiles that go through a buffer.
+//! Transposes a plane in square tiles, through a buffer.
 //!
-//! Rows that are a power of two apart fall into the same few places of a cache, which is why a tile is
-//! read whole lines at a time and written whole lines at a time: none has to stay in the cache until
-//! its next piece is due.
+//! Rows a power of two apart map to the same few cache sets. So a tile is read and written in whole cache lines: no
+//! line has to stay in the cache until its next piece is needed.
 
 use core::mem::MaybeUninit;
 
@@ -11,11 +10,10 @@ use super::dispatch::for_each_processor;
 use super::piece::Piece;
 use super::{runs, squares};
 
-/// Sides that are no longer than this have loops of their own.
+/// Sides up to this length have loops of their own.
 const NARROW: usize = 4;
 
-/// Whether a plane is the transpose of one: adjacent along the column in the source and along the row in
-/// the target.
+/// True if a plane is a transpose: contiguous along the column in the source and along the row in the target.
 pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
     let size = size_of::<P>() as isize;
     (column.from, row.to) == (size, size)
@@ -27,11 +25,11 @@ pub(super) fn fits<P: Piece>(column: &Axis, row: &Axis) -> bool {
 /// Copies a plane that fits.
 ///
 /// # Safety
-/// Places, for two axes of which [`fits`] is true, and pieces of the size of `P`.
+/// Places, for two axes that [`fits`] accepts, and pieces of the size of `P`.
 pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) {
-    // SAFETY: Places, and what `fits` found, of the axes and ends of the caller. A side is 64 bytes of pieces, or 8 pieces.
+    // SAFETY: Places and `fits` hold for the axes and ends of the caller. A side is 64 bytes of pieces, or 8 pieces.
     unsafe {
-        // A line of a cache has 64 bytes.
+        // A cache line has 64 bytes.
         match size_of::<P>() {
             1 => by_tiles::<P, SIDE>(column, row, ends),
             2 => by_tiles::<P, 32>(column, row, ends),
@@ -41,8 +39,8 @@ pub(super) unsafe fn transpose<P: Piece>(column: &Axis, row: &Axis, ends: Ends) 
     }
 }
 
-/// Rows of tiles that are written side by side, so that of each page of the source more than a line
-/// is read while the processor knows where it is.
+/// The number of tile rows written side by side: then more than one line of each source page is read while its address
+/// is in the TLB.
 const ROWS: usize = 8;
 
 for_each_processor! {
@@ -61,8 +59,8 @@ unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, en
                 let ends = ends.at(column, top).at(row, left);
                 let column = Axis { extent: T.min(column.extent - top), ..*column };
                 let row = Axis { extent: T.min(row.extent - left), ..*row };
-                // SAFETY: Places: some indices of both axes, `T` of each at most; `T` of each in the first case. Their strides,
-                // and so what `fits` found, are those of the caller's axes.
+                // SAFETY: Places: some indices of both axes, `T` of each at most; `T` of each in the first case. The
+                // strides are those of the caller's axes, so `fits` still holds.
                 unsafe {
                     match (column.extent, row.extent) == (T, T) {
                         true => tile::<P, T>(&column, &row, ends),
@@ -80,12 +78,13 @@ unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, en
 unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) {
     let mut lines = [const { MaybeUninit::<[P; T]>::uninit() }; T];
     for (j, line) in lines.iter_mut().enumerate() {
-        // SAFETY: Places: the `T` indices of the column, inside index `j` of the row. `fits` found them contiguous in the source.
+        // SAFETY: Places: the `T` indices of the column, inside index `j` of the row. `fits` found them contiguous in
+        // the source.
         let read = unsafe { ends.at(row, j).from.cast::<[P; T]>().read_unaligned() };
         line.write(read).iter_mut().for_each(|piece| *piece = piece.moved());
     }
-    // SAFETY: every line was written. Places: the target has `T` pieces at each index of the column, where `fits` found the
-    // row contiguous. The caller guarantees what divides `T`.
+    // SAFETY: every line was written. Places: the target has `T` pieces at each index of the column, where `fits` found
+    // the row contiguous. The caller guarantees that the pieces in sixteen bytes divide `T`.
     unsafe { squares::transpose::<P, T>(lines.as_ptr().cast(), ends.to, column.to) }
 }
 
@@ -98,19 +97,20 @@ unsafe fn part_of_tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends
     let mut lines = [[P::default(); T]; T];
     for (j, line) in lines[..row.extent].iter_mut().enumerate() {
         let ends = Ends { to: line.as_mut_ptr().cast(), ..ends.at(row, j) };
-        // SAFETY: Places: the indices of the column, inside index `j` of the row, contiguous in the source (`fits`). The line has
-        // room for `T` of them, and is memory of this function.
+        // SAFETY: Places: the indices of the column, inside index `j` of the row, contiguous in the source (`fits`).
+        // The line has room for `T` of them, and is memory of this function.
         unsafe { runs::run(ends, column.extent * size_of::<P>()) };
     }
     let mut turned = [[P::default(); T]; T];
     let step = size_of::<[P; T]>() as isize;
-    // SAFETY: both are whole tiles of this function, with rows `step` bytes apart. The caller guarantees what divides `T`.
+    // SAFETY: both are whole tiles of this function, with rows `step` bytes apart. The caller guarantees that the
+    // pieces in sixteen bytes divide `T`.
     unsafe { squares::transpose::<P, T>(lines.as_ptr(), turned.as_mut_ptr().cast(), step) };
     for (i, line) in turned[..column.extent].iter_mut().enumerate() {
         line.iter_mut().for_each(|piece| *piece = piece.moved());
         let ends = Ends { from: line.as_ptr().cast(), ..ends.at(column, i) };
-        // SAFETY: Places: the indices of the row, inside index `i` of the column, contiguous in the target (`fits`). The line has
-        // `T` of them, and is memory of this function.
+        // SAFETY: Places: the indices of the row, inside index `i` of the column, contiguous in the target (`fits`).
+        // The line has `T` of them, and is memory of this function.
         unsafe { runs::run(ends, row.extent * size_of::<P>()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Tensors on their way out: lent many times, and as legacy managed tensors.
+//! Exports tensors many times, and as legacy managed tensors.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,52 +13,55 @@ use crate::block::{Draft, Managed, Undescribed, no_unwind};
 use crate::tensor::raw::owner::within;
 use crate::{Access, DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
 
-/// A block that holds the tensor through a shared handle. Shape and strides stay where they are, in
-/// the block of the tensor that owns the memory, which the handle keeps alive (Dims).
+/// Makes a block that holds the tensor through a shared handle. Shape and strides stay in the block of the tensor that
+/// owns the memory, which the handle keeps alive (Dims).
 ///
-/// What was lent before is lent on, not lent anew: else a chain of such tensors would grow with
-/// every turn, and take as deep a stack to drop.
-pub(crate) fn lend(tensor: &Arc<Tensor>) -> Managed {
-    let marks = tensor.managed().marks().lent();
+/// If the tensor itself holds such a handle, the new block clones that handle instead. Otherwise each round trip would
+/// lengthen a chain of tensors, and dropping it would need a deeper stack.
+pub(crate) fn to_raw(tensor: &Arc<Tensor>) -> Managed {
+    let marks = tensor.managed().marks().without_exclusive();
     let description = *tensor.managed().tensor();
     let (owner, dims_end) = match source(tensor) {
-        // A slice of what was lent has dims of its own, which end with it.
+        // A slice of an exported tensor has its own dims, which are freed with it.
         Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
         None => (Arc::clone(tensor), false),
     };
     if !dims_end {
-        // SAFETY: every invariant of the description holds as long as the tensor that owns the memory
-        // lives, dims included; it is the owner.
+        // SAFETY: every invariant of the description, dims included, holds while the tensor that owns the memory lives.
+        // That tensor is the owner of this block.
         return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };
     }
     let mut draft = Draft::new(owner, tensor.ndim());
     let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
     draft.set_axes(axes).expect("measured when the tensor was made");
-    // SAFETY: as above, with dims of its own.
+    // SAFETY: every invariant of the description holds while the tensor that owns the memory lives, which is the owner
+    // of this block. `set_axes` wrote the dims (Dims).
     unsafe { draft.finish(description, marks, None) }
 }
 
-/// The tensor that a tensor was lent from, if what is lent of the second one may hold the first one instead.
+/// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. An
+/// `Arc<Tensor>` as owner has the elements (the contract of `from_raw_parts`).
 fn source(tensor: &Arc<Tensor>) -> Option<&Arc<Tensor>> {
     let source = tensor.managed().owner::<Arc<Tensor>>()?;
     let holds = match tensor.access() {
-        // It was declared exclusive since: its holder must be alone as long as it lives (Exclusive).
+        // It was declared exclusive later: its holder must be the only user while it lives (Exclusive).
         Access::Exclusive => false,
-        // It was declared immutable since, unless the source is immutable too: the promise ends with it (Immutable).
+        // If the source is not immutable, `tensor` was declared immutable later, and that promise ends with `tensor`
+        // (Immutable).
         Access::Immutable => source.access() == Access::Immutable,
         Access::Shared | Access::ReadOnly => true,
     };
     holds.then_some(source)
 }
 
-/// A second tensor over the memory of a first, read-only, because the first is still there.
+/// Makes a second tensor over the memory of a first. It is read-only, because the first still exists.
 pub(crate) fn share(tensor: &Arc<Tensor>) -> Managed {
-    let mut managed = lend(tensor);
+    let mut managed = to_raw(tensor);
     managed.set_read_only();
     managed
 }
 
-/// A tensor of another dtype over some bytes of a first, adjacent in C order, read-only.
+/// Makes a read-only tensor of another dtype over some bytes of a first, contiguous in C order.
 pub(crate) fn share_bytes(
     tensor: &Arc<Tensor>,
     dtype: DataType,
@@ -69,9 +72,9 @@ pub(crate) fn share_bytes(
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
     let len = TensorRef::from(&**tensor).as_bytes()?.len();
-    // The tensor's own pointer: one out of a reference would not survive a write by the producer.
+    // The tensor's own pointer: a write by the producer would invalidate a pointer made of a reference.
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
-    // No chain grows: see `lend`.
+    // As in `to_raw`, the source, so that no chain grows.
     let owner = source(tensor).unwrap_or(tensor);
     let mut block = Undescribed::new(Arc::clone(owner), shape.len());
     let elements = block.set_dims(shape, None::<&[i64]>)?;
@@ -85,7 +88,7 @@ pub(crate) fn share_bytes(
     unsafe { block.describe(&parts, elements, None) }
 }
 
-/// What a legacy managed tensor keeps alive.
+/// The tensor that a legacy managed tensor keeps alive.
 enum Held {
     Owned(Managed),
     Lent(Arc<Tensor>),
@@ -97,7 +100,7 @@ struct LegacyBlock {
     held: Held,
 }
 
-/// Marks a legacy managed tensor as made here; see `BRAND` in `block/`.
+/// Marks a legacy managed tensor of this crate; see `BRAND` in `block/`.
 static BRAND: AtomicU8 = AtomicU8::new(0);
 static DELETER: DLManagedTensorDeleter = delete;
 
@@ -108,18 +111,18 @@ fn brand() -> *mut c_void {
 /// Frees a legacy block. NULL is ignored.
 ///
 /// # Safety
-/// `managed` is NULL or came out of `legacy`, and is not used afterwards.
+/// `managed` is NULL or a result of `legacy`, and is not used afterwards.
 #[inline(never)]
 unsafe extern "C" fn delete(managed: *mut DLManagedTensor) {
     if managed.is_null() {
         return;
     }
-    // SAFETY: `legacy` made it from such a box, and the caller gives it up.
+    // SAFETY: `legacy` made it from a `Box<LegacyBlock>`, and the caller gives it up.
     let block = unsafe { Box::from_raw(managed.cast::<LegacyBlock>()) };
     no_unwind(|| drop(block));
 }
 
-/// Refuses what the legacy struct cannot say.
+/// Refuses tensors that the legacy struct cannot describe.
 fn check_expressible(managed: &Managed) -> Result<()> {
     let flags = managed.flags();
     if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
@@ -141,7 +144,7 @@ fn legacy(held: Held) -> NonNull<DLManagedTensor> {
     NonNull::from(Box::leak(Box::new(LegacyBlock { managed, held }))).cast()
 }
 
-/// Turns a tensor into a legacy managed tensor, or gives it back with the reason.
+/// Turns a tensor into a legacy managed tensor, or returns it with the reason.
 pub(crate) fn into_raw_legacy(
     managed: Managed,
 ) -> Result<NonNull<DLManagedTensor>, (Managed, Error)> {
@@ -151,26 +154,27 @@ pub(crate) fn into_raw_legacy(
     }
 }
 
-/// Lends a tensor as a legacy managed tensor.
-pub(crate) fn lend_legacy(tensor: Arc<Tensor>) -> Result<NonNull<DLManagedTensor>> {
+/// Exports a shared tensor as a legacy managed tensor.
+pub(crate) fn to_raw_legacy(tensor: Arc<Tensor>) -> Result<NonNull<DLManagedTensor>> {
     check_expressible(tensor.managed())?;
     Ok(legacy(Held::Lent(tensor)))
 }
 
-/// Takes a tensor back out of a legacy managed tensor, if it was made here.
+/// Returns the tensor of a legacy managed tensor, if this crate made it.
 ///
 /// # Safety
-/// `managed` is valid, and if it is one of ours it is given up.
+/// `managed` is valid. If this crate made it, the caller gives it up.
 pub(crate) unsafe fn recognise_legacy(managed: NonNull<DLManagedTensor>) -> Option<Managed> {
     // SAFETY: the caller guarantees a valid struct; both fields are plain data.
     let (ctx, deleter) = unsafe { ((*managed.as_ptr()).manager_ctx, (*managed.as_ptr()).deleter) };
     if !(deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand()) {
         return None;
     }
-    // SAFETY: brand and deleter are ours, so `legacy` made it from such a box; the caller gives up one of ours.
+    // SAFETY: brand and deleter are this crate's, so `legacy` made it from a `Box<LegacyBlock>`; the caller gives up
+    // such a tensor.
     let block = unsafe { Box::from_raw(managed.cast::<LegacyBlock>().as_ptr()) };
     Some(match block.held {
         Held::Owned(managed) => managed,
-        Held::Lent(tensor) => lend(&tensor),
+        Held::Lent(tensor) => to_raw(&tensor),
     })
 }

@@ -1,11 +1,11 @@
-//! The type of owned tensors: a handle on a block that is described.
+//! The type of owned tensors: a handle on a described block.
 
 use crate::block::Managed;
 
-/// A tensor and the owner of its memory: a Rust value, or a producer.
+/// A tensor that owns its memory, through a Rust value or a producer.
 ///
-/// Pointer-sized, `Send` and `Sync`. Dropping it drops the owner, or calls the producer's deleter,
-/// exactly once.
+/// It has the size of a pointer, and is `Send` and `Sync`. Dropping it drops the owner, or calls the producer's
+/// deleter, exactly once.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -37,7 +37,7 @@ use crate::block::Managed;
 /// # Borrowed elements
 ///
 /// A consumer may keep a tensor for ever, so a tensor owns its elements: `Tensor::from(&values[..])` compiles for a
-/// `'static` slice only. Elements that are borrowed for a call are a [`TensorRef`](crate::TensorRef):
+/// `'static` slice only. To borrow elements for a call, make a [`TensorRef`](crate::TensorRef):
 ///
 /// ```
 /// use dlbridge::TensorRef;

@@ -1,5 +1,5 @@
-//! The owner of a tensor's memory: taken out again, as the one that may write, and for adapters. They keep it instead of the
-//! tensor around it, so that a loop through a library does not build a chain of owners.
+//! Access to the owner of a tensor's memory: returns it, makes its data immutable, and gives adapters a reference.
+//! Adapters keep the owner instead of the tensor around it, so that round trips do not build a chain of owners.
 
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
@@ -12,13 +12,16 @@ use crate::tensor::raw::import;
 use crate::{Access, Tensor};
 
 impl Tensor {
-    /// Takes the owner out again, if the tensor was made of an `O`; gives the tensor back if not.
+    /// Returns the owner if the tensor was made of an `O`, else the tensor.
     ///
-    /// The last of the tensors that share an owner has it too, if all others are gone. The owner
-    /// comes back whole, whatever part of it the tensor is.
+    /// Of tensors that share an owner, the last one returns it, after all others were dropped. It returns the whole
+    /// owner, even if the tensor is a slice of it.
     ///
-    /// The tensor also comes back if [`Element::CHECK`](crate::Element::CHECK) refuses an element now: the code that wrote it,
-    /// through a view of another type or as a consumer, knew only the dtype.
+    /// It also returns the tensor if [`Element::CHECK`](crate::Element::CHECK) refuses an element: the code that wrote
+    /// it, through a view of another type or as a consumer, knew only the dtype.
+    ///
+    /// The `Err` is the tensor, which is not an error type. To use `?`, write
+    /// `tensor.try_into_owner::<Vec<u8>>().map_err(|_| "not made of a Vec<u8>")?`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -40,7 +43,7 @@ impl Tensor {
         if !sole_source(&mut managed).is_some_and(|source| source.managed().gives::<O>()) {
             return Err(Self::from_managed(managed));
         }
-        // SAFETY: a source is an `Arc<Tensor>`, by comparison of types.
+        // SAFETY: `sole_source` compared the type: the owner is an `Arc<Tensor>`.
         let source: Arc<Self> = unsafe { managed.into_owner() };
         let source = Arc::into_inner(source).expect("no other handle, strong or weak");
         // SAFETY: the type was compared.
@@ -51,7 +54,7 @@ impl Tensor {
     ///
     /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
     /// its holder could write the data, and after the conversion the holder cannot either. [`Tensor::share`]
-    /// and [`Tensor::lend`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
+    /// and [`Tensor::to_raw`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
     /// returns the owner of the last one.
     ///
     /// # Errors
@@ -73,8 +76,8 @@ impl Tensor {
         if self.freeze() { Ok(self) } else { Err(self) }
     }
 
-    /// Makes exclusive data immutable: the data of this tensor, or of the one that it shares, if this is the last handle on
-    /// that one. Returns whether the data is immutable now.
+    /// Makes exclusive data immutable: the data of this tensor, or of the one that it shares, if this is the last
+    /// handle on that one. Returns true if the data is immutable now.
     fn freeze(&mut self) -> bool {
         let managed = self.managed_mut();
         let exclusive = match managed.access() {
@@ -93,7 +96,7 @@ impl Tensor {
     /// The owner, if it is an `O`: the value that the tensor was made of, or the `Arc<Tensor>` that this tensor
     /// shares its memory with.
     ///
-    /// Adapters clone a handle on the memory out of it, instead of keeping the tensor itself alive.
+    /// Adapters clone a handle on the memory, instead of keeping the tensor itself alive.
     ///
     /// # Safety
     /// The caller does not access elements through the owner: another holder of the tensor may write them.
@@ -114,8 +117,8 @@ impl Tensor {
 
     /// The foreign managed tensor that keeps the memory, if the tensor was imported from one.
     ///
-    /// It is valid as long as this tensor, which calls its deleter. The pointer is for comparison, and for
-    /// [`with_raw`](Self::with_raw).
+    /// It is valid while this tensor lives: the tensor's drop calls its deleter. The pointer is for comparison, and
+    /// for [`with_raw`](Self::with_raw).
     ///
     /// ```
     /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2, 3]);
@@ -150,7 +153,7 @@ impl Tensor {
         if unsafe { (*managed.as_ptr()).version }.major != DLPACK_MAJOR_VERSION {
             return None;
         }
-        // SAFETY: of this major version. The handle is not given up: what is made of it is neither dropped nor
+        // SAFETY: of this major version. The handle is not given up: the `Managed` made of it is neither dropped nor
         // written.
         let managed = unsafe { Managed::recognise(managed) }?;
         let tensor = ManuallyDrop::new(Self::from_managed(managed));
@@ -158,7 +161,8 @@ impl Tensor {
     }
 }
 
-/// The tensor that one was lent from, if nobody else has it any more.
+/// The tensor that a block shares its memory with, if the block has the last handle on it. An `Arc<Tensor>` as owner is
+/// such a tensor: `from_raw_parts` demands it, and `to_raw` and `share_bytes` make no others.
 fn sole_source(managed: &mut Managed) -> Option<&mut Tensor> {
     if !managed.owner_is::<Arc<Tensor>>() {
         return None;

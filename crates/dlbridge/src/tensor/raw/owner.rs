@@ -1,4 +1,4 @@
-//! Rust values that own the elements of a tensor, and how a tensor is made of them.
+//! Rust values that own the elements of a tensor, and the functions that make tensors of them.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,11 +17,10 @@ use crate::element::items::{Items, whole_shape};
 use crate::element::{Element, assert_layout};
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
-/// A value that owns items in one piece of memory: what [`Tensor::from_parts`] takes.
+/// A value that owns items in one piece of memory, for [`Tensor::from_parts`].
 ///
-/// An owner is `Send`, because a deleter may run on any thread, and `'static`, because a consumer
-/// may hold a tensor for ever. So neither a shared pointer of one thread nor a borrowed slice is an
-/// owner:
+/// An owner is `Send`, because a deleter may run on any thread, and `'static`, because a consumer may hold a tensor for
+/// ever. So an `Rc` and a borrowed slice are not owners:
 ///
 /// ```compile_fail,E0277
 /// let shared: std::rc::Rc<[f32]> = std::rc::Rc::from([1.0]);
@@ -33,15 +32,15 @@ use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 /// ```
 ///
 /// # Safety
-/// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the
-///   owner has moved, as long as nothing else is done with it.
+/// - [`items`](Owner::items) returns the same memory until the owner is dropped, also after the owner has moved, as
+///   long as no other code uses the owner.
 /// - That memory is valid for reads and initialised, and nothing writes it while a view of the tensor is
 ///   alive. [`ACCESS`](Owner::ACCESS) adds to this:
 ///   with [`Access::Exclusive`] only the holder of the tensor reads or writes it; with
 ///   [`Access::Immutable`] nothing writes it until the owner is dropped or taken out of the tensor.
-/// - With [`Access::Exclusive`] and [`Access::Shared`] it is valid for writes too, and any bytes may be
-///   written there, even those that [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] looks for them;
-///   dropping the owner must be sound with them.
+/// - With [`Access::Exclusive`] and [`Access::Shared`] it is valid for writes too, and any bytes may be written there,
+///   even those that [`Element::CHECK`] refuses. [`Tensor::try_into_owner`] checks for them; dropping the owner must be
+///   sound with them.
 ///
 /// [`Tensor::from_parts`]: crate::Tensor::from_parts
 /// [`Tensor::try_into_owner`]: crate::Tensor::try_into_owner
@@ -51,7 +50,7 @@ use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 ///
 /// struct Recording(Vec<i16>);
 ///
-/// // SAFETY: forwards to the vector, whose memory stays where it is and is its alone.
+/// // SAFETY: forwards to the vector, which alone uses its memory, at a fixed address.
 /// unsafe impl Owner for Recording {
 ///     type Item = i16;
 ///     const ACCESS: Access = Access::Exclusive;
@@ -75,7 +74,8 @@ pub unsafe trait Owner: Send + 'static {
     /// The type of the items in the memory.
     type Item: Items;
 
-    /// The use of the memory by others: [`Access::Exclusive`] for none, [`Access::Immutable`] if they only read it.
+    /// The access to the memory: [`Access::Exclusive`] if only the owner has it, [`Access::Immutable`] if all users
+    /// only read it.
     ///
     /// ```
     /// use dlbridge::{Access, Owner};
@@ -105,8 +105,8 @@ unsafe impl<I: Items> Owner for Vec<I> {
     }
 }
 
-// SAFETY: as for a vector. The pointer is taken after the box has moved into the block, and the box
-// is not touched again before it is dropped or moved out.
+// SAFETY: the heap memory of a box does not move with it, and is unique. The pointer is taken after the box has moved
+// into the block, and the box is not touched again before it is dropped or moved out.
 unsafe impl<I: Items> Owner for Box<[I]> {
     type Item = I;
     const ACCESS: Access = Access::Exclusive;
@@ -116,7 +116,8 @@ unsafe impl<I: Items> Owner for Box<[I]> {
     }
 }
 
-// SAFETY: as for a boxed slice.
+// SAFETY: the heap memory of a box does not move with it, and is unique. The pointer is taken after the box has moved
+// into the block, and the box is not touched again before it is dropped or moved out.
 unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
     type Item = I;
     const ACCESS: Access = Access::Exclusive;
@@ -159,8 +160,7 @@ pub(crate) fn from_whole<O: Owner>(mut owner: O) -> Result<Managed> {
 
 /// Makes a tensor of all elements of an owner, in C order.
 ///
-/// Nothing is to be found out about where they lie: they are as many as the owner has, one behind the
-/// other, and the owner promises the memory.
+/// Needs no bounds check: the elements are all of the owner's, contiguous, and the owner promises the memory.
 #[inline(always)]
 pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Managed> {
     if shape.len() > MAX_NDIM {
@@ -169,7 +169,7 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     const { assert_layout::<<O::Item as Items>::Element>() };
     let mut draft = Draft::new(owner, shape.len());
     let elements = draft.set_c_order(shape)?;
-    // After the owner has moved to its place: moving a box would invalidate the pointer.
+    // Called after the owner has moved into the block: moving a box would invalidate the pointer.
     let items = draft.owner_mut().items();
     let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
     if elements != owned {
@@ -178,8 +178,8 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     let first = items.cast::<<O::Item as Items>::Element>();
     let parts = RawParts::of_elements(first, O::ACCESS);
     let description = description(&parts, shape.len(), elements);
-    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its
-    // items, which are as many as the shape has.
+    // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items,
+    // whose number was compared with the shape's.
     Ok(unsafe { draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK) })
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn from_bytes<O: Owner<Item = u8>>(
     unsafe { block.describe(&parts, elements, None) }
 }
 
-/// The address at an offset into bytes, if so many elements fit behind it.
+/// The address at an offset into bytes, if the elements fit behind it.
 pub(crate) fn within(
     bytes: *mut [u8],
     (dtype, padded): (DataType, bool),
@@ -288,7 +288,7 @@ where
     unsafe { draft.describe(parts, measure?, 0) }
 }
 
-/// A number as the dims have it; zero where that cannot be, and then `fits` says so.
+/// Converts a number to an `i64`. If it does not fit, returns zero and sets `fits` to false.
 #[inline]
 fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
     number.try_into().unwrap_or_else(|_| {
@@ -297,13 +297,12 @@ fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
     })
 }
 
-/// Makes a tensor of an owner that knows its own shape and strides, which `describe` reads off it in its
-/// final place: it writes the dims, and tells the parts, and how many elements there are. `check` is that
-/// of the elements.
+/// Makes a tensor of an owner that knows its own shape and strides. `describe` gets the owner in its final place,
+/// writes the dims, and returns the parts and the number of elements. `check` is that of the elements.
 ///
 /// # Safety
-/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for what `describe`
-/// tells, on the CPU; and Layout holds for it.
+/// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for the parts and dims of `describe`, on
+/// the CPU; and Layout holds for them.
 #[cfg(feature = "ndarray")]
 #[inline]
 pub(crate) unsafe fn from_strided<O, F>(
@@ -328,7 +327,7 @@ where
     Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check) })
 }
 
-/// The description of elements in main memory, without dims; without elements there is no address.
+/// The description of elements in main memory, without dims. The address is NULL if the tensor is empty.
 #[inline]
 fn description(parts: &RawParts, ndim: usize, elements: usize) -> DLTensor {
     DLTensor {

@@ -8,11 +8,10 @@ use core::slice;
 use crate::element::Element;
 use crate::{Error, Tensor};
 
-/// A tensor whose elements are adjacent in C order, as a slice that owns it.
+/// A tensor that is contiguous in C order and derefs to the slice of its elements.
 ///
-/// For libraries that adopt any container that derefs to a slice, like `image::ImageBuffer`.
-/// Element types that need a check of their bits, like `bool`, are refused at compile time: a
-/// producer may write between two derefs.
+/// For libraries that accept any container that derefs to a slice, like `image::ImageBuffer`. Element types that need a
+/// check of their bits, like `bool`, do not compile: a producer may write between two derefs.
 ///
 /// ```
 /// use dlbridge::{Tensor, TensorSlice};
@@ -23,15 +22,14 @@ use crate::{Error, Tensor};
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 pub struct TensorSlice<T> {
-    /// Points at `len` elements that satisfy the invariant View of `view.rs` for every borrow of
-    /// `tensor`; of no tensor without elements.
+    /// Points at `len` elements that satisfy the invariant View of `view.rs` for every borrow of `tensor`; dangling if
+    /// the tensor is empty.
     first: NonNull<T>,
     len: usize,
     tensor: Tensor,
 }
 
-/// An exclusive tensor whose elements are adjacent in C order, as a slice that owns it and can be
-/// written.
+/// An exclusive tensor that is contiguous in C order and derefs to the mutable slice of its elements.
 ///
 /// ```
 /// use dlbridge::{Tensor, TensorSliceMut};
@@ -45,18 +43,19 @@ pub struct TensorSliceMut<T>(TensorSlice<T>);
 
 // SAFETY: a tensor, which is `Send`, and a pointer into it.
 unsafe impl<T: Element> Send for TensorSlice<T> {}
-// SAFETY: as above; shared access reads elements, which are `Sync`.
+// SAFETY: shared access reads the tensor, which is `Sync`, and elements, which are `Sync` too and which no code writes
+// while the slice is borrowed (Calm).
 unsafe impl<T: Element> Sync for TensorSlice<T> {}
 
 impl<T: Element> TryFrom<Tensor> for TensorSlice<T> {
     type Error = Error;
 
-    /// Errors are those of [`Tensor::view`], and [`Error::NotContiguous`]. The tensor is dropped.
+    /// Returns the errors of [`Tensor::view`], and [`Error::NotContiguous`]. The tensor is dropped then.
     fn try_from(tensor: Tensor) -> Result<Self, Error> {
         const { assert!(T::CHECK.is_none(), "such elements must be checked before each view") }
         let view = tensor.view::<T>()?;
         let len = view.as_slice().ok_or(Error::NotContiguous)?.len();
-        // The view's own pointer: one out of a reference would not survive a write by the producer.
+        // The view's own pointer: a write by the producer would invalidate a pointer made of a reference.
         Ok(Self { first: view.first(), len, tensor })
     }
 }
@@ -64,8 +63,7 @@ impl<T: Element> TryFrom<Tensor> for TensorSlice<T> {
 impl<T: Element> TryFrom<Tensor> for TensorSliceMut<T> {
     type Error = Error;
 
-    /// Errors are those of [`Tensor::view_mut`], and [`Error::NotContiguous`]. The tensor is
-    /// dropped.
+    /// Returns the errors of [`Tensor::view_mut`], and [`Error::NotContiguous`]. The tensor is dropped then.
     fn try_from(mut tensor: Tensor) -> Result<Self, Error> {
         const { assert!(T::CHECK.is_none(), "such elements must be checked before each view") }
         let view = tensor.view_mut::<T>()?.into_view();
@@ -75,7 +73,7 @@ impl<T: Element> TryFrom<Tensor> for TensorSliceMut<T> {
 }
 
 impl<T> TensorSlice<T> {
-    /// The tensor again.
+    /// Returns the tensor.
     ///
     /// ```
     /// use dlbridge::{Tensor, TensorSlice};
@@ -90,7 +88,7 @@ impl<T> TensorSlice<T> {
 }
 
 impl<T> TensorSliceMut<T> {
-    /// The tensor again.
+    /// Returns the tensor.
     ///
     /// ```
     /// use dlbridge::{Tensor, TensorSliceMut};
@@ -123,8 +121,8 @@ impl<T> Deref for TensorSliceMut<T> {
 
 impl<T> DerefMut for TensorSliceMut<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: View, for the mutable borrow of the tensor that `&mut self` is; the tensor was
-        // exclusive when this was made, and nothing took that from it since.
+        // SAFETY: View, for the mutable borrow of the tensor that `&mut self` is. The tensor was exclusive when this
+        // was made, and no code has changed that since.
         unsafe { slice::from_raw_parts_mut(self.0.first.as_ptr(), self.0.len) }
     }
 }

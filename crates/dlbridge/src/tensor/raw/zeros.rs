@@ -1,4 +1,4 @@
-//! New tensors in memory of our own.
+//! New tensors of zeros.
 
 use crate::block::{Managed, RawParts, Undescribed};
 use crate::memory::aligned::AlignedBytes;
@@ -17,7 +17,7 @@ pub(crate) fn zeroed(
     }
     dtype.check()?;
     let elements = shape.iter().try_fold(1_usize, |n, &extent| n.checked_mul(extent));
-    // A shape with an extent of zero has no elements, whatever the product of the others.
+    // A shape with an extent of zero has no elements, even if the product of the others overflows.
     let elements = if shape.contains(&0) { Some(0) } else { elements };
     let elements = elements.ok_or(Error::TooLarge)?;
     let bytes = layout::byte_count(elements, dtype, padded);
@@ -31,7 +31,7 @@ pub(crate) fn zeroed(
         subbyte_padded: padded,
         ..RawParts::new(data.cast(), dtype)
     };
-    // SAFETY: memory of our own with room for all elements, initialised, which nobody else knows and
-    // the owner frees.
+    // SAFETY: new memory with room for all elements, initialised; no other code has its address, and the owner frees
+    // it.
     unsafe { block.describe(&parts, elements, None) }
 }

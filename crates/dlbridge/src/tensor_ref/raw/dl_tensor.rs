@@ -1,4 +1,4 @@
-//! The C description of a borrowed tensor, tied to what it points into.
+//! The C description of a borrowed tensor, which borrows that tensor.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,7 +7,7 @@ use core::ops::{Deref, DerefMut};
 use dlbridge_sys::DLTensor;
 
 /// A `DLTensor` for a C kernel. It points into the [`TensorRef`](crate::TensorRef) or
-/// [`TensorRefMut`](crate::TensorRefMut) that it was made of, so it cannot outlive that one.
+/// [`TensorRefMut`](crate::TensorRefMut) that made it, so it cannot outlive that tensor.
 ///
 /// ```
 /// use dlbridge::{TensorRef, sys::DLTensor};
@@ -27,7 +27,7 @@ pub struct DLTensorRef<'t> {
 }
 
 impl DLTensorRef<'_> {
-    /// Of the tensor that is borrowed for the lifetime.
+    /// Takes the description of a tensor that is borrowed for the lifetime.
     pub(super) fn new(description: DLTensor) -> Self {
         Self { description, tensor: PhantomData }
     }

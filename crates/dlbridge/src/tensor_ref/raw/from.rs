@@ -1,4 +1,4 @@
-//! What a borrowed tensor is made of.
+//! Makes borrowed tensors of slices, arrays, vectors, views and tensors.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -68,7 +68,7 @@ impl<'a> TensorRef<'a> {
         Self::of_elements(items.cast::<I::Element>(), dims, len)
     }
 
-    /// Elements that somebody vouches for.
+    /// Elements whose validity the caller guarantees.
     fn of_elements<T: Element>(first: *mut T, dims: Dims<'a>, len: usize) -> Self {
         Self {
             data: if len == 0 { ptr::null_mut() } else { first.cast() },

@@ -1,9 +1,7 @@
-//! Borrowed tensors of any dtype: for C kernels, and for what does not need to know the type of the
-//! elements.
+//! Borrowed tensors of any dtype: for C kernels, and for code that does not depend on the element type.
 //!
-//! - **Ref.** What Layout, Data, Calm and Dtype of `block/mod.rs` say of a tensor holds for a borrowed one
-//!   for its lifetime. While a mutable one is alive nobody else reads or writes the data, and no
-//!   two of its indices lead to the same element.
+//! - **Ref.** Layout, Data, Calm and Dtype of `block/mod.rs` hold for a borrowed tensor for its lifetime. While a
+//!   mutable one is alive, no other code reads or writes the data, and no two of its indices lead to the same element.
 
 #[forbid(unsafe_code)]
 mod dl_tensor;
@@ -29,9 +27,9 @@ pub use self::mutable::TensorRefMut;
 
 /// A borrowed tensor of any dtype.
 ///
-/// It is made of slices, arrays, views and tensors. C kernels that take a `DLTensor*` get it by
-/// [`dl_tensor`](TensorRef::dl_tensor), for the length of the call; everything else that needs no
-/// element type works on it too: slicing, transposing, copying.
+/// Make it of a slice, an array, a view or a tensor. [`dl_tensor`](TensorRef::dl_tensor) gives a C kernel a `DLTensor*`
+/// for the length of a call. Operations that do not depend on the element type work on it too: slicing, transposing,
+/// copying.
 ///
 /// ```
 /// use dlbridge::{DataType, TensorRef};
@@ -55,21 +53,21 @@ pub struct TensorRef<'a> {
     memory: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: Ref: nobody writes the data, and elements may be read on any thread.
+// SAFETY: Ref: no code writes the data, and elements may be read on any thread.
 unsafe impl Send for TensorRef<'_> {}
-// SAFETY: as above.
+// SAFETY: Ref: shared access only reads the data, which no code writes meanwhile.
 unsafe impl Sync for TensorRef<'_> {}
 
 impl<'a> TensorRef<'a> {
-    /// A tensor over memory that somebody lends, for adapters. Strides of C order where
-    /// none are given; extents and strides count elements.
+    /// Borrows memory as a tensor; adapters use it. Without `strides` the elements are in C order. Extents and strides
+    /// count elements.
     ///
     /// # Errors
-    /// Whatever is wrong with the parts.
+    /// Returns an error if the parts are invalid.
     ///
     /// # Safety
-    /// For `'a` every element of the layout lies in one allocation on `parts.device`, initialised
-    /// and valid for reads, and nobody writes it.
+    /// For `'a` every element of the layout lies in one allocation on `parts.device`, initialised and valid for reads,
+    /// and no code writes it.
     ///
     /// ```
     /// use dlbridge::{Access, RawParts, TensorRef};
@@ -99,10 +97,11 @@ impl<'a> TensorRef<'a> {
         unsafe { Self::of(parts, dims, measure) }
     }
 
-    /// As [`from_raw_parts`](TensorRef::from_raw_parts), for memory that the CPU reads, of at most four dimensions, with elements
-    /// that are whole bytes and contiguous in C order. `None` for all else, and if something is wrong with the parts.
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), for memory that the CPU reads, of at most four dimensions,
+    /// with elements that are whole bytes and contiguous in C order. `None` for all other memory, and if the parts are
+    /// invalid.
     ///
-    /// Inlined: extents that are in registers are not written before the tensor is.
+    /// Inlined, so that extents in registers are written only once, into the tensor.
     ///
     /// # Safety
     /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
@@ -124,8 +123,8 @@ impl<'a> TensorRef<'a> {
         if !fits || dtype.is_subbyte() || dtype.check().is_err() {
             return None;
         }
-        // Ref: the caller guarantees the memory for `'a`. Layout: all elements are within `bytes` from the address on, which wraps
-        // nowhere.
+        // Ref: the caller guarantees the memory for `'a`. Layout: all elements are within `bytes` from the address on,
+        // and that range does not wrap.
         Some(Self {
             data,
             byte_offset: 0,
@@ -138,11 +137,11 @@ impl<'a> TensorRef<'a> {
         })
     }
 
-    /// As [`from_raw_parts`](TensorRef::from_raw_parts), with the extent and the stride of each axis in
-    /// pairs, which saves who computes them a place for them.
+    /// As [`from_raw_parts`](TensorRef::from_raw_parts), with the extent and the stride of each axis as a pair: the
+    /// caller needs no arrays for them.
     ///
     /// # Errors
-    /// Whatever is wrong with the parts.
+    /// Returns an error if the parts are invalid.
     ///
     /// # Safety
     /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts).
@@ -163,12 +162,13 @@ impl<'a> TensorRef<'a> {
         axes: impl ExactSizeIterator<Item = (i64, i64)>,
     ) -> Result<Self> {
         let (dims, measure) = Dims::measured(axes)?;
-        // SAFETY: as in `from_raw_parts`.
+        // SAFETY: the caller guarantees the memory for `'a`; `Dims::measured` measured these dims.
         unsafe { Self::of(parts, dims, measure) }
     }
 
     /// # Safety
-    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts), for the layout that `dims` have and `measure` measures.
+    /// The contract of [`from_raw_parts`](TensorRef::from_raw_parts), for the layout `dims`; `measure` is that
+    /// of `dims`.
     #[inline(always)]
     unsafe fn of(parts: &RawParts, dims: Dims<'a>, measure: Measure) -> Result<Self> {
         parts.dtype.check()?;
@@ -196,8 +196,8 @@ impl<'a> TensorRef<'a> {
         self.clone().into_view(T::DTYPE)
     }
 
-    /// Views the elements as [`view`](TensorRef::view) does, for as long as this is borrowed: the view uses the extents and
-    /// strides that are here, and does not copy them.
+    /// Views the elements as [`view`](TensorRef::view) does, but borrows the extents and strides of `self` instead of
+    /// copying them.
     ///
     /// # Errors
     /// Those of [`Tensor::view`](crate::Tensor::view).
@@ -215,7 +215,7 @@ impl<'a> TensorRef<'a> {
         unsafe { TensorView::new(first, dims, self.len, T::DTYPE) }
     }
 
-    /// Views the elements, whose dtype is `dtype`, one with the layout of `T`.
+    /// Views elements of the dtype `dtype`, which has the layout of `T`.
     #[inline]
     pub(crate) fn into_view<T: Element>(self, dtype: DataType) -> Result<TensorView<'a, T>> {
         let first = self.first_as::<T>(dtype)?;
@@ -223,8 +223,8 @@ impl<'a> TensorRef<'a> {
         unsafe { TensorView::new(first, self.dims, self.len, dtype) }
     }
 
-    /// The address of the element at index zero, after checking that the CPU can access the elements, and that they have
-    /// the size of `T` and are aligned for it.
+    /// The address of the element at index zero, after checking that the CPU can access the elements, and that they
+    /// have the size of `T` and are aligned for it.
     #[inline]
     fn first_as<T: Element>(&self, dtype: DataType) -> Result<NonNull<T>> {
         if self.dtype != dtype {
@@ -245,9 +245,9 @@ impl<'a> TensorRef<'a> {
         Ok(first)
     }
 
-    /// The description for a C kernel, for the length of a call. The kernel must neither write the elements nor keep a pointer. The byte offset is 0 where
-    /// `data` is an address. A `DLTensor` has no flags: a kernel that gets elements narrower than a
-    /// byte must know by itself whether they are padded.
+    /// The description for a C kernel, for the length of a call. The kernel must neither write the elements nor keep a
+    /// pointer. The byte offset is 0 if `data` is an address. A `DLTensor` lacks flags: for elements narrower than a
+    /// byte the kernel must know by other means if they are padded.
     ///
     /// ```
     /// use dlbridge::{TensorRef, sys::DLTensor};
@@ -273,7 +273,7 @@ impl<'a> TensorRef<'a> {
         })
     }
 
-    /// A slice that `take` makes of the dims it is given.
+    /// The slice that `take` makes of the dims.
     pub(crate) fn sliced(&self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
         let slice = take(&self.dims)?;
         // Ref: Slice.
@@ -290,7 +290,7 @@ impl<'a> TensorRef<'a> {
         let bytes = if self.is_subbyte_packed() {
             let dtype = self.dtype;
             let bits = i128::from(dtype.element_bits()) * slice.offset as i128;
-            // A description has no bit offset.
+            // A description cannot hold a bit offset.
             if bits % 8 != 0 {
                 return Err(Error::SubbytePacked { dtype });
             }
@@ -298,7 +298,7 @@ impl<'a> TensorRef<'a> {
         } else {
             slice.offset * self.dtype.itemsize() as isize
         };
-        // Layout: within the byte extent nothing wraps.
+        // Layout: addresses within the byte extent do not wrap.
         Ok(match self.device.device_type().is_addressable() {
             true => (self.data.wrapping_byte_offset(bytes), self.byte_offset),
             false => (self.data, self.byte_offset.wrapping_add_signed(bytes as i64)),
@@ -317,8 +317,8 @@ impl<'a> TensorRef<'a> {
         unsafe { managed.describe_slice(&slice.dims, data, byte_offset) }
     }
 
-    /// The bytes of the elements, which are adjacent in C order. Packed sub-byte elements may leave a
-    /// part of the last byte to others.
+    /// The bytes of the elements, which must be contiguous in C order. With packed sub-byte elements the last byte may
+    /// also hold bits of other elements.
     ///
     /// # Errors
     /// [`Error::NotHostAccessible`]; [`Error::NotContiguous`].
@@ -337,7 +337,7 @@ impl<'a> TensorRef<'a> {
             return Ok(&[]);
         }
         let bytes = usize::try_from(self.nbytes()).map_err(|_| Error::TooLarge)?;
-        // SAFETY: Ref: the byte extent of elements that are adjacent.
+        // SAFETY: Ref: the byte extent of contiguous elements.
         Ok(unsafe { slice::from_raw_parts(self.data.cast::<u8>(), bytes) })
     }
 
@@ -357,7 +357,7 @@ impl<'a> TensorRef<'a> {
         &self.dims
     }
 
-    /// Whether elements share bytes.
+    /// True if elements share bytes.
     pub(crate) fn is_subbyte_packed(&self) -> bool {
         self.dtype.is_subbyte() && !self.subbyte_padded
     }
@@ -416,8 +416,7 @@ impl<'a> TensorRef<'a> {
         self.device
     }
 
-    /// The address of the element at index zero, or a handle on devices that have handles. NULL
-    /// without elements.
+    /// The address of the element at index zero, or a handle on devices that have handles. NULL if the tensor is empty.
     ///
     /// ```
     /// let values = [1_u8, 2];
@@ -428,8 +427,7 @@ impl<'a> TensorRef<'a> {
         self.data
     }
 
-    /// The distance from [`data`](TensorRef::data) to the first element in bytes. It is 0 where
-    /// `data` is an address.
+    /// The distance from [`data`](TensorRef::data) to the first element in bytes. It is 0 if `data` is an address.
     ///
     /// ```
     /// assert_eq!(dlbridge::TensorRef::from(&[0_u16]).byte_offset(), 0);
@@ -438,7 +436,7 @@ impl<'a> TensorRef<'a> {
         self.byte_offset
     }
 
-    /// Whether elements that are not whole bytes are padded to such. The flag says nothing of elements
+    /// Returns true if elements that are not whole bytes are padded to whole bytes. The flag does not apply to elements
     /// whose lanes together are whole bytes, like `float4_e2m1fnx2`: those are never padded within.
     ///
     /// ```

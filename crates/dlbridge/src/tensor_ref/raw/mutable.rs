@@ -1,4 +1,4 @@
-//! Borrowed tensors of any dtype that can be written. Their invariant is Ref of `tensor_ref/`.
+//! Writable borrowed tensors of any dtype. Their invariant is Ref of `tensor_ref/`.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::tensor_ref::TensorRef;
 use crate::view::TensorViewMut;
 use crate::{Access, Error, Result};
 
-/// A borrowed tensor of any dtype that can be written.
+/// A writable borrowed tensor of any dtype.
 ///
 /// ```
 /// use dlbridge::{TensorRef, TensorRefMut};
@@ -30,59 +30,58 @@ pub struct TensorRefMut<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// The shape is the length, then the extents of nested arrays. Types whose bits need a check, like
-/// `bool`, are refused at compile time: a C kernel would not know of it.
+/// The shape is the length, then the extents of nested arrays. Types whose bits need a check, like `bool`, do not
+/// compile: a C kernel would write without the check.
 ///
 /// Panics for arrays without elements whose number overflows the address space.
 impl<'a, I: Items> From<&'a mut [I]> for TensorRefMut<'a> {
     fn from(items: &'a mut [I]) -> Self {
-        const { assert!(I::Element::CHECK.is_none(), "anything might be written to the elements") }
+        const { assert!(I::Element::CHECK.is_none(), "a C kernel might write invalid elements") }
         let tensor = TensorRef::adjacent(ptr::from_mut(items));
         // Ref: borrowed mutably for `'a`.
         Self { tensor, memory: PhantomData }
     }
 }
 
-/// The shape is the extents of the arrays. For element types see the slices.
+/// The shape is the extents of the arrays. The limit on element types is that of slices.
 impl<'a, I: Items, const N: usize> From<&'a mut [I; N]> for TensorRefMut<'a> {
     fn from(items: &'a mut [I; N]) -> Self {
         Self::from(items.as_mut_slice())
     }
 }
 
-/// The shape is the length, then the extents of nested arrays. For element types see the slices.
+/// The shape is the length, then the extents of nested arrays. The limit on element types is that of slices.
 impl<'a, I: Items> From<&'a mut Vec<I>> for TensorRefMut<'a> {
     fn from(items: &'a mut Vec<I>) -> Self {
         Self::from(items.as_mut_slice())
     }
 }
 
-/// Types whose bits need a check, like `bool`, are refused at compile time: a C kernel would not
-/// know of it.
+/// Types whose bits need a check, like `bool`, do not compile: a C kernel would write without the check.
 impl<'a, T: Element> From<TensorViewMut<'a, T>> for TensorRefMut<'a> {
     fn from(view: TensorViewMut<'a, T>) -> Self {
-        const { assert!(T::CHECK.is_none(), "anything might be written to the elements") }
-        // Ref: View, of a mutable view that is consumed.
+        const { assert!(T::CHECK.is_none(), "a C kernel might write invalid elements") }
+        // Ref follows from View: the mutable view is consumed.
         Self { tensor: TensorRef::from(view.into_view()), memory: PhantomData }
     }
 }
 
 impl<'a> TensorRef<'a> {
-    /// Declares that the data is the holder's alone, so that it can be written.
+    /// Declares that only the holder uses the data, so that it can be written.
     ///
     /// # Errors
     /// [`Error::Overlapping`] if two indices may lead to one element.
     ///
     /// # Safety
-    /// For `'a` nobody else reads or writes the elements, which are valid for writes; whoever has them
-    /// afterwards is sound with any bytes in them.
+    /// For `'a` no other code reads or writes the elements, which are valid for writes. Code that uses them afterwards
+    /// is sound with any bytes in them.
     ///
     /// ```
     /// use dlbridge::{Access, RawParts, TensorRef};
     ///
     /// let mut values = [1_i32, 2];
     /// let parts = RawParts::of_elements(values.as_mut_ptr(), Access::Exclusive);
-    /// // SAFETY: two integers, which nobody else uses meanwhile.
+    /// // SAFETY: two integers, which no other code uses meanwhile.
     /// let tensor = unsafe { TensorRef::from_raw_parts(&parts, &[2], None::<&[i64]>)?.assume_exclusive() }?;
     /// tensor.into_view_mut::<i32>()?[[0]] = 5;
     /// assert_eq!(values, [5, 2]);
@@ -92,8 +91,8 @@ impl<'a> TensorRef<'a> {
         if layout::may_overlap(self.shape(), self.strides()) {
             return Err(Error::Overlapping);
         }
-        // Ref: the caller guarantees that the elements are the holder's alone for `'a`, and valid for writes; no two indices
-        // lead to one of them.
+        // Ref: the caller guarantees that only the holder uses the elements for `'a`, and that they are valid for
+        // writes; no two indices lead to one of them.
         Ok(TensorRefMut { tensor: self, memory: PhantomData })
     }
 }
@@ -102,8 +101,8 @@ impl<'a> TensorRefMut<'a> {
     /// The tensor of a block.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] or [`Error::Shared`] unless it is exclusive; [`Error::Overlapping`] if two indices may lead to
-    /// one element.
+    /// [`Error::ReadOnly`] or [`Error::Shared`] unless it is exclusive; [`Error::Overlapping`] if two indices may lead
+    /// to one element.
     pub(crate) fn of(managed: &'a mut Managed) -> Result<Self> {
         match managed.access() {
             Access::ReadOnly | Access::Immutable => return Err(Error::ReadOnly),
@@ -117,16 +116,16 @@ impl<'a> TensorRefMut<'a> {
         Ok(Self { tensor: TensorRef::new(managed), memory: PhantomData })
     }
 
-    /// A tensor over memory that somebody lends mutably, for adapters. Strides of C order
-    /// where none are given; extents and strides count elements.
+    /// Borrows memory mutably as a tensor; adapters use it. Without `strides` the elements are in C order. Extents and
+    /// strides count elements.
     ///
     /// # Errors
-    /// Whatever is wrong with the parts.
+    /// Returns an error if the parts are invalid.
     ///
     /// # Safety
-    /// The contract of [`TensorRef::from_raw_parts`], and for `'a` nobody else reads or writes the
-    /// elements, which are valid for writes; no two indices lead to one of them; whoever has them
-    /// afterwards is sound with any bytes in them.
+    /// The contract of [`TensorRef::from_raw_parts`], and for `'a` no other code reads or writes the elements, which
+    /// are valid for writes. No two indices lead to one of them. Code that uses them afterwards is sound with any bytes
+    /// in them.
     ///
     /// ```
     /// use dlbridge::{Access, RawParts, TensorRefMut};
@@ -148,8 +147,8 @@ impl<'a> TensorRefMut<'a> {
         S: Copy + TryInto<i64>,
         T: Copy + TryInto<i64>,
     {
-        // SAFETY: the caller guarantees the contract of `TensorRef::from_raw_parts`, in which nothing else writes the elements,
-        // and beyond it that nothing else reads them.
+        // SAFETY: the caller guarantees the contract of `TensorRef::from_raw_parts`, which excludes other writers, and
+        // beyond it that no other code reads the elements.
         let tensor = unsafe { TensorRef::from_raw_parts(parts, shape, strides) }?;
         Ok(Self { tensor, memory: PhantomData })
     }
@@ -165,12 +164,12 @@ impl<'a> TensorRefMut<'a> {
         self.tensor.clone()
     }
 
-    /// The shared tensor within, of which no more than the description is used.
+    /// The shared tensor within. The caller uses only its description, not its elements.
     pub(crate) fn as_shared(&self) -> &TensorRef<'a> {
         &self.tensor
     }
 
-    /// The shared tensor within, for a view that stands for this one.
+    /// The shared tensor within, for a view that replaces this tensor.
     pub(crate) fn into_shared(self) -> TensorRef<'a> {
         self.tensor
     }
@@ -228,7 +227,7 @@ impl<'a> TensorRefMut<'a> {
         self.tensor.dl_tensor()
     }
 
-    /// A slice that `take` makes of the dims it is given, which does not make elements overlap.
+    /// The slice that `take` makes of the dims. `take` must not make elements overlap.
     pub(crate) fn sliced(self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
         Ok(Self { tensor: self.tensor.sliced(take)?, memory: PhantomData })
     }

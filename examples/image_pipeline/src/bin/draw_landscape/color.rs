@@ -22,7 +22,7 @@ impl Color {
         Self { r, g, b }
     }
 
-    /// The way from `self` to `other`, `t` of it gone.
+    /// Interpolates from `self` (at `t` = 0) to `other` (at `t` = 1).
     pub(crate) fn mix(self, other: Self, t: f32) -> Self {
         self * (1.0 - t) + other * t
     }

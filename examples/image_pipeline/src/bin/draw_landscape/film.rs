@@ -1,9 +1,9 @@
 //! From linear light to the finished picture: bloom, exposure, vignette, grain.
 
+use crate::camera::{COLUMNS, HEIGHT, SAMPLES, WIDTH};
 use crate::color::Color;
 use crate::math::{pow, smoothstep};
 use crate::noise::{gradient, unit};
-use crate::{COLUMNS, HEIGHT, SAMPLES, WIDTH};
 use image::{Rgb, RgbImage};
 
 /// Develops the scene into the picture.
@@ -30,7 +30,7 @@ fn shrink(scene: &[Color]) -> Vec<Color> {
     pixels
 }
 
-/// What a colour has above the brightness that blooms.
+/// The light of a colour above the brightness that blooms.
 fn highlights(color: Color) -> Color {
     color * smoothstep(0.7, 1.6, color.r.max(color.g))
 }

@@ -1,11 +1,11 @@
 //! The near bank with its conifers, painted over the scene stroke by stroke.
 
+use crate::camera::{COLUMNS, ROWS, SAMPLES};
 use crate::color::Color;
 use crate::math::{exp, length, lerp, pow, smoothstep};
 use crate::noise::{fractal, unit};
-use crate::{COLUMNS, ROWS, SAMPLES};
 
-/// A conifer: where its foot stands and how tall it is, in pixels of the finished picture.
+/// A conifer: the position of its foot and its height, in pixels of the finished picture.
 struct Tree {
     x: f32,
     foot: f32,
@@ -110,14 +110,14 @@ fn paint_tree(scene: &mut [Color], tree: &Tree, seed: u32) {
 
 /// A branch of a conifer, in samples.
 struct Branch {
-    /// Where it grows from the trunk.
+    /// The point where it grows from the trunk.
     x: f32,
     y: f32,
-    /// How far it reaches to the right.
+    /// Its extent to the right.
     reach: f32,
-    /// How much of it points at the eye, 0.0 to 1.0.
+    /// The fraction that points at the eye, 0.0 to 1.0.
     depth: f32,
-    /// How far down the tree it grows, 0.0 to 1.0.
+    /// Its distance from the top of the tree, 0.0 to 1.0.
     age: f32,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Everything in the picture comes from the formulas in these files; the `image` crate only
 //! writes the PNG. Run it with `cargo run --release -p image_pipeline --bin draw_landscape`
-//! (an argument names another place for the picture).
+//! (an argument names another file for the picture).
 
+mod camera;
 mod color;
 mod film;
 mod foreground;
@@ -13,35 +14,11 @@ mod sky;
 mod terrain;
 mod water;
 
+use camera::{COLUMNS, ROWS, column_tangent, row_tangent};
 use color::Color;
 use image::RgbImage;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Width of the finished picture in pixels.
-const WIDTH: usize = 480;
-/// Height of the finished picture in pixels.
-const HEIGHT: usize = 320;
-/// Samples per pixel along each axis.
-const SAMPLES: usize = 2;
-/// Width of the scene in samples.
-const COLUMNS: usize = WIDTH * SAMPLES;
-/// Height of the scene in samples.
-const ROWS: usize = HEIGHT * SAMPLES;
-/// Focal length in samples.
-const FOCAL: f32 = 430.0 * SAMPLES as f32;
-/// Row of the horizon in samples.
-const HORIZON: f32 = 182.0 * SAMPLES as f32;
-
-/// The tangent of the horizontal angle under which a column is seen.
-fn column_tangent(column: f32) -> f32 {
-    (column - COLUMNS as f32 / 2.0) / FOCAL
-}
-
-/// The tangent of the elevation under which a row is seen, negative below the horizon.
-fn row_tangent(row: f32) -> f32 {
-    (HORIZON - row) / FOCAL
-}
 
 /// Renders the scene, in linear light, with `SAMPLES` samples per pixel along each axis.
 fn render_scene() -> Vec<Color> {
@@ -91,9 +68,9 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    /// The shipped file is what this program draws; one level of difference is rounding.
+    /// This program draws the shipped file; one level of difference is rounding.
     #[test]
-    fn the_shipped_picture_is_this_drawing() {
+    fn shipped_picture_equals_the_drawing() {
         let shipped =
             image::open(shipped_picture()).expect("the shipped picture opens").into_rgb8();
         let drawn = draw();

@@ -18,7 +18,7 @@ pub(crate) fn unit(x: i32, y: i32, seed: u32) -> f32 {
     (hash(x, y, seed) >> 8) as f32 / (1 << 24) as f32
 }
 
-/// The gradient at a lattice point, times the way from there.
+/// The gradient at a lattice point, times the offset from it.
 fn slope(ix: i32, iy: i32, dx: f32, dy: f32, seed: u32) -> f32 {
     let h = hash(ix, iy, seed);
     let gx = (h & 0xffff) as f32 / 32767.5 - 1.0;
@@ -41,7 +41,7 @@ pub(crate) fn gradient(x: f32, y: f32, seed: u32) -> f32 {
     lerp(top, bottom, fade(dy)) * 1.6
 }
 
-/// The place of the next octave: twice as fine, and turned so that the lattice does not show.
+/// The position in the next octave: twice as fine, and rotated to hide the lattice.
 fn next_octave(x: f32, y: f32) -> (f32, f32) {
     (1.6 * x - 1.2 * y + 17.3, 1.2 * x + 1.6 * y - 5.9)
 }

@@ -4,7 +4,7 @@ use crate::color::Color;
 use crate::math::{exp, length, smoothstep};
 use crate::noise::fractal;
 
-/// Where the sun stands, as tangents to the right and up.
+/// The position of the sun, as tangents to the right and up.
 pub(crate) const SUN: (f32, f32) = (0.165, 0.072);
 /// The colour of the sun's light low over the horizon.
 pub(crate) const SUNLIGHT: Color = Color::new(1.0, 0.56, 0.24);
@@ -40,7 +40,7 @@ fn glow(distance: f32) -> Color {
         + Color::new(0.85, 0.36, 0.16) * (0.30 * exp(-distance / 0.30))
 }
 
-/// How thick the clouds are in a direction, 0.0 to 1.0.
+/// The density of the clouds in a direction, 0.0 to 1.0.
 fn cloud_density(azimuth: f32, elevation: f32) -> f32 {
     let reach = 0.62 / (elevation + 0.075);
     let (x, z) = (azimuth * reach, reach * 1.25);
@@ -75,7 +75,7 @@ pub(crate) fn color(azimuth: f32, elevation: f32) -> Color {
     clear.mix(cloud, density * 0.92 * (0.35 + 0.65 * in_haze))
 }
 
-/// The colour that distance takes on in a direction: warm toward the sun, blue away from it.
+/// The colour of distant haze in a direction: warm toward the sun, blue away from it.
 pub(crate) fn haze(azimuth: f32) -> Color {
     let off = (azimuth - SUN.0) / 0.30;
     let toward = exp(-off * off);

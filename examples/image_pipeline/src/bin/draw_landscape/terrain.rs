@@ -1,30 +1,30 @@
 //! The mountains: a height field, and its picture drawn column by column from front to back.
 
+use crate::camera::{COLUMNS, FOCAL, ROWS, column_tangent};
 use crate::color::Color;
 use crate::math::{exp, length, pow, smoothstep};
 use crate::noise::{fractal, gradient, ridged, unit};
 use crate::sky::{self, SUNLIGHT};
-use crate::{COLUMNS, FOCAL, ROWS, column_tangent};
 
 /// Height of the eye over the water in metres.
 pub(crate) const EYE_HEIGHT: f32 = 30.0;
-/// Where the picture of the land begins and ends, in metres from the eye.
+/// The nearest and farthest land in the picture, in metres from the eye.
 const NEAR: f32 = 420.0;
 const FAR: f32 = 15_000.0;
-/// The direction to the light, for shading: right, up, away. Lower to the right than the sun
-/// stands, so that the slopes show their shape.
+/// The direction to the light, for shading: right, up, away. It is higher and further right than
+/// the sun, so that the slopes show their shape.
 const LIGHT: [f32; 3] = [0.87, 0.36, 0.33];
 
-/// From where the land is looked at.
+/// The viewpoint on the land.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Eye {
     /// From above the water.
     Real,
-    /// From as far below the water: what a mirror-smooth lake shows.
+    /// From the same distance below the water: the view that a mirror-smooth lake shows.
     Mirrored,
 }
 
-/// The drawn land: the colour of every sample that shows land.
+/// The drawn land: the colours of all samples with land.
 pub(crate) struct Land {
     /// Colours, bottom row first.
     samples: Vec<Option<Color>>,
@@ -41,7 +41,7 @@ impl Land {
     }
 }
 
-/// How far behind the shore a place is, in metres; negative on the lake.
+/// The distance of a place behind the shore, in metres; negative on the lake.
 fn behind_shore(x: f32, z: f32) -> f32 {
     let bays = 1500.0 * fractal(x / 520.0 + 3.1, z / 900.0, 4, 70);
     let point = 640.0 * smoothstep(-40.0, -420.0, x) + 380.0 * smoothstep(330.0, 620.0, x);
@@ -77,7 +77,7 @@ fn treetops(x: f32, z: f32, ground: f32) -> f32 {
     forest * (5.0 + 15.0 * grain * grain)
 }
 
-/// How densely the land is wooded, 0.0 to 1.0.
+/// The density of the forest, 0.0 to 1.0.
 fn forest(x: f32, z: f32, ground: f32) -> f32 {
     if ground > 800.0 {
         return 0.0;
@@ -86,7 +86,7 @@ fn forest(x: f32, z: f32, ground: f32) -> f32 {
     smoothstep(edge, edge - 110.0, ground) * smoothstep(0.2, 1.2, ground)
 }
 
-/// How much of the light reaches a place past the mountains on its way.
+/// The fraction of the light that reaches a place past the mountains.
 fn sunshine(x: f32, y: f32, z: f32) -> f32 {
     let mut clear = 1.0_f32;
     let mut way = 45.0;
@@ -113,7 +113,7 @@ fn surface(x: f32, y: f32, z: f32, upness: f32) -> Color {
     ground.mix(snow, lies).mix(wood, forest(x, z, y - 8.0))
 }
 
-/// The colour in which a place of the land is seen.
+/// The colour of a place of the land, as the eye sees it.
 fn shade(x: f32, y: f32, z: f32, azimuth: f32) -> Color {
     let reach = (z * 0.0016).max(3.0);
     let slope_x = (height(x + reach, z, 9) - height(x - reach, z, 9)) / (2.0 * reach);

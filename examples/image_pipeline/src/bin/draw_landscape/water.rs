@@ -1,22 +1,23 @@
 //! The lake: the mirrored land and sky, broken by ripples.
 
+use crate::camera::{COLUMNS, FOCAL, HORIZON, column_tangent};
 use crate::color::Color;
 use crate::math::{length, lerp, pow, smoothstep};
 use crate::noise::{fractal, gradient};
+use crate::sky;
 use crate::terrain::{self, EYE_HEIGHT, Eye};
-use crate::{COLUMNS, FOCAL, HORIZON, column_tangent, sky};
 
-/// What stands over the water, as a mirror-smooth lake would show it.
+/// The land and sky over the water, as a mirror-smooth lake would show them.
 pub(crate) struct Mirror {
     /// Colours, the row of the horizon first, upward.
     samples: Vec<Color>,
 }
 
 impl Mirror {
-    /// How many rows above the horizon are kept.
+    /// The number of rows above the horizon.
     const ROWS: usize = HORIZON as usize;
 
-    /// Renders land and sky as they are seen from below the water.
+    /// Renders land and sky as seen from below the water.
     pub(crate) fn new() -> Self {
         let land = terrain::render(Eye::Mirrored);
         let mut samples = Vec::with_capacity(Self::ROWS * COLUMNS);
@@ -31,7 +32,7 @@ impl Mirror {
         Self { samples }
     }
 
-    /// What is seen in a direction; at the edges, what is seen at the edge.
+    /// The colour in a direction; outside the picture, the colour at its edge.
     fn get(&self, azimuth: f32, elevation: f32) -> Color {
         let column = (azimuth * FOCAL + COLUMNS as f32 / 2.0).clamp(0.0, COLUMNS as f32 - 1.0);
         let row = (elevation * FOCAL).clamp(0.0, Self::ROWS as f32 - 1.0);
@@ -39,7 +40,7 @@ impl Mirror {
     }
 }
 
-/// The slope of the water at a place (to the right, away), for an eye that far away.
+/// The slope of the water (to the right, away) at a place, as far as the eye can resolve it.
 fn ripples(x: f32, z: f32) -> (f32, f32) {
     let (mut right, mut away) = (0.0, 0.0);
     let ruffled = 0.35 + 0.9 * smoothstep(-0.12, 0.25, fractal(x / 170.0, z / 60.0, 4, 120));

@@ -1,4 +1,4 @@
-//! Which elements a tensor is, kept while its owner is taken out.
+//! The description of a tensor, kept while its owner is taken out.
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ use dlbridge::{Access, RawParts, Tensor, TensorRef};
 
 use crate::dtype;
 
-pub(crate) struct Part {
+/// The dtype, layout and address of a tensor whose owner is taken out.
+pub(crate) struct Description {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     strides: Vec<isize>,
@@ -16,7 +17,7 @@ pub(crate) struct Part {
     bounds: Range<isize>,
 }
 
-impl Part {
+impl Description {
     pub(crate) fn of(tensor: &Tensor, dtype: DType) -> Self {
         Self {
             dtype,
@@ -32,8 +33,9 @@ impl Part {
         }
     }
 
-    /// Whether each byte from the lowest to the highest is an element's: axes with short strides first, each begins
-    /// at the latest where those before it end. Layouts that interleave in other ways count as having gaps.
+    /// Returns whether each byte from the lowest to the highest belongs to an element: taken by rising stride, each
+    /// dimension must begin at or before the end of those before it. Layouts that interleave in other ways count as
+    /// having gaps.
     pub(crate) fn is_dense(&self) -> bool {
         let mut axes: Vec<(usize, usize)> = self
             .strides
@@ -51,19 +53,33 @@ impl Part {
         })
     }
 
-    /// The part as a layout of elements in some bytes, if all of it is there, at whole elements.
+    /// Returns the layout of the elements in some bytes, if the bytes have all of them, at whole elements.
     pub(crate) fn layout_in(&self, bytes: &[u8]) -> Option<Layout> {
         let itemsize = self.parts.dtype.itemsize();
+        let first = self.first_in(bytes)?;
+        let start = usize::try_from(first).ok().filter(|first| first % itemsize == 0)? / itemsize;
+        Some(Layout::new(Shape::from(self.shape.clone()), self.strides.clone(), start))
+    }
+
+    /// Returns the offset of the first element in some bytes, if the bytes have all elements.
+    fn first_in(&self, bytes: &[u8]) -> Option<isize> {
         let first = self.parts.data.addr().checked_signed_diff(bytes.as_ptr().addr())?;
         let (lowest, end) =
             (first.checked_add(self.bounds.start)?, first.checked_add(self.bounds.end)?);
-        let is_within = lowest >= 0 && end as usize <= bytes.len();
-        let start = usize::try_from(first).ok().filter(|first| first % itemsize == 0)? / itemsize;
-        let shape = Shape::from(self.shape.clone());
-        is_within.then(|| Layout::new(shape, self.strides.clone(), start))
+        (lowest >= 0 && end as usize <= bytes.len()).then_some(first)
     }
 
-    /// The part as a layout of a tensor of burn, if all of it is there, of the same dtype.
+    /// Returns whether the elements are in some bytes.
+    pub(crate) fn is_within(&self, bytes: &[u8]) -> bool {
+        self.first_in(bytes).is_some()
+    }
+
+    /// Returns whether the elements are in a tensor of burn, of any dtype.
+    pub(crate) fn is_within_tensor(&self, whole: &FlexTensor) -> bool {
+        whole.data_arc().read(Reader::new()).is_ok_and(|bytes| self.is_within(bytes))
+    }
+
+    /// Returns the layout within a tensor of burn, if it has the same dtype and all elements.
     pub(crate) fn layout_of(&self, whole: &FlexTensor) -> Option<Layout> {
         let found = dtype::to_dlpack(whole.dtype()).ok()?;
         let bytes = whole.data_arc();
@@ -74,19 +90,26 @@ impl Part {
         }
     }
 
-    /// Makes the tensor again from the owner that was taken out of it.
+    /// Makes the tensor again from the owner that was taken out of it. If the elements are `within` the owner, nothing
+    /// writes them; elsewhere the access of the tensor says whether other code does.
     ///
     /// # Safety
-    /// `owner` was taken out of that tensor, and keeps the elements; nothing writes them until it is dropped.
-    pub(crate) unsafe fn again<O: Send + 'static>(&self, owner: O) -> dlbridge::Result<Tensor> {
+    /// `owner` was taken out of that tensor, and keeps the elements. If they are `within` it, nothing writes them until
+    /// it is dropped.
+    pub(crate) unsafe fn again<O: Send + 'static>(
+        &self,
+        owner: O,
+        within: bool,
+    ) -> dlbridge::Result<Tensor> {
         let strides = Some(&*self.strides);
         let access = match self.parts.access {
-            Access::Exclusive => Access::Exclusive,
-            Access::Shared | Access::ReadOnly | Access::Immutable => Access::Immutable,
+            Access::Shared | Access::ReadOnly if within => Access::Immutable,
+            access => access,
         };
         let parts = RawParts { access, ..self.parts };
-        // SAFETY: the parts and the layout are those of the tensor that the caller took the owner out of. The caller guarantees
-        // that the owner keeps the elements, and that nothing writes them meanwhile, which is what `access` declares.
+        // SAFETY: the parts and the layout are those of the tensor that the caller took the owner out of. The caller
+        // guarantees that the owner keeps the elements, and that nothing writes those within it meanwhile; for
+        // others `access` is that of the tensor.
         unsafe { Tensor::from_raw_parts(owner, parts, &self.shape, strides) }
     }
 }

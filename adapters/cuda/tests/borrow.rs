@@ -6,30 +6,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::{bytes, cuda, fetched};
 use dlbridge::{Device, DeviceType};
-use dlbridge_cuda::{Error, LendExt, LendMutExt, SliceExt, TensorExt};
+use dlbridge_cuda::{BorrowExt, BorrowMutExt, Error, SliceExt, TensorExt};
 use dlbridge_testing::numbers;
 
 #[test]
-fn a_view_is_a_tensor_for_the_length_of_a_call() {
+fn view_becomes_a_tensor_during_a_call() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(1);
     let mine = context.new_stream().unwrap();
     let slice = cuda.slice(&mine, &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let default = context.default_stream();
-    let lent = slice.slice(2..).lend([2, 2], |tensor| {
+    let result = slice.slice(2..).with_tensor_ref([2, 2], |tensor| {
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
         assert_eq!(tensor.device(), Device::new(DeviceType::CUDA, 1));
-        assert!(tensor.view::<f32>().is_err(), "the CPU does not reach it");
+        assert!(tensor.view::<f32>().is_err(), "the CPU cannot read it");
         default.synchronize().unwrap();
         cuda.now(tensor.data().addr() as u64, 16)
     });
-    assert_eq!(lent.unwrap(), bytes(&[3.0_f32, 4.0, 5.0, 6.0]), "the default stream waits");
-    let refusal = slice.lend([7], |_| ()).unwrap_err();
+    assert_eq!(result.unwrap(), bytes(&[3.0_f32, 4.0, 5.0, 6.0]), "the default stream waits");
+    let refusal = slice.with_tensor_ref([7], |_| ()).unwrap_err();
     assert!(matches!(refusal, Error::Tensor(dlbridge::Error::ElementCount { .. })), "{refusal}");
 }
 
 #[test]
-fn what_comes_later_waits_for_the_call() {
+fn later_work_waits_for_the_call() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -39,14 +39,14 @@ fn what_comes_later_waits_for_the_call() {
         let first = tensor.dl_tensor().data.addr() as u64;
         cuda.kernel(&default, first, bytes(&[number]));
     };
-    slice.lend_mut([3], |tensor| kernel(tensor, 7.0)).unwrap();
+    slice.with_tensor_ref_mut([3], |tensor| kernel(tensor, 7.0)).unwrap();
     assert_eq!(fetched(&other, &slice.as_view()), [7.0, 2.0, 3.0]);
-    slice.slice_mut(1..).lend_mut([2], |tensor| kernel(tensor, 8.0)).unwrap();
+    slice.slice_mut(1..).with_tensor_ref_mut([2], |tensor| kernel(tensor, 8.0)).unwrap();
     assert_eq!(fetched(&mine, &slice.as_view()), [7.0, 8.0, 3.0]);
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        slice.lend_mut([3], |tensor| {
+        slice.with_tensor_ref_mut([3], |tensor| {
             kernel(tensor, 9.0);
-            panic!("a consumer's");
+            panic!("in a consumer");
         })
     }));
     assert!(panic.is_err());
@@ -54,15 +54,15 @@ fn what_comes_later_waits_for_the_call() {
 }
 
 #[test]
-fn a_write_waits_for_a_reader_that_was_lent_to() {
+fn write_waits_for_reader_of_a_borrowed_tensor() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
     let (mine, reader) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut slice = cuda.slice(&mine, &[1.0_f32, 2.0]);
     let mut target = cuda.slice(&reader, &[0.0_f32, 0.0]);
-    let copied = slice.lend_on([2], &reader, |tensor| {
+    let copied = slice.with_tensor_ref_on([2], &reader, |tensor| {
         let target = common::address(&target);
-        // SAFETY: two floats each, which live.
+        // SAFETY: two floats each, and both allocations live.
         unsafe {
             cudarc::driver::result::memcpy_dtod_async(
                 target,
@@ -76,23 +76,28 @@ fn a_write_waits_for_a_reader_that_was_lent_to() {
     mine.memset_zeros(&mut slice).unwrap();
     mine.synchronize().unwrap();
     assert_eq!(fetched(&reader, &target.as_view()), [1.0, 2.0]);
-    target.lend_mut_on([2], &reader, |tensor| assert_eq!(tensor.as_tensor_ref().len(), 2)).unwrap();
+    target
+        .with_tensor_ref_mut_on([2], &reader, |tensor| assert_eq!(tensor.as_tensor_ref().len(), 2))
+        .unwrap();
     let elsewhere = cuda.context(1).default_stream();
-    assert!(matches!(target.lend_on([2], &elsewhere, |_| ()), Err(Error::OtherContext)));
-    assert!(matches!(target.lend_mut_on([2], &elsewhere, |_| ()), Err(Error::OtherContext)));
+    assert!(matches!(target.with_tensor_ref_on([2], &elsewhere, |_| ()), Err(Error::OtherContext)));
+    assert!(matches!(
+        target.with_tensor_ref_mut_on([2], &elsewhere, |_| ()),
+        Err(Error::OtherContext)
+    ));
 }
 
 #[test]
-fn what_comes_later_on_the_slices_stream_waits_without_notes_too() {
+fn slices_stream_waits_without_records() {
     let Some(cuda) = cuda() else { return };
     let context = cuda.context(0);
-    // SAFETY: no stream but that of the slice uses it, nor the tensor, beside what this crate puts in order.
+    // SAFETY: only the slice's own stream uses the slice and the tensor, apart from work that this crate synchronises.
     unsafe { context.disable_event_tracking() };
     let (mine, default) = (context.new_stream().unwrap(), context.default_stream());
     let mut slice = cuda.slice(&mine, &[1.0_f32, 2.0]);
     let events = cuda.events();
     slice
-        .lend_mut([2], |tensor| {
+        .with_tensor_ref_mut([2], |tensor| {
             let first = tensor.as_tensor_ref().data().addr() as u64;
             cuda.kernel(&default, first, bytes(&[7.0_f32]));
         })
@@ -101,7 +106,7 @@ fn what_comes_later_on_the_slices_stream_waits_without_notes_too() {
     let tensor = slice.into_tensor([2]).unwrap();
     let other = context.new_stream().unwrap();
     let mut memory = tensor.into_cuda::<f32>(&other).unwrap();
-    assert_eq!(cuda.events(), events, "there are none");
+    assert_eq!(cuda.events(), events, "no events without tracking");
     other.memset_zeros(&mut memory.view_mut().unwrap().slice_mut(1..)).unwrap();
     let tensor = memory.into_tensor();
     assert_eq!(numbers(&tensor.to_host(&mine).unwrap()), [7.0, 0.0]);

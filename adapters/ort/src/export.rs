@@ -1,4 +1,4 @@
-//! Tensors as values: ONNX Runtime keeps the tensor, and drops it with the last value on its memory.
+//! Tensors to values: ONNX Runtime keeps the tensor, and drops it with the last value on its memory.
 
 use std::fmt::Debug;
 use std::ptr::{self, NonNull};
@@ -17,17 +17,17 @@ use crate::{Error, Input, Result, element, library};
 
 /// Tensors as values of [ort](ort::value::Value).
 pub trait TensorExt: Sealed {
-    /// The tensor as a value, without a copy. The tensor is dropped with the last value on its memory.
+    /// Turns the tensor into a value, without a copy. The last value on its memory drops the tensor.
     ///
     /// # Errors
     /// Of the tensor: [`NotContiguous`](dlbridge::Error::NotContiguous), [`Misaligned`](dlbridge::Error::Misaligned),
-    /// [`NotHostAccessible`](dlbridge::Error::NotHostAccessible), [`InvalidElement`](dlbridge::Error::InvalidElement) for a
-    /// `bool` that is none, and unless it is exclusive [`ReadOnly`](dlbridge::Error::ReadOnly) or
-    /// [`Shared`](dlbridge::Error::Shared). [`Error::DataType`], [`Error::SubbytePadded`] and [`Error::Library`], and what ONNX
-    /// Runtime says. The tensor is dropped then; [`to_value`](Self::to_value) copies it.
+    /// [`NotHostAccessible`](dlbridge::Error::NotHostAccessible), [`InvalidElement`](dlbridge::Error::InvalidElement)
+    /// for invalid `bool` bytes, and [`ReadOnly`](dlbridge::Error::ReadOnly) or [`Shared`](dlbridge::Error::Shared)
+    /// unless it is exclusive. [`Error::DataType`], [`Error::SubbytePadded`], [`Error::Library`], and the errors of
+    /// ONNX Runtime. The tensor is dropped then; [`to_value`](Self::to_value) copies it.
     ///
-    /// A shared tensor that is all of a value becomes that value again, unless its memory is that of an [`Input`], which a
-    /// model has handed on.
+    /// A shared tensor that is all of a value becomes that value again, unless its memory is that of an [`Input`]
+    /// which a model returned as its output.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -39,7 +39,7 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_value(self) -> Result<DynTensor>;
 
-    /// As [`into_value`](Self::into_value), with the type of the elements in that of the value.
+    /// As [`into_value`](Self::into_value), with the element type in the type of the value.
     ///
     /// # Errors
     /// As [`into_value`](Self::into_value), and for a tensor of another dtype.
@@ -54,19 +54,20 @@ pub trait TensorExt: Sealed {
     /// ```
     fn into_value_of<T: PrimitiveTensorElementType + Debug>(self) -> Result<ort::value::Tensor<T>>;
 
-    /// The tensor as what sessions read, without a copy, also where it must not be written.
+    /// Turns the tensor into an input for sessions to read, without a copy, whatever its access.
     ///
-    /// An [exclusive](Access::Exclusive) tensor needs no promise: [`into_value`](Self::into_value). Any other can be copied:
-    /// [`to_value`](Self::to_value).
+    /// An [exclusive](Access::Exclusive) tensor does not need this unsafe method: [`into_value`](Self::into_value).
+    /// Any other can be copied: [`to_value`](Self::to_value).
     ///
     /// # Safety
-    /// If an output of a model *is* its input, a run returns a second value on the memory of the input, and ort lets safe code
-    /// write it. As long as the input lives, or anything else that reads the memory, the caller must not write such an output.
+    /// If an output of a model *is* its input, a run returns a second value on the memory of the input, and ort lets
+    /// safe code write it. As long as the input lives, or anything else that reads the memory, the caller must not
+    /// write such an output.
     ///
     /// # Errors
-    /// As [`into_value`](Self::into_value); of the accesses only `bool` elements that others may write are refused, as
-    /// [`Error::UnstableBool`]. Other elements may be memory that others write between the runs: a slice that safe code
-    /// extracts of the input borrows it, and is a view of the tensor.
+    /// As [`into_value`](Self::into_value), except for the access: only `bool` elements that other code may write are
+    /// refused, as [`Error::UnstableBool`]. Other code may write other elements between the runs: a slice that safe
+    /// code extracts from the input borrows it, and is a view of the tensor.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -81,10 +82,10 @@ pub trait TensorExt: Sealed {
     /// ```
     unsafe fn into_input(self) -> Result<Input>;
 
-    /// A copy of the tensor as a value: of any strides, alignment and access, packed or padded.
+    /// Copies the tensor into a value, from any strides, alignment and access, packed or padded.
     ///
     /// # Errors
-    /// Those of [`Tensor::to_copy`]; an error for a dtype that ONNX Runtime does not have.
+    /// Those of [`Tensor::to_copy`]; an error for a dtype that ONNX Runtime lacks.
     ///
     /// ```no_run
     /// use dlbridge::Tensor;
@@ -108,7 +109,7 @@ impl TensorExt for Tensor {
         };
         let element = check(&tensor)?;
         match tensor.access() {
-            Access::Exclusive => lend(tensor, element, None),
+            Access::Exclusive => export(tensor, element, None),
             Access::Shared => Err(dlbridge::Error::Shared.into()),
             Access::ReadOnly | Access::Immutable => Err(dlbridge::Error::ReadOnly.into()),
         }
@@ -131,7 +132,8 @@ impl TensorExt for Tensor {
         }
         let (start, read_only) = (self.data().addr(), self.is_read_only());
         let bytes = start..start + TensorRef::from(&self).as_bytes()?.len();
-        // A model has handed on what was lent to it: it goes in again as it is, so that a loop makes no chain.
+        // A model returned memory of an input as its output. The same value becomes an input again, so that a loop
+        // does not build a chain of owners.
         let tensor = match protect::covers(&bytes, read_only) {
             true => match take_back(self) {
                 Ok(held) => {
@@ -139,12 +141,12 @@ impl TensorExt for Tensor {
                 }
                 Err(tensor) => tensor,
             },
-            // Lent also where the tensor is all of a value: the protection must last as long as whatever has hold of
-            // the input, such as a binding.
+            // This makes a new value even if the tensor is all of a value: the protection must last as long as any
+            // holder of the input, such as a binding.
             false => self,
         };
         let protection = Protection::new(bytes, read_only);
-        lend(tensor, element, Some(protection)).map(|value| Input::new(value, None))
+        export(tensor, element, Some(protection)).map(|value| Input::new(value, None))
     }
 
     fn to_value(&self) -> Result<DynTensor> {
@@ -156,14 +158,14 @@ impl TensorExt for Tensor {
     }
 }
 
-/// The type that ort has for the elements, which are as ort needs them.
+/// Checks that ort can use the elements, and returns ort's type for them.
 fn check(tensor: &Tensor) -> Result<TensorElementType> {
     let dtype = tensor.dtype();
     let element = element::element_type(dtype).ok_or(Error::DataType { dtype })?;
     if dtype.is_subbyte() && tensor.is_subbyte_padded() {
         return Err(Error::SubbytePadded { dtype });
     }
-    // On the host, and adjacent.
+    // Checks that the elements are on the host and contiguous.
     TensorRef::from(tensor).as_bytes()?;
     let (address, required) = (tensor.data().addr(), element::alignment(dtype));
     if !address.is_multiple_of(required) {
@@ -175,9 +177,9 @@ fn check(tensor: &Tensor) -> Result<TensorElementType> {
     Ok(element)
 }
 
-/// What frees the memory of a value, as ONNX Runtime wants it: an allocator, at the beginning of what it belongs to.
+/// The deleter of a value's memory in the form that ONNX Runtime needs: a struct that begins with an allocator.
 #[repr(C)]
-struct Lent {
+struct Exported {
     allocator: OrtAllocator,
     memory: *const OrtMemoryInfo,
     _protection: Option<Protection>,
@@ -185,12 +187,13 @@ struct Lent {
 }
 
 // SAFETY: the tensor and the protection may be dropped on any thread, and the rest is only read.
-unsafe impl Send for Lent {}
-// SAFETY: as above.
-unsafe impl Sync for Lent {}
+unsafe impl Send for Exported {}
+// SAFETY: shared access reads the allocator's pointers and the tensor, which is `Sync`; nothing changes them before the
+// last handle is dropped.
+unsafe impl Sync for Exported {}
 
-/// A value over the memory of a tensor that was checked.
-fn lend(
+/// Makes a value over the memory of a tensor that `check` accepted.
+fn export(
     tensor: Tensor,
     element: TensorElementType,
     protection: Option<Protection>,
@@ -199,23 +202,23 @@ fn lend(
     let host = Allocator::default();
     let bytes = TensorRef::from(&tensor).as_bytes()?.len();
     let data = tensor.data();
-    let lent = Arc::new(Lent {
+    let exported = Arc::new(Exported {
         allocator: OrtAllocator {
             Free: Some(free),
             Info: Some(memory_of),
-            // SAFETY: numbers and nothing; the members that ONNX Runtime calls are the two above.
+            // SAFETY: numbers and null pointers; ONNX Runtime calls only the two members above.
             ..unsafe { OrtAllocator::default() }
         },
-        // The default allocator's, which lives as long as the library.
+        // The memory info of the default allocator lives as long as the library.
         memory: host.memory_info().ptr(),
         _protection: protection,
         tensor,
     });
-    let deleter = Arc::into_raw(Arc::clone(&lent));
-    let shape = lent.tensor.shape();
+    let deleter = Arc::into_raw(Arc::clone(&exported));
+    let shape = exported.tensor.shape();
     let mut value = ptr::null_mut();
-    // SAFETY: the memory is the tensor's, which `deleter` keeps: so many bytes, which the shape takes of such
-    // elements. `deleter` begins with the allocator, and lives until that has freed.
+    // SAFETY: the memory is the tensor's, which `deleter` keeps: `bytes` bytes, as many as elements of that shape and
+    // type need. `deleter` begins with the allocator, and lives until the allocator's `Free` was called.
     let status = unsafe {
         ortsys![CreateTensorWithDataAndDeleterAsOrtValue](
             deleter.cast_mut().cast(),
@@ -227,18 +230,18 @@ fn lend(
             &mut value,
         )
     };
-    // SAFETY: the status of the call, which nobody else has.
+    // SAFETY: the status of the call above, which no other code has.
     let made = unsafe { ort::Error::result_from_status(status) };
     let made = made.and_then(|()| {
         NonNull::new(value).ok_or_else(|| ort::Error::new("ONNX Runtime made no value"))
     });
     match made {
-        // SAFETY: just made, and given to nobody else.
+        // SAFETY: the call just made the value, and no other code has it.
         Ok(value) => Ok(unsafe { DynTensor::from_ptr(value, Some(&host)) }),
         Err(error) => {
-            // Refused before it took the deleter, or called it.
-            if Arc::strong_count(&lent) > 1 {
-                // SAFETY: the reference that was to be ONNX Runtime's, which did not take it.
+            // ONNX Runtime either refused before it took the deleter, or has called it.
+            if Arc::strong_count(&exported) > 1 {
+                // SAFETY: the reference was meant for ONNX Runtime, which did not take it.
                 unsafe { Arc::decrement_strong_count(deleter) };
             }
             Err(error.into())
@@ -249,17 +252,19 @@ fn lend(
 /// Drops the tensor. Its deleter does not unwind.
 ///
 /// # Safety
-/// Called once, by ONNX Runtime, with what [`lend`] gave it.
+/// ONNX Runtime calls this once, with the pointer that it got from [`export`].
 unsafe extern "system" fn free(this: *mut OrtAllocator, _: *mut std::ffi::c_void) {
-    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it, with a reference of its own, and calls this once.
-    drop(unsafe { Arc::from_raw(this.cast::<Lent>()) });
+    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it, with a reference of its own, and
+    // calls this once.
+    drop(unsafe { Arc::from_raw(this.cast::<Exported>()) });
 }
 
-/// Where the memory is, for ONNX Runtime.
+/// Returns the memory info for ONNX Runtime.
 ///
 /// # Safety
-/// Called by ONNX Runtime with what [`lend`] gave it, before [`free`].
+/// ONNX Runtime calls this with the pointer that it got from [`export`], before [`free`].
 unsafe extern "system" fn memory_of(this: *const OrtAllocator) -> *const OrtMemoryInfo {
-    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it; the value is there until `free` is called.
-    unsafe { (*this.cast::<Lent>()).memory }
+    // SAFETY: ONNX Runtime passes the pointer that `Arc::into_raw` made for it, which is valid until `free` is
+    // called.
+    unsafe { (*this.cast::<Exported>()).memory }
 }

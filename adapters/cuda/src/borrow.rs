@@ -1,4 +1,4 @@
-//! Memory of cudarc as borrowed tensors, for the length of a call.
+//! Memory of cudarc as borrowed tensors, during a call.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ use crate::sealed::Sealed;
 use crate::slice::{check_len, locate};
 use crate::{Result, owner};
 
-/// [`CudaSlice`], [`CudaView`] and [`CudaViewMut`] as borrowed tensors, which are read for the length of a call: by a C
+/// [`CudaSlice`], [`CudaView`] and [`CudaViewMut`] as borrowed tensors for reading during a call, for example by a C
 /// kernel that takes a `DLTensor*`.
-pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
-    /// Calls `kernel` with the elements as a tensor in C order, on the legacy default stream, which waits for what
-    /// writes them. What comes later waits for what the call has put on that stream.
+pub trait BorrowExt<T: Element>: DevicePtr<T> + Sealed {
+    /// Calls `kernel` with the elements as a tensor in C order. The kernel works on the legacy default stream, which
+    /// waits for pending writes to the elements. Later work on the memory waits for the work that the call queued on
+    /// that stream.
     ///
     /// # Errors
     /// An error unless the shape has as many elements as the memory; [`Error::NotPrimary`](crate::Error::NotPrimary);
-    /// what the driver says.
+    /// errors of the driver.
     ///
     /// ```no_run
     /// use cudarc::driver::CudaView;
     /// use dlbridge::sys::DLTensor;
-    /// use dlbridge_cuda::{LendExt, Result};
+    /// use dlbridge_cuda::{BorrowExt, Result};
     ///
     /// fn rows(view: &CudaView<'_, f32>, kernel: fn(*const DLTensor)) -> Result<()> {
-    ///     view.lend([2, 3], |tensor| kernel(&raw const *tensor.dl_tensor()))
+    ///     view.with_tensor_ref([2, 3], |tensor| kernel(&raw const *tensor.dl_tensor()))
     /// }
     /// ```
     ///
@@ -36,37 +37,37 @@ pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
     ///
     /// ```compile_fail
     /// use cudarc::driver::CudaSlice;
-    /// use dlbridge_cuda::LendExt;
+    /// use dlbridge_cuda::BorrowExt;
     ///
     /// fn keep(slice: &CudaSlice<f32>) -> dlbridge::TensorRef<'_> {
-    ///     slice.lend([2, 3], |tensor| tensor).unwrap()
+    ///     slice.with_tensor_ref([2, 3], |tensor| tensor).unwrap()
     /// }
     /// ```
-    fn lend<R>(
+    fn with_tensor_ref<R>(
         &self,
         shape: impl AsRef<[usize]>,
         kernel: impl FnOnce(TensorRef<'_>) -> R,
     ) -> Result<R> {
-        self.lend_on(shape, &self.stream().context().default_stream(), kernel)
+        self.with_tensor_ref_on(shape, &self.stream().context().default_stream(), kernel)
     }
 
-    /// As [`lend`](Self::lend), on another stream, which the call works on.
+    /// Like [`with_tensor_ref`](Self::with_tensor_ref), for a kernel that works on another stream.
     ///
     /// # Errors
-    /// As [`lend`](Self::lend), [`Error::OtherContext`](crate::Error::OtherContext), and
+    /// The errors of [`with_tensor_ref`](Self::with_tensor_ref), [`Error::OtherContext`](crate::Error::OtherContext), and
     /// [`Error::PerThread`](crate::Error::PerThread).
     ///
     /// ```no_run
     /// use std::sync::Arc;
     ///
     /// use cudarc::driver::{CudaSlice, CudaStream};
-    /// use dlbridge_cuda::{LendExt, Result};
+    /// use dlbridge_cuda::{BorrowExt, Result};
     ///
     /// fn ndim(slice: &CudaSlice<f32>, stream: &Arc<CudaStream>) -> Result<usize> {
-    ///     slice.lend_on([2, 3], stream, |tensor| tensor.ndim())
+    ///     slice.with_tensor_ref_on([2, 3], stream, |tensor| tensor.ndim())
     /// }
     /// ```
-    fn lend_on<R>(
+    fn with_tensor_ref_on<R>(
         &self,
         shape: impl AsRef<[usize]>,
         order: &Arc<CudaStream>,
@@ -80,72 +81,73 @@ pub trait LendExt<T: Element>: DevicePtr<T> + Sealed {
         let attentive = order::attentive(stream.context())?;
         let (first, note) = self.device_ptr(order);
         drop(attentive);
-        let _lent = Lent { note: Some(note), stream: &stream, order };
+        let _borrow = Borrowed { note: Some(note), stream: &stream, order };
         let parts = parts::<T>(first, self.len(), order, Access::ReadOnly)?;
-        // SAFETY: the memory has so many elements, and is borrowed as long as the call takes.
+        // SAFETY: the memory has `self.len()` elements, which `check_len` compared with the shape, and `self` is
+        // borrowed during the call.
         Ok(kernel(unsafe { TensorRef::from_raw_parts(&parts, shape, None::<&[i64]>) }?))
     }
 }
 
-/// [`CudaSlice`] and [`CudaViewMut`] as borrowed tensors, which are written for the length of a call.
-pub trait LendMutExt<T: Element>: DevicePtrMut<T> + Sealed {
-    /// Calls `kernel` with the elements as a tensor in C order, on the legacy default stream, which waits for what
-    /// reads or writes them. What comes later waits for what the call has put on that stream. Types whose bits
-    /// need a check, like `bool`, are refused at compile time.
+/// [`CudaSlice`] and [`CudaViewMut`] as borrowed tensors for writing during a call.
+pub trait BorrowMutExt<T: Element>: DevicePtrMut<T> + Sealed {
+    /// Calls `kernel` with the elements as a tensor in C order. The kernel works on the legacy default stream, which
+    /// waits for pending reads and writes of the elements. Later work on the memory waits for the work that the call
+    /// queued on that stream. Types whose bits need a check, such as `bool`, are refused at compile time.
     ///
     /// # Errors
-    /// As [`LendExt::lend`].
+    /// The errors of [`BorrowExt::with_tensor_ref`].
     ///
     /// ```compile_fail,E0080
-    /// use dlbridge_cuda::LendMutExt;
+    /// use dlbridge_cuda::BorrowMutExt;
     ///
     /// fn main() {
     ///     let flags: Option<cudarc::driver::CudaSlice<bool>> = None;
     ///     if let Some(mut flags) = flags {
-    ///         flags.lend_mut([1], |_| ()).unwrap();
+    ///         flags.with_tensor_ref_mut([1], |_| ()).unwrap();
     ///     }
     /// }
     /// ```
     /// ```no_run
     /// use cudarc::driver::CudaViewMut;
     /// use dlbridge::sys::DLTensor;
-    /// use dlbridge_cuda::{LendMutExt, Result};
+    /// use dlbridge_cuda::{BorrowMutExt, Result};
     ///
     /// fn fill(view: &mut CudaViewMut<'_, f32>, kernel: fn(*mut DLTensor)) -> Result<()> {
-    ///     view.lend_mut([6], |mut tensor| kernel(&raw mut *tensor.dl_tensor()))
+    ///     view.with_tensor_ref_mut([6], |mut tensor| kernel(&raw mut *tensor.dl_tensor()))
     /// }
     /// ```
-    fn lend_mut<R>(
+    fn with_tensor_ref_mut<R>(
         &mut self,
         shape: impl AsRef<[usize]>,
         kernel: impl FnOnce(TensorRefMut<'_>) -> R,
     ) -> Result<R> {
         let order = self.stream().context().default_stream();
-        self.lend_mut_on(shape, &order, kernel)
+        self.with_tensor_ref_mut_on(shape, &order, kernel)
     }
 
-    /// As [`lend_mut`](Self::lend_mut), on another stream, which the call works on.
+    /// Like [`with_tensor_ref_mut`](Self::with_tensor_ref_mut), for a kernel that works on another stream.
     ///
     /// # Errors
-    /// As [`LendExt::lend_on`].
+    /// The errors of [`BorrowExt::with_tensor_ref_on`].
     ///
     /// ```no_run
     /// use std::sync::Arc;
     ///
     /// use cudarc::driver::{CudaSlice, CudaStream};
-    /// use dlbridge_cuda::{LendMutExt, Result};
+    /// use dlbridge_cuda::{BorrowMutExt, Result};
     ///
     /// fn len(slice: &mut CudaSlice<f32>, stream: &Arc<CudaStream>) -> Result<usize> {
-    ///     slice.lend_mut_on([6], stream, |tensor| tensor.as_tensor_ref().len())
+    ///     slice.with_tensor_ref_mut_on([6], stream, |tensor| tensor.as_tensor_ref().len())
     /// }
     /// ```
-    fn lend_mut_on<R>(
+    fn with_tensor_ref_mut_on<R>(
         &mut self,
         shape: impl AsRef<[usize]>,
         order: &Arc<CudaStream>,
         kernel: impl FnOnce(TensorRefMut<'_>) -> R,
     ) -> Result<R> {
-        const { assert!(T::CHECK.is_none(), "anything might be written to the elements") }
+        const { assert!(T::CHECK.is_none(), "the kernel may write invalid elements") }
         let (shape, stream, len) = (shape.as_ref(), Arc::clone(self.stream()), self.len());
         check_len(shape, len)?;
         let order = &Order::new(stream.context(), order)?;
@@ -154,10 +156,10 @@ pub trait LendMutExt<T: Element>: DevicePtrMut<T> + Sealed {
         let attentive = order::attentive(stream.context())?;
         let (first, note) = self.device_ptr_mut(order);
         drop(attentive);
-        let _lent = Lent { note: Some(note), stream: &stream, order };
+        let _borrow = Borrowed { note: Some(note), stream: &stream, order };
         let parts = parts::<T>(first, len, order, Access::Exclusive)?;
-        // SAFETY: the memory has so many elements, of which C order has each once, and is borrowed mutably as long
-        // as the call takes.
+        // SAFETY: the memory has `len` elements, which `check_len` compared with the shape; C order addresses each
+        // once; and `self` is borrowed mutably during the call.
         Ok(kernel(unsafe { TensorRefMut::from_raw_parts(&parts, shape, None::<&[i64]>) }?))
     }
 }
@@ -166,11 +168,11 @@ impl<T: Element> Sealed for CudaSlice<T> {}
 impl<T: Element> Sealed for CudaView<'_, T> {}
 impl<T: Element> Sealed for CudaViewMut<'_, T> {}
 
-impl<T: Element> LendExt<T> for CudaSlice<T> {}
-impl<T: Element> LendExt<T> for CudaView<'_, T> {}
-impl<T: Element> LendExt<T> for CudaViewMut<'_, T> {}
-impl<T: Element> LendMutExt<T> for CudaSlice<T> {}
-impl<T: Element> LendMutExt<T> for CudaViewMut<'_, T> {}
+impl<T: Element> BorrowExt<T> for CudaSlice<T> {}
+impl<T: Element> BorrowExt<T> for CudaView<'_, T> {}
+impl<T: Element> BorrowExt<T> for CudaViewMut<'_, T> {}
+impl<T: Element> BorrowMutExt<T> for CudaSlice<T> {}
+impl<T: Element> BorrowMutExt<T> for CudaViewMut<'_, T> {}
 
 fn parts<T: Element>(
     first: u64,
@@ -183,24 +185,24 @@ fn parts<T: Element>(
     Ok(RawParts { device, ..RawParts::of_elements(owner::address::<T>(first), access) })
 }
 
-/// The end of a call, also of one that panics.
-struct Lent<'a> {
+/// Ends the call in its destructor, also after a panic.
+struct Borrowed<'a> {
     note: Option<SyncOnDrop<'a>>,
     stream: &'a CudaStream,
     order: &'a CudaStream,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
-        // An error waits in the context then, which is the next call's.
+        // The context stores an error for the next call.
         let _told = order::in_drop(Arc::clone(self.stream.context()), |context| {
-            // cudarc notes the use of the memory by the order stream.
+            // Dropping the record makes cudarc note that the order stream used the memory.
             let noted = order::attentive(self.stream.context()).and_then(|attentive| {
                 self.note = None;
                 drop(attentive);
                 context.check_err()
             });
-            // Where there is no note the host waits.
+            // If cudarc could not record the use, the host waits.
             self.note = None;
             let ordered = noted.and_then(|()| order::follow(self.stream, self.order));
             ordered.or_else(|_| order::wait(context))

@@ -1,5 +1,5 @@
-//! What a producer says of a tensor whose memory nobody reads, with numbers anywhere in `i64`, and
-//! what follows from it, counted in 128 bits.
+//! Descriptions of a tensor with any `i64` numbers, whose memory is never read, and the expected result of their
+//! import, computed with 128 bits.
 
 use std::ops::Range;
 use std::ptr;
@@ -12,7 +12,7 @@ use crate::common::Producer;
 pub(crate) const UINT1: DataType = DataType::new(DataTypeCode::UINT, 1, 1);
 const NO_DATA: Error = Error::NullPointer { field: "the data of a tensor with elements" };
 
-/// Numbers that look random, the same in each run: SplitMix64.
+/// A generator of pseudo-random numbers, the same in each run: SplitMix64.
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -31,7 +31,7 @@ impl Rng {
         from[self.below(from.len())]
     }
 
-    /// Mostly small; sometimes at an edge, sometimes of any magnitude.
+    /// Returns a mostly small number; sometimes one at an edge, or of any magnitude.
     pub(crate) fn number(&mut self) -> i64 {
         match self.below(12) {
             0 => self.choose(&[i64::MIN, i64::MIN + 1, -1 << 32, -1, 1 << 31, 1 << 62, i64::MAX]),
@@ -41,21 +41,21 @@ impl Rng {
     }
 }
 
-/// A tensor as a producer describes it, on a device whose memory nobody reads.
+/// A producer's description of a tensor, on a device whose memory is never read.
 #[derive(Clone, Debug)]
-pub(crate) struct Lent {
+pub(crate) struct Description {
     pub(crate) shape: Vec<i64>,
     pub(crate) strides: Option<Vec<i64>>,
     pub(crate) dtype: DataType,
-    /// Said of sub-byte elements; a legacy tensor cannot say it.
+    /// The padded flag for sub-byte elements; a legacy tensor lacks it.
     pub(crate) padded: bool,
     pub(crate) device: DeviceType,
     pub(crate) data: usize,
     pub(crate) byte_offset: u64,
 }
 
-impl Lent {
-    /// Bytes behind a handle.
+impl Description {
+    /// Describes bytes of an object with a handle.
     pub(crate) fn new(shape: &[i64], strides: &[i64], byte_offset: u64) -> Self {
         let (shape, strides) = (shape.to_vec(), Some(strides.to_vec()));
         let (dtype, device) = (DataType::UINT8, DeviceType::OPENCL);
@@ -73,7 +73,7 @@ impl Lent {
         let dtypes = [DataType::UINT8, DataType::FLOAT32, DataType::COMPLEX128, UINT1];
         let narrow = [DataType::FLOAT4_E2M1FN, UINT1.with_lanes(12), DataType::FLOAT6_E2M3FN];
         let wide = DataType::new(DataTypeCode::INT, 255, u16::MAX);
-        let mut lent = Self {
+        let mut description = Self {
             shape: (0..ndim).map(|_| extents(rng)).collect(),
             strides: (rng.below(6) > 0).then(|| (0..ndim).map(|_| rng.number()).collect()),
             dtype: rng.choose(&[&dtypes[..], &narrow, &[wide]].concat()),
@@ -83,12 +83,12 @@ impl Lent {
             byte_offset: rng.next() >> rng.below(64),
         };
         if rng.below(2) == 0 {
-            lent.aim(rng);
+            description.aim(rng);
         }
-        lent
+        description
     }
 
-    /// Brings one number to where a limit is, or next to it.
+    /// Moves one number to a limit, or next to it.
     fn aim(&mut self, rng: &mut Rng) {
         let beside = rng.below(3) as i128 - 1;
         let range = self.bytes(self.padded);
@@ -117,7 +117,7 @@ impl Lent {
         self.shape.contains(&0)
     }
 
-    /// The strides that were given, or those of C order: the products of the extents behind.
+    /// Returns the given strides, or those of C order: the products of the later extents.
     fn strides(&self) -> Vec<i128> {
         let ndim = self.shape.len();
         match &self.strides {
@@ -126,8 +126,8 @@ impl Lent {
         }
     }
 
-    /// The lowest and the highest element. Each sum only grows, so one that is cut off was out of
-    /// range before.
+    /// Returns the lowest and the highest element. Each sum only grows, so a saturated one is out of
+    /// range anyway.
     pub(crate) fn elements(&self) -> (i128, i128) {
         let mut ends = (0_i128, 0_i128);
         for (&extent, stride) in self.shape.iter().zip(self.strides()) {
@@ -138,13 +138,13 @@ impl Lent {
         ends
     }
 
-    /// The bits from one element to the next.
+    /// Returns the distance in bits from one element to the next.
     fn width(&self, padded: bool) -> i128 {
         let bits = i128::from(self.dtype.bits()) * i128::from(self.dtype.lanes());
         if bits % 8 != 0 && !padded { bits } else { (bits + 7) / 8 * 8 }
     }
 
-    /// The bytes that elements lie in.
+    /// Returns the range of bytes of the elements.
     fn bytes(&self, padded: bool) -> Range<i128> {
         let ((lowest, highest), width) = (self.elements(), self.width(padded));
         let end = highest.saturating_add(1).saturating_mul(width);
@@ -159,12 +159,12 @@ impl Lent {
         if self.is_handle() { 0 } else { self.data as u64 }
     }
 
-    /// One past the last byte that can be.
+    /// Returns the position after the last possible byte.
     fn limit(&self) -> i128 {
         if self.is_handle() { i64::MAX.into() } else { usize::MAX as i128 }
     }
 
-    /// Everything that is wrong with it.
+    /// Returns all errors of the description.
     fn faults(&self, padded: bool) -> Vec<Error> {
         let mut faults = Vec::new();
         let negative = self.shape.iter().position(|&extent| extent < 0);
@@ -205,14 +205,14 @@ impl Lent {
         }
     }
 
-    /// Lends it through one ABI and compares the answer. Tells whether it was taken.
+    /// Imports the tensor through one ABI, and compares the result. Returns true if the import succeeded.
     pub(crate) fn check(&self, import: fn(Producer) -> Result<Tensor>, padded: bool) -> bool {
         let faults = self.faults(padded);
         let producer = self.producer();
         let deleted = producer.deleted();
         let taken = match import(producer) {
             Ok(tensor) => {
-                assert!(faults.is_empty(), "taken despite {faults:?}: {self:?}");
+                assert!(faults.is_empty(), "imported despite {faults:?}: {self:?}");
                 self.compare(&tensor, padded);
                 true
             }
@@ -241,7 +241,7 @@ impl Lent {
     }
 }
 
-/// The product of the extents that are positive, or a number as far out of range.
+/// Returns the product of the positive extents, or a number that is also out of range.
 pub(crate) fn positive(shape: &[i64]) -> i128 {
     let extents = shape.iter().filter(|&&extent| extent > 0);
     extents.fold(1, |product, &extent| product.saturating_mul(extent.into()))

@@ -1,4 +1,4 @@
-"""What the caller of asdlpack can ask for, and the receipt."""
+"""The options of asdlpack, and the attributes that report a copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from native import Flags, Native
 
 
 def numbers() -> Any:
-    """Six numbers that may be written, in two rows."""
+    """Six writable numbers in two rows."""
     return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
 
 
@@ -22,7 +22,7 @@ def rows(tensor: dlbridge.Tensor) -> Any:
     return memoryview(tensor).tolist()
 
 
-def test_nothing_asked_for_nothing_copied() -> None:
+def test_options_that_the_data_fulfils_need_no_copy() -> None:
     source = numbers()
     for keywords in [
         {},
@@ -38,10 +38,10 @@ def test_nothing_asked_for_nothing_copied() -> None:
         assert rows(tensor)[0][0] == source[0, 0]
 
 
-def test_a_copy() -> None:
+def test_copy_true_copies_and_reports_it() -> None:
     source = numbers()
     tensor = dlbridge.asdlpack(source, copy=True)
-    assert (tensor.copied, tensor.copy_reason) == (True, "a copy was asked for")
+    assert (tensor.copied, tensor.copy_reason) == (True, "a copy was requested")
     assert (tensor.readonly, tensor.address % 256, tensor.protocol) == (False, 0, "buffer")
     source[0, 0] = 100
     assert rows(tensor) == [[0, 1, 2], [3, 4, 5]]
@@ -49,23 +49,23 @@ def test_a_copy() -> None:
     assert again.address != tensor.address
 
 
-def test_an_order() -> None:
+def test_contiguous_option_copies_into_the_order() -> None:
     source = numbers()
     columns = dlbridge.asdlpack(source, contiguous="F")
     assert (columns.strides, columns.address % 256) == ((1, 2), 0)
-    assert columns.copy_reason == "the elements were not adjacent in Fortran order"
+    assert columns.copy_reason == "the elements were not contiguous in Fortran order"
     assert rows(columns) == [[0, 1, 2], [3, 4, 5]]
     back = dlbridge.asdlpack(columns, contiguous="C")
     assert (back.strides, rows(back)) == ((3, 1), [[0, 1, 2], [3, 4, 5]])
-    assert back.copy_reason == "the elements were not adjacent in C order"
+    assert back.copy_reason == "the elements were not contiguous in C order"
     assert dlbridge.asdlpack(columns, contiguous="F", copy=False) is columns
-    with pytest.raises(BufferError, match="not adjacent in C order, and copy=False forbids it"):
+    with pytest.raises(BufferError, match="not contiguous in C order, and copy=False forbids it"):
         dlbridge.asdlpack(columns, contiguous=True, copy=False)
     both = dlbridge.asdlpack(source, contiguous="F", copy=True)
     assert (both.strides, both.copy_reason) == ((1, 2), columns.copy_reason)
 
 
-def test_an_alignment() -> None:
+def test_align_option_copies_misaligned_data() -> None:
     room = memoryview(dlbridge.empty(300, "uint8"))
     source = room[1:5]
     for align in (2, 8, 256, 512, 4096, 1 << 21):
@@ -125,11 +125,11 @@ def test_device_that_is_not_two_numbers_is_refused(answer: Any) -> None:
         def __dlpack_device__(self) -> Any:
             return answer
 
-    with pytest.raises(TypeError, match="__dlpack_device__ returns must be a tuple or list of two integers"):
+    with pytest.raises(TypeError, match="the result of __dlpack_device__ must be a tuple or list of two integers"):
         dlbridge.asdlpack(Producer())
 
 
-def test_data_that_may_be_written() -> None:
+def test_writable_option_copies_read_only_data() -> None:
     tensor = dlbridge.asdlpack(b"abc", writable=True)
     assert (tensor.readonly, tensor.copy_reason) == (False, "the data was read-only")
     memoryview(tensor)[0] = 0
@@ -137,7 +137,7 @@ def test_data_that_may_be_written() -> None:
         dlbridge.asdlpack(b"abc", writable=True, copy=False)
 
 
-def test_data_that_must_not_be_written(native: Native) -> None:
+def test_writable_false_marks_without_a_copy(native: Native) -> None:
     source = numbers()
     tensor = dlbridge.asdlpack(source, writable=False)
     assert (tensor.readonly, tensor.copied) == (True, False)
@@ -152,7 +152,7 @@ def test_data_that_must_not_be_written(native: Native) -> None:
     assert (copied.readonly, copied.copied) == (True, True)
 
 
-def test_a_legacy_producer_may_be_written_after_a_copy(native: Native) -> None:
+def test_data_of_a_legacy_producer_is_writable_after_a_copy(native: Native) -> None:
     producer, crafted = native.tensor((6,), versioned=False)
     tensor = dlbridge.asdlpack(producer, writable=True)
     assert (tensor.readonly, tensor.copied) == (False, True)
@@ -160,7 +160,7 @@ def test_a_legacy_producer_may_be_written_after_a_copy(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_a_device(native: Native) -> None:
+def test_device_option_moves_data_to_the_cpu_or_refuses(native: Native) -> None:
     producer, crafted = native.tensor((6,), device=n.CUDA_HOST)
     tensor = dlbridge.asdlpack(producer)
     assert tensor.device == "cuda_host"
@@ -170,9 +170,9 @@ def test_a_device(native: Native) -> None:
         dlbridge.asdlpack(tensor, device="cpu", copy=False)
     with pytest.raises(BufferError, match="the data is on cuda_host and cannot be imported on rocm:1"):
         dlbridge.asdlpack(tensor, device="rocm:1")
-    for door in (b"abc", numbers()):
+    for source in (b"abc", numbers()):
         with pytest.raises(BufferError, match="a buffer is on the CPU"):
-            dlbridge.asdlpack(door, device="metal")
+            dlbridge.asdlpack(source, device="metal")
     del tensor, producer, moved
     assert crafted.record.calls == 1
 
@@ -202,7 +202,7 @@ def test_wrong_arguments(keywords: dict[str, Any], error: type[Exception], match
 
 
 class Versioned:
-    """A producer that has ``__dlpack__`` and nothing else."""
+    """A producer that has only ``__dlpack__``."""
 
     def __init__(self, crafted: n.Crafted) -> None:
         self.crafted = crafted
@@ -212,13 +212,13 @@ class Versioned:
         return self.crafted.capsule()
 
 
-def test_a_door_and_no_other(native: Native) -> None:
+def test_asdlpack_with_protocol_tries_only_that_protocol(native: Native) -> None:
     crafted = native.craft((6,))
     tensor = dlbridge.asdlpack(Versioned(crafted), protocol="dlpack")
     assert tensor.protocol == "dlpack"
     del tensor
     assert crafted.record.calls == 1
-    for door, name in [
+    for protocol, name in [
         ("exchange-api", "__dlpack_c_exchange_api__"),
         ("cuda-array-interface", "__cuda_array_interface__"),
         ("array-interface", "__array_interface__"),
@@ -226,30 +226,30 @@ def test_a_door_and_no_other(native: Native) -> None:
         ("buffer", "the buffer protocol"),
     ]:
         with pytest.raises(TypeError, match=f"looked for {name};"):
-            dlbridge.asdlpack(Versioned(crafted), protocol=door)  # type: ignore[arg-type]
+            dlbridge.asdlpack(Versioned(crafted), protocol=protocol)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="looked for __dlpack__;"):
         dlbridge.asdlpack(b"abc", protocol="dlpack")
 
 
 @pytest.mark.parametrize(
-    "door", ["exchange-api", "dlpack", "dlpack-legacy", "array-interface", "array-struct", "buffer"]
+    "protocol", ["exchange-api", "dlpack", "dlpack-legacy", "array-interface", "array-struct", "buffer"]
 )
-def test_our_own_tensors_have_every_door(door: Any) -> None:
+def test_our_own_tensors_have_every_protocol(protocol: Any) -> None:
     source = numbers()
     tensor = dlbridge.asdlpack(source)
-    again = dlbridge.asdlpack(tensor, protocol=door)
+    again = dlbridge.asdlpack(tensor, protocol=protocol)
     assert again is not tensor
-    assert (again.protocol, again.address, again.copied) == (door, tensor.address, False)
-    assert again.readonly == (door == "dlpack-legacy")
+    assert (again.protocol, again.address, again.copied) == (protocol, tensor.address, False)
+    assert again.readonly == (protocol == "dlpack-legacy")
     assert rows(again) == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_the_legacy_answer_can_be_asked_for(native: Native) -> None:
+def test_legacy_capsule_can_be_requested(native: Native) -> None:
     class Both:
-        """A producer of both."""
+        """A producer of legacy and versioned capsules."""
 
         def __dlpack__(self, *, max_version: Any = None) -> Any:
-            """The capsule that was asked for."""
+            """The requested capsule."""
             return crafted[max_version is not None].capsule()
 
         def __dlpack_device__(self) -> tuple[int, int]:
@@ -292,7 +292,7 @@ def test_new_tensors() -> None:
         with pytest.raises(ValueError, match=f"extents of at most {2**63 - 1}, and cannot have {2**70}"):
             dlbridge.empty(shape)
     for dtype in ("float32x0", "uint0"):
-        with pytest.raises(ValueError, match=f"dtype is '{dtype}': .* a dtype has the width its code demands"):
+        with pytest.raises(ValueError, match=f"dtype is '{dtype}': no dtype has code .*, and at least one lane"):
             dlbridge.empty(2, dtype)
     for device in ("cpu:+0", "cpu:00", "cuda:01"):
         with pytest.raises(ValueError, match="not the name of a device"):
@@ -302,17 +302,17 @@ def test_new_tensors() -> None:
 
 
 
-def test_more_than_there_is_memory_for() -> None:
+def test_empty_without_memory_raises_memory_error() -> None:
     with pytest.raises(MemoryError, match="no memory for a tensor of 140737488355328 bytes"):
         dlbridge.empty(1 << 45)
 
 
-def test_an_alignment_beyond_all_integers() -> None:
+def test_align_larger_than_64_bits_is_refused() -> None:
     with pytest.raises(ValueError, match="power of two, at most 1073741824 .1 GiB., not 1180591620717411303424"):
         dlbridge.asdlpack(b"abc", align=1 << 70)
 
 
-def test_a_versioned_capsule_is_no_legacy_one(native: Native) -> None:
+def test_versioned_capsule_as_legacy_is_refused_and_kept(native: Native) -> None:
     capsule = dlbridge.asdlpack(b"abc").__dlpack__(max_version=(1, 0))
     with pytest.raises(ValueError, match="is versioned, and protocol='dlpack-legacy'"):
         dlbridge.asdlpack(capsule, protocol="dlpack-legacy")

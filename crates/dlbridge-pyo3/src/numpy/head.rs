@@ -1,0 +1,169 @@
+//! The head of NumPy's arrays: the fields that NumPy's C ABI puts first. They contain everything that `__dlpack__`
+//! reports.
+//!
+//! - **Head.** An object of NumPy's class begins with a [`Head`], by NumPy's C API in its ABI versions 1 and 2. An
+//!   attached thread reads it; it holds the GIL, so no other thread writes it meanwhile. `dimensions` and `strides`
+//!   point at `ndim` numbers each, `descr` at a [`Descr`], and `base` is NULL or an object that the array keeps.
+//!
+//! Source: `PyArrayObject_fields` and `PyArray_Descr` in `numpy/ndarraytypes.h`, of NumPy 1.7 to 2.5.
+
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::api::NumpyApi;
+
+/// The first fields of an array.
+#[repr(C)]
+pub(crate) struct Head {
+    object: ffi::PyObject,
+    pub(crate) data: *mut u8,
+    pub(crate) ndim: c_int,
+    pub(crate) dimensions: *const isize,
+    pub(crate) strides: *const isize,
+    base: *mut ffi::PyObject,
+    descr: *const Descr,
+    pub(crate) flags: c_int,
+}
+
+/// The first fields of a dtype.
+#[repr(C)]
+struct Descr {
+    object: ffi::PyObject,
+    scalar_type: *mut ffi::PyTypeObject,
+    kind: u8,
+    letter: u8,
+    byte_order: u8,
+    flags: u8,
+    /// The number of the dtype among `NPY_TYPES`.
+    number: c_int,
+}
+
+/// Checks that the bindings declare the fields of a Python object: for some Pythons they declare an empty struct.
+const _: () = assert!(size_of::<ffi::PyObject>() >= 2 * size_of::<usize>());
+
+/// The address of NumPy's class of arrays.
+#[derive(Clone, Copy)]
+pub(super) struct ArrayClass(usize);
+
+impl ArrayClass {
+    pub(super) fn of(api: &NumpyApi) -> Self {
+        Self(api.class().as_ptr().addr())
+    }
+
+    pub(super) fn is(self, class: *const ffi::PyTypeObject) -> bool {
+        class.addr() == self.0
+    }
+
+    /// The head of an array of exactly NumPy's class; `None` for other objects. The caller runs no Python code while it
+    /// has the head.
+    #[inline(always)]
+    pub(super) fn head<'a>(self, object: &'a Bound<'_, PyAny>) -> Option<ArrayHead<'a>> {
+        // Exact: the comparison, and the borrow of `object`, whose lifetime is one of an attached thread.
+        let head = object.as_ptr().cast_const().cast();
+        self.is(object.get_type_ptr()).then_some(ArrayHead { head, array: PhantomData })
+    }
+
+    /// The address of the object that keeps the memory of an array; `None` if an array of a subclass is in between.
+    pub(super) fn root(self, array: ArrayHead<'_>) -> Option<usize> {
+        let mut head = array;
+        loop {
+            let base = head.base();
+            if base.is_null() {
+                return Some(head.head.addr());
+            }
+            // SAFETY: Head, Exact: attached; `base` is an object that the array keeps.
+            let class = unsafe { ffi::Py_TYPE(base) };
+            if !self.is(class) {
+                // SAFETY: attached; both are live types.
+                let derived = unsafe { ffi::PyType_IsSubtype(class, array.class()) };
+                return (derived == 0).then(|| base.addr());
+            }
+            // Exact: the comparison; arrays keep their bases, and `array` is borrowed.
+            head.head = base.cast_const().cast();
+        }
+    }
+}
+
+/// The head of an array.
+///
+/// - **Exact.** `head` is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
+///   between [`ArrayClass::head`] and the last read of the extents, strides and base, because it could replace them.
+#[derive(Clone, Copy)]
+pub(super) struct ArrayHead<'a> {
+    head: *const Head,
+    array: PhantomData<&'a ()>,
+}
+
+impl<'a> ArrayHead<'a> {
+    #[inline(always)]
+    pub(super) fn data(self) -> *mut u8 {
+        // SAFETY: Head, Exact.
+        unsafe { (*self.head).data }
+    }
+
+    #[inline(always)]
+    pub(super) fn flags(self) -> c_int {
+        // SAFETY: Head, Exact.
+        unsafe { (*self.head).flags }
+    }
+
+    #[inline(always)]
+    pub(super) fn ndim(self) -> usize {
+        // SAFETY: Head, Exact. NumPy's numbers of dimensions are not negative.
+        unsafe { (*self.head).ndim as u32 as usize }
+    }
+
+    /// The extent of an axis and its stride in bytes; `None` if the array has fewer axes.
+    #[inline(always)]
+    pub(super) fn axis(self, axis: usize) -> Option<(isize, isize)> {
+        if axis >= self.ndim() {
+            return None;
+        }
+        // SAFETY: Head, Exact: `ndim` numbers each.
+        Some(unsafe {
+            ((*self.head).dimensions.add(axis).read(), (*self.head).strides.add(axis).read())
+        })
+    }
+
+    /// The extents and the strides in bytes.
+    #[inline(always)]
+    pub(super) fn axes(self) -> impl ExactSizeIterator<Item = (isize, isize)> {
+        // SAFETY: Head, Exact.
+        let (extents, strides) = unsafe { ((*self.head).dimensions, (*self.head).strides) };
+        (0..self.ndim()).map(move |axis| {
+            // SAFETY: Head, Exact: `ndim` numbers each.
+            unsafe { (extents.add(axis).read(), strides.add(axis).read()) }
+        })
+    }
+
+    /// The address of NumPy's description of the dtype.
+    #[inline(always)]
+    pub(super) fn descr(self) -> usize {
+        // SAFETY: Head, Exact.
+        unsafe { (*self.head).descr.addr() }
+    }
+
+    /// The kind of the elements, their byte order, and the number of the dtype.
+    #[inline]
+    pub(super) fn dtype(self) -> (u8, u8, c_int) {
+        // SAFETY: Head, Exact.
+        unsafe {
+            let descr = (*self.head).descr;
+            ((*descr).kind, (*descr).byte_order, (*descr).number)
+        }
+    }
+
+    /// The object that keeps the memory; NULL if the array owns it.
+    pub(super) fn base(self) -> *mut ffi::PyObject {
+        // SAFETY: Head, Exact.
+        unsafe { (*self.head).base }
+    }
+
+    fn class(self) -> *mut ffi::PyTypeObject {
+        // SAFETY: Exact.
+        unsafe { ffi::Py_TYPE(self.head.cast_mut().cast()) }
+    }
+}

@@ -1,0 +1,130 @@
+"""A class of an extension that exports its own tensor, by every protocol."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+import typed_arguments as typed
+from built_for import EXPORTS_BUFFERS
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+
+def test_class_exports_its_tensor_by_every_protocol() -> None:
+    sound = typed.Sound(4, 2)
+    array, tensor = np.asarray(sound), torch.from_dlpack(sound)
+    view = memoryview(sound) if EXPORTS_BUFFERS else memoryview(array)
+    assert array.shape == tuple(tensor.shape) == view.shape == (4, 2)
+    assert array.ctypes.data == tensor.data_ptr() == sound.__array_interface__["data"][0]
+    array[1, 1] = -3
+    assert (tensor[1, 1], view[1, 1]) == (-3, -3)
+    assert np.from_dlpack(sound).ctypes.data == array.ctypes.data
+    assert jax.numpy.from_dlpack(sound)[1, 1] == -3
+    assert sound.__dlpack_device__() == (1, 0)
+    assert dlbridge.asdlpack(sound).protocol == "exchange-api"
+    protocols = [report.protocol for report in dlbridge.explain(sound).protocols if report.answer]
+    buffer = ["buffer"] if EXPORTS_BUFFERS else []
+    assert protocols == ["exchange-api", "dlpack", "array-interface", "array-struct", *buffer, "arrow"]
+    assert sound.loudest() == 3
+    sound.amplify(2)
+    assert array[1, 1] == -6
+    assert typed.mean(sound) == -0.75
+    pyarrow = pytest.importorskip("pyarrow")
+    assert pyarrow.array(sound).to_numpy_ndarray()[1, 1] == -6
+    del sound, tensor, view
+    gc.collect()
+    assert array[1, 1] == -6, "the memory lives as long as an array uses it"
+
+
+def test_class_itself_borrows_what_it_reads_and_writes() -> None:
+    sound = typed.Sound(4, 2)
+    doubles = np.asarray(sound).view("f8")
+    assert typed.while_reading(doubles, sound.loudest) == 0
+    with pytest.raises(BufferError, match=r"borrowed for reading, overlaps that of a numpy.ndarray"):
+        typed.while_writing(doubles, sound.loudest)
+    with pytest.raises(BufferError, match="borrowed for writing"):
+        typed.while_reading(doubles, lambda: sound.amplify(2))
+    sound.amplify(2)
+
+
+def test_pickle_of_an_exporting_class_is_a_tensor() -> None:
+    import pickle
+
+    sound = typed.Sound(2, 1)
+    np.asarray(sound)[:] = 5
+    for protocol in (2, 4, 5):
+        again = pickle.loads(pickle.dumps(sound, protocol=protocol))
+        assert type(again) is dlbridge.Tensor
+        assert again.numpy().tolist() == [[5], [5]]
+    buffers: list[Any] = []
+    data = pickle.dumps(sound, protocol=5, buffer_callback=buffers.append)
+    again = pickle.loads(data, buffers=buffers)
+    is_same = again.address == np.asarray(sound).ctypes.data
+    assert is_same is EXPORTS_BUFFERS, "out of band without a copy, if the extension exports buffers"
+    assert again.numpy().tolist() == [[5], [5]]
+
+
+def test_class_makes_its_tensor_at_each_export() -> None:
+    squares = typed.Squares(4)
+    assert np.from_dlpack(squares).tolist() == [0, 1, 4, 9]
+    assert np.asarray(squares, "f8").tolist() == [0, 1, 4, 9]
+    assert dlbridge.asdlpack(squares).numpy().tolist() == [0, 1, 4, 9]
+    squares.count = None
+    requests = [np.from_dlpack, dlbridge.asdlpack, lambda s: s.__dlpack_device__()]
+    for ask in [*requests, memoryview] if EXPORTS_BUFFERS else requests:
+        with pytest.raises(ValueError, match="no squares today"):
+            ask(squares)
+    with pytest.raises(ValueError, match="made where they are needed"):
+        squares.__reduce_ex__(5)
+
+
+def test_consumer_in_c_imports_an_exporting_class() -> None:
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    echo = tvm_ffi.get_global_func("testing.echo")
+    sound = typed.Sound(4, 2)
+    np.asarray(sound)[:] = 2
+    echoed = np.from_dlpack(echo(tvm_ffi.from_dlpack(sound)))
+    assert echoed.ctypes.data == np.asarray(sound).ctypes.data
+
+
+def test_exchange_table_imports_exports_and_borrows() -> None:
+    import ctypes
+
+    from typed_arguments import _native
+
+    class Table(ctypes.Structure):
+        """DLPackExchangeAPI."""
+
+        _fields_ = (
+            ("version", ctypes.c_uint32 * 2),
+            ("previous", ctypes.c_void_p),
+            ("functions", ctypes.c_void_p * 5),
+        )
+
+    function = ctypes.CDLL(_native.__file__).typed_arguments_exchange_api
+    function.restype = ctypes.POINTER(Table)
+    table = function().contents
+    assert tuple(table.version) == (1, 3)
+    assert all(table.functions)
+    # Imports a tensor by the table, and exports the same memory again.
+    out = ctypes.c_void_p()
+    ours = typed.Sound(2, 1).__dlbridge_tensor__()
+    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    assert take(table.functions[1])(ours, ctypes.byref(out)) == 0
+    give = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
+    again = ctypes.py_object()
+    assert give(table.functions[2])(out, ctypes.byref(again)) == 0
+    assert again.value.address == ours.address
+    with pytest.raises(TypeError, match="'list' object is not a dlbridge.Tensor"):
+        take(table.functions[1])([], ctypes.byref(out))
+    borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(table.functions[3])
+    room = ctypes.create_string_buffer(64)
+    assert borrow(ours, room) == 0
+    # This class makes its tensor at each export, so nothing would keep borrowed memory alive.
+    with pytest.raises(TypeError, match="and cannot be borrowed; import its managed tensor"):
+        borrow(typed.Squares(5), room)

@@ -1,0 +1,309 @@
+"""Exports by `to`, `numpy`, `torch`, `jax` and `like`: the data, and refused libraries and dtypes."""
+
+from __future__ import annotations
+
+import array
+import json
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import pytest
+from conftest import require
+from native import Native
+
+np = require("numpy")
+
+
+def numbers() -> Any:
+    """Six writable numbers, aligned so that no library copies them."""
+    tensor = dlbridge.empty((2, 3))
+    memoryview(tensor).cast("B")[:] = np.arange(6, dtype="float32").tobytes()
+    return tensor
+
+
+def test_numpy() -> None:
+    tensor = numbers()
+    home = tensor.numpy()
+    assert (type(home), home.tolist()) == (np.ndarray, [[0, 1, 2], [3, 4, 5]])
+    assert home.ctypes.data == tensor.address
+    home[0, 0] = 7
+    assert memoryview(tensor)[0, 0] == 7
+    copied = tensor.numpy(copy=True)
+    assert copied.ctypes.data != tensor.address
+    assert copied.tolist() == home.tolist()
+    assert not dlbridge.asdlpack(b"abc").numpy(copy=False).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("dtype", "itemsize"),
+    [
+        *(("bfloat16", 2), ("float8_e4m3fn", 1), ("float8_e5m2", 1), ("float8_e8m0fnu", 1)),
+        *(("int4", 1), ("uint4", 1), ("float4_e2m1fn", 1), ("float6_e2m3fn", 1)),
+    ],
+)
+def test_dtypes_of_ml_dtypes_are_exported_to_numpy(dtype: str, itemsize: int) -> None:
+    ml_dtypes = require("ml_dtypes")
+    array = np.array([1, 2, 4], getattr(ml_dtypes, dtype))
+    tensor = dlbridge.asdlpack(array)
+    assert (tensor.dtype, tensor.protocol, tensor.copied) == (dtype, "array-interface", False)
+    assert tensor.address == array.ctypes.data
+    home = tensor.numpy()
+    assert (home.dtype, home.itemsize) == (array.dtype, itemsize)
+    assert home.ctypes.data == array.ctypes.data
+    assert home.astype("float32").tolist() == [1, 2, 4]
+
+
+def test_packed_elements_are_unpacked_for_numpy() -> None:
+    require("ml_dtypes")
+    tensor = dlbridge.empty(4, "int4")
+    assert tensor.nbytes == 2
+    assert tensor.numpy().tolist() == [0, 0, 0, 0]
+    with pytest.raises(BufferError, match="numpy does not support packed elements.*copy=False forbids it"):
+        tensor.numpy(copy=False)
+
+
+@pytest.mark.parametrize("dtype", ["int128", "float32x2"])
+def test_dtype_that_numpy_lacks_is_refused(dtype: str) -> None:
+    with pytest.raises(BufferError, match=f"does not support {dtype}|several lanes, like {dtype}"):
+        dlbridge.empty(4, dtype).to("numpy")
+
+
+def test_torch() -> None:
+    torch = require("torch")
+    tensor = numbers()
+    home = tensor.torch()
+    assert (type(home), home.data_ptr()) == (torch.Tensor, tensor.address)
+    assert home.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert tensor.torch(copy=True).data_ptr() != tensor.address
+    assert tensor.to("pytorch").data_ptr() == tensor.address
+    strided = dlbridge.asdlpack(tensor.numpy().T[::2])
+    assert strided.torch().tolist() == [[0, 3], [2, 5]]
+    assert strided.torch().data_ptr() == tensor.address
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "complex32", "uint16", "bool"])
+def test_dtypes_of_torch(dtype: str) -> None:
+    torch = require("torch")
+    tensor = dlbridge.empty((2, 2), dtype)
+    home = tensor.torch()
+    assert home.dtype == getattr(torch, dtype)
+    assert home.data_ptr() == tensor.address
+
+
+def test_read_only_data_is_copied_for_torch() -> None:
+    require("torch")
+    tensor = dlbridge.asdlpack(b"abc")
+    home = tensor.torch()
+    home[0] = 0
+    assert bytes(tensor) == b"abc"
+    with pytest.raises(BufferError, match=r"read-only and torch ignores that.*torch\.from_dlpack"):
+        tensor.torch(copy=False)
+
+
+def test_negative_strides_are_copied_for_torch() -> None:
+    require("torch")
+    tensor = dlbridge.asdlpack(np.arange(6.0)[::-1])
+    assert tensor.torch().tolist() == [5, 4, 3, 2, 1, 0]
+    with pytest.raises(BufferError, match="torch accepts no negative strides"):
+        tensor.torch(copy=False)
+    one = dlbridge.asdlpack(np.arange(6.0)[3:4][::-1])
+    assert one.torch(copy=False).data_ptr() == one.address
+
+
+def test_tensor_that_torch_refuses_is_deleted_once(native: Native) -> None:
+    require("torch")
+    tensor, crafted = native.tensor((6,), dtype=(2, 128, 1))
+    with pytest.raises((BufferError, RuntimeError)):
+        tensor.torch()
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_jax() -> None:
+    jax = require("jax")
+    tensor = numbers()
+    home = tensor.jax()
+    assert isinstance(home, jax.Array)
+    assert home.unsafe_buffer_pointer() == tensor.address
+    assert home.tolist() == [[0, 1, 2], [3, 4, 5]]
+    gaps = dlbridge.asdlpack(np.arange(12, dtype="float32")[::2])
+    assert gaps.jax().tolist() == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(BufferError, match="jax accepts no gaps between elements"):
+        gaps.jax(copy=False)
+    transposed = dlbridge.asdlpack(tensor.numpy().T)
+    assert transposed.jax(copy=False).tolist() == [[0, 3], [1, 4], [2, 5]]
+    crooked = dlbridge.asdlpack(memoryview(tensor).cast("B")[4:8])
+    with pytest.raises(BufferError, match="not aligned to 64 bytes"):
+        crooked.jax(copy=False)
+
+
+def test_jax_array_is_copied_for_torch() -> None:
+    jax, torch = require("jax"), require("torch")
+    source = jax.numpy.arange(6)
+    tensor = dlbridge.asdlpack(source)
+    home = tensor.torch()
+    home[0] = 100
+    assert source.tolist() == [0, 1, 2, 3, 4, 5]
+    assert torch.from_dlpack(tensor).data_ptr() == source.unsafe_buffer_pointer()
+
+
+def test_pyarrow() -> None:
+    pa = require("pyarrow")
+    tensor = numbers()
+    home = tensor.to("pa")
+    assert (type(home), home.to_numpy().ctypes.data) == (pa.Tensor, tensor.address)
+    read_only = dlbridge.asdlpack(b"abc").to("pyarrow", copy=False)
+    assert not read_only.is_mutable
+
+
+@pytest.mark.parametrize("name", ["nump", "", "numpy.linalg"])
+def test_unknown_library_is_refused_with_the_known_names(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown library '{name}'; known: numpy, torch"):
+        numbers().to(name)
+    with pytest.raises(ValueError, match=f"unknown library '{name}'"):
+        dlbridge.explain(numbers(), to=name)
+
+
+def test_library_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dpnp", None)
+    with pytest.raises(ModuleNotFoundError, match="dpnp is not installed; install it first"):
+        numbers().to("dpnp")
+
+
+def test_missing_dependency_of_a_library_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dpnp.py").write_text("import what_it_needs")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "dpnp", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'what_it_needs'"):
+        numbers().to("dpnp")
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(TypeError, match="copy must be None, True or False, not 1"):
+        numbers().numpy(copy=1)
+    with pytest.raises(TypeError):
+        numbers().to(5)
+
+
+def test_too_many_dimensions_and_lanes_are_refused() -> None:
+    for tensor, library, match in [
+        (dlbridge.empty((1,) * 10), "paddle", "paddle takes at most 9 dimensions, not 10"),
+        (dlbridge.empty((1,) * 5), "warp", "warp takes at most 4 dimensions, not 5"),
+        (dlbridge.empty(3, "float32x2"), "warp", "warp does not support elements with several lanes"),
+        (dlbridge.empty(3, "float32x2"), "tensorflow", "elements with several lanes"),
+    ]:
+        with pytest.raises(BufferError, match=match):
+            tensor.to(library)
+        explanation = dlbridge.explain(tensor, to=library)
+        assert not explanation.verdicts[0].zero_copy
+        assert explanation.verdicts[0].reason is not None
+        assert match.partition(";")[0] in explanation.verdicts[0].reason
+
+
+@pytest.mark.parametrize("name", ["numpy", "pyarrow", "array_api_strict", "mlx"])
+def test_data_that_is_not_on_the_cpu_is_refused(native: Native, name: str) -> None:
+    tensor, crafted = native.tensor((6,), device=(14, 1))
+    with pytest.raises(BufferError, match=f"{name} supports data on the CPU only.*on oneapi:1"):
+        tensor.to(name)
+    assert not dlbridge.explain(tensor, to=name).verdicts[0].zero_copy
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_like() -> None:
+    class Own(np.ndarray):  # type: ignore[name-defined,misc]
+        """A subclass."""
+
+    tensor = numbers()
+    array_like = dlbridge.like(np.zeros(1), tensor)
+    assert (type(array_like), array_like.ctypes.data) == (np.ndarray, tensor.address)
+    assert type(dlbridge.like(np.zeros(1).view(Own), tensor)) is np.ndarray
+    assert dlbridge.like(dlbridge.empty(1), tensor) is tensor
+    for likeness in (b"", bytearray(1), array.array("f"), memoryview(b""), mmap.mmap(-1, 1)):
+        view = dlbridge.like(likeness, tensor)
+        assert (type(view), view.tolist()) == (memoryview, [[0, 1, 2], [3, 4, 5]])
+    copied = dlbridge.like(np.zeros(1), tensor, copy=True)
+    assert copied.ctypes.data != tensor.address
+    with pytest.raises(TypeError, match="builtins.object|object belongs to an unknown library"):
+        dlbridge.like(object(), tensor)
+
+
+def test_like_with_a_class_of_no_library_is_refused() -> None:
+    class Metaclass(type):
+        __module__ = 3  # type: ignore[assignment]
+
+    class Ours(metaclass=Metaclass):
+        """A class in a module named `tf`, the usual alias of TensorFlow."""
+
+        __module__ = "tf.models"
+
+    for likeness in (Ours(), Metaclass("Odd", (), {"__module__": 5})()):
+        with pytest.raises(TypeError, match="belongs to an unknown library"):
+            dlbridge.like(likeness, numbers())
+
+
+def test_like_torch_and_jax() -> None:
+    torch = require("torch")
+    tensor = numbers()
+    made = dlbridge.like(torch.nn.Parameter(torch.zeros(1)), tensor)
+    assert (type(made), made.data_ptr()) == (torch.Tensor, tensor.address)
+    jax = require("jax")
+    made = dlbridge.like(jax.numpy.zeros(1), tensor)
+    assert isinstance(made, jax.Array)
+    assert made.unsafe_buffer_pointer() == tensor.address
+
+
+ASKS_ITSELF = """
+import dlbridge, numpy
+def from_dlpack(x): return "theirs"
+ndarray = list
+assert dlbridge.asdlpack(numpy.zeros(3)).to("cupy") == "theirs"
+"""
+IN_ONE_THREAD = """
+import dlbridge, numpy
+print(dlbridge.asdlpack(numpy.zeros(3)).to("cupy"))
+"""
+IN_TWO_THREADS = """
+import dlbridge, numpy, threading, time
+def importing():
+    import cupy
+thread = threading.Thread(target=importing)
+thread.start()
+time.sleep(0.2)
+answer = dlbridge.asdlpack(numpy.zeros(3)).to("cupy")
+thread.join()
+print(answer)
+"""
+
+
+@pytest.mark.parametrize("program", [IN_ONE_THREAD, IN_TWO_THREADS], ids=["one thread", "two threads"])
+def test_library_that_exports_to_itself_during_its_import_gets_the_tensor(program: str, tmp_path: Path) -> None:
+    package = tmp_path / "cupy"
+    package.mkdir()
+    # A slow import, so that another thread imports meanwhile.
+    (package / "__init__.py").write_text("import time; time.sleep(0.5)\n" + ASKS_ITSELF)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "theirs\n", done.stderr
+
+
+def test_to_accepts_a_module() -> None:
+    torch = require("torch")
+    tensor = numbers()
+    assert tensor.to(torch).data_ptr() == tensor.address
+    assert type(tensor.to(np)) is np.ndarray
+    assert type(tensor.to(np.linalg)) is np.ndarray
+    with pytest.raises(ValueError, match="'json'"):
+        tensor.to(json)
+    with pytest.raises(TypeError, match="library must be a name like 'torch', or a module, not <class"):
+        tensor.to(np.ndarray)
