@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: dlbridge and its peers measured side by side, `docs/benchmarks.md` written anew; and the
-//! instruction budgets, which `cargo xtask test` keeps.
+//! `cargo xtask bench`: measures dlbridge and its peers, and writes `docs/benchmarks.md`. Also compares the instruction
+//! budgets, for `cargo xtask test`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,32 +9,32 @@ use crate::python::Venv;
 use crate::steps::Finished;
 use crate::{Result, Workplace, pins, process};
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Fewer rounds and a smaller file; the page stays as it is.
+    /// Fewer rounds and a smaller file; does not change the page.
     pub(crate) quick: bool,
     /// Only count instructions, and compare them with the budgets.
     pub(crate) instructions: bool,
-    /// Make what was counted the budgets.
+    /// Store the counts as the budgets.
     pub(crate) write: bool,
-    /// Only write the page, from the results that are there.
+    /// Only write the page, from the stored results.
     pub(crate) render: bool,
 }
 
 /// The packages of `peers` that Cargo builds; nanobind is C++, the floor is C.
 const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-numpy"];
 
-/// What is installed beside numpy and the frameworks of the tests.
+/// Installed beside numpy and the frameworks of the tests.
 const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind", "pandas", "polars"];
 
-/// As fast as the compilers can make it: what Cargo's packages say for themselves.
+/// Full optimisation for C and C++, as Cargo's packages set it for themselves.
 const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];
 
 const RESULTS: &str = "benches/results.json";
 const BUDGETS: &str = "benches/budgets.json";
 
-/// The Python whose instructions the budgets contain: each has an interpreter of its own.
+/// The Python of the budgets: each release has another interpreter, with other counts.
 const COUNTED_WITH: &str = "3.11";
 
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         };
     }
     if !cfg!(target_os = "linux") {
-        return Err("what is measured is read from Linux: the clock of a thread, and /proc".into());
+        return Err("the benchmarks need Linux, for the clock of a thread and /proc".into());
     }
     let peers = Peers::new(workplace, "benches")?;
     peers.ready_venv(&venv, INSTALLED, pins::BENCHES)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     measure.env("PYTHONPATH", peers.modules()).arg("benches/report/run.py");
     measure.arg("--rust").arg(program).arg("--scratch").arg(peers.directory());
     if options.quick {
-        // Too few rounds to be published.
+        // Too few rounds to publish the results.
         let quick = |name| peers.directory().join("quick").with_extension(name);
         let page = workplace.root.join(PAGE[3]);
         std::fs::copy(&page, quick("md")).map_err(|e| format!("{}: {e}", page.display()))?;
@@ -80,11 +80,11 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     process::run(&mut measure)
 }
 
-/// Where the results are, and what is made of them.
+/// The files of the results, the page and the plot.
 const PAGE: [&str; 6] =
     ["--results", RESULTS, "--page", "docs/benchmarks.md", "--plot", "docs/benchmarks.svg"];
 
-/// Counts the instructions of the paths that have a budget. The wheel and numpy are installed.
+/// Counts the instructions of the paths with a budget. The wheel and numpy are already installed.
 pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> Result<Finished> {
     if !process::succeeds(workplace.command("valgrind").arg("--version")) {
         return Ok(Finished::Notice(
@@ -95,7 +95,7 @@ pub(crate) fn instructions(workplace: &Workplace, venv: &Venv, write: bool) -> R
     let python = process::answer(venv.python().args(["-c", question])).unwrap_or_default();
     if python != COUNTED_WITH || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Ok(Finished::Notice(format!(
-            "the instruction budgets are of Python {COUNTED_WITH} on Linux and x86-64, and were not \
+            "the instruction budgets are for Python {COUNTED_WITH} on Linux and x86-64, and were not \
              compared with Python {python} here; PYTHON chooses another"
         )));
     }
@@ -117,7 +117,7 @@ mod tests {
     use crate::peers::{self, is_for};
 
     #[test]
-    fn all_that_is_needed_is_pinned() {
+    fn every_requirement_is_pinned() {
         for project in INSTALLED {
             assert!(pins::interop().any(|r| is_for(r, project)), "{project}");
         }

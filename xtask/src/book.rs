@@ -1,7 +1,7 @@
-//! `cargo xtask book`: the pages of `docs/` as a book, made by mdBook.
+//! `cargo xtask book`: builds the pages of `docs/` as a book, with mdBook.
 //!
-//! Pages link to each other and to files of the repository by relative paths, so that links work on a forge and in a clone. The book
-//! holds the chapters alone: there a link to anything else becomes its text, with the path as a tooltip.
+//! Pages link to each other and to files of the repository by relative paths, so that links work on a forge and in a
+//! clone. The book has only the chapters: in it, a link to any other file becomes its text, with the path as a tooltip.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     if !ended.status.success() {
         return Err(format!("mdBook failed ({})", ended.status));
     }
-    // mdBook lacks an option for this.
+    // mdBook lacks an option that makes warnings errors.
     if let Some(warning) = log.lines().find(|line| is_warning(line)) {
         return Err(format!("mdBook warns, and a warning is an error here: {warning}"));
     }
@@ -41,7 +41,7 @@ fn installed(workplace: &Workplace) -> Result<PathBuf> {
     let tool = root.join("bin").join("mdbook");
     let has = process::answer(workplace.command(&tool).arg("--version"));
     if has.is_none_or(|has| has.trim() != format!("mdbook v{version}")) {
-        // Without its server, which most of its dependencies are for. It is fast enough unoptimised.
+        // Without its server, which needs most of its dependencies. It is fast enough unoptimised.
         let mut install =
             workplace.cargo(&["install", "--locked", "--quiet", "--debug", "--force"]);
         install.args(["--no-default-features", "--features", "search", pins::MDBOOK]);
@@ -76,7 +76,7 @@ fn copy_pages(workplace: &Workplace) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// A page with every link to what is not a chapter replaced by its text.
+/// Returns a page with its text instead of each link to a file that is not a chapter.
 fn inside(page: &Path, text: &str) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -87,7 +87,7 @@ fn inside(page: &Path, text: &str) -> Result<String> {
         let path = link.target.split('#').next().unwrap_or_default();
         let file = if path.is_empty() { page.to_owned() } else { links::resolve(page, path)? };
         if file.starts_with(DOCS) && file != Path::new(SUMMARY) {
-            // mdBook calls the chapter `index.md`, and does not follow in links.
+            // mdBook renames the chapter to `index.md`, but not the links to it.
             if let Some(folder) = path.strip_suffix("README.md") {
                 out.push_str(&text[done..link.at]);
                 out.push_str(folder);
@@ -116,7 +116,7 @@ fn inside(page: &Path, text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The bracket that opens the text of a link, whose target begins where `before` ends.
+/// Returns the bracket that opens the text of a link, whose target begins where `before` ends.
 fn opening(before: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, byte) in before.strip_suffix('(')?.bytes().enumerate().rev() {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_mdbook_are_seen() {
+    fn warnings_of_mdbook_are_detected() {
         assert!(is_warning(" WARN unclosed HTML tag `<T>`"));
         assert!(is_warning("2026-01-01 00:00:00 [WARN] x".replace(['[', ']'], "").as_str()));
         assert!(!is_warning(" INFO Book building has started"));

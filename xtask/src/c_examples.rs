@@ -1,4 +1,4 @@
-//! The examples in C: as their README has them, under AddressSanitizer, and under valgrind.
+//! Runs the examples in C by the commands of their README, under AddressSanitizer, and under valgrind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use crate::python::Venv;
 use crate::steps::{Finished, Steps};
 use crate::{Result, Workplace, process};
 
-/// What marks an example as one in C. Its directory has the name of its package, a static library.
+/// The file that marks an example as one in C. Its directory has the name of its package, a static library.
 pub(crate) const MAIN: &str = "main.c";
 
 const WARNINGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
-/// What the README tells C programmers to link beside the library.
+/// The libraries that the README links beside the static library.
 const SYSTEM_LIBRARIES: &[&str] = &["-lpthread", "-ldl", "-lm"];
 
 /// Memory errors and undefined behaviour; leaks too, on Linux.
@@ -38,7 +38,7 @@ pub(crate) fn test(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, ex
 struct CExample<'a> {
     workplace: &'a Workplace,
     venv: &'a Venv<'a>,
-    /// From the root.
+    /// The path from the root.
     directory: &'a str,
 }
 
@@ -49,12 +49,12 @@ impl CExample<'_> {
         let readme = fs::read_to_string(&readme).map_err(|e| format!("{readme:?}: {e}"))?;
         let commands = commands(&readme);
         if commands.is_empty() {
-            return Err(format!("the README of {} has no commands", self.directory));
+            return Err(format!("the README of {} lacks commands", self.directory));
         }
         for command in commands {
             let mut shell = self.workplace.command("sh");
             shell.args(["-c", command]).env("DLPACK_INCLUDE", self.venv.dlpack_include()?);
-            // The README means the directory that Cargo takes by default.
+            // The README names Cargo's default directory.
             process::run(shell.env("CARGO_TARGET_DIR", "target"))?;
         }
         Ok(())
@@ -63,7 +63,7 @@ impl CExample<'_> {
     fn under_address_sanitizer(&self) -> Result<Finished> {
         if !has_sanitizers(self.workplace)? {
             return Ok(Finished::Notice(
-                "the C compiler has no AddressSanitizer; gcc has it with the package libasan"
+                "the C compiler lacks AddressSanitizer; for gcc, install the package libasan"
                     .into(),
             ));
         }
@@ -79,7 +79,7 @@ impl CExample<'_> {
         let program = self.compile("plain", &["-g"])?;
         if !process::succeeds(self.workplace.command("valgrind").arg("--version")) {
             return Ok(Finished::Notice(
-                "valgrind is not installed, so what the Rust side does with memory was not checked"
+                "valgrind is not installed, so the memory accesses of the Rust side were not checked"
                     .into(),
             ));
         }
@@ -102,7 +102,7 @@ impl CExample<'_> {
     }
 }
 
-/// `CC`, which may hold arguments, or `cc`.
+/// Returns `CC`, which may have arguments, or `cc`.
 pub(crate) fn c_compiler(workplace: &Workplace) -> Command {
     let given = env::var("CC").unwrap_or_default();
     let mut words = given.split_whitespace();
@@ -111,8 +111,8 @@ pub(crate) fn c_compiler(workplace: &Workplace) -> Command {
     compiler
 }
 
-/// Whether programs can be linked with the sanitizers, whose libraries may not be installed. Fails
-/// without a compiler.
+/// Returns true if programs can be linked with the sanitizers, whose libraries may be missing. Fails without
+/// a compiler.
 fn has_sanitizers(workplace: &Workplace) -> Result<bool> {
     let source = build_directory(workplace)?.join("empty.c");
     fs::write(&source, "int main(void) { return 0; }\n").map_err(|e| format!("{source:?}: {e}"))?;
@@ -127,7 +127,7 @@ fn has_sanitizers(workplace: &Workplace) -> Result<bool> {
     if links(&[]) {
         return Ok(false);
     }
-    Err("there is no C compiler; install gcc or clang, or set CC".into())
+    Err("no C compiler was found; install gcc or clang, or set CC".into())
 }
 
 fn build_directory(workplace: &Workplace) -> Result<PathBuf> {
@@ -136,7 +136,7 @@ fn build_directory(workplace: &Workplace) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The lines that begin with `$` in the `console` blocks of a README.
+/// Returns the lines that begin with `$` in the `console` blocks of a README.
 fn commands(readme: &str) -> Vec<&str> {
     let blocks = readme.split("```console\n").skip(1);
     let lines = blocks.flat_map(|block| block.lines().take_while(|line| *line != "```"));
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_of_a_readme() {
+    fn commands_are_read_from_console_blocks() {
         let readme = "Text\n```sh\nno\n```\n```console\n$ one 1\noutput\n$ two\n```\n$ text\n\
                       ```console\n$ three\n```\n";
         assert_eq!(commands(readme), ["one 1", "two", "three"]);

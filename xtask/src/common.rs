@@ -1,4 +1,4 @@
-//! The steps that most changes have to pass: a list of steps that takes minutes. `whole` has everything.
+//! The steps that most changes must pass, which take minutes. `whole` has everything.
 
 use crate::python::Venv;
 use crate::seeded_faults::KIT;
@@ -8,9 +8,12 @@ use crate::{Workplace, crates, layers, links, pins, process, python_tests, unsaf
 /// An extension with a function for each kind of typed argument, and its tests.
 pub(crate) const ARGUMENTS: &str = "tests/arguments";
 
+/// An extension with an operator for each kind of parameter, and its tests.
+pub(crate) const OPERATORS: &str = "tests/operators";
+
 const TEMPLATE: &str = "examples/template";
 
-/// The steps. `None` if a step failed that the ones after it cannot do without.
+/// Runs the steps. Returns `None` if a step failed that later steps need.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     sources(steps, workplace);
     let mut venv = Venv::of(workplace);
@@ -23,7 +26,7 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     for project in [ARGUMENTS, TEMPLATE] {
         steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
     }
-    // The longest first, so that none of them runs alone at the end.
+    // The longest first, so that no long step runs alone at the end.
     let mut checks: Vec<_> = python_tests::independent_type_checks(workplace, &venv).into();
     for folder in [ARGUMENTS, &format!("{TEMPLATE}/tests"), python_tests::PACKAGE] {
         checks.extend(python_tests::independent(workplace, &venv, folder));
@@ -40,7 +43,7 @@ pub(crate) fn sources(steps: &mut Steps, workplace: &Workplace) {
     steps.run("links of the pages", || links::check(&workplace.root));
 }
 
-/// Everything that is installed for the common tests.
+/// Returns all requirements of the common tests.
 pub(crate) fn requirements() -> Vec<&'static str> {
     let tools = [pins::NUMPY, pins::MATURIN].into_iter().chain(pins::TEST_TOOLS.iter().copied());
     let frameworks = pins::FRAMEWORKS.iter().map(|f| f.requirement);

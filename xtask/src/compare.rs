@@ -1,5 +1,5 @@
-//! `cargo xtask compare`: the same functions written with dlbridge and with its peers, built, run on
-//! the same inputs, and the tables of `docs/comparison.md` written anew.
+//! `cargo xtask compare`: builds the same functions written with dlbridge and with its peers, runs them on the same
+//! inputs, and writes the tables of `docs/comparison.md`.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{Result, Workplace, process};
 /// The packages that Cargo builds; nanobind is C++.
 const PACKAGES: &[&str] = &["dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "rust-numpy"];
 
-/// What is installed beside numpy and the frameworks of the tests.
+/// Installed beside numpy and the frameworks of the tests.
 const INSTALLED: &[&str] = &["tensorflow-cpu", "paddlepaddle", "nanobind"];
 
 pub(crate) fn run(workplace: &Workplace) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     process::run(&mut tables)
 }
 
-/// Builds the extension that uses rust-numpy, for tests of dlbridge beside it. Returns the folder that it is in.
+/// Builds the extension that uses rust-numpy, for tests of dlbridge beside it. Returns its folder.
 pub(crate) fn rust_numpy(workplace: &Workplace, venv: &Venv) -> Result<PathBuf> {
     let peers = peers(workplace)?;
     peers.build("rust-numpy", venv.program("python"))?;
@@ -45,7 +45,7 @@ mod tests {
     use crate::pins;
 
     #[test]
-    fn all_that_is_needed_is_pinned() {
+    fn every_requirement_is_pinned() {
         for project in INSTALLED {
             assert!(pins::interop().any(|r| is_for(r, project)), "{project}");
         }

@@ -1,4 +1,4 @@
-//! The crates: which there are, their lints, their documentation and their tests in Rust.
+//! The lists of crates, their lints, their documentation and their tests in Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,21 @@ use crate::steps::Steps;
 use crate::workplace::names;
 use crate::{Result, Workplace, devices, process};
 
-/// The crates that need no Python, `dlbridge` aside.
+/// The crates that need no Python, except `dlbridge`.
 const RUST_ONLY: &[&str] = &[
     "dlbridge-sys",
     "dlbridge-borrow",
     "dlbridge-fork",
     "dlbridge-gpu",
     "dlbridge-pyo3-macros",
+    "dlbridge-ops-macros",
     "dlbridge-testing",
     "c_consumer",
     "c_producer",
     "xtask",
 ];
 
-/// The adapters that are crates of their own, since their libraries take long to build.
+/// The adapters that are crates of their own, because their libraries take long to build.
 const ADAPTERS: &[&str] = &[
     "dlbridge-cuda",
     "dlbridge-faer",
@@ -32,7 +33,7 @@ const ADAPTERS: &[&str] = &[
     "dlbridge-wgpu",
 ];
 
-/// The adapters of libraries that compute, or hold what is computed. They need the Rust that their library needs.
+/// The adapters of libraries for computing, or for its data. They need the Rust that their library needs.
 pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-arrow",
     "dlbridge-burn",
@@ -44,7 +45,7 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-tract",
 ];
 
-/// The crates that the Python package is made of, and the tasks.
+/// The crates of the Python package, and the tasks.
 const CORE: &[&str] = &[
     "dlbridge-sys",
     "dlbridge",
@@ -54,13 +55,19 @@ const CORE: &[&str] = &[
     "dlbridge-raise",
     "dlbridge-pyo3",
     "dlbridge-pyo3-macros",
+    "dlbridge-ops",
+    "dlbridge-ops-macros",
     "dlbridge-python",
     "xtask",
 ];
 
-/// Those of them that use PyO3. They have no Rust tests but those in their documentation: there is no interpreter in a Rust test
-/// binary.
-const WITH_PYTHON: &[&str] = &["dlbridge-raise", "dlbridge-pyo3", "dlbridge-python"];
+/// The core crates that use PyO3. They have only doc tests, because a Rust test binary lacks an interpreter.
+const WITH_PYTHON: &[&str] =
+    &["dlbridge-raise", "dlbridge-pyo3", "dlbridge-ops", "dlbridge-python"];
+
+/// Cargo's arguments for the tests of operators in Rust, which need no interpreter.
+pub(crate) const OPERATORS: &[&str] =
+    &["--package", "dlbridge-ops", "--no-default-features", "--features", "half,num-complex"];
 
 /// The name and the folder of each package in `crates/` and `adapters/`, where `adapters/arrow` has `dlbridge-arrow`.
 pub(crate) fn folders(root: &Path) -> Vec<(String, PathBuf)> {
@@ -72,17 +79,17 @@ pub(crate) fn folders(root: &Path) -> Vec<(String, PathBuf)> {
     [inside("crates", ""), inside("adapters", "dlbridge-")].concat()
 }
 
-/// The one feature of theirs that a program turns on.
+/// The only feature of these adapters that a program enables.
 const COMPLEX: &str = "dlbridge-tract/complex";
 
-/// Cargo's words for every other member of the workspace: those that use PyO3.
+/// Returns Cargo's arguments for every other member of the workspace: those that use PyO3.
 pub(crate) fn with_pyo3() -> impl Iterator<Item = &'static str> {
     let others = RUST_ONLY.iter().chain(ADAPTERS).chain(LIBRARIES).chain(&["dlbridge"]);
     ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
 }
 
-/// Tells tests in Rust where the library of ONNX Runtime is, which is part of its Python package, and the Python that has
-/// PyTorch: then they require both.
+/// Sets the path of the library of ONNX Runtime, which is part of its Python package, and the Python with PyTorch for
+/// tests in Rust. The tests then require both.
 pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
     const LIBRARY: &str = "import glob, onnxruntime, os; \
         print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
@@ -93,7 +100,8 @@ pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()>
     Ok(())
 }
 
-/// Clippy for the core: each set of features that can hide a mistake. All of them together are linted with the workspace.
+/// Runs clippy for the core with each set of features that can hide a mistake. The workspace's lint has all of them
+/// together.
 pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
     let mut clippy = |name: &str, arguments: &[&str]| {
         let head = ["clippy", "--package", "dlbridge"];
@@ -109,12 +117,12 @@ pub(crate) fn lint_core(steps: &mut Steps, workplace: &Workplace) {
     }
 }
 
-/// Cargo's words for the adapters of libraries.
+/// Returns Cargo's arguments for the adapters of libraries.
 fn libraries() -> impl Iterator<Item = &'static str> {
     LIBRARIES.iter().flat_map(|package| ["--package", package])
 }
 
-/// The names in the `[features]` of a manifest, `default` aside.
+/// Returns the names in the `[features]` of a manifest, except `default`.
 fn features(manifest: &Path) -> Vec<String> {
     let manifest = fs::read_to_string(manifest).unwrap_or_default();
     let section = manifest.lines().skip_while(|l| l.trim() != "[features]").skip(1);
@@ -126,7 +134,7 @@ fn features(manifest: &Path) -> Vec<String> {
         .collect()
 }
 
-/// All crates together, in one set of features for both steps: their dependencies take long.
+/// Lints and documents all crates, with one set of features for both steps, because their dependencies take long.
 pub(crate) fn lint_and_document(steps: &mut Steps, venv: &Venv<'_>) {
     steps.run("clippy: the workspace", || {
         let mut clippy = venv.cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
@@ -138,7 +146,7 @@ pub(crate) fn lint_and_document(steps: &mut Steps, venv: &Venv<'_>) {
     });
 }
 
-/// Clippy and tests of the crates that the Python package is made of, with all features.
+/// Runs clippy and tests of the crates of the Python package, with all features.
 pub(crate) fn test_core(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     let packages = || CORE.iter().flat_map(|package| ["--package", package]);
     steps.run("clippy: the core", || {
@@ -155,9 +163,15 @@ pub(crate) fn test_core(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_
         let arguments = ["test", "--doc", "--all-features", "--package", "dlbridge-pyo3"];
         process::run(&mut venv.cargo(&arguments))
     });
+    steps.run("Rust tests: dlbridge-ops", || test_operators(workplace));
 }
 
-/// The tests of `dlbridge-sys`. Those that need `dlpack.h` are ignored where it is not known to be.
+/// Runs the tests of operators in Rust, without Python.
+fn test_operators(workplace: &Workplace) -> Result<()> {
+    process::run(workplace.cargo(&["test"]).args(OPERATORS))
+}
+
+/// Runs the tests of `dlbridge-sys`, including those that need `dlpack.h`, which are ignored by default.
 fn with_header(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
     let mut all = workplace.cargo(&["test", "--package", "dlbridge-sys", "--lib", "--tests"]);
     all.env("DLPACK_INCLUDE", venv.dlpack_include()?);
@@ -176,7 +190,7 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
     steps.run("Rust tests: c_producer", || test(&["c_producer"]));
     steps.run("Rust tests: dlbridge-borrow", || {
         test(&["dlbridge-borrow"])?;
-        // Every order in which threads can run, under a mutex that loom watches.
+        // All possible orders of the threads, with loom's mutex and atomics.
         let mut loom = workplace.cargo(&["test", "--package", "dlbridge-borrow", "--release"]);
         loom.args(["--test", "loom", "--target-dir"]).arg(workplace.target.join("loom"));
         process::run(loom.env("RUSTFLAGS", "--cfg loom"))
@@ -185,11 +199,13 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
     steps.run("Rust tests: dlbridge-gpu", || test(&["dlbridge-gpu", "--doc"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
     steps.run("Rust tests: dlbridge, all features", || test(&["dlbridge", "--all-features"]));
-    steps.run("Rust tests: the examples in dlbridge-pyo3 and dlbridge-numpy", || {
-        let packages = ["--package", "dlbridge-pyo3", "--package", "dlbridge-numpy"];
+    steps.run("Rust tests: dlbridge-ops", || test_operators(workplace));
+    steps.run("Rust tests: the examples in dlbridge-pyo3, -ops and -numpy", || {
+        let packages = ["dlbridge-pyo3", "dlbridge-ops", "dlbridge-numpy"];
+        let packages = packages.into_iter().flat_map(|name| ["--package", name]);
         process::run(venv.cargo(&["test", "--doc", "--all-features"]).args(packages))
     });
-    // Their libraries have no Rust tests: there is no interpreter in a Rust test binary.
+    // Their libraries lack Rust tests, because a Rust test binary lacks an interpreter.
     steps.run("Rust tests: programs beside the extensions", || {
         process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
     });
@@ -199,7 +215,31 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
     devices::test(steps, workplace);
 }
 
-/// The tests of the adapters of libraries.
+/// Returns true if the tests of a crate need packages of Python.
+pub(crate) fn needs_frameworks(name: &str) -> bool {
+    LIBRARIES.contains(&name)
+}
+
+/// The Rust tests of one crate, and its examples.
+pub(crate) fn test_one(workplace: &Workplace, venv: &Venv<'_>, name: &str) -> Result<()> {
+    if with_pyo3().any(|excluded| excluded == name) {
+        let mut test = workplace.cargo(&["test", "--package", name]);
+        match name {
+            "dlbridge-sys" => with_header(workplace, venv)?,
+            "dlbridge" => _ = test.arg("--all-features"),
+            _ if needs_frameworks(name) => with_frameworks(&mut test, venv)?,
+            _ => {}
+        }
+        return process::run(&mut test);
+    }
+    if OPERATORS.contains(&name) {
+        test_operators(workplace)?;
+    }
+    // Such a crate has only doc tests, because a Rust test binary lacks an interpreter.
+    process::run(&mut venv.cargo(&["test", "--doc", "--all-features", "--package", name]))
+}
+
+/// Runs the tests of the adapters of libraries.
 pub(crate) fn test_libraries(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.run("Rust tests: the adapters of libraries", || {
         let mut test = workplace.cargo(&["test"]);
@@ -220,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_of_the_core() {
+    fn features_are_read_from_the_manifest_of_the_core() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let features = features(&root.join("crates/dlbridge/Cargo.toml"));
         for name in ["std", "ndarray", "image"] {
@@ -230,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_by_default_has_no_adapter() {
+    fn default_members_exclude_adapters() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
         let (_, list) = manifest.split_once("default-members = [").unwrap();

@@ -1,8 +1,8 @@
-//! Programs and drivers that come from Debian's packages.
+//! Programs and drivers from Debian's packages.
 
 use crate::{Result, Workplace, process};
 
-/// Installs packages, unless what they bring is there.
+/// Installs packages, unless their programs or drivers are already installed.
 pub(crate) fn install(
     workplace: &Workplace,
     packages: &[&str],
@@ -16,6 +16,6 @@ pub(crate) fn install(
     apt(&[&["install", "--quiet", "--yes", "--no-install-recommends"], packages].concat())?;
     match is_there() {
         true => Ok(()),
-        false => Err(format!("{} brought not what is needed", packages.join(" "))),
+        false => Err(format!("the packages {} did not install what is needed", packages.join(" "))),
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from a fresh clone to the picture and the interop table.
+//! `cargo xtask demo`: from a fresh clone to the image and the interop table.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use crate::{Result, Workplace, pins, process};
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
-    /// Frameworks to install before the run. What an earlier run installed stays.
+    /// Frameworks to install before the run. Those of an earlier run stay installed.
     pub(crate) with: Vec<&'static pins::Framework>,
-    /// Where the pictures go, relative to the directory the task is run in.
+    /// The folder for the images, relative to the directory of the task.
     pub(crate) out: PathBuf,
 }
 

@@ -1,12 +1,11 @@
-//! The adapters of devices, each on a driver that needs no more than the CPU. That of CUDA is a stand-in, and no
-//! driver.
+//! Tests the adapters of devices, each on a driver that needs only the CPU. For CUDA it is a stand-in, not a driver.
 
 use std::fs::{self, DirEntry};
 
 use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, debian, process};
 
-/// Runs the tests of each; without the driver, which CI installs, they would try nothing.
+/// Runs the tests of each adapter. CI installs the drivers; without a driver, the tests would try nothing.
 pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("CUDA on a stand-in for its driver", || require(workplace, "dlbridge-cuda"));
     steps.try_run("OpenCL on PoCL", || {
@@ -21,14 +20,14 @@ pub(crate) fn test(steps: &mut Steps, workplace: &Workplace) {
     });
 }
 
-/// Whether there are Vulkan's loader and Mesa's driver for the CPU.
+/// Returns true if Vulkan's loader and Mesa's driver for the CPU are installed.
 fn has_vulkan() -> bool {
     let driver = entries("/usr/share/vulkan/icd.d")
         .any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd"));
     driver && has_library("libvulkan.so.1")
 }
 
-/// Whether there are OpenCL's loader and a driver for it.
+/// Returns true if OpenCL's loader and a driver for it are installed.
 fn has_opencl() -> bool {
     let driver = entries("/etc/OpenCL/vendors")
         .any(|file| file.file_name().to_string_lossy().ends_with(".icd"));
@@ -43,7 +42,7 @@ fn has_library(name: &str) -> bool {
     entries("/usr/lib").any(|place| place.path().join(name).exists())
 }
 
-/// Runs tests where their driver is.
+/// Runs tests if their driver is installed.
 fn on(driver: Finished, tests: impl FnOnce() -> Result<Finished>) -> Result<Finished> {
     match driver {
         Finished::Passed => tests(),
@@ -51,7 +50,7 @@ fn on(driver: Finished, tests: impl FnOnce() -> Result<Finished>) -> Result<Fini
     }
 }
 
-/// Sees to it that a driver is there: in CI it is installed.
+/// Checks that a driver is installed. In CI, installs it.
 fn driver(
     workplace: &Workplace,
     packages: &[&str],
@@ -66,7 +65,7 @@ fn driver(
     })
 }
 
-/// Runs the tests of an adapter, which fail where there is no device.
+/// Runs the tests of an adapter, which fail without a device.
 fn require(workplace: &Workplace, package: &str) -> Result<Finished> {
     let mut test = workplace.cargo(&["test", "--package", package, "--tests"]);
     process::run(test.env("DLBRIDGE_REQUIRE", "1")).map(|()| Finished::Passed)

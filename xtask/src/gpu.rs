@@ -1,5 +1,5 @@
-//! `cargo xtask gpu-test`: the suite of `tests/gpu` on this machine's GPU. Where there is none, it says so, and the same code is
-//! run on a stand-in for the driver over memory of the host, which counts as no result of a GPU.
+//! `cargo xtask gpu-test`: runs the suite of `tests/gpu` on this machine's GPU. Without a GPU, it prints that, and runs
+//! the same code on a stand-in for the driver with host memory, whose result does not count for a GPU.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use crate::python::Venv;
 use crate::steps::Finished;
 use crate::{Result, Workplace, c_examples, pins, process};
 
-/// The folder that is run.
+/// The folder of the suite.
 pub(crate) const SUITE: &str = "tests/gpu";
 
 /// The stand-in, and the name that the driver's library has.
 const STAND_IN: &str = "tests/python/cuda_driver.c";
 const LIBRARY: &str = "libcuda.so.1";
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
     /// Fewer repeats, and smaller copies.
     pub(crate) quick: bool,
     /// The libraries that are checked, if not all.
     pub(crate) only: Option<String>,
-    /// Where the results go.
+    /// The file for the results.
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -35,21 +35,21 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     let python = interpreter(&venv);
     let results = workplace.target.join("gpu.json");
     let json = options.json.as_ref().unwrap_or(&results);
-    // What is read below is of this run.
+    // Removes the results of an earlier run, so that the file read below is from this run.
     let _ = fs::remove_file(json);
     process::run(&mut suite(workplace, &python, &wheel, options, json))?;
     let found = fs::read_to_string(json).map_err(|e| format!("{}: {e}", json.display()))?;
     if !is_without_device(&found) {
         return Ok(());
     }
-    println!("\nNow on the stand-in, which is no result of a GPU:");
+    println!("\nNow on the stand-in, whose result does not count for a GPU:");
     if let Finished::Notice(reason) = on_stand_in(workplace, &venv)? {
         println!("notice: {reason}");
     }
     Ok(())
 }
 
-/// The suite on the stand-in, with the wheel that was built last.
+/// Runs the suite on the stand-in, with the wheel that was built last.
 pub(crate) fn on_stand_in(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     if let Some(reason) = no_stand_in() {
         return Ok(Finished::Notice(reason));
@@ -61,7 +61,7 @@ pub(crate) fn on_stand_in(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
     Ok(Finished::Passed)
 }
 
-/// The suite as a command.
+/// Returns the command that runs the suite.
 fn suite(
     workplace: &Workplace,
     python: &Path,
@@ -78,23 +78,23 @@ fn suite(
     suite
 }
 
-/// The Python whose libraries are checked. That of `.venv` has what the other tests need.
+/// Returns the Python whose libraries are checked. `.venv` has the libraries for the other tests.
 fn interpreter(venv: &Venv<'_>) -> PathBuf {
     env::var_os("PYTHON").map_or_else(|| venv.program("python"), PathBuf::from)
 }
 
-/// Whether the suite wrote that there was no device.
+/// Returns true if the suite found no device.
 fn is_without_device(results: &str) -> bool {
     results.lines().any(|line| line.trim().trim_end_matches(',') == "\"ran\": false")
 }
 
-/// Why there can be no stand-in, if so.
+/// Returns the reason if the stand-in does not work here.
 fn no_stand_in() -> Option<String> {
-    let reason = "the stand-in for the driver is of Linux";
+    let reason = "the stand-in for the driver needs Linux";
     (!cfg!(target_os = "linux")).then(|| reason.to_owned())
 }
 
-/// The stand-in, compiled under the name of the driver's library.
+/// Compiles the stand-in under the name of the driver's library.
 fn compiled(workplace: &Workplace) -> Result<PathBuf> {
     let folder = workplace.target.join("gpu");
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn results_where_nothing_ran() {
+    fn results_without_a_device_are_detected() {
         assert!(is_without_device("{\n \"ran\": false,\n \"hardware\": false\n}"));
         assert!(!is_without_device("{\n \"ran\": true,\n \"hardware\": false\n}"));
         assert!(!is_without_device("{\n \"reason\": \"\\\"ran\\\": false\"\n}"));
     }
 
     #[test]
-    fn the_command_has_the_options() {
+    fn command_has_the_options() {
         let workplace = Workplace { root: root(), target: root().join("target") };
         let options = Options { quick: true, only: Some("torch".into()), ..Default::default() };
         let [python, wheel, json] = ["p", "w.whl", "r.json"].map(Path::new);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_is_there() {
+    fn suite_and_stand_in_exist() {
         assert!(root().join(SUITE).join("__main__.py").is_file());
         assert!(root().join(STAND_IN).is_file());
     }

@@ -9,7 +9,7 @@ use crate::Result;
 /// The folder of the book's pages.
 pub(crate) const DOCS: &str = "docs";
 
-/// The page that lists the chapters.
+/// The page with the list of chapters.
 pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Pages outside the book whose links are checked too.
@@ -23,7 +23,7 @@ pub(crate) struct Link<'a> {
     pub(crate) target: &'a str,
 }
 
-/// Checks the links of README.md, CONTRIBUTING.md and docs/, and prints how many there are.
+/// Checks the links of README.md, CONTRIBUTING.md and docs/, and prints their number.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut pages = pages(root)?;
     pages.extend(OTHER_PAGES.iter().map(PathBuf::from));
@@ -46,7 +46,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The Markdown pages of the book, from the root.
+/// Returns the Markdown pages of the book, from the root.
 pub(crate) fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     collect(root, Path::new(DOCS), &mut found).map_err(|e| format!("{DOCS}: {e}"))?;
@@ -54,7 +54,7 @@ pub(crate) fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The files in a folder and those below it, from the root and in a fixed order.
+/// Collects the files in a folder and below it, from the root and in a fixed order.
 pub(crate) fn collect(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut entries: Vec<_> =
         fs::read_dir(root.join(folder))?.collect::<std::io::Result<Vec<_>>>()?;
@@ -74,7 +74,7 @@ fn read(root: &Path, page: &Path) -> Result<String> {
     fs::read_to_string(root.join(page)).map_err(|e| format!("{}: {e}", page.display()))
 }
 
-/// Checks that a target exists, and has the heading that its anchor names.
+/// Checks that a target exists, and has the heading of its anchor.
 fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
     if is_external(target) {
         return Ok(());
@@ -82,7 +82,7 @@ fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let file = if path.is_empty() { page.to_owned() } else { resolve(page, path)? };
     if !root.join(&file).exists() {
-        return Err(format!("`{target}` leads to {}, which does not exist", file.display()));
+        return Err(format!("`{target}` links to {}, which does not exist", file.display()));
     }
     let is_page = file.extension().is_some_and(|e| e == "md");
     if anchor.is_empty() || (is_page && anchors(&read(root, &file)?).contains(anchor)) {
@@ -91,12 +91,12 @@ fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
     Err(format!("`{target}` names a heading that {} does not have", file.display()))
 }
 
-/// `https://...` or `mailto:...`; nothing is fetched.
+/// Returns true for `https://...` or `mailto:...`, which are not checked.
 pub(crate) fn is_external(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// The path from the root of what a page links to.
+/// Returns the path of a link's target from the root.
 pub(crate) fn resolve(page: &Path, target: &str) -> Result<PathBuf> {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for component in Path::new(target).components() {
@@ -110,7 +110,7 @@ pub(crate) fn resolve(page: &Path, target: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Pages of the book that the summary leaves out: mdBook would leave them out without a word.
+/// Returns the pages that the summary lacks: mdBook would silently leave them out.
 fn missing_chapters(root: &Path) -> Result<Vec<String>> {
     let summary = Path::new(SUMMARY);
     let text = read(root, summary)?;
@@ -120,7 +120,7 @@ fn missing_chapters(root: &Path) -> Result<Vec<String>> {
     Ok(missing.map(|page| format!("{SUMMARY}: {} is missing", page.display())).collect())
 }
 
-/// The links and images of a page, outside of code.
+/// Returns the links and images of a page, outside of code.
 pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     let prose = without_code(text);
     let mut found = Vec::new();
@@ -149,7 +149,7 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     found
 }
 
-/// The anchors of a page's headings, as forges and mdBook both make them.
+/// Returns the anchors of a page's headings, as both forges and mdBook make them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let prose = without_code(text);
@@ -173,7 +173,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The text of a heading in lower case, with hyphens for spaces and without punctuation.
+/// Returns the text of a heading in lower case, with hyphens for spaces and without punctuation.
 fn slug(heading: &str) -> String {
     let mut slug = String::new();
     // The target of a link in a heading is not part of its text.
@@ -187,7 +187,7 @@ fn slug(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The text with everything in code replaced by as many bytes that mean nothing.
+/// Returns the text with all code replaced by the same number of neutral bytes.
 fn without_code(text: &str) -> String {
     let mut prose = String::with_capacity(text.len());
     let mut fence: Option<&str> = None;
@@ -207,7 +207,7 @@ fn without_code(text: &str) -> String {
     }
     let mut outside = String::with_capacity(text.len());
     let mut rest = prose.as_str();
-    // A span of code ends at as many backticks as begin it, within its paragraph.
+    // A code span ends at the same number of backticks as it begins with, in the same paragraph.
     while let Some(at) = rest.find('`') {
         let (before, code) = rest.split_at(at);
         outside.push_str(before);
@@ -223,7 +223,7 @@ fn without_code(text: &str) -> String {
     outside
 }
 
-/// The start of the next run of exactly `ticks` backticks.
+/// Returns the start of the next run of exactly `ticks` backticks.
 fn closing(text: &str, ticks: usize) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = text[from..].find('`').map(|at| from + at) {

@@ -1,5 +1,5 @@
-//! What needs the nightly toolchain: Rust tests where mistakes show themselves, under Miri and the sanitizers; a compiler that
-//! compares error codes; the oldest versions of dependencies; fuzzing.
+//! The steps that need the nightly toolchain: Rust tests under Miri and the sanitizers, which detect undefined
+//! behaviour and leaks; doc tests that compare error codes; the oldest versions of dependencies; fuzzing.
 
 use std::env;
 use std::process::Command;
@@ -11,60 +11,71 @@ use crate::{Result, Workplace, crates, pins, process, workplace};
 /// The target that this machine runs natively and that has sanitizers.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// A machine with the other byte order, for Miri.
+/// A target with the other byte order, for Miri.
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
 /// The subjects of the core's tests that depend on the byte order.
 const BYTE_ORDER_TESTS: &[&str] =
     &["import::", "elements::", "subbyte::", "unaligned::", "safetensors::", "views::"];
 
-/// Those with tensors that several threads use.
+/// The subjects of the core's tests in which several threads use a tensor.
 const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 
 /// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.
 const ADAPTERS: &[&str] = &["dlbridge-faer"];
 
-/// The adapters of libraries under Miri, with pointers that must keep where they come from. ONNX Runtime is not Rust.
+/// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
 const STRICT: &[&str] =
     &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-polars", "dlbridge-rten", "dlbridge-tract"];
 
-/// Those whose libraries make pointers of integers themselves.
+/// The adapters whose libraries convert integers to pointers themselves.
 const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
 
-/// The fuzz target that runs Python inside.
+/// The fuzz target that embeds Python.
 const FUZZED_WITH_PYTHON: &str = "arrow";
 
-/// How long a fuzz target looks for something new, in seconds.
+/// The time for new inputs of a fuzz target, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
-/// Begins what needs the nightly toolchain and nothing of Python, in a process beside all else.
-pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
+/// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would be
+/// the last to end, alone on two cores.
+pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
     let mut ready = false;
     steps.try_run("the nightly toolchain", || {
         with(workplace, &[], |_| Ok(()))
             .inspect(|finished| ready = matches!(finished, Finished::Passed))
     });
     if !ready && !steps.counting() {
-        return None;
+        return Vec::new();
     }
-    // Said here too, so that what is left out beside stands in the summary.
+    // Tried here too, so that the summary shows the steps that the other process skips.
     steps.try_run("Miri and the sources of std", || {
         with(workplace, &["miri", "rust-src"], |_| Ok(()))
     });
-    steps.begin("with the nightly toolchain", || {
-        let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
-        let log = workplace.target.join("nightly.txt");
-        process::beside(workplace.command(xtask).args(["test", "--nightly"]), log)
-    })
+    let mut begin = |name: &str, option: &str| {
+        steps.begin(name, || {
+            let xtask =
+                env::current_exe().map_err(|e| format!("the path of xtask is unknown: {e}"))?;
+            let log = workplace.target.join(format!("nightly{option}.txt"));
+            process::beside(workplace.command(xtask).args(["test", option]), log)
+        })
+    };
+    let begun = [begin("under Miri", "--miri"), begin("sanitizers and fuzzing", "--sanitizers")];
+    begun.into_iter().flatten().collect()
 }
 
-/// All of it that needs no Python.
-pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
+/// Runs the tests under Miri.
+pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
     let miri_parts = ["miri", "rust-src"];
     steps.try_run("Miri", || with(workplace, &miri_parts, miri));
     steps.try_run("Miri, big-endian", || with(workplace, &miri_parts, miri_big_endian));
-    steps
-        .try_run("Miri: the adapters of libraries", || with(workplace, &miri_parts, miri_adapters));
+    steps.try_run("Miri: operators, and the adapters of libraries", || {
+        with(workplace, &miri_parts, miri_adapters)
+    });
+}
+
+/// Runs the other steps that need no Python.
+pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
@@ -76,7 +87,7 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) {
     }
 }
 
-/// What needs Python too.
+/// Runs the steps that also need Python.
 pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("what must not compile with PyO3", || {
         with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
@@ -86,7 +97,7 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
             assert os.path.exists(os.path.join(*map(sysconfig.get_config_var, ('LIBDIR', 'LDLIBRARY'))))";
         if !in_ci() && !process::succeeds(venv.python().args(["-c", HAS_LIBRARY])) {
             return Ok(Finished::Notice(
-                "Python's own library, which the target links, is not there; on Debian and Ubuntu the package libpython3-dev has it"
+                "Python's own library, which the target links, is missing; on Debian and Ubuntu, install the package libpython3-dev"
                     .to_owned(),
             ));
         }
@@ -94,7 +105,7 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
     });
 }
 
-/// The adapter of ONNX Runtime, which Miri cannot run.
+/// Runs the tests of the adapter of ONNX Runtime, which Miri cannot run, under AddressSanitizer.
 pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("AddressSanitizer: dlbridge-ort", || {
         with(workplace, &[], |workplace| {
@@ -114,7 +125,7 @@ pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: 
     });
 }
 
-/// Runs a step if the nightly toolchain has what it needs; in CI it is made to have it.
+/// Runs a step if the nightly toolchain has the components that it needs. CI installs missing components.
 fn with(
     workplace: &Workplace,
     components: &[&str],
@@ -133,13 +144,13 @@ fn with(
         let mut add = workplace.command("rustup");
         add.args(["component", "add", "--toolchain", "nightly"]);
         if components.is_empty() {
-            return Err("there is no nightly toolchain".into());
+            return Err("the nightly toolchain is missing; install it with `rustup toolchain install nightly`".into());
         }
         process::run(add.args(components))?;
     } else if missing() {
         let of_components = components.iter().map(|name| format!(" --component {name}"));
         return Ok(Finished::Notice(format!(
-            "the nightly toolchain is not there, or lacks something; `rustup toolchain install nightly{}` adds it",
+            "the nightly toolchain or one of its components is missing; `rustup toolchain install nightly{}` adds it",
             of_components.collect::<String>()
         )));
     }
@@ -147,7 +158,7 @@ fn with(
     Ok(Finished::Passed)
 }
 
-/// The tests of the core under a nightly `cargo`, in a directory of their own.
+/// Returns a nightly `cargo` command for the core, with its own target directory.
 fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
     let mut cargo = workplace.cargo(&["+nightly"]);
     cargo.args(arguments).args(["--package", "dlbridge", "--all-features"]);
@@ -155,14 +166,15 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
     cargo
 }
 
-/// The core and its CPU adapters, the registry of borrows, and the locks that are safe over forks, with pointers that must keep where
-/// they come from.
+/// Runs the tests of the core and its CPU adapters, of the registry of borrows, and of the fork-safe locks under Miri,
+/// with strict provenance.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-borrow", "--package", "dlbridge-fork"]);
     process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
+/// Also runs the tests of operators.
 fn miri_adapters(workplace: &Workplace) -> Result<()> {
     let test = |packages: &[&str], flags| {
         let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
@@ -170,6 +182,9 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
         cargo.arg("--target-dir").arg(workplace.target.join("miri-adapters"));
         process::run(cargo.env("MIRIFLAGS", flags))
     };
+    let mut operators = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+    operators.args(crates::OPERATORS).arg("--target-dir").arg(workplace.target.join("miri"));
+    process::run(operators.env("MIRIFLAGS", "-Zmiri-strict-provenance"))?;
     test(STRICT, "-Zmiri-strict-provenance")?;
     test(PERMISSIVE, "-Zmiri-permissive-provenance")
 }
@@ -185,13 +200,13 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--tests", "--target", HOST];
     let mut test = nightly(workplace, "asan", &arguments);
     test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
-    // An allocation that is refused must fail as it does without the sanitizer, which would end the process.
+    // A failed allocation must return an error, as without the sanitizer, which would end the process.
     test.env("RUSTFLAGS", "-Zsanitizer=address")
         .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
     process::run(&mut test)
 }
 
-/// The standard library is built anew: it must be watched, too.
+/// Runs the tests under ThreadSanitizer, and builds the standard library with it, so that it is checked too.
 fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--test", "api", "-Zbuild-std", "--target", HOST];
     let mut test = nightly(workplace, "tsan", &arguments);
@@ -202,13 +217,13 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     process::run(test.arg(workplace.target.join("tsan")).env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
-/// Only this compiler compares the error codes, wherever in the docs they stand.
+/// Runs the doc tests of the core: only a nightly compiler compares the error codes.
 fn compile_fail(workplace: &Workplace) -> Result<()> {
     process::run(&mut nightly(workplace, "nightly", &["test", "--doc"]))
 }
 
-/// The same for the arguments of extensions. Another compiler would also take it for a refusal that
-/// a documentation test finds no interpreter to link.
+/// Runs the doc tests for the arguments of extensions. A stable compiler would also accept a link error as the expected
+/// failure, because a doc test finds no interpreter to link.
 fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
     let arguments = ["+nightly", "test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
     let mut test = venv.cargo(&arguments);
@@ -216,7 +231,7 @@ fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> 
     process::run(test.args(["--", "must_not_compile"]))
 }
 
-/// The oldest versions of its dependencies that the core says it works with.
+/// Checks the core with the oldest versions of its dependencies that its manifest allows.
 fn minimal_versions(workplace: &Workplace) -> Result<()> {
     let copy = workplace.target.join("minimal");
     let _ = std::fs::remove_dir_all(&copy);
@@ -238,7 +253,8 @@ fn minimal_versions(workplace: &Workplace) -> Result<()> {
     cargo(&["+nightly", "check", "--package", "dlbridge", "--all-features"])
 }
 
-/// The workspace's manifest with the core as its only member: other members want newer versions of the same libraries.
+/// Returns the workspace's manifest with the core and `dlbridge-sys` as its only members: other members need newer
+/// versions of the same libraries.
 fn core_alone(manifest: &str) -> Result<String> {
     const PACKAGE: &str = "[workspace.package]";
     let (_, rest) =
@@ -247,7 +263,7 @@ fn core_alone(manifest: &str) -> Result<String> {
     Ok(format!("[workspace]\nresolver = \"3\"\n{members}\n\n{PACKAGE}{rest}"))
 }
 
-/// The names of the fuzz targets that need no Python.
+/// Returns the names of the fuzz targets that need no Python.
 fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
     let directory = workplace.root.join("fuzz/fuzz_targets");
     let files = workplace::names(&directory);
@@ -255,12 +271,12 @@ fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
     names.filter(|name| *name != FUZZED_WITH_PYTHON).map(str::to_owned).collect()
 }
 
-/// The committed corpus first, then something new.
+/// Runs a fuzz target: first the committed corpus, then new inputs.
 fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>) -> Result<()> {
     let root = workplace.target.join("tools");
     let tool = root.join("bin").join("cargo-fuzz");
     if !tool.is_file() {
-        // It only starts other programs, so it need not be optimised.
+        // It only starts other programs, so it needs no optimisation.
         let install = ["install", "--locked", "--quiet", "--debug", pins::CARGO_FUZZ];
         let mut install = workplace.cargo(&install);
         install.arg("--target-dir").arg(root.join("target"));
@@ -271,7 +287,7 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>) -> Result<
     let mut fuzz = workplace.command(tool);
     fuzz.env("RUSTUP_TOOLCHAIN", "nightly").arg("run");
     if let Some(venv) = venv {
-        // Optimised it runs five times as fast, but takes twice as long to build.
+        // An optimised build runs five times as fast, but takes twice as long to build.
         fuzz.args(["--dev", "--no-default-features", "--features", "python"]);
         fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
     }

@@ -1,8 +1,7 @@
-//! Extensions written with dlbridge and with its peers: built, compiled, and put where an environment of their own finds
-//! them.
+//! Builds extensions written with dlbridge and with its peers, for a Python environment of their own.
 //!
-//! Every package has a `Cargo.lock` and a workspace of its own, so that nobody who builds dlbridge
-//! downloads its peers; what is installed from PyPI is in an environment of its own.
+//! Every package has a `Cargo.lock` and a workspace of its own, so that a build of dlbridge does not download its
+//! peers. Packages from PyPI are installed in the separate environment.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
@@ -16,18 +15,18 @@ use crate::{Result, Workplace, pins, process};
 /// A folder of such extensions.
 pub(crate) struct Peers<'a> {
     workplace: &'a Workplace,
-    /// Everything that is made of it.
+    /// The folder for all built files.
     directory: PathBuf,
 }
 
 /// The folder of the packages, from the root.
 pub(crate) const SOURCES: &str = "peers";
 
-/// What the names of the modules begin with.
+/// The prefix of the modules' names.
 const PREFIX: &str = "with_";
 
 impl<'a> Peers<'a> {
-    /// `name`: of the folder in the target directory.
+    /// Makes the folder `name` in the target directory.
     pub(crate) fn new(workplace: &'a Workplace, name: &str) -> Result<Self> {
         let peers = Self { workplace, directory: workplace.target.join(name) };
         let modules = peers.modules();
@@ -36,25 +35,25 @@ impl<'a> Peers<'a> {
         Ok(peers)
     }
 
-    /// Everything that is made is in here.
+    /// Returns the folder for all built files.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The folder of the extension modules.
+    /// Returns the folder of the extension modules.
     pub(crate) fn modules(&self) -> PathBuf {
         self.directory.join("modules")
     }
 
-    /// The Python of the environment.
+    /// Returns the Python of the environment.
     pub(crate) fn python(&self) -> PathBuf {
         let programs = if cfg!(windows) { "Scripts" } else { "bin" };
         let python = self.directory.join("venv").join(programs).join("python");
         python.with_extension(env::consts::EXE_EXTENSION)
     }
 
-    /// The environment, made by the project's own, with numpy, the frameworks, what is named of
-    /// `pins::interop`, and more requirements.
+    /// Makes the environment with the Python of the project's own, and installs numpy, the frameworks, the named
+    /// requirements of `pins::interop`, and more requirements.
     pub(crate) fn ready_venv(&self, venv: &Venv, named: &[&str], more: &[&str]) -> Result<()> {
         if !process::succeeds(Command::new(self.python()).args(["-c", "import pip"])) {
             let mut make = venv.python();
@@ -71,7 +70,7 @@ impl<'a> Peers<'a> {
         self.install(venv, &requirements)
     }
 
-    /// Installs into the environment: requirements and options that uv and pip both know.
+    /// Installs into the environment: requirements, and options that both uv and pip accept.
     pub(crate) fn install(&self, venv: &Venv, what: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
         let mut with_uv = venv.python();
         with_uv.args(["-m", "uv", "pip", "install", "--python"]).arg(self.python());
@@ -82,7 +81,7 @@ impl<'a> Peers<'a> {
         })
     }
 
-    /// Builds a package, and puts its extension module where Python finds it.
+    /// Builds a package, and copies its extension module to the folder of the modules.
     pub(crate) fn build(&self, package: &str, python: PathBuf) -> Result<()> {
         let manifest = format!("{SOURCES}/{package}/Cargo.toml");
         let release = self.cargo(&manifest, |build| {
@@ -95,7 +94,7 @@ impl<'a> Peers<'a> {
             .map_err(|e| format!("{}: {e}", built.display()))
     }
 
-    /// Builds a package that is a program. Returns where that is.
+    /// Builds a package that is a program. Returns its path.
     pub(crate) fn build_program(
         &self,
         folder: &str,
@@ -119,13 +118,13 @@ impl<'a> Peers<'a> {
         Ok(target.join("release"))
     }
 
-    /// The file of an extension module.
+    /// Returns the file of an extension module.
     fn module(&self, name: &str) -> PathBuf {
         let extension = if cfg!(windows) { "pyd" } else { "so" };
         self.modules().join(name).with_extension(extension)
     }
 
-    /// Compiles nanobind and a file of functions in one go, without CMake.
+    /// Compiles nanobind and a file of functions together, without CMake.
     pub(crate) fn compile_nanobind(&self, options: &[&str]) -> Result<()> {
         let question = "import nanobind, pathlib; print(pathlib.Path(nanobind.__file__).parent)";
         let nanobind = process::answer(Command::new(self.python()).args(["-c", question]))
@@ -141,7 +140,7 @@ impl<'a> Peers<'a> {
         process::run(compile.arg("-o").arg(self.module(&format!("{PREFIX}nanobind"))))
     }
 
-    /// Compiles an extension that is one file of C and needs no library but `dlpack.h`.
+    /// Compiles an extension that is one C file and needs only `dlpack.h`.
     pub(crate) fn compile_c(&self, source: &str, headers: PathBuf, options: &[&str]) -> Result<()> {
         let name = Path::new(source).file_stem().unwrap_or_default().to_string_lossy();
         let mut compile = self.compiler("CC", "cc")?;
@@ -150,11 +149,11 @@ impl<'a> Peers<'a> {
         process::run(compile.arg("-o").arg(self.module(&format!("{PREFIX}{name}"))))
     }
 
-    /// A compiler that makes an extension module for the environment's Python.
+    /// Returns the command of a compiler that makes an extension module for the environment's Python.
     fn compiler(&self, variable: &str, usual: &str) -> Result<Command> {
         let question = "import sysconfig; print(sysconfig.get_path('include'))";
         let headers = process::answer(Command::new(self.python()).args(["-c", question]))
-            .ok_or("Python does not say where its headers are")?;
+            .ok_or("Python does not report the folder of its headers")?;
         let program = env::var_os(variable).unwrap_or_else(|| usual.into());
         let mut compile = self.workplace.command(program);
         compile.args(["-O2", "-shared", "-fPIC", "-fvisibility=hidden"]);
@@ -172,7 +171,7 @@ fn include(path: PathBuf) -> OsString {
     option
 }
 
-/// Whether a requirement is for a project: `nanobind==3.1.0` for `nanobind`.
+/// Returns true if a requirement is for a project: `nanobind==3.1.0` for `nanobind`.
 pub(crate) fn is_for(requirement: &str, project: &str) -> bool {
     requirement.strip_prefix(project).is_some_and(|version| version.starts_with("=="))
 }
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_and_projects() {
+    fn requirement_is_matched_by_its_whole_name() {
         assert!(is_for("nanobind==3.1.0", "nanobind"));
         assert!(!is_for("nanobind-extra==1.0", "nanobind"));
     }

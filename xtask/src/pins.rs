@@ -1,22 +1,22 @@
-//! The version of everything that the tasks install from PyPI.
+//! The versions of everything that the tasks install.
 
 /// A Python library that the wheel is tested against.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Framework {
-    /// The name that `--with` knows it by; its tests are `test_<name>.py` and `test_<name>_*.py`.
+    /// Its name for `--with`; its tests are `test_<name>.py` and `test_<name>_*.py`.
     pub(crate) name: &'static str,
-    /// What is installed for it.
+    /// Its requirement.
     pub(crate) requirement: &'static str,
 }
 
-/// The releases of Python that the wheel is tested with.
+/// The versions of Python that test the wheel.
 pub(crate) const PYTHONS: &[(u32, u32)] = &[(3, 11), (3, 12), (3, 13)];
 
-/// Newer releases than those below, and the oldest Python that gets them.
+/// Newer releases than those below, each with the oldest Python that supports it.
 const NEWER: &[(&str, (u32, u32))] =
     &[("numpy==2.5.5", (3, 12)), ("jax==0.12.0.1", (3, 12)), ("onnxruntime==1.32.0", (3, 12))];
 
-/// A requirement in the newest release that a Python gets.
+/// Returns a requirement in the newest release for a Python.
 pub(crate) fn for_python(requirement: &str, python: (u32, u32)) -> &str {
     let name = |requirement: &str| requirement.split("==").next().map(str::to_owned);
     let newer = NEWER.iter().find(|(newer, since)| {
@@ -25,14 +25,17 @@ pub(crate) fn for_python(requirement: &str, python: (u32, u32)) -> &str {
     newer.map_or(requirement, |(newer, _)| newer)
 }
 
-/// The frameworks beside numpy. One more is one line here and a test file.
+/// The frameworks beside numpy. To add one, add a line here and a test file.
 pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework { name: "torch", requirement: "torch==2.15.0" },
     Framework { name: "jax", requirement: "jax==0.10.2" },
     Framework { name: "pyarrow", requirement: "pyarrow==26.0.1" },
 ];
 
-/// Libraries that are small beside those.
+/// The oldest PyTorch that operators support.
+pub(crate) const OLDEST_TORCH: &str = "torch==2.10.0";
+
+/// Smaller libraries.
 pub(crate) const SMALL: &[&str] = &[
     "array-api-strict==2.6.1",
     "pillow==13.0.0",
@@ -43,11 +46,15 @@ pub(crate) const SMALL: &[&str] = &[
     "nanobind==3.1.0",
 ];
 
-/// Libraries for the table of all producers and consumers alone, and for tests of `cargo xtask test --all`.
+/// Libraries for the tests of operators: TVM's for functions on tensors, and the one with which JAX stores programs.
+pub(crate) const OPERATORS: &[&str] = &["apache-tvm-ffi==0.1.15.post2", "flatbuffers==25.12.19"];
+
+/// Libraries only for the table of all producers and consumers, and for tests of `cargo xtask test --all`.
 pub(crate) const RARE: &[&str] = &[
     "tensorflow-cpu==2.21.0",
     "paddlepaddle==3.3.1",
     "apache-tvm-ffi==0.1.15.post2",
+    "flatbuffers==25.12.19",
     "onnxruntime==1.31.1",
     "mlx[cpu]==0.32.4",
     "warp-lang==1.19.0",
@@ -57,28 +64,28 @@ pub(crate) const RARE: &[&str] = &[
     "intel-opencl-rt==2026.2.0",
 ];
 
-/// Everything that the table of all producers and consumers needs beside the frameworks.
+/// Returns the requirements of the table of all producers and consumers, except the frameworks.
 pub(crate) fn interop() -> impl Iterator<Item = &'static str> {
     SMALL.iter().chain(RARE).copied()
 }
 
-/// What the benchmarks need beside those: peers of the Python package.
+/// Peers of the Python package, which only the benchmarks need.
 pub(crate) const BENCHES: &[&str] = &["pydlpack==0.2.1", "safetensors==0.8.0"];
 
-/// Always installed: the demo's picture is lent to it.
+/// Always installed: the demo exports its image to NumPy.
 pub(crate) const NUMPY: &str = "numpy==2.4.6";
 
-/// Installs everything else, and much faster than pip; without it pip does the work.
+/// Installs everything else, much faster than pip. pip replaces it if it is missing.
 pub(crate) const UV: &str = "uv==0.13.8";
 
 /// Builds the wheels.
 pub(crate) const MATURIN: &str = "maturin==1.16.0";
 
-/// What the Python tests are run with. ml_dtypes has the dtypes that NumPy lacks.
+/// The tools that run the Python tests. ml_dtypes has the dtypes that NumPy lacks.
 pub(crate) const TEST_TOOLS: &[&str] =
     &["pytest==9.2.0", "mypy==2.4.1", "pyright==1.1.414", "ml_dtypes==0.6.0"];
 
-/// Holds `dlpack.h` 1.3. It is unpacked, not installed.
+/// Contains `dlpack.h` 1.3. It is unpacked, not installed.
 pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";
 
 /// Builds and runs the fuzz targets.
@@ -101,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_release_is_of_a_pinned_library() {
+    fn newer_release_belongs_to_a_pinned_library() {
         let pinned: Vec<_> =
             FRAMEWORKS.iter().map(|f| f.requirement).chain(interop()).chain([NUMPY]).collect();
         for (newer, since) in NEWER {

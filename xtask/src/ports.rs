@@ -1,4 +1,5 @@
-//! `cargo xtask ports`: extensions of others, moved from rust-numpy to dlbridge, tested and measured beside the originals.
+//! `cargo xtask ports`: ports third-party extensions from rust-numpy to dlbridge, tests them, and measures them beside
+//! the originals.
 
 use std::process::Command;
 
@@ -9,17 +10,17 @@ use crate::{Result, Workplace, pins, process};
 /// The script that does the work, and the folder of the edit scripts.
 const SCRIPT: &str = "peers/ports/run.py";
 
-/// What is installed beside numpy, the frameworks of the tests, and what the extensions need.
+/// Installed beside numpy, the frameworks of the tests, and the requirements of the extensions.
 const INSTALLED: &[&str] = &["polars", "pandas"];
 
 /// The command line of the task.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Only writes the page, from the results that are there.
+    /// Only writes the page, from the stored results.
     pub(crate) render: bool,
-    /// Leaves the page as it is.
+    /// Does not change the page.
     pub(crate) check: bool,
-    /// The extensions; all if there are none. Only a run of all writes the page.
+    /// The extensions; all if empty. Only a run of all writes the page.
     pub(crate) only: Vec<String>,
 }
 

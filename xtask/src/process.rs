@@ -1,4 +1,4 @@
-//! Running commands: shown before they run, their output passed through, their failure an error.
+//! Runs commands: prints them before they run, passes their output through, and returns an error if they fail.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -12,16 +12,16 @@ use std::time::Duration;
 /// An error is a sentence for the person at the terminal.
 pub(crate) type Result<T, E = String> = std::result::Result<T, E>;
 
-/// How many of a failed command's last lines its error repeats.
+/// The number of last lines that the error of a failed command repeats.
 const LAST_LINES: usize = 15;
 
-/// Runs a command to its end and shows its output. In a log, the error repeats the last lines of the output, so the summary
-/// shows why a step failed.
+/// Runs a command to its end and prints its output. The error repeats the last lines of the output, so that the summary
+/// in a log shows why a step failed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     run_or(command, &[]).map(drop)
 }
 
-/// As [`run`], but other exit codes are accepted too. Returns the exit code.
+/// Runs a command like [`run`], but accepts other exit codes too. Returns the exit code.
 pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
     let shown = show(command);
     println!("$ {shown}");
@@ -39,11 +39,11 @@ fn failure(shown: &str, status: ExitStatus, last: VecDeque<String>) -> String {
     format!("`{shown}` failed ({status}){}", last.collect::<String>())
 }
 
-/// Runs a command and shows what it writes. Returns its last lines.
+/// Runs a command and prints its output. Returns its last lines.
 fn passed_through(command: &mut Command) -> io::Result<(ExitStatus, VecDeque<String>)> {
     let (output, input) = io::pipe()?;
     let mut child = command.stdout(input.try_clone()?).stderr(input).spawn()?;
-    // The command keeps the ends of the pipe that it was given, and the lines would never end.
+    // `command` still owns its ends of the pipe, and the lines would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let lines = lines_of(output);
     let mut last = VecDeque::new();
@@ -89,7 +89,7 @@ fn lines_of(output: PipeReader) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// A command that runs beside others, and what it writes, in a file.
+/// A command that runs beside others, with its output in a file.
 pub(crate) struct Beside {
     shown: String,
     child: Child,
@@ -113,16 +113,16 @@ pub(crate) fn beside(command: &mut Command, log: PathBuf) -> Result<Beside> {
 impl Beside {
     /// Returns whether the command has ended. Does not wait.
     pub(crate) fn has_ended(&mut self) -> bool {
-        // An error is repeated by `finish`.
+        // `finish` returns the error again.
         self.child.try_wait().map_or(true, |status| status.is_some())
     }
 
-    /// Waits for the end, and shows what was written.
+    /// Waits for the end, and prints the output.
     pub(crate) fn finish(self) -> Result<()> {
         self.finish_or(&[]).map(drop)
     }
 
-    /// As [`finish`](Self::finish), but other exit codes are accepted too. Returns the exit code.
+    /// Waits like [`finish`](Self::finish), but accepts other exit codes too. Returns the exit code.
     pub(crate) fn finish_or(mut self, accepted: &[i32]) -> Result<i32> {
         let status = self.child.wait().map_err(|e| format!("`{}`: {e}", self.shown))?;
         let text = fs::read(&self.log).unwrap_or_default();
@@ -135,35 +135,35 @@ impl Beside {
     }
 }
 
-/// True if a command can be run and succeeds. Its output is not shown.
+/// Returns true if a command can be run and succeeds. Does not print its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|s| s.success())
 }
 
-/// The standard output of a command, without the white space around it; `None` if the command cannot be run or fails. Its
-/// standard error is not shown.
+/// Returns the trimmed standard output of a command, or `None` if the command cannot be run or fails. Does not print
+/// its standard error.
 pub(crate) fn answer(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output.status.success().then_some(text)
 }
 
-/// The CPU time of all processes that this one started and that have ended; zero where the system does not tell.
+/// Returns the CPU time of all ended child processes, or zero if the system does not report it.
 pub(crate) fn cpu_of_children() -> Duration {
     fs::read_to_string("/proc/self/stat").ok().and_then(|stat| cpu_in(&stat)).unwrap_or_default()
 }
 
-/// The fields `cutime` and `cstime` of `/proc/self/stat`, in the ticks of 10 ms that Linux uses there.
+/// Returns the sum of the fields `cutime` and `cstime` of `/proc/self/stat`, which Linux counts in ticks of 10 ms.
 fn cpu_in(stat: &str) -> Option<Duration> {
-    // The second field is the name of the program in parentheses, which may hold blanks.
+    // The second field is the name of the program in parentheses, which may contain spaces.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(13).map(str::parse::<u64>);
     let ticks = fields.next()?.ok()? + fields.next()?.ok()?;
     Some(Duration::from_millis(10 * ticks))
 }
 
-/// The command as one would type it in its directory.
+/// Returns the command as a user would type it in its directory.
 fn show(command: &Command) -> String {
     let directory = command.get_current_dir().map(|d| format!("{}/", d.display()));
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_of_children_is_read_behind_the_name() {
+    fn cpu_time_of_children_is_read_after_the_name() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4 1 2 3 4 50 60 120 30 20 0 1 0 9";
         assert_eq!(cpu_in(stat), Some(Duration::from_millis(1500)));
         assert_eq!(cpu_in("7 (a) S 1"), None);

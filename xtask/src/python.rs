@@ -1,5 +1,5 @@
-//! The virtual environment `.venv`: made with a Python of this machine, filled from PyPI, and with
-//! the project's own wheels.
+//! The virtual environment `.venv`: made with a Python of this machine, with packages from PyPI and the project's
+//! own wheels.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use crate::{Result, Workplace, pins, process};
 /// The oldest Python that the wheel supports.
 const OLDEST: (u32, u32) = pins::PYTHONS[0];
 
-/// Tried last where `PYTHON` names none.
+/// Names to try last if `PYTHON` is not set.
 const UNNUMBERED: &[&str] = &["python3", "python"];
 
 /// A release of Python: 3 and 11.
 pub(crate) type Version = (u32, u32);
 
-/// `.venv`, or the environment of one more Python, with pip, and uv where it could be had.
+/// `.venv`, or the environment of another Python, with pip, and uv if it could be installed.
 pub(crate) struct Venv<'a> {
     workplace: &'a Workplace,
     directory: PathBuf,
     /// The directory of its programs.
     programs: PathBuf,
     uv: Option<PathBuf>,
-    /// The Python that it has to be of, if that is not free.
+    /// The required Python, if it is not free.
     of: Option<Version>,
-    /// The Python that it is of.
+    /// The environment's Python.
     version: Version,
 }
 
 impl<'a> Venv<'a> {
-    /// The environment, which may not be there yet.
+    /// Returns the environment `.venv`, which may not exist yet.
     pub(crate) fn of(workplace: &'a Workplace) -> Self {
         Self::named(workplace, ".venv".to_owned(), None)
     }
 
-    /// The environment of one Python, `.venv-3.13`, which may not be there yet.
+    /// Returns the environment of one Python, `.venv-3.13`, which may not exist yet.
     pub(crate) fn of_python(workplace: &'a Workplace, (major, minor): Version) -> Self {
         Self::named(workplace, format!(".venv-{major}.{minor}"), Some((major, minor)))
     }
@@ -47,14 +47,14 @@ impl<'a> Venv<'a> {
         Self { workplace, directory, programs, uv: None, of, version: OLDEST }
     }
 
-    /// Uses the environment that is there, or makes it.
+    /// Uses the existing environment, or makes it.
     pub(crate) fn made(workplace: &'a Workplace) -> Result<Self> {
         let mut venv = Self::of(workplace);
         venv.ready()?;
         Ok(venv)
     }
 
-    /// Makes the environment, if it is not there.
+    /// Makes the environment, if it does not exist.
     pub(crate) fn ready(&mut self) -> Result<()> {
         let wanted = match self.of {
             Some(version) => Some(Interpreter::of(version).ok_or_else(|| missing(version))?),
@@ -88,7 +88,7 @@ impl<'a> Venv<'a> {
         );
         let mut make = self.workplace.command(&python.path);
         process::run(make.args(["-m", "venv", "--clear"]).arg(&self.directory)).map_err(|error| {
-            // Half an environment would be taken for a whole one the next time.
+            // The next run would use an incomplete environment.
             let _ = fs::remove_dir_all(&self.directory);
             format!(
                 "{error}. If Python says that `ensurepip` is missing, install the package that \
@@ -97,7 +97,7 @@ impl<'a> Venv<'a> {
         })
     }
 
-    /// uv in the pinned version. Without it everything works, but slowly.
+    /// Installs uv in the pinned version. Without uv everything works, but slowly.
     fn ready_uv(&self) -> Option<PathBuf> {
         let uv = self.program("uv");
         let version = process::answer(self.workplace.command(&uv).arg("--version"));
@@ -114,17 +114,17 @@ impl<'a> Venv<'a> {
         }
     }
 
-    /// A program of the environment.
+    /// Returns a program of the environment.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 
-    /// The environment's Python, in the root.
+    /// Returns the command of the environment's Python, in the root.
     pub(crate) fn python(&self) -> Command {
         self.workplace.command(self.program("python"))
     }
 
-    /// Cargo as a crate that uses PyO3 needs it: it builds for this Python, and does not link it.
+    /// Returns a cargo command for crates that use PyO3: it builds for this Python, and does not link it.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut cargo = self.workplace.cargo(arguments);
         cargo.env("PYO3_PYTHON", self.program("python"));
@@ -132,12 +132,13 @@ impl<'a> Venv<'a> {
         cargo
     }
 
-    /// The Python that it is of, once it is [`ready`](Self::ready).
+    /// Returns the environment's Python, once it is [`ready`](Self::ready).
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Installs what is named: requirements, in the newest release for this Python, and options that uv and pip both know.
+    /// Installs requirements, in the newest release for this Python. `what` may have options that both uv and pip
+    /// accept.
     pub(crate) fn install(&self, what: &[impl AsRef<OsStr>]) -> Result<()> {
         let newest = |what: &'_ OsStr| match what.to_str() {
             Some(text) => pins::for_python(text, self.version).into(),
@@ -147,7 +148,7 @@ impl<'a> Venv<'a> {
         if let Some(uv) = &self.uv {
             let mut install = self.workplace.command(uv);
             install.args(["pip", "install", "--python"]).arg(self.program("python")).args(&what);
-            // pip may know an index or a proxy that uv does not.
+            // pip's configuration may have an index or a proxy that uv lacks.
             match process::run(&mut install) {
                 Ok(()) => return Ok(()),
                 Err(error) => println!("{error}; now with pip"),
@@ -156,48 +157,48 @@ impl<'a> Venv<'a> {
         process::run(self.python().args(["-m", "pip", "install"]).args(what))
     }
 
-    /// Builds the Python project in a directory of the repository, and installs its wheel in place of
-    /// whatever was installed under its name.
+    /// Builds the Python project in a directory of the repository, and replaces the installed package of
+    /// its name by its wheel.
     pub(crate) fn install_project(&self, directory: &str) -> Result<()> {
         let wheel = self.build_project(directory)?;
         self.install_wheel(&wheel)
     }
 
-    /// As [`install_project`](Self::install_project), built quickly, with all that is checked while debugging.
+    /// Installs like [`install_project`](Self::install_project), but builds quickly, with debug assertions.
     pub(crate) fn install_example(&self, directory: &str) -> Result<()> {
         let wheel = self.build(directory, "dev", None)?;
         self.install_wheel(&wheel)
     }
 
-    /// Installs a wheel in place of whatever was installed under its name.
+    /// Replaces the installed package of a wheel's name by the wheel.
     pub(crate) fn install_wheel(&self, wheel: &Path) -> Result<()> {
         self.install(&[OsStr::new("--no-deps"), OsStr::new("--force-reinstall"), wheel.as_os_str()])
     }
 
-    /// Where the wheel of a Python project is built.
+    /// Returns the folder for the wheel of a Python project.
     fn wheels(&self, directory: &str) -> PathBuf {
         let name = if directory == "." { "dlbridge" } else { directory };
         self.workplace.target.join("wheels").join(name)
     }
 
-    /// The wheel that was built last of the Python project in a directory of the repository.
+    /// Returns the last built wheel of the Python project in a directory of the repository.
     pub(crate) fn built(&self, directory: &str) -> Result<PathBuf> {
         only("whl", &self.wheels(directory))
     }
 
-    /// The wheel of the Python project in a directory of the repository, built in release mode.
+    /// Builds the wheel of the Python project in a directory of the repository, in release mode.
     pub(crate) fn build_project(&self, directory: &str) -> Result<PathBuf> {
         self.build(directory, "release", None)
     }
 
-    /// The wheel of an example with one feature alone, built quickly.
+    /// Builds the wheel of an example quickly, with only one feature.
     pub(crate) fn build_example_with(&self, directory: &str, feature: &str) -> Result<PathBuf> {
         self.build(directory, "dev", Some(feature))
     }
 
     fn build(&self, directory: &str, profile: &str, feature: Option<&str>) -> Result<PathBuf> {
         let wheels = self.wheels(&[&[directory], feature.as_slice()].concat().join("-"));
-        // Whatever lies there afterwards is what was built now.
+        // So that only the new wheel is in the folder afterwards.
         let _ = fs::remove_dir_all(&wheels);
         let mut build = self.workplace.command(self.program("maturin"));
         build.current_dir(self.workplace.root.join(directory));
@@ -210,7 +211,7 @@ impl<'a> Venv<'a> {
         only("whl", &wheels)
     }
 
-    /// Compares the stub of an example with the one that its code gives.
+    /// Compares the stub of an example with the one generated from its code.
     pub(crate) fn compare_stub(&self, example: &str) -> Result<()> {
         let name = example.rsplit('/').next().unwrap_or(example);
         let stubs = self.workplace.target.join("stubs");
@@ -226,13 +227,13 @@ impl<'a> Venv<'a> {
         match read(stubs.join(name).join("__init__.pyi"))? == read(kept.clone())? {
             true => Ok(()),
             false => Err(format!(
-                "{} is another stub than the code gives; its README says how it is made",
+                "{} differs from the stub that the code generates; its README shows how to generate it",
                 kept.display()
             )),
         }
     }
 
-    /// Builds a source distribution, and a wheel of that: quickly, since what counts is that no file is missing.
+    /// Builds a source distribution and a wheel from it, quickly, to check that no file is missing.
     pub(crate) fn try_source_distribution(&self) -> Result<()> {
         let directory = self.workplace.target.join("sdist");
         let archives = directory.join("archives");
@@ -242,18 +243,18 @@ impl<'a> Venv<'a> {
         let mut wheel = self.python();
         wheel.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
         wheel.arg("--wheel-dir").arg(&archives).arg(only("gz", &archives)?);
-        // The build backend is found by its name on the path.
+        // pip finds the build backend by its name on the path.
         let path = env::var_os("PATH").unwrap_or_default();
         let path = [self.programs.clone()].into_iter().chain(env::split_paths(&path));
         wheel.env("PATH", env::join_paths(path).map_err(|e| e.to_string())?);
-        // The dependencies are those of the examples, which are built in this profile too.
+        // The examples are built in this profile too, and share the dependencies.
         wheel.env("MATURIN_PEP517_ARGS", "--profile dev");
         wheel.env("CARGO_TARGET_DIR", &self.workplace.target);
         process::run(&mut wheel)
     }
 
-    /// The directory that holds `dlpack/dlpack.h`: `DLPACK_INCLUDE`, or the pinned wheel's, which
-    /// is downloaded once.
+    /// Returns the directory with `dlpack/dlpack.h`: `DLPACK_INCLUDE`, or that of the pinned wheel, which is
+    /// downloaded once.
     pub(crate) fn dlpack_include(&self) -> Result<PathBuf> {
         if let Some(given) = env::var_os("DLPACK_INCLUDE") {
             return Ok(given.into());
@@ -274,23 +275,25 @@ impl<'a> Venv<'a> {
         if header.is_file() {
             Ok(include)
         } else {
-            Err(format!("{} has no dlpack/dlpack.h", pins::DLPACK_HEADER))
+            Err(format!("{} lacks dlpack/dlpack.h", pins::DLPACK_HEADER))
         }
     }
 }
 
-/// The wheel in a directory that holds one.
+/// Returns the only file with the given extension in a directory.
 fn only(extension: &str, directory: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let found = paths.filter(|p| p.extension() == Some(OsStr::new(extension)));
     match &found.collect::<Vec<_>>()[..] {
         [one] => Ok(one.clone()),
-        some => Err(format!("{} holds {} .{extension}, not one", directory.display(), some.len())),
+        some => {
+            Err(format!("{} has {} .{extension} files, not one", directory.display(), some.len()))
+        }
     }
 }
 
-/// Of the Pythons that the wheel is tested with, the oldest and the newest that this machine has, without that of `.venv`.
+/// Returns the oldest and the newest of the tested Pythons on this machine, without that of `.venv`.
 pub(crate) fn others(venv: &Venv<'_>) -> Vec<Version> {
     let here = |version: &Version| *version == venv.version || Interpreter::of(*version).is_some();
     let newest = pins::PYTHONS.iter().rev().copied().find(here);
@@ -300,12 +303,12 @@ pub(crate) fn others(venv: &Venv<'_>) -> Vec<Version> {
     others
 }
 
-/// Says that a Python is missing.
+/// Returns the message for a missing Python.
 fn missing((major, minor): Version) -> String {
     format!("Python {major}.{minor} is not installed")
 }
 
-/// The Pythons of a version that pyenv has.
+/// Returns pyenv's Pythons of a version.
 pub(crate) fn of_pyenv((major, minor): Version) -> impl Iterator<Item = PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or(home.map(|h| h.join(".pyenv")));
@@ -321,12 +324,12 @@ pub(crate) fn of_pyenv((major, minor): Version) -> impl Iterator<Item = PathBuf>
 /// A Python of this machine.
 struct Interpreter {
     version: (u32, u32),
-    /// What it says its own path is.
+    /// Its path, as it reports it.
     path: String,
 }
 
 impl Interpreter {
-    /// The oldest that is new enough, or an error if none is. A newer one accepts all code that an older one accepts.
+    /// Returns the oldest one that is new enough, or an error. A newer one accepts all code that an older one accepts.
     fn find() -> Result<Self> {
         if let Some(python) = pins::PYTHONS.iter().find_map(|version| Self::of(*version)) {
             return Ok(python);
@@ -344,7 +347,7 @@ impl Interpreter {
         Err(format!("found {found}; {}", Self::needed()))
     }
 
-    /// One of this version, by its name or among those of pyenv, whose own scripts know one version alone.
+    /// Returns one of this version, by its name or from pyenv, whose own scripts start only one version.
     fn of(version: Version) -> Option<Self> {
         let (major, minor) = version;
         let named = PathBuf::from(format!("python{major}.{minor}"));
@@ -353,7 +356,7 @@ impl Interpreter {
         found.find(|python| python.version == version)
     }
 
-    /// The one that `PYTHON` names.
+    /// Returns the one that `PYTHON` names.
     fn named(name: &OsStr) -> Result<Self> {
         let shown = name.to_string_lossy();
         match Self::ask(name) {
@@ -365,8 +368,8 @@ impl Interpreter {
         }
     }
 
-    /// `None` if it cannot be run. (The name alone proves nothing: it may be a version manager's
-    /// script for a version that is not active.)
+    /// Runs a Python to get its version and path. Returns `None` if it cannot be run: the name may be that of a version
+    /// manager's script for a version that is not active.
     fn ask(name: &OsStr) -> Option<Self> {
         let question = "import sys; print(*sys.version_info[:2], sys.executable)";
         Self::parse(&process::answer(Command::new(name).args(["-c", question]))?)
@@ -392,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_interpreters() {
+    fn interpreter_output_is_parsed() {
         let python = Interpreter::parse("3 9 /a b/python").unwrap();
         assert_eq!(python.described(), "Python 3.9 at /a b/python");
         assert!(python.version < OLDEST);

@@ -1,4 +1,4 @@
-//! The tests in Python, one process for each file; what checks the types.
+//! The tests in Python, one process per file, and the type checks.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -13,13 +13,14 @@ pub(crate) const PACKAGE: &str = "tests/python";
 
 const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 
-/// Test files that repeat or copy so much that they take long with a wheel that is not optimised.
+/// Test files with many repeats or large copies, which take long with an unoptimised wheel.
 pub(crate) const LONG: &[&str] = &["test_chains.py", "test_gpu_faults.py", "test_large_copies.py"];
 
 /// The exit code of pytest if it could not try any test of a file.
 const NO_TESTS: i32 = 5;
 
-/// The test files of a folder. In the tests of the package each framework of the list has one, or its run fails.
+/// Returns the test files of a folder. For the tests of the package, adds the file of each framework, so that a missing
+/// file fails.
 fn files(workplace: &Workplace, folder: &str) -> Vec<String> {
     let mut files = names(&workplace.root.join(folder));
     files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
@@ -33,20 +34,20 @@ fn files(workplace: &Workplace, folder: &str) -> Vec<String> {
     files
 }
 
-/// The test files of a folder without the longest.
+/// Returns the test files of a folder without the longest.
 fn short_files(workplace: &Workplace, folder: &str) -> Vec<String> {
     let mut files = files(workplace, folder);
     files.retain(|file| !LONG.contains(&file.as_str()));
     files
 }
 
-/// Runs the test files of a folder, one process each, so that each framework is alone with the extension module. A framework that
-/// is not installed is a failure.
+/// Runs the test files of a folder, one process each, so that each framework is alone with the extension module. A
+/// framework that is not installed is a failure.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, folder: &str) {
     run_files(steps, workplace, venv, folder, files(workplace, folder));
 }
 
-/// As [`run`], for the tests of the package without the longest.
+/// Runs the tests of the package like [`run`], without the longest.
 pub(crate) fn run_short(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     if !steps.counting() {
         println!("\nLeft out: {}", LONG.join(", "));
@@ -63,28 +64,34 @@ fn run_files(
 ) {
     for file in files {
         let path = format!("{folder}/{file}");
-        steps.run(&format!("Python: {file}"), || {
-            process::run(&mut pytest(workplace, venv, &path, true))
-        });
+        steps.run(&name(folder, &file), || process::run(&mut pytest(workplace, venv, &path, true)));
     }
 }
 
-/// All test files of a folder, as steps that run side by side. A framework that is not installed is a failure.
+/// Returns all test files of a folder, as steps that run side by side. A framework that is not installed is a failure.
 pub(crate) fn all_independent(
     workplace: &Workplace,
     venv: &Venv<'_>,
     folder: &str,
 ) -> Vec<Independent> {
     let step = |file: String| Independent {
-        name: format!("Python: {file}"),
+        name: name(folder, &file),
         command: pytest(workplace, venv, &format!("{folder}/{file}"), true),
         notice: None,
     };
     files(workplace, folder).into_iter().map(step).collect()
 }
 
-/// The test files of a folder, without the longest, as steps that run side by side. A test whose framework is not installed is
-/// skipped, unless its file is about one that always is.
+/// Returns the name of the step for a test file.
+fn name(folder: &str, file: &str) -> String {
+    match folder {
+        PACKAGE => format!("Python: {file}"),
+        _ => format!("{folder}/{file}"),
+    }
+}
+
+/// Returns the test files of a folder, without the longest, as steps that run side by side. A test whose framework is
+/// not installed is skipped, except in the files of the frameworks that are always installed.
 pub(crate) fn independent(
     workplace: &Workplace,
     venv: &Venv<'_>,
@@ -94,12 +101,10 @@ pub(crate) fn independent(
         let required =
             pins::FRAMEWORKS.iter().any(|f| is_about(&file, f.name)) || is_about(&file, "numpy");
         let path = format!("{folder}/{file}");
-        let notice = (NO_TESTS, "what it tests is not installed, so nothing was tried".to_owned());
+        let notice =
+            (NO_TESTS, "the tested library is not installed, so nothing was tried".to_owned());
         Independent {
-            name: match folder {
-                PACKAGE => format!("Python: {file}"),
-                _ => path.clone(),
-            },
+            name: name(folder, &file),
             command: pytest(workplace, venv, &path, required),
             notice: (!required).then_some(notice),
         }
@@ -107,13 +112,14 @@ pub(crate) fn independent(
     short_files(workplace, folder).into_iter().map(step).collect()
 }
 
-/// Returns whether a test file is about a framework: `test_torch.py`, `test_torch_streams.py`.
+/// Returns whether a test file is about a framework: `test_torch.py`, `test_torch_storage.py`.
 fn is_about(file: &str, framework: &str) -> bool {
     let rest = file.strip_prefix("test_").and_then(|rest| rest.strip_prefix(framework));
     rest.is_some_and(|rest| rest.starts_with(['.', '_']))
 }
 
-/// pytest on a file or directory. `required`: a test that lacks a framework fails instead of being skipped.
+/// Returns the pytest command for a file or directory. `required`: a test that lacks a framework fails instead of being
+/// skipped.
 pub(crate) fn pytest(
     workplace: &Workplace,
     venv: &Venv<'_>,
@@ -124,7 +130,7 @@ pub(crate) fn pytest(
     let mut pytest = venv.python();
     pytest.args(["-m", "pytest", "--quiet", path]);
     pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);
-    // It prints the traceback of a crash, and users may have set it.
+    // It prints the traceback of a crash. Set it here, so that the user's value does not matter.
     pytest.env("PYTHONFAULTHANDLER", "1");
     if required {
         pytest.env("DLBRIDGE_REQUIRE", "1");
@@ -132,17 +138,19 @@ pub(crate) fn pytest(
     pytest
 }
 
-/// The stub against mypy's strictest rules, then against the extension module itself.
+/// Checks the stub with mypy's strictest rules, then against the extension module itself.
 pub(crate) fn type_checks(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     for Independent { name, mut command, .. } in independent_type_checks(workplace, venv) {
         steps.run(&name, || process::run(&mut command));
     }
 }
 
-/// As [`type_checks`], as steps that run side by side.
+/// Returns [`type_checks`] as steps that run side by side.
 pub(crate) fn independent_type_checks(workplace: &Workplace, venv: &Venv<'_>) -> [Independent; 2] {
     let mut mypy = venv.python();
-    mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(workplace.target.join("mypy"));
+    // The cache that the tests share through pytest: mypy reads the types of NumPy and PyTorch once.
+    let cache = workplace.target.join("pytest").join("d").join("mypy");
+    mypy.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(cache);
     mypy.args(["--exclude", "/tests/python|/conformance/tests"]);
     mypy.args(["python/dlbridge", KIT_SOURCES, gpu::SUITE]);
     let mut stubtest = venv.python();
@@ -155,16 +163,16 @@ pub(crate) fn independent_type_checks(workplace: &Workplace, venv: &Venv<'_>) ->
     [step("stubtest", stubtest), step("mypy", mypy)]
 }
 
-/// Tests whose frameworks do not drown what valgrind says: of crafted tensors and own buffers.
+/// Tests of crafted tensors and own buffers, without frameworks that would fill valgrind's output.
 const UNDER_VALGRIND: &[&str] =
-    &["array_interface", "array_struct", "buffer_export", "import", "wanted"];
+    &["array_interface", "array_struct", "buffer_export", "import", "import_options"];
 
-/// Checks under valgrind that the extension module touches only memory that it owns. Python's own reads of
-/// uninitialised memory are many, so those are not looked for.
+/// Checks under valgrind that the extension module accesses only valid memory. Does not check for reads of
+/// uninitialised memory, because Python itself has many.
 pub(crate) fn under_valgrind(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     if !process::succeeds(workplace.command("valgrind").arg("--version")) {
         return Ok(Finished::Notice(
-            "valgrind is not installed, so what the extension module does with memory was not \
+            "valgrind is not installed, so the memory accesses of the extension module were not \
              checked"
                 .into(),
         ));
@@ -184,9 +192,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_frameworks() {
+    fn test_file_is_matched_to_its_framework() {
         assert!(is_about("test_torch.py", "torch"));
-        assert!(is_about("test_torch_streams.py", "torch"));
+        assert!(is_about("test_torch_storage.py", "torch"));
         assert!(!is_about("test_torchaudio.py", "torch"));
         assert!(!is_about("test_tensor.py", "torch"));
     }

@@ -1,5 +1,5 @@
-//! The smallest extensions: for the stable ABI of Python 3.9 and 3.10, which lacks the buffer protocol, and without default
-//! features.
+//! The smallest extensions: for the stable ABI of Python 3.9 and 3.10, which lacks the buffer protocol, and without
+//! default features.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const TESTS: &[&str] =
 /// The Pythons that only such an extension supports.
 const PYTHONS: &[Version] = &[(3, 9), (3, 10)];
 
-/// Clippy for the crate, once for each stable ABI below that of the wheel, and without each default feature.
+/// Runs clippy for the crate with each default feature alone and none, and for each stable ABI below that of the wheel.
 pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
     for features in ["", "gpu", "fast-copies", "tensor-class", "arrow", "array-interface", "buffer"]
     {
@@ -43,8 +43,8 @@ pub(crate) fn lint(steps: &mut Steps, venv: &Venv<'_>) {
     }
 }
 
-/// Builds the tests of arguments for the stable ABI of Python 3.9 without default features, and runs them with the Python of `.venv`, and with Python 3.9 and 3.10
-/// if this machine has them.
+/// Builds the tests of arguments for the stable ABI of Python 3.9 without default features. Runs them with the Python
+/// of `.venv`, and with Python 3.9 and 3.10 if this machine has them.
 pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     let wheel = venv.build_example_with(ARGUMENTS, "abi3-py39")?;
     let folder = unpacked(workplace, venv, &wheel)?;
@@ -66,12 +66,12 @@ pub(crate) fn test(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
         return Ok(Finished::Passed);
     }
     Ok(Finished::Notice(format!(
-        "Python {} is not installed, so the extension was not loaded by it",
+        "Python {} is not installed, so the extension was not tried with it",
         missing.join(" and ")
     )))
 }
 
-/// Builds the small example with one protocol more each time, and tests it.
+/// Builds the small example with each additional protocol in turn, and tests it.
 pub(crate) fn test_protocols(workplace: &Workplace, venv: &Venv) -> Result<()> {
     for feature in ["arrow", "array-interface", "buffer"] {
         let wheel = venv.build_example_with(SMALL, &format!("dlbridge-pyo3/{feature}"))?;
@@ -84,7 +84,7 @@ pub(crate) fn test_protocols(workplace: &Workplace, venv: &Venv) -> Result<()> {
     Ok(())
 }
 
-/// The folder of what is in a wheel, to be found before what is installed.
+/// Unpacks a wheel into a folder for `PYTHONPATH`, which comes before installed packages.
 fn unpacked(workplace: &Workplace, venv: &Venv, wheel: &Path) -> Result<PathBuf> {
     let folder = workplace.target.join("stable_abi");
     let _ = fs::remove_dir_all(&folder);
@@ -93,7 +93,7 @@ fn unpacked(workplace: &Workplace, venv: &Venv, wheel: &Path) -> Result<PathBuf>
     Ok(folder)
 }
 
-/// A Python of this version that can make environments, by its name or among those of pyenv.
+/// Returns a Python of this version that can make environments, by its name or from pyenv.
 fn find(workplace: &Workplace, version: Version) -> Option<PathBuf> {
     let named = PathBuf::from(format!("python{}.{}", version.0, version.1));
     [named].into_iter().chain(of_pyenv(version)).find(|python| {
@@ -101,7 +101,7 @@ fn find(workplace: &Workplace, version: Version) -> Option<PathBuf> {
     })
 }
 
-/// The Python of an environment that has NumPy, in the newest release for it, and pytest.
+/// Returns the Python of an environment with pytest and the newest NumPy for it.
 fn with_numpy(workplace: &Workplace, version: Version, python: &Path) -> Result<Command> {
     let folder = workplace.target.join(format!("python{}.{}", version.0, version.1));
     let own = folder.join("bin/python");

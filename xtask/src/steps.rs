@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask test`: how many there are, a heading and the time of each, a summary at the end.
+//! The steps of `cargo xtask test`: their number, a heading and a time for each, and a summary at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,9 +10,9 @@ use std::{env, fs, thread};
 use crate::process::{self, Beside};
 use crate::{Result, Workplace};
 
-/// The steps so far. A step that fails does not stop the ones that do not need it.
+/// The steps so far. A failed step does not stop independent steps.
 pub(crate) struct Steps {
-    /// Steps are counted and not run.
+    /// True if steps are only counted, not run.
     counting: bool,
     counted: usize,
     done: Vec<Step>,
@@ -34,7 +34,7 @@ struct Step {
     name: String,
     outcome: Outcome,
     time: Duration,
-    /// Of the processes that ended during the step. On a busy machine this says what a step costs.
+    /// The CPU time of the processes that ended during the step, which shows its cost also on a busy machine.
     cpu: Duration,
 }
 
@@ -42,15 +42,15 @@ struct Step {
 enum Outcome {
     Passed,
     Failed(String),
-    /// Could not be tried; the reason. Never counted as passed.
+    /// The reason why the step could not be tried. Never counted as passed.
     Skipped(String),
 }
 
-/// What a step that did not fail has to say.
+/// The result of a step that did not fail.
 #[derive(Debug)]
 pub(crate) enum Finished {
     Passed,
-    /// The step could not be tried on this machine, and that is no failure; the reason.
+    /// The reason why the step could not be tried on this machine, which is not a failure.
     Notice(String),
 }
 
@@ -58,13 +58,13 @@ pub(crate) enum Finished {
 pub(crate) struct Independent {
     pub(crate) name: String,
     pub(crate) command: Command,
-    /// An exit code that means that nothing could be tried, and the reason.
+    /// An exit code for a command that could try nothing, and the reason.
     pub(crate) notice: Option<(i32, String)>,
 }
 
 impl Steps {
-    /// Counts the steps that `list` has, without running them, then prints their number and the expected time. `kind`
-    /// names the file of the times.
+    /// Counts the steps of `list` without running them, then prints their number and the expected time. `kind` names
+    /// the file of the times.
     pub(crate) fn counted(
         workplace: &Workplace,
         kind: &str,
@@ -101,7 +101,7 @@ impl Steps {
         self.counting
     }
 
-    /// Begins a step that runs beside those that come after it, until [`Steps::end`].
+    /// Begins a step that runs beside later ones, until [`Steps::end`].
     pub(crate) fn begin(
         &mut self,
         name: &str,
@@ -122,7 +122,7 @@ impl Steps {
         }
     }
 
-    /// Waits for a step that was begun, and shows what it wrote.
+    /// Waits for a step from [`Steps::begin`], and prints its output.
     pub(crate) fn end(&mut self, begun: Begun) {
         let Begun { name, start, program } = begun;
         self.heading(&name);
@@ -131,7 +131,7 @@ impl Steps {
         self.ended(&name, outcome, start.elapsed(), cpu);
     }
 
-    /// Runs one step. Returns what it made, if it succeeded.
+    /// Runs one step. Returns its result, if it succeeded.
     pub(crate) fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Option<T> {
         if self.counting {
             self.counted += 1;
@@ -147,12 +147,12 @@ impl Steps {
         made
     }
 
-    /// Runs one step that others need: `None` if it failed.
+    /// Runs one step that other steps need. Returns `None` if it failed.
     pub(crate) fn need(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Option<()> {
         self.run(name, step).or(self.counting.then_some(()))
     }
 
-    /// Runs one step that may find that it cannot be tried here.
+    /// Runs one step that may not be possible on this machine.
     pub(crate) fn try_run(&mut self, name: &str, step: impl FnOnce() -> Result<Finished>) {
         if self.counting {
             self.counted += 1;
@@ -168,7 +168,7 @@ impl Steps {
         self.ended(name, outcome, start.elapsed(), cpu);
     }
 
-    /// Runs steps side by side, as many at a time as the machine has cores, and shows each when it has ended.
+    /// Runs steps side by side, one per core of the machine, and prints the output of each when it has ended.
     pub(crate) fn run_side_by_side(&mut self, workplace: &Workplace, steps: Vec<Independent>) {
         if self.counting {
             self.counted += steps.len();
@@ -219,7 +219,7 @@ impl Steps {
         self.earlier.get(name).map(|time| format!(" ({time:.0} s last time)")).unwrap_or_default()
     }
 
-    /// Keeps and prints the outcome of a step that began when the children had used `cpu`.
+    /// Stores and prints the outcome of a step. `cpu` is the CPU time of the child processes when the step began.
     fn ended(&mut self, name: &str, outcome: Outcome, time: Duration, cpu: Duration) {
         let cpu = process::cpu_of_children().saturating_sub(cpu);
         let (seconds, of_cpu) = (time.as_secs_f64(), cpu.as_secs_f64());
@@ -232,7 +232,7 @@ impl Steps {
         self.done.push(Step { name: name.to_owned(), outcome, time, cpu });
     }
 
-    /// Prints the outcome of every step, the failed ones again at the end. True if none failed.
+    /// Prints the outcome of every step, the failed ones again at the end. Returns true if none failed.
     pub(crate) fn summary(&self) -> bool {
         println!("\n=== Summary");
         let width = self.done.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
@@ -258,7 +258,7 @@ impl Steps {
         failed.is_empty()
     }
 
-    /// Keeps the times for the next run. If it cannot write them, the next run is only less informed.
+    /// Stores the times for the next run, and ignores errors, because only the estimates of the next run need the file.
     fn write_times(&self, total: f64) {
         let Some(record) = &self.record else { return };
         let times = self.done.iter().map(|step| (step.name.as_str(), step.time.as_secs_f64()));
@@ -270,7 +270,7 @@ impl Steps {
         let _ = fs::write(record, text);
     }
 
-    /// The closing line.
+    /// Returns the closing line.
     fn counts(&self) -> String {
         let count = |of: fn(&Outcome) -> bool| self.done.iter().filter(|s| of(&s.outcome)).count();
         let passed = count(|o| matches!(o, Outcome::Passed));
@@ -284,7 +284,7 @@ impl Steps {
     }
 }
 
-/// The line of the sum, in the summary and in the file of the times.
+/// The name of the sum, in the summary and in the file of the times.
 const TOGETHER: &str = "together";
 
 fn word(outcome: &Outcome) -> &'static str {
@@ -295,18 +295,18 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The seconds and names in a file of times.
+/// Parses the seconds and names in a file of times.
 fn times_in(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.filter_map(|(time, name)| Some((name.to_owned(), time.parse().ok()?))).collect()
 }
 
-/// Seconds as a reader says them.
+/// Returns seconds as text, in minutes if there are many.
 fn lasting(seconds: f64) -> String {
     if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
-/// Whether what cannot be tried is a failure.
+/// Returns true in CI, where a step that cannot be tried fails.
 pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|ci| !matches!(ci.as_str(), "" | "0" | "false"))
 }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_neither_passed_nor_failed() {
+    fn notice_is_neither_passed_nor_failed() {
         let mut steps = Steps::new(false);
         assert_eq!(steps.run("one", || Ok(1)), Some(1));
         steps.try_run("two", || Ok(Finished::Passed));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_beside_others_counts_when_it_ends() {
+    fn step_beside_others_counts_when_it_ends() {
         let mut steps = Steps::new(false);
         let folder = std::env::temp_dir();
         let shell = |script: &str, log: &str| {

@@ -1,45 +1,69 @@
-//! `cargo xtask test`: the lists of steps of `common`, `whole` and `nightly`, each with the time that it is expected to take.
+//! `cargo xtask test`: the lists of steps of `common`, `whole` and `nightly`, each with its expected time.
 
 use crate::python::Version;
 use crate::steps::Steps;
-use crate::{Workplace, common, nightly, pins, python_tests, whole};
+use crate::{Result, Workplace, common, nightly, package, pins, process, python_tests, whole};
 
-/// Which steps.
+/// The selected steps.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum Tests {
     /// The steps that matter for most changes, and take minutes.
     #[default]
     Common,
-    /// Everything that has to hold.
+    /// One crate alone, and its tests in Python.
+    Package(String),
+    /// All steps.
     All,
-    /// Only what needs the nightly toolchain, and nothing of Python.
+    /// Only the steps that need the nightly toolchain and no Python.
     Nightly,
-    /// Only the tests of the conformance kit, with what is installed.
+    /// The part of these steps that uses Miri.
+    Miri,
+    /// The rest of these steps.
+    Sanitizers,
+    /// Only the tests of the conformance kit, with the installed packages.
     Kit,
-    /// Only the tests of the package with one Python, and the wheel that was built last.
+    /// Only the tests of the package with one Python and the last built wheel.
     Python(Version),
 }
 
-/// Of a run on two cores that do nothing else.
+/// The expected time on two idle cores.
 const EXPECTED: &str =
     "7 to 12 minutes from a fresh clone on two cores, 5 or more after a change in one crate";
 
-const EXPECTED_OF_ALL: &str = "40 to 85 minutes from a fresh clone on two cores";
+const EXPECTED_OF_ALL: &str =
+    "40 to 85 minutes and 30 GiB of disk space from a fresh clone on two cores";
 
-/// Runs the steps, prints the summary, and returns whether none failed.
-pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> bool {
+/// Runs the steps and prints the summary. Returns true if none failed.
+pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
     let (kind, expected) = match tests {
         Tests::Common => ("common", EXPECTED),
+        Tests::Package(_) => ("package", "1 to 3 minutes after a change in this crate"),
         Tests::All => ("all", EXPECTED_OF_ALL),
-        Tests::Nightly => ("nightly", "what needs the nightly toolchain alone"),
-        Tests::Python(_) => ("python", "the tests of the package with one Python alone"),
-        Tests::Kit => ("kit", "the tests of the conformance kit alone"),
+        Tests::Nightly => ("nightly", "only the steps for the nightly toolchain"),
+        Tests::Miri => ("miri", "only the steps that use Miri"),
+        Tests::Sanitizers => ("sanitizers", "only the sanitizers, fuzzing and minimal versions"),
+        Tests::Python(_) => ("python", "only the tests of the package with one Python"),
+        Tests::Kit => ("kit", "only the tests of the conformance kit"),
+    };
+    let name = match tests {
+        Tests::Package(name) => package::by_name(workplace, name)?,
+        _ => String::new(),
+    };
+    let expected = match (tests, free_space(workplace)) {
+        (Tests::All, Some(free)) => &format!("{expected}, with {free} free"),
+        _ => expected,
     };
     let list = |steps: &mut Steps| match tests {
         Tests::Common => common::run(steps, workplace),
+        Tests::Package(_) => package::run(steps, workplace, &name),
         Tests::All => whole::run(steps, workplace),
-        Tests::Nightly => {
-            nightly::run(steps, workplace);
+        Tests::Nightly | Tests::Miri | Tests::Sanitizers => {
+            if *tests != Tests::Sanitizers {
+                nightly::run_miri(steps, workplace);
+            }
+            if *tests != Tests::Miri {
+                nightly::run_sanitizers(steps, workplace);
+            }
             Some(())
         }
         Tests::Kit => whole::kit(steps, workplace),
@@ -51,15 +75,23 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> bool {
     }
     if *tests == Tests::Common {
         println!(
-            "\nLeft to `cargo xtask test --all`: Miri, sanitizers, fuzzing, the adapters, the other examples, the conformance kit, {}, {}",
+            "\nOnly in `cargo xtask test --all`: Miri, sanitizers, fuzzing, the adapters, the other examples, the conformance kit, {}, {}",
             python_tests::LONG.join(", "),
             names(pins::RARE)
         );
     }
-    steps.summary()
+    Ok(steps.summary())
 }
 
-/// The names of requirements.
+/// Returns the free space of the disk with the repository, as `df` writes it: a compiler that runs out of it names only
+/// its own files.
+fn free_space(workplace: &Workplace) -> Option<String> {
+    let mut df = workplace.command("df");
+    let answer = process::answer(df.arg("-Ph").arg(&workplace.root))?;
+    answer.lines().nth(1)?.split_whitespace().nth(3).map(str::to_owned)
+}
+
+/// Returns the names of requirements.
 fn names(requirements: &[&str]) -> String {
     let names = requirements.iter().filter_map(|r| r.split(['=', '[']).next());
     names.collect::<Vec<_>>().join(", ")

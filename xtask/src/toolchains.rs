@@ -1,5 +1,4 @@
-//! What has to compile with another Rust, or for another target, than the rest: the oldest Rust, and a
-//! target without `std`.
+//! Builds with the oldest supported Rust, and for a target without `std`.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +8,11 @@ use crate::python::Venv;
 use crate::steps::{Finished, in_ci};
 use crate::{Result, Workplace, process};
 
-/// A target that has `core` and `alloc` but no `std`: what links `std` unseen does not build for it.
+/// A target with `core` and `alloc` but without `std`, so that a hidden use of `std` does not compile.
 const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// Whether everything compiles with the Rust that it declares as its oldest: the workspace, and each
-/// crate that declares one of its own, but for the adapters whose libraries take long and declare it themselves.
+/// Compiles the workspace with its declared oldest Rust, and each crate that declares one of its own with that.
+/// Excludes the adapters whose libraries take long to build and declare the oldest Rust themselves.
 pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
     let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
     let own: Vec<(String, String)> = folders(&workplace.root)
@@ -33,14 +32,14 @@ pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
     if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
 }
 
-/// The `rust-version` that stands in a manifest.
+/// Returns the `rust-version` in a manifest.
 fn declared_rust(manifest: &Path) -> Option<String> {
     let manifest = fs::read_to_string(manifest).ok()?;
     let declared = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
     Some(declared.trim_matches('"').to_owned())
 }
 
-/// Compiles some packages with a Rust. What was left out, where that one is not to be had.
+/// Compiles some packages with a Rust. Returns a notice if that Rust is not installed.
 fn check_with(
     workplace: &Workplace,
     venv: &Venv<'_>,
@@ -51,7 +50,7 @@ fn check_with(
     let has_it = || process::succeeds(&mut workplace.cargo(&[&toolchain, "--version"]));
     let add = ["toolchain", "install", rust, "--profile", "minimal", "--no-self-update"];
     if !has_it() && in_ci() {
-        // Where it cannot be had, the notice below says so.
+        // The notice below reports a failure.
         let _ = process::run(workplace.command("rustup").args(add));
     }
     if !has_it() {
@@ -60,7 +59,7 @@ fn check_with(
             add.join(" ")
         )));
     }
-    // In a directory of its own: two compilers in one would rebuild everything at each turn.
+    // In a directory of its own: two compilers in one directory would rebuild everything each time.
     let target = workplace.target.join("oldest").join(rust);
     let mut check = venv.cargo(&[&toolchain, "check", "--all-features"]);
     process::run(check.args(packages).arg("--target-dir").arg(target))?;
@@ -74,7 +73,7 @@ pub(crate) fn without_std(workplace: &Workplace) -> Result<()> {
         list.is_some_and(|list| list.lines().any(|line| line == BARE_TARGET))
     };
     if in_ci() && !has_target() {
-        // Without it the weaker check remains.
+        // Without this target, the weaker check below still runs.
         let _ = process::run(workplace.command("rustup").args(["target", "add", BARE_TARGET]));
     }
     let mut check = workplace.cargo(&["check", "--package", "dlbridge", "--no-default-features"]);
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_rust() {
+    fn declared_rust_is_read_from_manifests() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let declared = |path: &str| declared_rust(&root.join(path));
         assert_eq!(declared("Cargo.toml").as_deref(), Some(env!("CARGO_PKG_RUST_VERSION")));

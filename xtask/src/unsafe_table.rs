@@ -45,25 +45,25 @@ fn read(root: &Path) -> Result<String> {
     fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))
 }
 
-/// The page with these rows in its table, which ends at the first empty line. So a merge conflict inside
-/// the table goes away with the old rows; one that reaches beyond it is an error.
+/// Returns the page with new rows in its table, which ends at the first empty line. New rows replace a merge conflict
+/// inside the table; a conflict that reaches beyond the table is an error.
 fn with_rows(page: &str, rows: &str) -> Result<String> {
     let (before, rest) = page
         .split_once(HEADING)
-        .ok_or_else(|| format!("{PAGE} has no table that begins\n{HEADING}"))?;
+        .ok_or_else(|| format!("{PAGE} lacks a table that begins\n{HEADING}"))?;
     let old: usize =
         rest.split_inclusive('\n').take_while(|line| line.trim() != "").map(str::len).sum();
     let (old, after) = rest.split_at(old);
     let marks = |mark| old.lines().filter(|line| line.starts_with(mark)).count();
     if marks("<<<<<<<") != marks(">>>>>>>") {
         return Err(format!(
-            "a merge conflict in {PAGE} begins or ends outside the table; resolve that part first"
+            "a merge conflict in {PAGE} begins or ends outside the table; resolve it first"
         ));
     }
     Ok(format!("{before}{HEADING}{rows}{after}"))
 }
 
-/// The rows of the table: every file with unsafe code, and the sums.
+/// Returns the rows of the table: every file with unsafe code, and the sums.
 fn rows(root: &Path) -> Result<String> {
     let mut files = Vec::new();
     for room in ["crates", "adapters", "conformance"] {
@@ -88,7 +88,7 @@ fn rows(root: &Path) -> Result<String> {
     Ok(rows + &row("all", &all))
 }
 
-/// The Rust files in the `src` folders below a directory.
+/// Collects the Rust files in the `src` folders below a directory.
 fn sources(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -102,7 +102,7 @@ fn sources(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Counts what a file says outside of comments.
+/// Counts unsafe code in a file, outside of comments.
 fn count(text: &str) -> Counts {
     let mut counts = Counts::default();
     for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
@@ -155,7 +155,7 @@ mod tests {
             // unsafe { in a comment }
             //! unsafe impl in another
             unsafe impl Send for A {}
-            pub unsafe fn door(f: unsafe extern \"C\" fn(*mut A)) {
+            pub unsafe fn call(f: unsafe extern \"C\" fn(*mut A)) {
                 let a = unsafe { f(unsafe { g() }) };
             }
             unsafe extern \"C\" fn delete() {}

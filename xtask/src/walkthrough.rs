@@ -1,5 +1,5 @@
-//! Pages that a newcomer follows from top to bottom, each followed so in an empty folder outside the repository: the commands of its `sh`
-//! blocks run, and its programs are saved under the names that the page gives them.
+//! Follows pages for newcomers from top to bottom, each in an empty folder outside the repository: runs the commands of
+//! its `sh` blocks, and saves its programs under the names on the page.
 
 use std::path::Path;
 use std::{env, fs, process::Command};
@@ -17,10 +17,10 @@ pub(crate) const PAGES: &[(&str, &str)] = &[
     ("c", "docs/getting-started/c.md"),
 ];
 
-/// The line of a page that names the clone. Here it names this repository.
+/// The line of a page that sets the path of the clone. The script sets it to this repository.
 const CLONE: &str = "CLONE=";
 
-/// The line before a program: its name comes next, in backticks.
+/// The start of the line before a program: the file name comes next, in backticks.
 const SAVE: &str = "Save this as `";
 
 /// Ends a program in the script. No page has such a line.
@@ -33,7 +33,7 @@ pub(crate) fn follow(
     (name, page): (&str, &str),
 ) -> Result<Finished> {
     if cfg!(windows) {
-        return Ok(Finished::Notice("the page's commands are for a shell of Unix".into()));
+        return Ok(Finished::Notice("the page's commands need a Unix shell".into()));
     }
     let text = fs::read_to_string(workplace.root.join(page)).map_err(|e| format!("{page}: {e}"))?;
     let script =
@@ -54,12 +54,12 @@ fn in_folder(workplace: &Workplace, venv: &Venv<'_>, folder: &Path, script: &str
     fs::write(&file, script).map_err(failed)?;
     let mut shell = Command::new("sh");
     shell.arg("-ex").arg(&file).current_dir(folder);
-    // pip builds dlbridge without optimisation, and what it compiles serves the next page too.
+    // pip builds dlbridge without optimisation, and the next page reuses the build.
     shell.env("CARGO_TARGET_DIR", workplace.target.join("template"));
     shell.env("MATURIN_PEP517_ARGS", "--profile dev");
     shell.env("PIP_CONSTRAINT", &constraints);
     shell.env("DLPACK_INCLUDE", venv.dlpack_include()?);
-    // `python3` is then a Python that is new enough.
+    // So that `python3` is new enough.
     let path = env::var_os("PATH").unwrap_or_default();
     let programs = venv.program("python").parent().map(ToOwned::to_owned);
     let path = programs.into_iter().chain(env::split_paths(&path));
@@ -67,11 +67,11 @@ fn in_folder(workplace: &Workplace, venv: &Venv<'_>, folder: &Path, script: &str
     process::run(&mut shell)
 }
 
-/// The commands of a page and its programs as one shell script, with the path of the clone put in.
+/// Returns the commands of a page and its programs as one shell script, with the path of the clone.
 fn script(page: &str, clone: &str) -> Result<String> {
     let mut script = String::new();
     let mut named = false;
-    // The language of the block, and the file that it goes to.
+    // The language of the block, and the file to save it in.
     let mut block: Option<(&str, Option<&str>)> = None;
     let mut save = None;
     for line in page.lines() {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn program_is_saved_where_the_page_says() {
+    fn program_is_saved_under_the_name_on_the_page() {
         let page = "```sh\nCLONE=x\n```\nSave this as `a/b.rs`:\n\n```rust\nc\n\nd\n```\n```sh\ne\n```\n```rust\nf\n```\n";
         let expected = format!("CLONE='/r'\ncat > a/b.rs <<'{END}'\nc\n\nd\n{END}\ne\n");
         assert_eq!(script(page, "/r").unwrap(), expected);

@@ -1,9 +1,9 @@
-//! `cargo xtask test --all`: everything that has to hold, with each library and tool that it is checked with.
+//! `cargo xtask test --all`: all steps, with every library and tool that the tests need.
 
 use std::env;
 use std::path::Path;
 
-use crate::common::{self, ARGUMENTS};
+use crate::common::{self, ARGUMENTS, OPERATORS};
 use crate::python::{self, Venv, Version};
 use crate::python_tests::{self, pytest};
 use crate::seeded_faults::KIT;
@@ -17,17 +17,15 @@ use crate::{
 /// The tests of the conformance kit, which wait for processes most of the time.
 const KIT_TESTS: &str = "conformance/tests";
 
-/// All steps. `None` if a step failed that the ones after it cannot do without.
+/// Runs all steps. Returns `None` if a step failed that later steps need.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let beside = nightly::begin(steps, workplace);
     let done = one_after_another(steps, workplace);
-    if let Some(beside) = beside {
-        steps.end(beside);
-    }
+    beside.into_iter().for_each(|begun| steps.end(begun));
     done
 }
 
-/// The tests of the conformance kit alone.
+/// Runs only the tests of the conformance kit.
 pub(crate) fn kit(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let mut venv = Venv::of(workplace);
     steps.need(".venv", || venv.ready())?;
@@ -35,7 +33,7 @@ pub(crate) fn kit(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     Some(())
 }
 
-/// The tests of the package with one Python alone, and the newest libraries that it gets.
+/// Runs only the tests of the package with one Python, and the newest libraries that support it.
 pub(crate) fn package_with(
     steps: &mut Steps,
     workplace: &Workplace,
@@ -46,10 +44,21 @@ pub(crate) fn package_with(
     steps.need(".venv", || venv.ready())?;
     steps.need("Python requirements", || venv.install(&requirements()))?;
     steps.need("the wheels", || {
-        // The same as in `.venv`: they are for the stable ABI.
-        [".", KIT].iter().try_for_each(|project| venv.install_wheel(&wheels.built(project)?))
+        // The wheels that were built for `.venv`: they use the stable ABI.
+        [".", KIT, OPERATORS]
+            .iter()
+            .try_for_each(|project| venv.install_wheel(&wheels.built(project)?))
     })?;
     python_tests::run_short(steps, workplace, &venv);
+    for file in ["test_jax.py", "test_jax_transforms.py"] {
+        steps.run(&format!("{OPERATORS}/{file}"), || {
+            process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/{file}"), true))
+        });
+    }
+    steps.run("operators with the oldest PyTorch", || {
+        venv.install(&[pins::OLDEST_TORCH])?;
+        process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/test_torch.py"), true))
+    });
     Some(())
 }
 
@@ -65,9 +74,11 @@ fn begin_with_other_pythons(
     for (major, minor) in [pins::PYTHONS[0], newest].into_iter().filter(|v| !tried(*v)) {
         steps.try_run(&format!("the package with Python {major}.{minor}"), || {
             let reason = format!("Python {major}.{minor} is not installed");
-            // One newer than the oldest has to be there.
+            // CI must have a Python that is newer than the oldest.
             match in_ci() && venv.version() == pins::PYTHONS[0] && others.is_empty() {
-                true => Err(format!("{reason}, and no other that is newer than that of .venv")),
+                true => Err(format!(
+                    "{reason}, and neither is another that is newer than that of .venv"
+                )),
                 false => Ok(Finished::Notice(reason)),
             }
         });
@@ -76,7 +87,7 @@ fn begin_with_other_pythons(
         let version = format!("{major}.{minor}");
         steps.begin(&format!("the package with Python {version}"), || {
             let xtask =
-                env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+                env::current_exe().map_err(|e| format!("the path of xtask is unknown: {e}"))?;
             let log = workplace.target.join(format!("python-{version}.txt"));
             let arguments = ["test", "--python", &version];
             process::beside(workplace.command(xtask).args(arguments), log)
@@ -104,20 +115,21 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     with_python(steps, workplace, &venv)
 }
 
-/// Everything that the tests are run with.
-fn requirements() -> Vec<&'static str> {
+/// Returns all requirements of the tests.
+pub(crate) fn requirements() -> Vec<&'static str> {
     [common::requirements(), pins::RARE.to_vec()].concat()
 }
 
-/// The steps that need the wheel. `None` if a step failed that the others cannot do without.
+/// Runs the steps that need the wheel. Returns `None` if a step failed that later steps need.
 fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Option<()> {
     steps.need("Python requirements", || venv.install(&requirements()))?;
     steps.need("the wheel", || venv.install_project("."))?;
     steps.need("the wheel of the conformance kit", || venv.install_project(KIT))?;
+    steps.need("the wheel of tests/operators", || venv.install_example(OPERATORS))?;
     if in_ci() {
         steps.run("Chromium", || browser(workplace));
     }
-    // They wait for other processes most of the time, and need nothing of what follows.
+    // They wait for other processes most of the time, and are independent of the steps below.
     let kit = begin_kit(steps, workplace);
     let other_pythons = begin_with_other_pythons(steps, workplace, venv);
     steps.run("the source distribution", || venv.try_source_distribution());
@@ -134,7 +146,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
         });
     }
     python_tests::type_checks(steps, workplace, venv);
-    // Most of what runs beside has ended by then.
+    // Most of the background steps have ended by then.
     let package = python_tests::all_independent(workplace, venv, python_tests::PACKAGE);
     steps.run_side_by_side(workplace, package);
     let pages = [
@@ -161,7 +173,8 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     };
     // The longest first, so that it does not run alone at the end.
     let tests = [ARGUMENTS.to_owned()].into_iter().chain(of_examples).map(test);
-    steps.run_side_by_side(workplace, tests.collect());
+    let operators = python_tests::all_independent(workplace, venv, OPERATORS);
+    steps.run_side_by_side(workplace, tests.chain(operators).collect());
     steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     steps
         .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));
@@ -172,13 +185,13 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
 /// Begins the tests of the conformance kit beside the others.
 fn begin_kit(steps: &mut Steps, workplace: &Workplace) -> Option<Begun> {
     steps.begin("the conformance kit", || {
-        let xtask = env::current_exe().map_err(|e| format!("xtask does not know itself: {e}"))?;
+        let xtask = env::current_exe().map_err(|e| format!("the path of xtask is unknown: {e}"))?;
         let log = workplace.target.join("kit.txt");
         process::beside(workplace.command(xtask).args(["test", "--kit"]), log)
     })
 }
 
-/// The examples that have a file or directory of this name, as paths from the root.
+/// Returns the examples with a file or directory of this name, as paths from the root.
 fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
     let directory = workplace.root.join("examples");
     let examples =
@@ -186,8 +199,8 @@ fn examples(workplace: &Workplace, having: &str) -> Vec<String> {
     examples.map(|name| format!("examples/{name}")).collect()
 }
 
-/// The browser that the pages of the conformance kit are tried in, from Debian's packages where it is
-/// missing. Without it the tests of the pages fail.
+/// Installs the browser for the tests of the conformance kit's pages from Debian's packages, if it is missing. Without
+/// it these tests fail.
 fn browser(workplace: &Workplace) -> Result<()> {
     debian::install(workplace, &["chromium"], || {
         Path::new("/usr/bin/chromium").exists() || env::var_os("CHROMIUM").is_some()

@@ -1,4 +1,4 @@
-//! The directories that the tasks work in, and what they hold.
+//! The directories that the tasks work in, and their contents.
 
 use std::ffi::OsStr;
 use std::path::{self, Path, PathBuf};
@@ -11,28 +11,28 @@ use crate::process::Result;
 pub(crate) struct Workplace {
     /// The root of the repository.
     pub(crate) root: PathBuf,
-    /// Cargo's target directory; everything that can be built again goes there.
+    /// Cargo's target directory, for all built files.
     pub(crate) target: PathBuf,
 }
 
 impl Workplace {
     pub(crate) fn find() -> Result<Self> {
-        // Cargo sets the variable when it runs the task; the constant is for a binary run by hand.
+        // Cargo sets the variable when it runs the task; the constant is for a binary started by hand.
         let own = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
-        let root = Path::new(&own).parent().ok_or("xtask has no parent directory")?.to_owned();
+        let root = Path::new(&own).parent().ok_or("xtask lacks a parent directory")?.to_owned();
         let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target").into());
         let target = path::absolute(target).map_err(|e| format!("the target directory: {e}"))?;
         Ok(Self { root, target })
     }
 
-    /// `cargo` of the toolchain in use, in the root.
+    /// Returns the command `cargo` of the current toolchain, in the root.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut cargo = self.command("cargo");
         cargo.args(arguments);
         cargo
     }
 
-    /// A command in the root; its own children build in the same target directory.
+    /// Returns a command in the root. Its child processes build in the same target directory.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
@@ -40,7 +40,7 @@ impl Workplace {
     }
 }
 
-/// What a directory holds, in a fixed order; nothing if there is no such directory.
+/// Returns the names in a directory, in a fixed order; none if the directory does not exist.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

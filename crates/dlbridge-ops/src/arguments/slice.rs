@@ -1,0 +1,42 @@
+//! Tensors as slices of their elements in C order.
+
+use dlbridge::Element;
+
+use super::array::{DYNAMIC, View, form};
+use super::output::Out;
+use super::{Argument, unexpected};
+use crate::error::Result;
+use crate::parameter::Kind;
+use crate::value::Value;
+
+/// The call has copied inputs that are not contiguous.
+impl<'a, T: Element> Argument<'a> for &'a [T] {
+    const KIND: Kind = Kind::Input(form::<T, DYNAMIC>(true));
+
+    fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        let view = View::<'a, T>::from_value(value)?;
+        view.as_slice().map_or_else(|| unexpected(Self::KIND), Ok)
+    }
+}
+
+/// An optional input.
+impl<'a, T: Element> Argument<'a> for Option<&'a [T]> {
+    const KIND: Kind = Kind::Optional(form::<T, DYNAMIC>(true));
+
+    fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        match value {
+            Value::None => Ok(None),
+            _ => <&[T]>::from_value(value).map(Some),
+        }
+    }
+}
+
+/// An output.
+impl<'a, T: Element> Argument<'a> for &'a mut [T] {
+    const KIND: Kind = Kind::Output(form::<T, DYNAMIC>(true));
+
+    fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        let out = Out::<'a, T>::from_value(value)?;
+        out.into_view_mut().into_mut_slice().map_or_else(|| unexpected(Self::KIND), Ok)
+    }
+}

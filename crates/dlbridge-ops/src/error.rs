@@ -1,0 +1,104 @@
+//! Why a call of an operator failed.
+
+use std::fmt;
+
+/// The result of a call, or of a step of it.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call of an operator failed.
+///
+/// An operator returns any error that can be printed. Return this one to use `?` on errors of other crates and on
+/// [`Dynamic::allocate`](crate::Dynamic::allocate).
+///
+/// ```
+/// use dlbridge_ops::Error;
+///
+/// fn parse(text: &str) -> Result<f64, Error> {
+///     if text.is_empty() {
+///         return Err(Error::new("the text is empty"));
+///     }
+///     Ok(text.parse::<f64>()?)
+/// }
+///
+/// assert_eq!(parse("").unwrap_err().to_string(), "the text is empty");
+/// assert_eq!(parse("x").unwrap_err().to_string(), "invalid float literal");
+/// ```
+// Not a `std::error::Error`, so that `?` can convert every error that is one.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// The class of an [`Error`], which decides the class of the exception.
+///
+/// ```
+/// assert_eq!(dlbridge_ops::Error::new("no").kind(), dlbridge_ops::ErrorKind::Failed);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument has the wrong type or dtype: `TypeError`.
+    Type,
+    /// An argument has the wrong number of dimensions, shape or value: `ValueError`.
+    Value,
+    /// The memory cannot be used as it is, such as memory that must not be written: `BufferError`.
+    Buffer,
+    /// The operator returned an error, or the framework refused a request: `RuntimeError`.
+    Failed,
+    /// The operator panicked: `RuntimeError`.
+    Panic,
+    /// The framework, its release or a function of it is missing: `ImportError`.
+    Missing,
+}
+
+impl Error {
+    /// An error of an operator.
+    ///
+    /// ```
+    /// use dlbridge_ops::Error;
+    ///
+    /// assert_eq!(Error::new("the matrix is singular").to_string(), "the matrix is singular");
+    /// ```
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self::of(ErrorKind::Failed, message)
+    }
+
+    /// An error of an operator with the class of the exception. PyTorch raises `RuntimeError` for all classes.
+    ///
+    /// ```
+    /// use dlbridge_ops::{Error, ErrorKind};
+    ///
+    /// assert_eq!(Error::of(ErrorKind::Value, "n must be positive").kind(), ErrorKind::Value);
+    /// ```
+    pub fn of(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string() }
+    }
+
+    /// The class of the error.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_ops::Error::new("no").kind(), dlbridge_ops::ErrorKind::Failed);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The same error, with the operator's name in front of the message.
+    pub(crate) fn in_operator(mut self, name: &str) -> Self {
+        self.message = format!("{name}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::new(error)
+    }
+}

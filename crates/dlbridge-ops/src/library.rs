@@ -1,0 +1,60 @@
+//! The operators of one extension.
+
+use crate::operator::Operator;
+
+/// The operators of one extension, which the macro [`library`](crate::library) makes.
+///
+/// ```no_run
+/// # use dlbridge_ops::{library, op};
+/// # #[op]
+/// # fn double(x: &[f32], out: &mut [f32]) {}
+/// library!("doubles": double);
+///
+/// let library: &'static dlbridge_ops::Library = &LIBRARY;
+/// # fn main() {}
+/// ```
+#[derive(Debug)]
+pub struct Library {
+    pub(crate) namespace: &'static str,
+    pub(crate) operators: &'static [Exported],
+}
+
+/// A kernel as PyTorch calls it: with the stack, the number of arguments on it, and the number of results to put there.
+#[doc(hidden)]
+pub type TorchKernel = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
+
+/// An operator with the functions that frameworks call.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Exported {
+    pub(crate) operator: &'static Operator,
+    pub(crate) torch: TorchKernel,
+    pub(crate) torch_out: TorchKernel,
+    pub(crate) torch_meta: TorchKernel,
+    pub(crate) xla: crate::xla::Handler,
+}
+
+impl Library {
+    /// Made by the macro. The functions of an [`Exported`] are those of its operator, because only `private::exported` makes
+    /// one.
+    #[doc(hidden)]
+    pub const fn new(namespace: &'static str, operators: &'static [Exported]) -> Self {
+        Self { namespace, operators }
+    }
+
+    /// The namespace in PyTorch, and the prefix of the names in JAX.
+    ///
+    /// ```no_run
+    /// # use dlbridge_ops::{library, op};
+    /// # #[op]
+    /// # fn double(x: &[f32], out: &mut [f32]) {}
+    /// library!("doubles": double);
+    ///
+    /// fn main() {
+    ///     assert_eq!(LIBRARY.namespace(), "doubles");
+    /// }
+    /// ```
+    pub fn namespace(&self) -> &'static str {
+        self.namespace
+    }
+}

@@ -1,0 +1,125 @@
+//! What the code of the macros uses.
+
+pub use crate::library::{Exported, TorchKernel};
+pub use crate::operator::Kernel;
+pub use crate::parameter::{DefaultValue, Form, Kind, Parameter};
+pub use crate::shape::{Extent, Part, Require, Shape};
+pub use crate::value::Value;
+
+use crate::arguments::Argument;
+use crate::error::{Error, ErrorKind, Result};
+use crate::library::Library;
+use crate::operator::Define;
+use crate::{torch, xla};
+
+/// The kind of a parameter. Fails at compile time for a type alias that hides an output from the macro.
+pub const fn kind_of(kind: Kind, is_output: bool, is_cuda: bool) -> Kind {
+    let found = matches!(kind, Kind::Output(_) | Kind::Dynamic(_));
+    assert!(
+        found == is_output && matches!(kind, Kind::Cuda) == is_cuda,
+        "write an output as `&mut [T]`, `Out`, `Dynamic` or `CudaOut`, and the device as `OnCuda`, without a type alias"
+    );
+    kind
+}
+
+/// The shape of an output for which the attribute has none: that of the first tensor.
+pub const fn default_shape(kinds: &[Kind], output: usize) -> Shape {
+    if let Kind::Dynamic(_) = kinds[output] {
+        return Shape::Dynamic;
+    }
+    let (mut position, mut input) = (0, 0);
+    while position < kinds.len() {
+        match kinds[position] {
+            Kind::Input(_) | Kind::InPlace(_) => return Shape::Like(input),
+            Kind::Output(_) | Kind::Dynamic(_) | Kind::Cuda => {}
+            _ => input += 1,
+        }
+        position += 1;
+    }
+    panic!(
+        "without an input that is a tensor, the attribute must have the shape: `shape(out = [n])`"
+    )
+}
+
+/// Checks that tensors are on a CUDA device if the function takes one, and on the CPU otherwise.
+pub const fn check_places(kinds: &[Kind]) {
+    let (mut position, mut device, mut cuda, mut cpu) = (0, 0, false, false);
+    while position < kinds.len() {
+        match kinds[position] {
+            Kind::Cuda => device += 1,
+            Kind::Input(form)
+            | Kind::Optional(form)
+            | Kind::InPlace(form)
+            | Kind::Output(form)
+            | Kind::Dynamic(form) => (cuda, cpu) = (cuda || form.on_cuda, cpu || !form.on_cuda),
+            _ => {}
+        }
+        position += 1;
+    }
+    assert!(device < 2, "write one parameter `cuda: OnCuda<'_>`");
+    assert!(
+        device == 1 || !cuda,
+        "an operator with tensors on a CUDA device needs a parameter `cuda: OnCuda<'_>`, which has the stream"
+    );
+    assert!(
+        device == 0 || !cpu,
+        "an operator with `OnCuda` takes tensors as `CudaArray`, `CudaView`, `CudaInPlace` and `CudaOut`"
+    );
+}
+
+/// Checks that an operator with `elementwise` takes any number of dimensions.
+pub const fn check_elementwise(kinds: &[Kind]) {
+    let mut position = 0;
+    while position < kinds.len() {
+        if let Kind::Input(form) | Kind::Optional(form) | Kind::InPlace(form) | Kind::Output(form) =
+            kinds[position]
+        {
+            assert!(
+                form.ndim.is_none(),
+                "an operator with `elementwise` takes tensors of any number of dimensions"
+            );
+        }
+        position += 1;
+    }
+}
+
+/// The value of an attribute that the caller omits, if it is of the parameter's kind.
+pub const fn default_of(kind: Kind, value: DefaultValue) -> DefaultValue {
+    match (kind, value) {
+        (Kind::Float, DefaultValue::Int(value)) => DefaultValue::Float(value as f64),
+        (Kind::Float, DefaultValue::Float(_))
+        | (Kind::Int, DefaultValue::Int(_))
+        | (Kind::Bool, DefaultValue::Bool(_))
+        | (Kind::Str, DefaultValue::Str(_))
+        | (Kind::Ints, DefaultValue::Ints(_))
+        | (Kind::Floats, DefaultValue::Floats(_)) => value,
+        (Kind::Floats, DefaultValue::Ints([])) => DefaultValue::Floats(&[]),
+        _ => panic!("the default value is not of the parameter's type"),
+    }
+}
+
+/// The argument of the function from its value.
+pub fn argument<'a, A: Argument<'a>>(name: &str, value: &mut Value<'a>) -> Result<A> {
+    A::from_value(value).map_err(|error| error.in_operator(name))
+}
+
+/// The error of a call with another number of values, which only a defect of dlbridge-ops makes.
+pub fn wrong_count() -> Result<()> {
+    Err(Error::of(ErrorKind::Type, "the number of values is not that of the parameters"))
+}
+
+/// An operator with the functions that frameworks call.
+pub const fn exported<O: Define>() -> Exported {
+    Exported {
+        operator: O::OPERATOR,
+        torch: torch::kernel::<O>,
+        torch_out: torch::out_kernel::<O>,
+        torch_meta: torch::meta_kernel::<O>,
+        xla: xla::call::<O>,
+    }
+}
+
+/// Registers the operators with the frameworks that are loaded. The loader calls it once.
+pub fn loaded(library: &'static Library) {
+    torch::loaded(library);
+}

@@ -1,0 +1,225 @@
+//! A call with arrays of NumPy and of every other library that typed arguments accept.
+
+use dlbridge_pyo3::{
+    AnyDataType, ArgumentError, DYNAMIC, DefaultStream, Like, OnCuda, PyDeviceTensor,
+    PyReadonlyTensor, PyReadwriteTensor, PyTensor, Writable,
+};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use smallvec::SmallVec;
+
+use super::bind::Arguments;
+use super::exceptions::{exception, placed};
+use super::function::Function;
+use crate::call::Values;
+use crate::exclusive::exclusive;
+use crate::operator::Operator;
+use crate::parameter::{DefaultValue, Kind, Parameter};
+use crate::places::{Made, Places};
+use crate::value::Value;
+
+type Readonly<'py> = PyReadonlyTensor<'py, AnyDataType, DYNAMIC>;
+type Readwrite<'py> = PyReadwriteTensor<'py, AnyDataType, DYNAMIC>;
+/// On the default stream of the device, with which every producer can synchronise.
+type OnDevice<'py, C> = PyDeviceTensor<'py, AnyDataType, DYNAMIC, DefaultStream, C>;
+type WritableOnDevice<'py> = OnDevice<'py, (OnCuda, Writable)>;
+
+/// An argument, which the value of the call borrows.
+enum Held<'py> {
+    None,
+    Readonly(Readonly<'py>),
+    Readwrite(Readwrite<'py>),
+    OnCuda(OnDevice<'py, OnCuda>),
+    WritableOnCuda(WritableOnDevice<'py>),
+    Float(f64),
+    Int(i64),
+    Bool(bool),
+    Str(String),
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+}
+
+/// Calls the operator and returns its outputs in the library of the first tensor.
+pub(super) fn call<'py>(
+    function: &Function,
+    arguments: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, operator) = (arguments.py(), function.operator());
+    let Arguments { values, out } = Arguments::bind(operator, arguments, keywords)?;
+    let mut held = SmallVec::<[Held<'py>; 6]>::new();
+    for (parameter, value) in operator.inputs().zip(&values) {
+        held.push(extracted(operator, parameter, value.as_ref())?);
+    }
+    let mut results: Vec<_> = operator
+        .inputs()
+        .zip(&values)
+        .filter(|(parameter, _)| matches!(parameter.kind, Kind::InPlace(_)))
+        .filter_map(|(_, value)| value.clone())
+        .collect();
+    // Outlives the values that borrow it.
+    let written: Vec<WritableOnDevice<'py>>;
+    let mut inputs: Values<'_> = held.iter_mut().map(Held::value).collect();
+    match out {
+        Some(out) if operator.on_cuda => {
+            let objects;
+            (written, objects) = filled(operator, &out)?;
+            let targets = written.iter().map(|tensor| tensor.as_tensor_ref()).collect();
+            // SAFETY: the producers export their memory to this call until the arguments are dropped, for writing where
+            // the operator writes. A race with code that does not know of the call is the program's responsibility, as
+            // for every typed argument.
+            let targets = unsafe { exclusive(operator, &mut inputs, targets) };
+            let targets = targets.map_err(|error| exception(&error.in_operator(operator.name)))?;
+            run(py, operator, &mut inputs, Places::given(operator, targets))?;
+            results.extend(objects);
+        }
+        Some(out) => {
+            let (mut tensors, objects) = filled::<Readwrite<'py>>(operator, &out)?;
+            let targets = tensors.iter_mut().map(|tensor| tensor.as_tensor_ref_mut());
+            run(py, operator, &mut inputs, Places::given(operator, targets))?;
+            results.extend(objects);
+        }
+        None => {
+            if operator.on_cuda {
+                // SAFETY: as for a call with `out`, the producers export their memory to this call.
+                let none = unsafe { exclusive(operator, &mut inputs, SmallVec::new()) };
+                none.map_err(|error| exception(&error.in_operator(operator.name)))?;
+            }
+            let tensors = run(py, operator, &mut inputs, Places::new(operator))?;
+            let likeness = operator
+                .inputs()
+                .zip(&values)
+                .find(|(one, value)| !one.kind.is_attribute() && value.is_some());
+            let likeness = likeness.and_then(|(_, value)| value.clone());
+            for tensor in tensors {
+                results.push(match &likeness {
+                    Some(likeness) => Like::new(likeness, tensor).into_pyobject(py)?,
+                    None => PyTensor::from(tensor).into_library(py, "numpy")?,
+                });
+            }
+        }
+    }
+    match results.len() {
+        1 => Ok(results.remove(0)),
+        _ => Ok(PyTuple::new(py, results)?.into_any()),
+    }
+}
+
+/// Runs the operator without the GIL and returns its new tensors.
+fn run(
+    py: Python<'_>,
+    operator: &'static Operator,
+    inputs: &mut Values<'_>,
+    places: Places<'_>,
+) -> PyResult<Made> {
+    let made = py.detach(|| {
+        operator.call(inputs, &places)?;
+        places.finish().map_err(|error| error.in_operator(operator.name))
+    });
+    made.map_err(|error| exception(&error))
+}
+
+/// The argument of a parameter, or its default.
+fn extracted<'py>(
+    operator: &Operator,
+    parameter: &Parameter,
+    value: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Held<'py>> {
+    let Some(value) = value else { return Ok(default(parameter.default)) };
+    let found = match parameter.kind {
+        Kind::Input(_) | Kind::Optional(_) if operator.on_cuda => {
+            value.extract().map(Held::OnCuda).map_err(PyErr::from)
+        }
+        Kind::InPlace(_) if operator.on_cuda => {
+            value.extract().map(Held::WritableOnCuda).map_err(PyErr::from)
+        }
+        Kind::Input(_) | Kind::Optional(_) => {
+            value.extract().map(Held::Readonly).map_err(PyErr::from)
+        }
+        Kind::InPlace(_) => value.extract().map(Held::Readwrite).map_err(PyErr::from),
+        Kind::Float => value.extract().map(Held::Float),
+        Kind::Int => value.extract().map(Held::Int),
+        Kind::Bool => value.extract().map(Held::Bool),
+        Kind::Str => value.extract().map(Held::Str),
+        Kind::Ints => value.extract().map(Held::Ints),
+        Kind::Floats => value.extract().map(Held::Floats),
+        Kind::Output(_) | Kind::Dynamic(_) | Kind::Cuda => Ok(Held::None),
+    };
+    found.map_err(|error| {
+        let py = value.py();
+        let place = format!("{}: {}", operator.name, parameter.name);
+        if parameter.kind.is_attribute() && error.is_instance_of::<PyTypeError>(py) {
+            let class = value
+                .get_type()
+                .name()
+                .map_or_else(|_| "object".to_owned(), |name| name.to_string());
+            let kind = parameter.kind.text();
+            return PyTypeError::new_err(format!("{place} must be {kind}, but is of type {class}"));
+        }
+        placed(py, &place, error)
+    })
+}
+
+fn default<'py>(value: Option<DefaultValue>) -> Held<'py> {
+    match value {
+        None => Held::None,
+        Some(DefaultValue::Float(value)) => Held::Float(value),
+        Some(DefaultValue::Int(value)) => Held::Int(value),
+        Some(DefaultValue::Bool(value)) => Held::Bool(value),
+        Some(DefaultValue::Str(value)) => Held::Str(value.to_owned()),
+        Some(DefaultValue::Ints(values)) => Held::Ints(values.to_vec()),
+        Some(DefaultValue::Floats(values)) => Held::Floats(values.to_vec()),
+    }
+}
+
+impl Held<'_> {
+    fn value(&mut self) -> Value<'_> {
+        match self {
+            Self::None => Value::None,
+            Self::Readonly(tensor) => Value::Tensor(tensor.as_tensor_ref()),
+            Self::Readwrite(tensor) => Value::Mutable(tensor.as_tensor_ref_mut()),
+            Self::OnCuda(tensor) => Value::Tensor(tensor.as_tensor_ref()),
+            // `exclusive` makes it mutable.
+            Self::WritableOnCuda(tensor) => Value::Tensor(tensor.as_tensor_ref()),
+            Self::Float(value) => Value::Float(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Str(value) => Value::Str(value),
+            Self::Ints(values) => Value::Ints(values),
+            Self::Floats(values) => Value::Floats(values),
+        }
+    }
+}
+
+/// The tensors that the caller wants filled: one, or a tuple or list of them.
+fn filled<'py, T>(
+    operator: &Operator,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<(Vec<T>, Vec<Bound<'py, PyAny>>)>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = ArgumentError<'a, 'py>>,
+{
+    let objects: Vec<Bound<'py, PyAny>> = match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
+        (Ok(tuple), _) => tuple.iter().collect(),
+        (_, Ok(list)) => list.iter().collect(),
+        _ => vec![out.clone()],
+    };
+    let expected = operator.outputs().count();
+    if objects.len() != expected {
+        let message = format!(
+            "{}: out must have {expected} tensors, but has {}",
+            operator.name,
+            objects.len()
+        );
+        return Err(PyTypeError::new_err(message));
+    }
+    let writable = |object: &Bound<'py, PyAny>| {
+        let place = format!("{}: out", operator.name);
+        object
+            .extract::<T>()
+            .map_err(|error: ArgumentError<'_, '_>| placed(out.py(), &place, error.into()))
+    };
+    let tensors = objects.iter().map(writable).collect::<PyResult<_>>()?;
+    Ok((tensors, objects))
+}

@@ -1,0 +1,227 @@
+//! The Python code that registers operators with frameworks, and its results.
+
+use std::ffi::{CString, c_void};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+
+use super::bind::Arguments;
+use super::exceptions::exception;
+use super::function::Function;
+use super::route;
+use crate::library::{Exported, Library};
+use crate::operator::Operator;
+use crate::parameter::Kind;
+use crate::torch;
+
+/// The functions of a library, and its file.
+struct Kept {
+    library: &'static Library,
+    functions: Vec<Py<Function>>,
+    path: String,
+}
+
+/// Those of this extension; most extensions have one library.
+static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+/// Keeps the functions of a library for the life of the process.
+pub(super) fn keep(
+    module: &Bound<'_, PyModule>,
+    library: &'static Library,
+    functions: Vec<Py<Function>>,
+) -> PyResult<()> {
+    let path = module.getattr("__spec__")?.getattr("origin")?.extract()?;
+    let kept = Kept { library, functions, path };
+    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(kept);
+    Ok(())
+}
+
+/// Returns what a function reads of the library that was kept last.
+fn of_kept<R>(library: &'static Library, read: impl FnOnce(&Kept) -> R) -> PyResult<R> {
+    let kept = KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let found = kept.iter().rev().find(|kept| std::ptr::eq(kept.library, library));
+    found
+        .map(read)
+        .ok_or_else(|| PyRuntimeError::new_err("the library of operators is not in a module"))
+}
+
+/// The functions of a library.
+fn functions(py: Python<'_>, library: &'static Library) -> PyResult<Vec<Py<Function>>> {
+    of_kept(library, |kept| kept.functions.iter().map(|one| one.clone_ref(py)).collect())
+}
+
+/// The file of a library's extension.
+pub(super) fn path(library: &'static Library) -> PyResult<String> {
+    of_kept(library, |kept| kept.path.clone())
+}
+
+/// The function of an operator.
+pub(super) fn function_of<'py>(
+    py: Python<'py>,
+    library: &'static Library,
+    operator: &'static Operator,
+) -> PyResult<Bound<'py, Function>> {
+    let functions = functions(py, library)?.into_iter();
+    let mut found = functions.filter(|function| std::ptr::eq(function.get().operator(), operator));
+    let missing = || PyRuntimeError::new_err(format!("{} is not in the library", operator.name));
+    Ok(found.next().ok_or_else(missing)?.into_bound(py))
+}
+
+/// A module of Python code in this crate.
+macro_rules! module {
+    ($function:ident, $file:literal) => {
+        fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+            static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+            let made = MODULE.get_or_try_init(py, || {
+                let code = CString::new(include_str!($file))?;
+                let (file, name) = (
+                    concat!("dlbridge_ops/", $file),
+                    concat!("dlbridge_ops.", stringify!($function)),
+                );
+                PyModule::from_code(py, &code, &CString::new(file)?, &CString::new(name)?)
+                    .map(Bound::unbind)
+            });
+            made.map(|module| module.bind(py))
+        }
+    };
+}
+
+module!(extents, "extents.py");
+module!(torch_glue, "torch_glue.py");
+module!(torch_compile, "torch_compile.py");
+module!(jax_glue, "jax_glue.py");
+
+/// Registers the operators with PyTorch if the program has imported it.
+pub(super) fn torch_if_imported(py: Python<'_>, library: &'static Library) -> PyResult<()> {
+    match route::imported(py, "torch")? {
+        // A module that is only half imported has no class yet; the first call registers.
+        Some(module) if module.hasattr("Tensor")? && module.hasattr("library")? => {
+            register_torch(py, library)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Registers the operators with PyTorch, once.
+pub(super) fn register_torch(py: Python<'_>, library: &'static Library) -> PyResult<()> {
+    let functions = functions(py, library)?;
+    let Some(first) = functions.first() else { return Ok(()) };
+    first.get().glued.registered.get_or_try_init(py, || {
+        torch::register(library).map_err(|error| exception(&error))?;
+        torch_glue(py)?.call_method1("register", (&functions, extents(py)?.getattr("shapes")?))?;
+        torch_compile(py)?.call_method1("allow", (&functions,))?;
+        Ok::<_, PyErr>(())
+    })?;
+    Ok(())
+}
+
+/// The functions of PyTorch for an operator: the overload without `out`, and all overloads.
+fn torch_functions<'py>(
+    function: &Bound<'py, Function>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let (py, one) = (function.py(), function.get());
+    let made = one.glued.torch.get_or_try_init(py, || {
+        register_torch(py, one.library)?;
+        let operators = py.import("torch")?.getattr("ops")?.getattr(one.library.namespace)?;
+        let packet = operators.getattr(one.operator().name)?;
+        Ok::<_, PyErr>((packet.getattr("default")?.unbind(), packet.unbind()))
+    })?;
+    Ok((made.0.bind(py).clone(), made.1.bind(py).clone()))
+}
+
+/// Calls an operator on tensors of PyTorch.
+pub(super) fn call_torch<'py>(
+    function: &Bound<'py, Function>,
+    arguments: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (default, packet) = torch_functions(function)?;
+    let operator = function.get().operator();
+    let out = match keywords {
+        Some(keywords) => keywords.get_item("out")?,
+        None => None,
+    };
+    let result = match (keywords, out) {
+        (Some(keywords), Some(out)) => {
+            let named = keywords.copy()?;
+            named.del_item("out")?;
+            match out.is_none() {
+                true => default.call(arguments, Some(&named))?,
+                false => {
+                    name_outputs(operator, &named, out)?;
+                    packet.call(arguments, Some(&named))?
+                }
+            }
+        }
+        _ => default.call(arguments, keywords)?,
+    };
+    if !operator.inputs().any(|parameter| matches!(parameter.kind, Kind::InPlace(_))) {
+        return Ok(result);
+    }
+    // The schema returns only the outputs; the changed arguments come first, as with the other libraries.
+    let bound = Arguments::bind(operator, arguments, keywords)?;
+    let changed = operator.inputs().zip(bound.values);
+    let mut results: Vec<_> = changed
+        .filter(|(parameter, _)| matches!(parameter.kind, Kind::InPlace(_)))
+        .filter_map(|(_, value)| value)
+        .collect();
+    match operator.outputs().count() {
+        0 => {}
+        1 => results.push(result),
+        _ => results.extend(result.cast_into::<PyTuple>()?.iter()),
+    }
+    match results.len() {
+        1 => Ok(results.remove(0)),
+        _ => Ok(PyTuple::new(function.py(), results)?.into_any()),
+    }
+}
+
+/// Adds a keyword for each output, as the schema has them.
+fn name_outputs<'py>(
+    operator: &Operator,
+    named: &Bound<'py, PyDict>,
+    out: Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let count = operator.outputs().count();
+    let is_several = out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>();
+    let tensors: Vec<Bound<'py, PyAny>> = match count == 1 && !is_several {
+        true => vec![out],
+        false => out.try_iter()?.collect::<PyResult<_>>()?,
+    };
+    if tensors.len() != count {
+        let found = tensors.len();
+        let message = format!("{}: out must have {count} tensors, but has {found}", operator.name);
+        return Err(PyTypeError::new_err(message));
+    }
+    for (output, tensor) in operator.outputs().zip(tensors) {
+        named.set_item(output.name, tensor)?;
+    }
+    Ok(())
+}
+
+/// The function of JAX for an operator.
+pub(super) fn jax<'py>(function: &Bound<'py, Function>) -> PyResult<Bound<'py, PyAny>> {
+    let py = function.py();
+    let made = function.get().glued.jax.get_or_try_init(py, || {
+        let glue = jax_glue(py)?;
+        glue.setattr("extents", extents(py)?)?;
+        glue.call_method1("make", (function,)).map(Bound::unbind)
+    });
+    made.map(|callable| callable.bind(py).clone())
+}
+
+/// The address of an operator's handler for XLA.
+pub(super) fn xla_handler<'py>(
+    py: Python<'py>,
+    exported: &Exported,
+) -> PyResult<Bound<'py, PyAny>> {
+    let handler = NonNull::new(exported.xla as *mut c_void);
+    let handler = handler.ok_or_else(|| PyRuntimeError::new_err("the handler has no address"))?;
+    // SAFETY: the address is that of a function, which lives as long as the extension; the capsule frees nothing.
+    let capsule = unsafe { PyCapsule::new_with_pointer(py, handler, c"xla._CUSTOM_CALL_TARGET") }?;
+    Ok(capsule.into_any())
+}

@@ -1,0 +1,335 @@
+"""Registers shape functions, gradients and batching of operators with PyTorch.
+
+The kernels and schemas are in PyTorch's dispatcher already. `torch.compile`, `torch.export`, autograd and
+`torch.vmap` run this code only while they trace, record or transform; it calls the kernels through the dispatcher.
+"""
+
+import functools
+
+import torch
+from torch import _C
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd.function import _SingleLevelFunction
+
+
+def register(functions, shapes):
+    """Registers all that PyTorch takes only from Python.
+
+    `shapes(f, shapes, attributes)` returns the extents of the outputs, for integers and symbolic integers.
+    """
+    for f in functions:
+        _register_fake(f, shapes)
+        if any(kind == "in_place" for _, kind, _ in f.parameters):
+            _refuse_gradients(f)
+        elif f.vjp is not None:
+            _register_autograd(f)
+        if "out" in getattr(getattr(torch.ops, f.namespace), f.name).overloads():
+            _refuse_gradients_of_out(f)
+        _register_vmap(f)
+
+
+def _name(f):
+    return f"{f.namespace}::{f.name}"
+
+
+def _operator(f):
+    return getattr(getattr(torch.ops, f.namespace), f.name).default
+
+
+def _single(values):
+    """Returns a result as operators return it: nothing, a tensor, or a tuple of tensors."""
+    return None if not values else values[0] if len(values) == 1 else tuple(values)
+
+
+def _several(result):
+    """Returns the tensors of a result."""
+    return () if result is None else result if isinstance(result, (tuple, list)) else (result,)
+
+
+# Shapes
+
+
+def _register_fake(f, shapes):
+    defaults = [None if default is ... else default for _, _, default in f.parameters]
+
+    def fake(*arguments):
+        # PyTorch omits trailing arguments that have their default value.
+        arguments = [*arguments, *defaults[len(arguments) :]]
+        tensors = [value if isinstance(value, torch.Tensor) else None for value in arguments]
+        dtypes = f.resolve(
+            [None if tensor is None else str(tensor.dtype).removeprefix("torch.") for tensor in tensors],
+            [None if tensor is None else tensor.ndim for tensor in tensors],
+        )
+        extents = shapes(
+            f,
+            [None if tensor is None else list(tensor.shape) for tensor in tensors],
+            [value if tensor is None else None for value, tensor in zip(arguments, tensors)],
+        )
+        devices = {tensor.device for tensor in tensors if tensor is not None}
+        if len(devices) > 1:
+            found = " and ".join(sorted(map(str, devices)))
+            raise RuntimeError(f"{f.name}: all tensors must be on one device, but are on {found}; move them to one")
+        device = next(iter(devices), None)
+        outputs = []
+        for dtype, shape, ndim in zip(dtypes, extents, f.ndims):
+            if shape is None:
+                context = torch.library.get_ctx()
+                shape = [context.new_dynamic_size() for _ in range(ndim)]
+            outputs.append(torch.empty(shape, dtype=getattr(torch, dtype), device=device))
+        return _single(outputs)
+
+    torch.library.register_fake(_name(f), fake)
+    if "out" in getattr(getattr(torch.ops, f.namespace), f.name).overloads():
+
+        def fake_out(*arguments, **outputs):
+            outputs = [outputs[name] for name in f.outputs]
+            for name, output, expected in zip(f.outputs, outputs, _several(fake(*arguments))):
+                if output.dtype != expected.dtype or output.ndim != expected.ndim:
+                    raise TypeError(
+                        f"{f.name}: {name} must be {expected.dtype} of {expected.ndim} dimensions, but is "
+                        f"{output.dtype} of {output.ndim}; pass another tensor"
+                    )
+            return _single(outputs)
+
+        torch.library.register_fake(f"{_name(f)}.out", fake_out)
+
+
+# Gradients
+
+
+class _Final(torch.autograd.Function):
+    """Returns gradients that cannot be differentiated again: doing so raises an error with the message."""
+
+    @staticmethod
+    def forward(message, count, *tensors):
+        return tensors[:count]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.message = inputs[0]
+
+    @staticmethod
+    def vmap(info, in_dims, message, count, *tensors):
+        return _Final.apply(message, count, *tensors), tuple(in_dims[2 : 2 + count])
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError(ctx.message)
+
+
+def _register_autograd(f):
+    inputs = {name: index for index, (name, _, _) in enumerate(f.parameters)}
+    outputs = {name: index for index, name in enumerate(f.outputs)}
+    tensors, attributes, sources = [], [], []
+    for name, kind, default in f.vjp.parameters:
+        gradient = name.removeprefix("grad_")
+        if name in inputs:
+            places = tensors if kind in ("tensor", "optional") else attributes
+            sources.append((places is attributes, len(places)))
+            places.append(("input", inputs[name]))
+        elif name in outputs:
+            sources.append((False, len(tensors)))
+            tensors.append(("output", outputs[name]))
+        elif name != gradient and gradient in outputs:
+            sources.append((None, outputs[gradient]))
+        elif default is not ...:
+            sources.append((..., default))
+        else:
+            raise TypeError(
+                f"{f.vjp.name}: {name} is neither an input nor an output of {f.name}, nor the gradient of an output, "
+                f"such as grad_{f.outputs[0]}; rename it"
+            )
+    positions = {}
+    for index, name in enumerate(f.vjp.outputs):
+        gradient = name.removeprefix("grad_")
+        if name == gradient or gradient not in inputs:
+            raise TypeError(f"{f.vjp.name}: {name} is not grad_ and the name of an input of {f.name}; rename it")
+        positions[inputs[gradient]] = index
+    order = [positions.get(index) for index in range(len(f.parameters))]
+    vjp = _operator(f.vjp)
+    final = None
+    if f.vjp.vjp is None:
+        final = f"{f.name} has no second gradient, because {f.vjp.name} has no vjp; add one to differentiate twice"
+
+    defaults = [default for _, _, default in f.parameters]
+
+    def setup_context(ctx, inputs, output):
+        # PyTorch omits trailing arguments that have their default value.
+        inputs = (*inputs, *defaults[len(inputs) :])
+        results = output if isinstance(output, tuple) else (output,)
+        ctx.save_for_backward(*[inputs[i] if kind == "input" else results[i] for kind, i in tensors])
+        if attributes:
+            ctx.attributes = [inputs[i] for _, i in attributes]
+
+    def backward(ctx, *gradients):
+        saved = ctx.saved_tensors
+        arguments = []
+        for kind, place in sources:
+            if kind is None:
+                arguments.append(gradients[place])
+            elif kind is ...:
+                arguments.append(place)
+            else:
+                arguments.append(ctx.attributes[place] if kind else saved[place])
+        if final and torch.is_grad_enabled():
+            with torch.no_grad():
+                made = _several(vjp(*arguments))
+            made = _several(_Final.apply(final, len(made), *made, *saved, *gradients))
+        else:
+            made = _several(vjp(*arguments))
+        return [made[place] if place is not None else None for place in order]
+
+    if _HAS_DISPATCH:
+        _implement_autograd(f, setup_context, backward)
+    else:
+
+        def backward_of_inputs(ctx, *gradients):
+            return tuple(backward(ctx, *gradients)[: len(ctx.needs_input_grad)])
+
+        torch.library.register_autograd(_name(f), backward_of_inputs, setup_context=setup_context)
+
+
+# `torch.library.register_autograd` does the same with these functions, but takes twice as long for a call.
+_HAS_DISPATCH = all(
+    hasattr(_C, name)
+    for name in ("_AutoDispatchBelowAutograd", "_after_autograd_keyset", "_any_requires_grad")
+)
+
+# Registrations end when their library is deleted.
+_libraries = {}
+
+
+def _implement_autograd(f, setup_context, backward):
+    operator = _operator(f)
+
+    def forward(ctx, keyset, *arguments):
+        with _C._AutoDispatchBelowAutograd():
+            output = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+        setup_context(ctx, arguments, output)
+        return output
+
+    def backward_of_arguments(ctx, *gradients):
+        needed = ctx.needs_input_grad
+        made = zip(backward(ctx, *gradients), needed[1:])
+        return (None, *[gradient if is_needed else None for gradient, is_needed in made])
+
+    def forward_of_level(ctx, *arguments):
+        # The levels below record their own gradients.
+        with torch.enable_grad():
+            return forward(ctx, *arguments)
+
+    def made(base, forward):
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward_of_arguments)}
+        return type(f.name, (base,), methods).apply
+
+    # For `torch.func.grad` and its kin, PyTorch refuses a `Function` that does not describe its context apart. This one
+    # needs no description, because it calls only operators, for which PyTorch applies the transforms. So it is of the
+    # class that PyTorch itself derives from a `Function` for one level of transforms.
+    apply, apply_to_level = made(torch.autograd.Function, forward), made(_SingleLevelFunction, forward_of_level)
+
+    def kernel(keyset, *arguments):
+        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments):
+            if not _C._are_functorch_transforms_active():
+                return apply(keyset, *arguments)
+            with enable_single_level_autograd_function():
+                return apply_to_level(keyset, *arguments)
+        with _C._AutoDispatchBelowAutograd():
+            return operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+
+    _implement(f, kernel)
+
+
+def _refuse_gradients_of_out(f):
+    """Registers that filling tensors of the caller has no gradient, and that it changes them."""
+    operator = getattr(getattr(torch.ops, f.namespace), f.name).out
+
+    def kernel(keyset, *arguments, **outputs):
+        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments, *outputs.values()):
+            raise RuntimeError(
+                f"{f.name}: `out` does not support gradients, but a tensor needs one; call it without `out`, under "
+                f"torch.no_grad(), or on detached tensors"
+            )
+        with _C._AutoDispatchBelowAutograd():
+            result = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments, **outputs)
+        for tensor in outputs.values():
+            torch.autograd.graph.increment_version(tensor)
+        return result
+
+    if _HAS_DISPATCH:
+        _implement(f, kernel, ".out")
+
+
+def _implement(f, kernel, overload=""):
+    library = _libraries.get(f.namespace)
+    if library is None:
+        library = _libraries[f.namespace] = torch.library.Library(f.namespace, "IMPL")
+    library.impl(f.name + overload, kernel, "Autograd", with_keyset=True)
+
+
+def _refuse_gradients(f):
+    """Registers that an operator in place has no gradient, and that it changes its arguments."""
+    operator = _operator(f)
+    changed = [index for index, (_, kind, _) in enumerate(f.parameters) if kind == "in_place"]
+    name = f.parameters[changed[0]][0]
+
+    def kernel(keyset, *arguments):
+        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments):
+            raise RuntimeError(
+                f"{f.name}: {name} changes in place, which has no gradient; call it under torch.no_grad() or on detached tensors"
+            )
+        with _C._AutoDispatchBelowAutograd():
+            result = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+        # Gradients that were recorded before and need the old elements are refused.
+        for index in changed:
+            torch.autograd.graph.increment_version(arguments[index])
+        return result
+
+    if _HAS_DISPATCH:
+        _implement(f, kernel)
+
+
+# Batches
+
+
+def _register_vmap(f):
+    operator = _operator(f)
+    changed = [index for index, (_, kind, _) in enumerate(f.parameters) if kind == "in_place"]
+    batch = _batch_elementwise if f.elementwise else _batch_each
+
+    def vmap(info, in_dims, *arguments):
+        for index in changed:
+            if in_dims[index] is None:
+                name = f.parameters[index][0]
+                raise ValueError(
+                    f"{f.name}: {name} is changed in place, but is the same tensor for the whole batch; pass a tensor "
+                    f"with a batch dimension"
+                )
+        outputs = batch(operator, info.batch_size, in_dims, arguments)
+        return _single(outputs), _single([0] * len(outputs))
+
+    torch.library.register_vmap(_name(f), vmap)
+
+
+def _batch_elementwise(operator, size, in_dims, arguments):
+    """Calls the operator once, with the batch dimension in front."""
+
+    def lead(value, dim):
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.unsqueeze(0).expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+
+    return _several(operator(*map(lead, arguments, in_dims)))
+
+
+def _batch_each(operator, size, in_dims, arguments):
+    """Calls the operator for each element of the batch."""
+
+    def element(index, value, dim):
+        return value if dim is None else value.select(dim, index)
+
+    if size == 0:
+        raise ValueError(f"{operator}: vmap needs at least one element in the batch")
+    results = [
+        _several(operator(*map(functools.partial(element, index), arguments, in_dims))) for index in range(size)
+    ]
+    return tuple(map(torch.stack, zip(*results)))

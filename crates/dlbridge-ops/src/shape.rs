@@ -1,0 +1,247 @@
+//! The shapes of outputs, computed from the shapes of inputs and from integer attributes.
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::guarded;
+use crate::parameter::Parameter;
+use crate::value::Value;
+
+/// The extents of a shape, without an allocation for few.
+pub(crate) type Extents = SmallVec<[i64; 6]>;
+
+/// The shape of an output.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Shape {
+    /// The shape of the input with this position among the parameters that are not outputs.
+    Like(usize),
+    /// One extent or several from each part.
+    Parts(&'static [Part]),
+    /// The extents that a Rust function returns.
+    Function(fn(&Shapes<'_, '_>) -> Result<Vec<i64>>),
+    /// The function of the operator decides.
+    Dynamic,
+}
+
+/// A part of a shape.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Part {
+    One(Extent),
+    /// The extents of an input from an axis to another, which is not included. Negative axes count from the end.
+    Axes {
+        input: usize,
+        from: i64,
+        to: Option<i64>,
+    },
+}
+
+/// An extent as an expression.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Extent {
+    Number(i64),
+    /// A negative axis counts from the end.
+    Axis {
+        input: usize,
+        axis: i64,
+    },
+    Attribute(usize),
+    Add(&'static Extent, &'static Extent),
+    Subtract(&'static Extent, &'static Extent),
+    Multiply(&'static Extent, &'static Extent),
+    /// Rounds down.
+    Divide(&'static Extent, &'static Extent),
+}
+
+/// Two lists of extents that must be equal, with their text for the error.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Require {
+    pub left: &'static [Part],
+    pub right: &'static [Part],
+    pub text: &'static str,
+}
+
+/// The shapes of the inputs and the integer attributes of a call, for a function that computes an output's shape.
+///
+/// ```
+/// use dlbridge_ops::{Error, Shapes, View, op};
+///
+/// fn halves(shapes: &Shapes<'_, '_>) -> Result<Vec<i64>, Error> {
+///     Ok(shapes.of("x").iter().map(|extent| (extent + 1) / 2).collect())
+/// }
+///
+/// #[op(shape(out = halves))]
+/// fn subsample(x: View<'_, f32, 1>, out: &mut [f32]) {
+///     out.iter_mut().zip(x.iter().step_by(2)).for_each(|(out, x)| *out = *x);
+/// }
+/// ```
+pub struct Shapes<'v, 'a> {
+    operator: &'static str,
+    parameters: &'static [Parameter],
+    /// For each parameter that is not an output.
+    inputs: &'v [Value<'a>],
+}
+
+impl<'v, 'a> Shapes<'v, 'a> {
+    pub(crate) fn new(
+        operator: &'static str,
+        parameters: &'static [Parameter],
+        inputs: &'v [Value<'a>],
+    ) -> Self {
+        Self { operator, parameters, inputs }
+    }
+
+    /// The shape of an input by its parameter's name; empty for an optional input that is absent.
+    ///
+    /// # Panics
+    /// If the operator has no input of that name.
+    ///
+    /// ```
+    /// # use dlbridge_ops::{Error, Shapes};
+    /// fn same(shapes: &Shapes<'_, '_>) -> Result<Vec<i64>, Error> {
+    ///     Ok(shapes.of("x").to_vec())
+    /// }
+    /// ```
+    pub fn of(&self, name: &str) -> &[i64] {
+        let input = self.position(name);
+        self.shape(input).unwrap_or_default()
+    }
+
+    /// The value of an integer attribute by its parameter's name.
+    ///
+    /// # Panics
+    /// If the operator has no integer attribute of that name.
+    ///
+    /// ```
+    /// # use dlbridge_ops::{Error, Shapes};
+    /// fn rows(shapes: &Shapes<'_, '_>) -> Result<Vec<i64>, Error> {
+    ///     Ok(vec![shapes.int("rows")])
+    /// }
+    /// ```
+    pub fn int(&self, name: &str) -> i64 {
+        match self.inputs[self.position(name)] {
+            Value::Int(value) => value,
+            _ => panic!("{name} is not an integer attribute of {}", self.operator),
+        }
+    }
+
+    fn position(&self, name: &str) -> usize {
+        let position = self.parameters.iter().position(|parameter| parameter.name == name);
+        position.unwrap_or_else(|| panic!("{} has no parameter {name}", self.operator))
+    }
+
+    fn shape(&self, input: usize) -> Option<&[i64]> {
+        match &self.inputs[input] {
+            Value::Tensor(tensor) => Some(tensor.shape()),
+            Value::Mutable(tensor) => Some(tensor.shape()),
+            _ => None,
+        }
+    }
+
+    /// The shape of an output, or `None` if the function decides. `computed` is the memory for extents that are not those
+    /// of an input.
+    pub(crate) fn output<'s>(
+        &'s self,
+        shape: &Shape,
+        computed: &'s mut Extents,
+    ) -> Result<Option<&'s [i64]>> {
+        *computed = match shape {
+            Shape::Like(input) => return self.given(*input).map(Some),
+            Shape::Parts(parts) => self.parts(parts)?,
+            Shape::Function(function) => guarded(|| function(self))?.into(),
+            Shape::Dynamic => return Ok(None),
+        };
+        match computed.iter().find(|extent| **extent < 0) {
+            Some(extent) => Err(Error::of(
+                ErrorKind::Value,
+                format_args!("an extent of the result would be {extent}; it must not be negative"),
+            )),
+            None => Ok(Some(computed)),
+        }
+    }
+
+    /// Checks that extents are equal where the operator requires it.
+    pub(crate) fn check(&self, require: &Require) -> Result<()> {
+        let (left, right) = (self.parts(require.left)?, self.parts(require.right)?);
+        if left == right {
+            return Ok(());
+        }
+        Err(Error::of(
+            ErrorKind::Value,
+            format_args!(
+                "{} is required, but the extents are {left:?} and {right:?}",
+                require.text
+            ),
+        ))
+    }
+
+    fn given(&self, input: usize) -> Result<&[i64]> {
+        let name = || self.parameters.get(input).map_or("an input", |input| input.name);
+        let missing = || {
+            Error::of(
+                ErrorKind::Value,
+                format_args!("the shape depends on {}, which is None", name()),
+            )
+        };
+        self.shape(input).ok_or_else(missing)
+    }
+
+    fn parts(&self, parts: &[Part]) -> Result<Extents> {
+        let mut extents = Extents::new();
+        for part in parts {
+            match part {
+                Part::One(extent) => extents.push(self.extent(extent)?),
+                Part::Axes { input, from, to } => {
+                    let shape = self.given(*input)?;
+                    let axis = |axis: i64| {
+                        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+                        axis.clamp(0, shape.len() as i64) as usize
+                    };
+                    let (from, to) = (axis(*from), to.map_or(shape.len(), axis));
+                    extents.extend_from_slice(shape.get(from..to).unwrap_or_default());
+                }
+            }
+        }
+        Ok(extents)
+    }
+
+    fn extent(&self, extent: &Extent) -> Result<i64> {
+        let both = |left, right| Ok::<_, Error>((self.extent(left)?, self.extent(right)?));
+        let found = match *extent {
+            Extent::Number(number) => Some(number),
+            Extent::Axis { input, axis } => return self.axis(input, axis),
+            Extent::Attribute(input) => match self.inputs[input] {
+                Value::Int(value) => Some(value),
+                _ => None,
+            },
+            Extent::Add(left, right) => both(left, right).map(|(l, r)| l.checked_add(r))?,
+            Extent::Subtract(left, right) => both(left, right).map(|(l, r)| l.checked_sub(r))?,
+            Extent::Multiply(left, right) => both(left, right).map(|(l, r)| l.checked_mul(r))?,
+            Extent::Divide(left, right) => {
+                both(left, right).map(|(l, r)| if r > 0 { Some(l.div_euclid(r)) } else { None })?
+            }
+        };
+        found.ok_or_else(|| {
+            Error::of(ErrorKind::Value, "an extent of the result overflows, or divides by zero")
+        })
+    }
+
+    fn axis(&self, input: usize, axis: i64) -> Result<i64> {
+        let shape = self.given(input)?;
+        let found = if axis < 0 { axis + shape.len() as i64 } else { axis };
+        let found = usize::try_from(found).ok().and_then(|axis| shape.get(axis));
+        found.copied().ok_or_else(|| {
+            let name = self.parameters.get(input).map_or("the input", |input| input.name);
+            Error::of(
+                ErrorKind::Value,
+                format_args!(
+                    "{name} needs an axis {axis}, but has {} dimensions: shape {shape:?}",
+                    shape.len()
+                ),
+            )
+        })
+    }
+}

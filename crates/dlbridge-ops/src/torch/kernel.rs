@@ -1,0 +1,174 @@
+//! The functions that PyTorch calls for an operator.
+
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use smallvec::SmallVec;
+
+use super::memory::{Fresh, Given, empty};
+use super::shim::Shim;
+use super::stack::{Arguments, Tensor, read_lists, take};
+use super::values::{shapes, values};
+use crate::Define;
+use crate::call::Values;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::discard;
+use crate::operator::Operator;
+use crate::parameter::Kind;
+use crate::shape::Extents;
+use crate::value::Value;
+
+/// The results of a call, in order.
+type Results = SmallVec<[Tensor; 2]>;
+
+/// Makes new tensors for the outputs, or changes tensors in place.
+///
+/// # Safety
+/// PyTorch calls it: the stack has a value for each argument of the operator's schema, whose ownership passes to this
+/// function, and place for the results.
+pub unsafe extern "C-unwind" fn kernel<O: Define>(stack: *mut u64, arguments: u64, results: u64) {
+    // SAFETY: the caller guarantees the stack.
+    unsafe { enter(O::OPERATOR, stack, 0, (arguments, results), call) }
+}
+
+/// Fills tensors of the caller.
+///
+/// # Safety
+/// Those of [`kernel`], for the schema of the variant `out`.
+pub unsafe extern "C-unwind" fn out_kernel<O: Define>(
+    stack: *mut u64,
+    arguments: u64,
+    results: u64,
+) {
+    let outs = O::OPERATOR.outputs().count();
+    // SAFETY: the caller guarantees the stack.
+    unsafe { enter(O::OPERATOR, stack, outs, (arguments, results), call_out) }
+}
+
+/// Makes tensors that have only dtype and shape.
+///
+/// # Safety
+/// Those of [`kernel`].
+pub unsafe extern "C-unwind" fn meta_kernel<O: Define>(
+    stack: *mut u64,
+    arguments: u64,
+    results: u64,
+) {
+    // SAFETY: the caller guarantees the stack.
+    unsafe { enter(O::OPERATOR, stack, 0, (arguments, results), call_meta) }
+}
+
+/// Takes the arguments, runs a call, and puts the results on the stack or raises its error.
+///
+/// # Safety
+/// The stack has a value for each parameter that is not an output, then `outs` tensors; their ownership passes to this
+/// function.
+unsafe fn enter(
+    operator: &'static Operator,
+    stack: *mut u64,
+    outs: usize,
+    (arguments, results): (u64, u64),
+    run: fn(&'static Shim, &'static Operator, &mut Arguments) -> Result<Results>,
+) {
+    let Ok(shim) = Shim::loaded() else {
+        // PyTorch called, so that its functions were found when the kernel was registered.
+        std::process::abort()
+    };
+    let called = || {
+        let expected = operator.inputs().count() + outs;
+        if usize::try_from(arguments) != Ok(expected) {
+            let message = format!("{expected} arguments are expected, but there are {arguments}");
+            return Err(Error::of(ErrorKind::Type, message));
+        }
+        // SAFETY: the caller guarantees the values, and their number was compared.
+        let mut arguments = unsafe { take(shim, operator, stack, outs) };
+        read_lists(operator, &mut arguments)?;
+        let made = run(shim, operator, &mut arguments)?;
+        if usize::try_from(results) != Ok(made.len()) {
+            let message = format!("{results} results are expected, but there are {}", made.len());
+            return Err(Error::of(ErrorKind::Type, message));
+        }
+        for (index, result) in made.into_iter().enumerate() {
+            // SAFETY: the stack has place for each result, and takes the ownership.
+            unsafe { *stack.add(index) = result.into_raw() };
+        }
+        Ok(())
+    };
+    // Unwind safe: all that the call made is dropped.
+    let result = catch_unwind(AssertUnwindSafe(called));
+    let error = match result {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(panic) => {
+            discard(panic);
+            Error::of(ErrorKind::Panic, "dlbridge-ops panicked").in_operator(operator.name())
+        }
+    };
+    raise(shim, &error.to_string());
+}
+
+/// Throws a C++ exception, which PyTorch turns into a `RuntimeError`.
+#[cold]
+fn raise(shim: &Shim, message: &str) {
+    let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
+    // SAFETY: the strings end with zero, and PyTorch copies them. The exception passes through Rust functions that drop
+    // their values: the function is of an ABI that unwinds, as all of its callers up to PyTorch are.
+    unsafe {
+        (shim.check)(false, c"operator".as_ptr(), c"dlbridge-ops".as_ptr(), 0, message.as_ptr())
+    };
+    // The function returns only if the condition is true.
+    std::process::abort();
+}
+
+fn named(operator: &'static Operator) -> impl Fn(Error) -> Error {
+    |error| error.in_operator(operator.name())
+}
+
+fn call(
+    shim: &'static Shim,
+    operator: &'static Operator,
+    arguments: &mut Arguments,
+) -> Result<Results> {
+    let outputs = Fresh::new(shim, operator, arguments).map_err(named(operator))?;
+    let mut inputs = Values::new();
+    values(shim, operator, arguments, &mut inputs).map_err(named(operator))?;
+    operator.call(&mut inputs, &outputs)?;
+    outputs.finish(operator)
+}
+
+fn call_out(
+    shim: &'static Shim,
+    operator: &'static Operator,
+    arguments: &mut Arguments,
+) -> Result<Results> {
+    let count = operator.inputs().count();
+    let mut inputs = Values::new();
+    values(shim, operator, arguments, &mut inputs).map_err(named(operator))?;
+    // SAFETY: `values` checked the overlap of all tensors of the call.
+    let outputs = unsafe { Given::new(shim, operator, &arguments[count..]) };
+    operator.call(&mut inputs, &outputs)?;
+    drop((inputs, outputs));
+    Ok(arguments.drain(count..).filter_map(|argument| argument.into_tensor()).collect())
+}
+
+fn call_meta(
+    shim: &'static Shim,
+    operator: &'static Operator,
+    arguments: &mut Arguments,
+) -> Result<Results> {
+    let made = || {
+        let values = shapes(shim, operator, arguments)?;
+        let described = |input: usize| match &values[input] {
+            Value::Tensor(tensor) => Some((tensor.dtype(), tensor.ndim())),
+            _ => None,
+        };
+        let outputs = operator.choose(described)?.outputs.iter();
+        let shapes = operator.output_shapes(&values)?;
+        let make = |(kind, shape): (&Kind, &Option<Extents>)| match (kind.form(), shape) {
+            (Some(form), Some(shape)) => empty(shim, form.dtype, shape, (shim.meta, 0)),
+            _ => Err(Error::new("the shape of an output depends on the elements of the inputs")),
+        };
+        outputs.zip(&shapes).map(make).collect::<Result<_>>()
+    };
+    made().map_err(named(operator))
+}

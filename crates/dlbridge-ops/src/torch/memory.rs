@@ -1,0 +1,182 @@
+//! The memory of outputs: new tensors of PyTorch, or tensors of the caller.
+
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use dlbridge::{Access, DataType, Device, RawParts, TensorRefMut};
+use smallvec::SmallVec;
+
+use super::shim::Shim;
+use super::stack::{Owned, Tensor};
+use super::values::Located;
+use crate::device::is_cuda;
+use crate::error::{Error, ErrorKind, Result};
+use crate::on_cuda::OnCuda;
+use crate::operator::Operator;
+use crate::outputs::{Outputs, unknown_device};
+
+/// Makes a tensor without gaps, with arbitrary elements.
+pub(super) fn empty(
+    shim: &'static Shim,
+    dtype: DataType,
+    shape: &[i64],
+    (device, index): (i32, i32),
+) -> Result<Tensor> {
+    let code = shim.code(dtype).ok_or_else(|| {
+        let message = format!("PyTorch does not have the dtype {dtype} of the output");
+        Error::of(ErrorKind::Type, message)
+    })?;
+    let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, shape.len());
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+    }
+    let mut object = ptr::null_mut();
+    // SAFETY: `shape` and `strides` have as many elements as the tensor has dimensions, and the result is valid for
+    // writes.
+    let result = unsafe {
+        (shim.empty_strided)(
+            shape.len() as i64,
+            shape.as_ptr(),
+            strides.as_ptr(),
+            code,
+            device,
+            index,
+            &mut object,
+        )
+    };
+    shim.succeeded(result, "make an output")?;
+    // SAFETY: the function succeeded, so that it returned a new reference.
+    Ok(unsafe { Tensor::new(shim, object) })
+}
+
+/// New tensors.
+pub(super) struct Fresh {
+    shim: &'static Shim,
+    /// Where they are: on the device of the first argument that is a tensor.
+    device: Device,
+    tensors: Mutex<SmallVec<[Option<Tensor>; 2]>>,
+}
+
+impl Fresh {
+    pub(super) fn new(
+        shim: &'static Shim,
+        operator: &'static Operator,
+        arguments: &[Owned],
+    ) -> Result<Self> {
+        let tensors = operator.outputs().map(|_| None).collect();
+        let device = match operator.on_cuda {
+            true => {
+                arguments.iter().find_map(Owned::tensor).map(|tensor| tensor.strided_on("a tensor"))
+            }
+            false => None,
+        };
+        let device = device.transpose()?.unwrap_or(Device::CPU);
+        Ok(Self { shim, device, tensors: Mutex::new(tensors) })
+    }
+
+    /// The outputs, in order.
+    pub(super) fn finish(self, operator: &'static Operator) -> Result<SmallVec<[Tensor; 2]>> {
+        let tensors = self.tensors.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let made = operator.outputs().zip(tensors).map(|(output, tensor)| {
+            tensor.ok_or_else(|| {
+                let message = format!("the operator did not make the output {}", output.name);
+                Error::new(message).in_operator(operator.name())
+            })
+        });
+        made.collect()
+    }
+}
+
+impl Outputs for Fresh {
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>> {
+        let mut tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = tensors.get_mut(index).filter(|place| place.is_none());
+        let place = place.ok_or_else(|| Error::new("an output is requested twice"))?;
+        let device = match is_cuda(self.device) {
+            true => (self.shim.cuda, self.device.id()),
+            false => (self.shim.cpu, 0),
+        };
+        let tensor = empty(self.shim, dtype, shape, device)?;
+        let parts = RawParts {
+            access: Access::Exclusive,
+            device: self.device,
+            ..RawParts::new(tensor.mutable_data()?, dtype)
+        };
+        *place = Some(tensor);
+        // SAFETY: the new tensor has memory for these elements in C order. It lives as long as `self`, because a place is
+        // filled only once, and no other code has the tensor or its address. Arbitrary bytes are elements of all dtypes
+        // except booleans, which the call sets on the CPU, and the operator's kernel on CUDA.
+        Ok(unsafe { TensorRefMut::from_raw_parts(&parts, shape, None::<&[i64]>) }?)
+    }
+
+    fn cuda(&self, device: Option<i32>) -> Result<OnCuda<'_>> {
+        let device = device.ok_or_else(unknown_device)?;
+        Ok(OnCuda::new(device, self.shim.cuda_stream(device)?))
+    }
+}
+
+/// Tensors of the caller.
+pub(super) struct Given<'t> {
+    shim: &'static Shim,
+    operator: &'static Operator,
+    /// With a mark for those that are in use.
+    tensors: Mutex<SmallVec<[(&'t Tensor, bool); 2]>>,
+}
+
+impl<'t> Given<'t> {
+    /// # Safety
+    /// The memory of the tensors overlaps no other argument's.
+    pub(super) unsafe fn new(
+        shim: &'static Shim,
+        operator: &'static Operator,
+        tensors: &'t [Owned],
+    ) -> Self {
+        let tensors = tensors.iter().filter_map(Owned::tensor).map(|tensor| (tensor, false));
+        Self { shim, operator, tensors: Mutex::new(tensors.collect()) }
+    }
+}
+
+impl Outputs for Given<'_> {
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>> {
+        let mut tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = tensors.get_mut(index).filter(|(_, used)| !used);
+        let (tensor, used) = place.ok_or_else(|| Error::new("an output is requested twice"))?;
+        let parameter = self.operator.outputs().nth(index);
+        let name = parameter.map_or("an output", |parameter| parameter.name);
+        let located = Located::new(self.shim, name, tensor, true)?;
+        self.operator.check_device(name, located.device)?;
+        if located.dtype != dtype {
+            let found = located.dtype;
+            let message = format!("{name} must be {dtype}, but is {found}; pass another tensor");
+            return Err(Error::of(ErrorKind::Type, message));
+        }
+        if located.description.sizes != shape {
+            let found = located.description.sizes;
+            let message = format!(
+                "{name} must have the shape {shape:?}, but has {found:?}; pass another tensor"
+            );
+            return Err(Error::of(ErrorKind::Value, message));
+        }
+        *used = true;
+        // SAFETY: the caller of `new` guarantees that no other argument has this memory, and the mark that it is
+        // requested once. The tensors outlive `self`.
+        let reference = unsafe { located.reference() }?;
+        let contiguous =
+            parameter.and_then(|one| one.kind.form()).is_none_or(|form| form.contiguous);
+        if contiguous && !reference.is_c_contiguous() {
+            let message =
+                format!("{name} must be contiguous; pass a tensor in C order, without gaps");
+            return Err(Error::of(ErrorKind::Buffer, message));
+        }
+        // SAFETY: as above, and PyTorch's memory is valid for writes.
+        Ok(unsafe { reference.assume_exclusive() }?)
+    }
+
+    fn cuda(&self, device: Option<i32>) -> Result<OnCuda<'_>> {
+        let tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);
+        let devices = tensors.iter().map(|(tensor, _)| tensor.strided_on("an output"));
+        let devices = devices.collect::<Result<SmallVec<[Device; 2]>>>()?;
+        let device = self.operator.device_of_outputs(device, &devices)?;
+        Ok(OnCuda::new(device, self.shim.cuda_stream(device)?))
+    }
+}

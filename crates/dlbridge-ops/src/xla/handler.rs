@@ -1,0 +1,227 @@
+//! One call of an operator by XLA.
+
+use std::any::Any;
+use std::cell::OnceCell;
+use std::ffi::{CString, c_int};
+use std::io::Write;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use dlbridge::{Device, DeviceType};
+use smallvec::SmallVec;
+
+use super::arguments::Arguments;
+use super::attributes::{Attributes, Converted};
+use super::buffers::{Results, failed};
+use super::frame::{
+    Api, Buffers, CallFrame, ErrorArguments, Extension, Known, MAJOR, MINOR, Metadata,
+    MetadataExtension, Version, XlaError,
+};
+use super::stream;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::discard;
+use crate::operator::{Define, Operator};
+use crate::parameter::Kind;
+
+/// The handler of the operator: runs it once, or describes itself if XLA asks for that. Returns NULL, or an error that
+/// XLA's own function made.
+///
+/// # Safety
+/// `frame` points at a call frame of XLA: pointers, counts and sizes follow the interface, and until the handler returns
+/// buffers stay valid, and no other code writes them.
+pub unsafe extern "C" fn call<O: Define>(frame: *mut CallFrame) -> *mut XlaError {
+    // SAFETY: the caller guarantees the contract, which is the same.
+    unsafe { handle(O::OPERATOR, frame) }
+}
+
+/// # Safety
+/// The contract of [`call`].
+unsafe fn handle(operator: &'static Operator, frame: *mut CallFrame) -> *mut XlaError {
+    // SAFETY: the caller guarantees the frame.
+    if unsafe { describe(frame) } {
+        return ptr::null_mut();
+    }
+    // Unwind safe: after a panic only the frame is used, which the operator cannot reach.
+    // SAFETY: the caller guarantees the frame.
+    let run = AssertUnwindSafe(|| unsafe { execute(operator, frame) });
+    let error = match catch_unwind(run) {
+        Ok(Ok(())) => return ptr::null_mut(),
+        Ok(Err(error)) => error,
+        Err(panic) => panicked(operator, panic),
+    };
+    // SAFETY: the caller guarantees the frame.
+    unsafe { report(frame, &error) }
+}
+
+/// The error of a panic outside of the operator's function, such as in a function that computes a shape.
+fn panicked(operator: &Operator, panic: Box<dyn Any + Send>) -> Error {
+    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => (*message).to_owned(),
+        (_, Some(message)) => message.clone(),
+        _ => "no message".to_owned(),
+    };
+    discard(panic);
+    Error::of(ErrorKind::Panic, format_args!("panicked: {message}")).in_operator(operator.name())
+}
+
+/// If XLA asks for metadata, writes it and returns true. A description that is too short stays as it is: XLA refuses the
+/// version that it finds there.
+///
+/// # Safety
+/// The contract of [`call`].
+unsafe fn describe(frame: *mut CallFrame) -> bool {
+    let needed = offset_of!(CallFrame, extension) + size_of::<*mut Extension>();
+    // SAFETY: the frame begins with its size.
+    if !unsafe { CallFrame::knows(frame, needed) } {
+        return false;
+    }
+    // SAFETY: `knows` found the frame to have the field.
+    let mut extension = unsafe { (*frame).extension };
+    // SAFETY: an extension begins with its size.
+    while unsafe { Extension::knows(extension, Extension::NEEDED) } {
+        // SAFETY: `knows` found the extension to have all fields.
+        let Extension { struct_size, kind, next } = unsafe { extension.read() };
+        if kind == Extension::METADATA {
+            if struct_size >= Extension::NEEDED {
+                // SAFETY: an extension of this type is a `MetadataExtension`. XLA counts only the head in its size.
+                let metadata = unsafe { (*extension.cast::<MetadataExtension>()).metadata };
+                // SAFETY: the metadata begins with its size.
+                if unsafe { Metadata::knows(metadata, Metadata::NEEDED) } {
+                    let version = Version {
+                        struct_size: Version::NEEDED,
+                        extension: ptr::null_mut(),
+                        major: MAJOR,
+                        minor: MINOR,
+                    };
+                    // SAFETY: `knows` found the metadata to have both fields, which are for the handler to write.
+                    unsafe {
+                        (&raw mut (*metadata).version).write(version);
+                        (&raw mut (*metadata).traits).write(0);
+                    }
+                }
+            }
+            return true;
+        }
+        extension = next;
+    }
+    false
+}
+
+/// Runs the operator.
+///
+/// # Safety
+/// The contract of [`call`].
+unsafe fn execute(operator: &'static Operator, frame: *mut CallFrame) -> Result<()> {
+    let named = |error: Error| error.in_operator(operator.name());
+    // SAFETY: the caller guarantees the frame, and keeps it as it is until the handler returns.
+    let frame = unsafe { checked(frame) }.map_err(named)?;
+    // SAFETY: the caller guarantees the attributes, and keeps them.
+    let attributes = unsafe { Attributes::new(&frame.attributes) }.map_err(named)?;
+    let cuda = match operator.on_cuda {
+        // SAFETY: the call is under way, and `checked` found the functions up to `create_error`.
+        true => Some(unsafe { stream::cuda(frame) }.map_err(named)?),
+        false => None,
+    };
+    let device = cuda.map_or(Device::CPU, |cuda| Device::new(DeviceType::CUDA, cuda.device()));
+    // SAFETY: the caller guarantees the buffers, and keeps them. XLA calls a handler for the platform that it is registered
+    // for, and only a call on CUDA has a stream.
+    let buffers = unsafe { Arguments::new(operator, frame, &attributes, device) }.map_err(named)?;
+    let lists = operator.inputs().filter(|one| matches!(one.kind, Kind::Ints | Kind::Floats));
+    let lists: SmallVec<[OnceCell<Converted>; 1]> = lists.map(|_| OnceCell::new()).collect();
+    // SAFETY: `Arguments::new` found that no result overlaps another buffer of the call; XLA lets only this call use results.
+    let results = unsafe { Results::new(operator, buffers.outputs(), cuda) };
+    // SAFETY: the caller guarantees the buffers, and no reference to their elements exists yet.
+    let mut values = unsafe { buffers.values(operator, &attributes, &lists) }.map_err(named)?;
+    operator.call(&mut values, &results)
+}
+
+/// The frame, if it has all fields and is of a version that is known, for the stage in which operators run.
+///
+/// # Safety
+/// The contract of [`call`], for `'a`.
+unsafe fn checked<'a>(frame: *mut CallFrame) -> Result<&'a CallFrame> {
+    // SAFETY: the frame begins with its size.
+    if !unsafe { CallFrame::knows(frame, CallFrame::NEEDED) } {
+        return Err(failed(
+            "XLA's call frame is too short for version 0.3; install a newer jaxlib",
+        ));
+    }
+    // SAFETY: `knows` found the frame aligned, not NULL, and complete; it stays as it is for `'a`.
+    let frame = unsafe { &*frame };
+    // SAFETY: the functions begin with their size.
+    if !unsafe { Api::knows(frame.api, Api::NEEDED) } {
+        return Err(failed("XLA's functions are missing"));
+    }
+    // SAFETY: `knows` found all fields that are known here.
+    let version = unsafe { &(*frame.api).version };
+    if version.struct_size != Version::NEEDED || version.major != MAJOR {
+        return Err(Error::of(
+            ErrorKind::Missing,
+            format_args!(
+                "XLA has version {}.{} of its foreign function interface, but the operator needs {MAJOR}.{MINOR} or a later \
+                 minor version; update dlbridge-ops",
+                version.major, version.minor
+            ),
+        ));
+    }
+    let sizes = [
+        (frame.arguments.struct_size, Buffers::NEEDED),
+        (frame.results.struct_size, Buffers::NEEDED),
+        (frame.attributes.struct_size, super::frame::Attributes::NEEDED),
+    ];
+    if sizes.iter().any(|(found, known)| found != known) {
+        return Err(failed(
+            "XLA's call frame has parts of another size than version 0.3; update dlbridge-ops",
+        ));
+    }
+    if frame.stage != CallFrame::EXECUTE {
+        return Err(failed(format_args!(
+            "XLA calls the operator in stage {}, but it runs only in stage {} (execute); register it for that",
+            frame.stage,
+            CallFrame::EXECUTE
+        )));
+    }
+    Ok(frame)
+}
+
+/// Makes the error in XLA.
+///
+/// # Safety
+/// The contract of [`call`].
+unsafe fn report(frame: *const CallFrame, error: &Error) -> *mut XlaError {
+    let code = match error.kind() {
+        ErrorKind::Type | ErrorKind::Value | ErrorKind::Buffer => INVALID_ARGUMENT,
+        _ => INTERNAL,
+    };
+    let message = error.to_string().replace('\0', "\u{fffd}");
+    let message = CString::new(message).unwrap_or_default();
+    let needed = offset_of!(CallFrame, api) + size_of::<*const Api>();
+    // SAFETY: the frame begins with its size.
+    if unsafe { CallFrame::knows(frame, needed) } {
+        // SAFETY: `knows` found the frame to have the field.
+        let api = unsafe { (*frame).api };
+        // SAFETY: the functions begin with their size.
+        if unsafe { Api::knows(api, Api::NEEDED) }
+            // SAFETY: `knows` found the functions to have the field.
+            && let Some(create) = unsafe { (*api).create_error }
+        {
+            let mut arguments = ErrorArguments {
+                struct_size: ErrorArguments::NEEDED,
+                extension: ptr::null_mut(),
+                message: message.as_ptr(),
+                code,
+            };
+            // SAFETY: the function takes the struct of its interface, and copies the message.
+            return unsafe { create(&raw mut arguments) };
+        }
+    }
+    // XLA would take NULL for success, and use results that are not written.
+    let _ = writeln!(std::io::stderr(), "an operator cannot report its error to XLA: {error}");
+    std::process::abort()
+}
+
+/// The caller's mistake.
+const INVALID_ARGUMENT: c_int = 3;
+/// An error of the operator.
+const INTERNAL: c_int = 13;

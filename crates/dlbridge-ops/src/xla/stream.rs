@@ -1,0 +1,90 @@
+//! The CUDA device and the stream of a call, from XLA's functions.
+
+use std::mem::offset_of;
+use std::ptr;
+
+use super::buffers::failed;
+use super::frame::{
+    Api, CallFrame, DestroyArguments, Known, OrdinalArguments, StreamArguments, XlaError,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::on_cuda::OnCuda;
+
+/// The bytes of the functions up to the end of a field.
+macro_rules! end_of {
+    ($field:ident) => {
+        offset_of!(Api, $field) + size_of::<usize>()
+    };
+}
+
+/// The device and the stream of a call on CUDA.
+///
+/// # Safety
+/// The frame is XLA's for a call that is under way, and its functions have all fields up to `create_error`.
+pub(super) unsafe fn cuda(frame: &CallFrame) -> Result<OnCuda<'_>> {
+    let context = frame.context;
+    let mut stream = StreamArguments {
+        struct_size: StreamArguments::NEEDED,
+        extension: ptr::null_mut(),
+        context,
+        stream: ptr::null_mut(),
+    };
+    let mut ordinal = OrdinalArguments {
+        struct_size: OrdinalArguments::NEEDED,
+        extension: ptr::null_mut(),
+        context,
+        ordinal: 0,
+    };
+    // SAFETY: the functions begin with their size.
+    let get = match unsafe { Api::knows(frame.api, end_of!(get_stream)) } {
+        // SAFETY: `knows` found the functions to have this field.
+        true => unsafe { (*frame.api).get_stream },
+        false => None,
+    };
+    let get = get.ok_or_else(|| missing("XLA_FFI_Stream_Get"))?;
+    // SAFETY: the function takes the struct of its interface, with the context of this call.
+    unsafe { succeeded(frame, get(&raw mut stream), "stream") }?;
+    // SAFETY: the functions begin with their size.
+    let get = match unsafe { Api::knows(frame.api, end_of!(get_ordinal)) } {
+        // SAFETY: `knows` found the functions to have this field.
+        true => unsafe { (*frame.api).get_ordinal },
+        false => None,
+    };
+    let get = get.ok_or_else(|| missing("XLA_FFI_DeviceOrdinal_Get"))?;
+    // SAFETY: the function takes the struct of its interface, with the context of this call.
+    unsafe { succeeded(frame, get(&raw mut ordinal), "device") }?;
+    Ok(OnCuda::new(ordinal.ordinal, stream.stream))
+}
+
+fn missing(function: &str) -> Error {
+    let message = format!(
+        "XLA has no function {function}, which operators on CUDA need; install a newer jaxlib"
+    );
+    Error::of(ErrorKind::Missing, message)
+}
+
+/// Turns an error of XLA into one of the call.
+///
+/// # Safety
+/// The contract of [`cuda`]; the error is NULL, or one that XLA made for this call.
+unsafe fn succeeded(frame: &CallFrame, error: *mut XlaError, what: &str) -> Result<()> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the functions begin with their size.
+    if unsafe { Api::knows(frame.api, end_of!(destroy_error)) }
+        // SAFETY: `knows` found the functions to have this field.
+        && let Some(destroy) = unsafe { (*frame.api).destroy_error }
+    {
+        let mut arguments = DestroyArguments {
+            struct_size: DestroyArguments::NEEDED,
+            extension: ptr::null_mut(),
+            error,
+        };
+        // SAFETY: the caller guarantees that XLA made the error, which is not used afterwards.
+        unsafe { destroy(&raw mut arguments) };
+    }
+    Err(failed(format_args!(
+        "XLA has no CUDA {what} for this call; register the operator for the platform CUDA"
+    )))
+}

@@ -1,0 +1,41 @@
+//! Operators for the tests of dlbridge-ops, one for each kind of parameter and result.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod cuda;
+mod elementwise;
+mod errors;
+mod gradients;
+mod jax;
+mod outputs;
+
+use attributes::{affine, described, scaled};
+use cuda::{cuda_found, cuda_relu_, cuda_scale};
+use elementwise::{
+    address, negative, softclip, softclip_vjp, softclip_vjp_vjp, strided_sum, strided_sum_vjp,
+    twice,
+};
+use errors::{fails, meets, nested, panics};
+use gradients::{mixed, mixed_vjp, multiply, multiply_vjp, multiply_vjp_vjp};
+use jax::{inverted, mark_, pick, pick_vjp, shapeless, stretch, stretch_vjp};
+use outputs::{
+    add_, divmod, halves, min_max, min_max_vjp, nonzero, outer, outer_vjp, ragged, relu_,
+    takes_none, unallocated,
+};
+use pyo3::prelude::*;
+
+dlbridge_ops::library!("operators":
+    softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
+    affine, scaled, described,
+    min_max, min_max_vjp, outer, outer_vjp, divmod, halves, nonzero, ragged, unallocated, relu_, add_, takes_none,
+    cuda_scale, cuda_relu_, cuda_found,
+    fails, panics, nested, meets,
+    stretch, stretch_vjp, pick, pick_vjp, inverted, mark_, shapeless,
+    multiply, multiply_vjp, multiply_vjp_vjp, mixed, mixed_vjp,
+);
+
+/// The extension module.
+#[pymodule(gil_used = true)]
+fn operators(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    dlbridge_ops::python::add(module, &LIBRARY)
+}

@@ -1,0 +1,397 @@
+"""Operators called with JAX arrays: values, attributes, memory, errors and registration."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp
+import operators
+
+X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
+LIKE = jax.ShapeDtypeStruct(X.shape, X.dtype)
+PATH = operators.softclip.path
+
+eager_and_jit = pytest.mark.parametrize("wrap", [lambda f, **options: f, jax.jit], ids=["eager", "jit"])
+
+
+def softclip(x: Any) -> Any:
+    return x / (1 + jnp.abs(x))
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6, atol=1e-6)
+
+
+def run(code: str, *arguments: str, **environment: str) -> str:
+    """Run Python code in another process, and return what it prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+# Values.
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 0, 3), (1, 1, 1, 1, 1, 1, 2)])
+@eager_and_jit
+def test_call_of_any_shape_returns_jax_array(wrap: Any, shape: tuple[int, ...]) -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+    found = wrap(operators.softclip)(x)
+    assert isinstance(found, jax.Array)
+    assert (found.shape, found.dtype) == (shape, jnp.float32)
+    close(found, softclip(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "bfloat16", "complex64"])
+def test_call_of_several_dtypes_keeps_the_dtype(dtype: str) -> None:
+    x = jnp.arange(6).astype(dtype)
+    found = operators.twice(x)
+    assert found.dtype == x.dtype
+    assert found.tolist() == (2 * x).tolist()
+
+
+def test_booleans_are_read_and_returned() -> None:
+    negative = operators.negative(X)
+    assert negative.dtype == bool
+    assert negative.tolist() == (X < 0).tolist()
+    assert operators.inverted(negative).tolist() == (X >= 0).tolist()
+
+
+def test_mixed_arguments_return_jax_array() -> None:
+    assert isinstance(operators.strided_sum(np.asarray(X), X), jax.Array)
+    assert isinstance(operators.affine(np.asarray(X), bias=X[0]), jax.Array)
+    assert isinstance(operators.softclip(np.asarray(X)), np.ndarray)
+
+
+def test_call_inside_of_jit_is_a_part_of_the_program() -> None:
+    close(jax.jit(lambda x: operators.softclip(x * 2) + 1)(X), softclip(X * 2) + 1)
+
+
+def test_transposed_argument_is_in_c_order() -> None:
+    close(jax.jit(lambda x: operators.min_max(x.T)[0])(X), X.min(0))
+    close(operators.strided_sum(X.T, X.T), (X * X).sum())
+    assert operators.strided_sum.copies == 0
+
+
+def test_several_outputs_are_a_tuple() -> None:
+    found = operators.min_max(X)
+    assert type(found) is tuple
+    close(found[0], X.min(1))
+    close(found[1], X.max(1))
+
+
+def test_shape_from_a_function_is_that_of_the_output() -> None:
+    close(jax.jit(operators.halves)(X.ravel()), X.ravel()[::2])
+
+
+def test_optional_argument_may_be_absent() -> None:
+    assert operators.takes_none(None).tolist() == 0
+    close(operators.affine(X, None, 3.0), 3 * X)
+    close(operators.affine(X, X[0]), 2 * X + X[0])
+
+
+@pytest.mark.usefixtures("x64")
+@eager_and_jit
+def test_kernel_reads_the_address_of_the_argument(wrap: Any) -> None:
+    assert wrap(operators.address)(X).tolist() == [X.unsafe_buffer_pointer()]
+
+
+def test_function_has_weak_references_and_a_signature() -> None:
+    assert weakref.ref(operators.softclip)() is operators.softclip
+    close(jax.jit(operators.affine, static_argnames="scale")(X, scale=3.0), 3 * X)
+    close(jax.jit(operators.affine, static_argnums=2)(X, None, 0.5), 0.5 * X)
+
+
+def test_argument_out_is_refused_unless_it_is_none() -> None:
+    close(operators.softclip(X, out=None), softclip(X))
+    with pytest.raises(TypeError, match=r"^softclip: out cannot be filled, because JAX arrays never change; use the result"):
+        operators.softclip(X, out=X)
+
+
+# Attributes.
+
+
+@eager_and_jit
+def test_attributes_are_positional_or_named(wrap: Any) -> None:
+    close(wrap(lambda x: operators.scaled(x))(X), X)
+    close(wrap(lambda x: operators.scaled(x, 2, [2, 0.5], shift=(1, 2)))(X), 2 * X + 3)
+    close(wrap(lambda x: operators.scaled(x, factors=[], shift=[]))(X), X)
+    close(wrap(lambda x: operators.affine(x=x, scale=np.float32(0.5)))(X), 0.5 * X)
+
+
+@pytest.mark.usefixtures("x64")
+def test_strings_booleans_and_integers_are_passed() -> None:
+    assert operators.described(X[0], n=2).tolist() == [[10, 10], [10, 10]]
+    assert operators.described(X[0], "é", True).tolist() == [[8, 8]]
+    assert operators.described(X[0], n=0).shape == (0, 2)
+
+
+def test_float_attributes_keep_64_bits() -> None:
+    ones = jnp.ones(1, jnp.float32)
+    assert operators.scaled(ones, factors=[1e-300, 1e300]).tolist() == [1]
+    assert operators.scaled(ones, times=2**40).tolist() == [2**40]
+    assert operators.affine(ones, scale=float("inf")).tolist() == [np.inf]
+    assert np.isnan(operators.affine(ones, scale=float("nan")))[0]
+
+
+def test_negative_zero_is_another_program_than_zero() -> None:
+    ones, zero = jnp.ones(1, jnp.float32), jnp.array([-0.0], jnp.float32)
+    signs = [bool(np.signbit(operators.affine(ones, zero, scale)[0])) for scale in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: operators.affine(X, scale="2"), TypeError, "affine: scale must be a float, but is str"),
+        (lambda: operators.affine(X, factor=2.0), TypeError, "affine: there is no parameter factor; known: x, bias, scale"),
+        (lambda: operators.affine(X, x=2.0), TypeError, "affine: x is passed two times"),
+        (lambda: operators.affine(X, [1.0]), TypeError, "affine: bias must be an array or None, but is list"),
+        (lambda: operators.affine(bias=X), TypeError, "affine: the argument x is missing"),
+        (lambda: operators.softclip(X, X), TypeError, "softclip: 1 arguments are expected, but there are 2"),
+        (lambda: operators.scaled(X, 1.5), TypeError, "scaled: times must be an integer, but is float"),
+        (lambda: operators.scaled(X, 2**63), ValueError, "scaled: times must fit in 64 bits, but is 9223372036854775808"),
+        (lambda: operators.scaled(X, shift=3), TypeError, "scaled: shift must be a list of integers, but is int"),
+        (lambda: operators.scaled(X, shift=[1, 2.5]), TypeError, r"scaled: shift\[1\] must be an integer, but is float"),
+        (lambda: operators.scaled(X, factors="ab"), TypeError, "scaled: factors must be a list of floats, but is str"),
+        (lambda: operators.described(X, b"a"), TypeError, "described: text must be a string, but is bytes"),
+        (lambda: operators.described(X, double=1), TypeError, "described: double must be a boolean, but is int"),
+        (lambda: operators.described(X, n=-1), ValueError, "described: an extent of the result would be -1"),
+        (lambda: operators.softclip(jnp.arange(3)), TypeError, "softclip: x must be float32, but is int32; convert"),
+        (lambda: operators.min_max(X[0]), ValueError, "min_max: x must have 2 dimensions, but has 1"),
+        (lambda: operators.add_(X, X[0]), ValueError, r"add_: x\[..\] == y\[..\] is required, but the extents are \[3, 4\] and"),
+        (lambda: operators.shapeless(X), RuntimeError, r"shapeless: panicked: no shape for \[3, 4\]"),
+        (
+            lambda: operators.strided_sum(X, X.astype(jnp.bfloat16)),
+            TypeError,
+            "strided_sum: y must be float32 or float64, but is bfloat16; convert it before the call",
+        ),
+        (
+            lambda: jax.jit(lambda x, by: operators.affine(x, scale=by))(X, 2.0),
+            TypeError,
+            "affine: scale must be a float that is known while JAX traces, but is traced; pass a Python value, or name it",
+        ),
+    ],
+)
+def test_wrong_call_is_refused_while_jax_traces(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{message}"):
+        call()
+    with pytest.raises(error, match=f"^{message}"):
+        jax.eval_shape(call)
+
+
+# 64 bits.
+
+
+def test_64_bits_without_x64_are_refused_with_the_setting() -> None:
+    with pytest.raises(TypeError, match="^described: the output out is int64, which JAX has not enabled: .*jax_enable_x64"):
+        operators.described(X)
+    with pytest.raises(TypeError, match="^divmod: x must be int64, but is int32; .*jax_enable_x64"):
+        operators.divmod(jnp.arange(3))
+    # JAX makes it float32.
+    assert operators.strided_sum(X, np.ones(X.shape)).dtype == jnp.float32
+
+
+def test_64_bits_with_x64_are_kept() -> None:
+    code = """
+import jax.numpy as jnp, operators
+x = jnp.arange(-3, 3)
+quotient, remainder = operators.divmod(x, by=4)
+print(x.dtype, quotient.dtype, quotient.tolist(), remainder.tolist())
+print(operators.twice(jnp.array([2**40])).tolist(), operators.outer(jnp.ones(2) / 3, jnp.ones(1)).tolist())
+"""
+    found = run(code, JAX_ENABLE_X64="1").split("\n")
+    assert found[0] == "int64 int64 [-1, -1, -1, 0, 0, 0] [1, 2, 3, 0, 1, 2]"
+    assert found[1] == f"[{2**41}] [[{1 / 3}], [{1 / 3}]]"
+
+
+# In place.
+
+
+@eager_and_jit
+def test_in_place_operator_returns_changed_arrays_then_outputs(wrap: Any) -> None:
+    x = jnp.ones(1000, jnp.float32)
+    changed, total = wrap(operators.add_)(x, x)
+    assert x.tolist() == [1] * 1000
+    assert changed.tolist() == [2] * 1000
+    assert (total.shape, float(total)) == ((), 2000)
+    close(wrap(operators.relu_)(X), jnp.maximum(X, 0))
+
+
+@pytest.mark.usefixtures("x64")
+def test_donated_array_is_changed_in_its_memory() -> None:
+    x = jnp.ones(5000, jnp.float32)
+    address = x.unsafe_buffer_pointer()
+    changed, inside = jax.jit(operators.mark_, donate_argnums=0)(x)
+    assert x.is_deleted()
+    assert [changed.unsafe_buffer_pointer()] == inside.tolist() == [address]
+    assert changed.tolist() == [2] * 5000
+
+
+@pytest.mark.usefixtures("x64")
+def test_array_that_is_not_donated_is_copied() -> None:
+    x = jnp.ones(5000, jnp.float32)
+    _, inside = jax.jit(operators.mark_)(x)
+    assert inside.tolist() != [x.unsafe_buffer_pointer()]
+    assert x.tolist() == [1] * 5000
+
+
+# Errors.
+
+
+@eager_and_jit
+def test_error_of_the_function_is_raised(wrap: Any) -> None:
+    for function, message in [
+        (operators.fails, "INTERNAL: fails: x has the element -3; it must not be negative"),
+        (operators.panics, "INTERNAL: panics: panicked: element 0 is negative"),
+    ]:
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"^{message}"):
+            wrap(function)(X).block_until_ready()
+        close(wrap(function)(-X[0]), -X[0])
+
+
+@eager_and_jit
+def test_dynamic_output_is_refused_with_the_reason(wrap: Any) -> None:
+    for function, output in [(operators.nonzero, "indices"), (operators.ragged, "positive"), (operators.unallocated, "out")]:
+        reason = f"the operator decides the shape of its output {output}, but XLA allocates results before the call; call it"
+        with pytest.raises(NotImplementedError, match=f"^{function.name}: {reason}"):
+            wrap(function)(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "arguments", "attributes", "message"),
+    [
+        ("affine", LIKE, (X,), {"scale": np.int32(5)}, "scale must be a float, but XLA passes another type"),
+        ("affine", LIKE, (X,), {"by": np.float32(3)}, "there is no attribute by; known: scale"),
+        ("softclip", LIKE, (X, X), {}, "1 tensors are expected, but XLA passes 2"),
+        ("softclip", [LIKE, LIKE], (X,), {}, "1 results are expected, but XLA passes 2"),
+        ("softclip", jax.ShapeDtypeStruct((4, 3), X.dtype), (X,), {}, r"the output out has the shape \[3, 4\], but XLA's result"),
+        ("softclip", jax.ShapeDtypeStruct(X.shape, "int32"), (X,), {}, "the output out is float32, but XLA's result is int32"),
+        ("softclip", LIKE, (X.astype("int32"),), {}, "x must be float32, but is int32"),
+        ("shapeless", LIKE, (X,), {}, r"panicked: no shape for \[3, 4\]"),
+        ("nonzero", jax.ShapeDtypeStruct((1,), "int32"), (X,), {}, "the function decides the shape of indices, but XLA"),
+    ],
+)
+def test_call_by_hand_with_wrong_parts_is_refused(
+    name: str, result: Any, arguments: Any, attributes: Any, message: str
+) -> None:
+    handler = jax.ffi.pycapsule(ctypes.CDLL(PATH)[f"operators_{name}_xla"])
+    jax.ffi.register_ffi_target(f"by_hand.{name}", handler, platform="cpu")
+    attributes = attributes | ({"dlbridge.present": np.int64(0)} if name == "affine" else {})
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"^(INVALID_ARGUMENT|INTERNAL): {name}: {message}"):
+        jax.block_until_ready(jax.ffi.ffi_call(f"by_hand.{name}", result)(*arguments, **attributes))
+
+
+# Registration.
+
+
+def test_handler_of_the_plain_file_is_called_without_the_module() -> None:
+    code = """
+import ctypes, sys, jax, jax.numpy as jnp
+handler = jax.ffi.pycapsule(ctypes.CDLL(sys.argv[1]).operators_affine_xla)
+jax.ffi.register_ffi_target("plain", handler, platform="cpu")
+x = jnp.arange(3, dtype=jnp.float32)
+print(jax.jit(lambda x: jax.ffi.ffi_call("plain", jax.ShapeDtypeStruct((3,), "float32"))(x, x))(x).tolist())
+assert "operators" not in sys.modules
+"""
+    assert run(code, PATH) == "[0.0, 3.0, 6.0]\n"
+
+
+def test_second_extension_of_the_same_namespace_is_refused(tmp_path: Path) -> None:
+    copy = str(shutil.copy(PATH, tmp_path / "copy.abi3.so"))
+    code = """
+import importlib.util, sys, jax, jax.numpy as jnp, operators
+spec = importlib.util.spec_from_file_location("operators", sys.argv[1])
+copy = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(copy)
+x = jnp.ones(1)
+for first, second in [(operators.softclip, copy.softclip), (copy.twice, operators.twice)]:
+    first(x)
+    for _ in range(2):
+        try: second(x)
+        except RuntimeError as error: print(error)
+    first(x)
+jax.ffi.register_ffi_target("operators.fails", copy.panics.xla_handler(), platform="cpu")
+try: operators.fails(x)
+except RuntimeError as error: print(error)
+"""
+    found = run(code, copy).splitlines()
+    for line, (name, one, other) in zip(found, [("softclip", PATH, copy)] * 2 + [("twice", copy, PATH)] * 2):
+        end = "rename the namespace of one in `library!`"
+        assert line == f"two extensions have an operator operators.{name}: {one} and {other}; {end}"
+    assert found[4].startswith(f"XLA refuses the operator operators.fails of {PATH}: ")
+
+
+# Threads and memory.
+
+
+def test_threads_call_at_once() -> None:
+    x, wrong = jnp.linspace(-1, 1, 4096, dtype=jnp.float32), []
+    wanted = np.asarray(softclip(x))
+
+    def work() -> None:
+        wrong.extend(i for i in range(200) if not np.allclose(operators.softclip(x), wanted, rtol=1e-6))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def resident() -> int:
+    """Return the memory of the process in bytes."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_calls_and_errors_leak_nothing() -> None:
+    x = jnp.full(16, -1, jnp.float32)
+    # Without the code of JAX that filters tracebacks, which takes most of the time of an error.
+    fails = jax.jit(operators.fails).lower(x).compile()
+    step = lambda _, x: operators.relu_(operators.affine(operators.scaled(x, factors=[0.5, 2.0]), scale=-1.0))
+    inside = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, step, x))
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            operators.softclip(x)
+            operators.scaled(x, factors=[0.5, 2.0])
+            with suppress(jax.errors.JaxRuntimeError):
+                fails(x)
+
+    calls(3_000)
+    inside(x).block_until_ready()
+    gc.collect()
+    before = resident()
+    # 30 000 of each operator in the program, then 15 000 of each in Python.
+    for _ in range(3):
+        inside(x).block_until_ready()
+    calls(15_000)
+    gc.collect()
+    assert resident() - before < 1 << 20

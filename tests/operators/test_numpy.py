@@ -1,0 +1,218 @@
+"""Operators called with NumPy arrays, and with everything else that typed arguments accept."""
+
+from __future__ import annotations
+
+import array
+import inspect
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import operators
+import pytest
+from cases import CASES, Case, X, check, growth, several, softclip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_operator_on_arrays_returns_arrays(case: Case) -> None:
+    arguments = case.copied()
+    results = several(getattr(operators, case.operator)(*arguments))
+    assert {type(result) for result in results} == {np.ndarray}
+    check(case, results)
+    for argument, result in zip(arguments, results[: case.changed]):
+        assert argument is result
+
+
+def test_operator_reads_the_array_in_place() -> None:
+    assert operators.address(X).tolist() == [X.ctypes.data]
+    assert operators.address(X[2:]).tolist() == [X[2:].ctypes.data]
+
+
+def test_function_has_the_documentation_and_the_signature_of_the_operator() -> None:
+    assert operators.softclip.__doc__ == "x / (1 + |x|), elementwise."
+    assert operators.affine.__name__ == "affine"
+    assert str(inspect.signature(operators.affine)) == "(x, bias=None, scale=2.0, *, out=None)"
+    assert str(inspect.signature(operators.relu_)) == "(x)"
+    assert repr(operators.min_max) == "<operator operators::min_max(Tensor x) -> (Tensor, Tensor)>"
+
+
+def test_bool_output_is_an_array_of_bool() -> None:
+    result = operators.negative(X.astype("float64"))
+    assert result.dtype == np.bool_
+    assert result.tolist() == (X < 0).tolist()
+
+
+def test_strided_array_is_copied_for_a_slice_and_counted() -> None:
+    before = operators.softclip.copies
+    np.testing.assert_allclose(operators.softclip(X[::-2]), softclip(X[::-2]), rtol=1e-6)
+    assert operators.softclip.copies == before + 1
+    operators.softclip(X)
+    assert operators.softclip.copies == before + 1
+
+
+def test_strided_array_is_not_copied_for_a_view() -> None:
+    x = np.arange(12, dtype="float64").reshape(3, 4)
+    assert operators.strided_sum(x.T, x.T) == float((x * x).sum())
+    assert operators.strided_sum(x[::-1, ::2], x[::-1, ::2]) == float((x[:, ::2] ** 2).sum())
+    assert operators.strided_sum.copies == 0
+
+
+def test_attributes_are_positional_or_named() -> None:
+    bias = np.array([1, 10], dtype="float32")
+    np.testing.assert_allclose(operators.affine(X), 2 * X)
+    np.testing.assert_allclose(operators.affine(X, bias, 3), 3 * X + np.tile(bias, 4), rtol=1e-6)
+    np.testing.assert_allclose(operators.affine(X, scale=0.5), 0.5 * X)
+    np.testing.assert_allclose(operators.affine(bias=bias, x=X), 2 * X + np.tile(bias, 4), rtol=1e-6)
+    np.testing.assert_allclose(operators.scaled(X, 2, [2, 0.5], shift=(1, 2)), 2 * X + 3, rtol=1e-6)
+    assert operators.described(X, n=2).tolist() == [[14, 14], [14, 14]]
+    assert operators.described(X, "é", True, 1).tolist() == [[12, 12]]
+
+
+def test_shapes_of_outputs_follow_the_expressions() -> None:
+    low, high = operators.min_max(X.reshape(2, 4))
+    assert low.tolist() == [X[0], X[4]]
+    assert high.tolist() == [X[3], X[7]]
+    x, y = np.arange(3.0), np.arange(4.0)
+    np.testing.assert_array_equal(operators.outer(x, y), np.outer(x, y))
+    assert operators.halves(X[:5]).tolist() == X[:5:2].tolist()
+    assert operators.described(X, n=0).shape == (0, 2)
+
+
+def test_output_of_a_shape_that_the_function_decides() -> None:
+    assert operators.nonzero(np.array([0, 1, 0, 2], dtype="float32")).tolist() == [1, 3]
+    assert operators.nonzero(np.zeros(3, dtype="float32")).shape == (0,)
+    positive, count = operators.ragged(X)
+    assert positive.tolist() == X[X > 0].tolist()
+    assert count == 4
+
+
+def test_output_that_the_function_never_allocates_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="^unallocated: the function did not allocate out; call its method `allocate`$"):
+        operators.unallocated(X)
+
+
+def test_argument_in_place_is_changed_and_returned() -> None:
+    x = X.copy()
+    assert operators.relu_(x) is x
+    assert x.tolist() == np.maximum(X, 0).tolist()
+    y = np.zeros((4, 4), dtype="float32")
+    same, total = operators.add_(y[::2], np.ones((2, 4), dtype="float32"))
+    assert total == 8
+    assert y.sum() == 8
+    assert same.base is y
+
+
+def test_argument_in_place_must_be_writable() -> None:
+    x = X.copy()
+    x.flags.writeable = False
+    with pytest.raises(TypeError, match="^relu_: x: .*writable"):
+        operators.relu_(x)
+
+
+def test_argument_in_place_must_not_overlap_another() -> None:
+    x = X.copy()
+    with pytest.raises(BufferError, match="^add_: y: .* overlaps "):
+        operators.add_(x[:4], x[2:6])
+
+
+def test_out_is_filled() -> None:
+    out = np.empty_like(X)
+    assert operators.softclip(X, out=out) is out
+    np.testing.assert_allclose(out, softclip(X), rtol=1e-6)
+    low, high = np.empty(2, "float32"), np.empty(2, "float32")
+    results = operators.min_max(X.reshape(2, 4), out=(low, high))
+    assert results[0] is low
+    assert results[1] is high
+    assert high.tolist() == [X[3], X[7]]
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        (np.empty(3, "float32"), ValueError, r"out must have the shape \[8\], but has \[3\]"),
+        (np.empty(8, "float64"), TypeError, "out must be float32, but is float64"),
+        ([X.copy(), X.copy()], TypeError, "out must have 1 tensors, but has 2"),
+        (X, BufferError, "out: the memory .* overlaps"),
+        (3, TypeError, "out: .* got an int"),
+    ],
+)
+def test_wrong_out_is_refused(out: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^softclip: {message}"):
+        operators.softclip(X, out=out)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: operators.softclip(), TypeError, "softclip: the argument x is missing"),
+        (lambda: operators.softclip(X, X), TypeError, "softclip: 1 arguments are expected, but there are 2"),
+        (lambda: operators.softclip(X, x=X), TypeError, "softclip: x is passed two times"),
+        (lambda: operators.softclip(y=X), TypeError, "softclip: there is no parameter y"),
+        (lambda: operators.softclip(None), TypeError, "softclip: the argument x is missing"),
+        (lambda: operators.softclip(1.0), TypeError, "softclip: x: .* got a float"),
+        (lambda: operators.softclip(X.astype("int8")), TypeError, "softclip: x must be float32, but is int8; convert"),
+        (
+            lambda: operators.negative(X.astype("int8")),
+            TypeError,
+            "negative: x must be float32 or float64, but is int8; convert it before the call",
+        ),
+        (lambda: operators.min_max(X), ValueError, "min_max: x must have 2 dimensions, but has 1"),
+        (
+            lambda: operators.strided_sum(X, X.astype("float64")),
+            TypeError,
+            "strided_sum: the dtypes must agree, but x is float32, y is float64; convert them before the call",
+        ),
+        (
+            lambda: operators.softclip_vjp(X, X[:3]),
+            ValueError,
+            r"softclip_vjp: x\[..\] == grad_out\[..\] is required, but the extents are \[8\] and \[3\]",
+        ),
+        (lambda: operators.affine(X, None, "a"), TypeError, "affine: scale must be a float, but is of type str"),
+        (lambda: operators.described(X, n=-1), ValueError, "described: an extent of the result would be -1"),
+        (lambda: operators.described(X, n=1 << 62), BufferError, None),
+        (lambda: operators.fails(X), RuntimeError, "fails: x has the element -3; it must not be negative"),
+        (lambda: operators.panics(X), RuntimeError, "panics: panicked: element 0 is negative"),
+        (lambda: operators.divmod(np.arange(3), 0), RuntimeError, "divmod: by is 0; pass another number"),
+    ],
+)
+def test_wrong_call_is_refused(call: Any, error: type[Exception], message: str | None) -> None:
+    with pytest.raises((error, RuntimeError) if message is None else error, match=message and f"^{message}"):
+        call()
+
+
+def test_operator_without_a_tensor_returns_a_numpy_array() -> None:
+    assert operators.takes_none().tolist() == 0
+    assert operators.takes_none(None).tolist() == 0
+    assert operators.takes_none(X).tolist() == 1
+
+
+def test_other_objects_are_accepted_and_the_result_is_of_their_kind() -> None:
+    assert memoryview(operators.softclip(array.array("f", X))).tolist() == operators.softclip(X).tolist()
+    assert type(operators.softclip(memoryview(X))) is memoryview
+
+
+def test_operator_runs_without_the_gil() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        # Each waits for the other.
+        assert [bool(met) for met in pool.map(operators.meets, [X, X])] == [True, True]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_calls_and_errors_leak_nothing() -> None:
+    x, view = np.ones(64, "float32"), np.ones(128, "float32")[::2]
+
+    def step() -> None:
+        operators.softclip(x)
+        operators.softclip(view)
+        operators.nonzero(x)
+        operators.affine(x, bias=x, scale=1)
+        operators.described(x, "text")
+        with pytest.raises(TypeError):
+            operators.softclip(3)
+        with pytest.raises(RuntimeError):
+            operators.fails(-x)
+        with pytest.raises(RuntimeError):
+            operators.unallocated(x)
+
+    assert growth(step, 5_000) < 4 << 20
