@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering;
 use dlbridge::{DataType, Tensor, TensorRef};
 use smallvec::SmallVec;
 
+use crate::contiguous::is_aligned;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
 use crate::operator::{Kernel, Operator};
-use crate::outputs::{Outputs, Slot, is_aligned, valid};
+use crate::outputs::{Outputs, Slot};
 use crate::parameter::{Kind, Parameter};
-use crate::shape::{Extents, Shape, Shapes};
+use crate::shape::{OutputShape, Shapes};
 use crate::value::Value;
 
 /// The values of a call, for few parameters without an allocation.
@@ -41,52 +42,50 @@ impl Operator {
         let kernel = self.kernels.iter().find(|kernel| kernel.takes(inputs));
         let kernel = kernel.ok_or_else(|| self.refusal(inputs))?;
         let device = self.check_devices(inputs)?;
-        let shapes = self.shapes_of(inputs)?;
+        let shapes = self.output_shapes(inputs)?;
         let mut filled = SmallVec::<[Value<'_>; 2]>::new();
-        for (index, (kind, shape)) in kernel.outputs.iter().zip(self.shapes).enumerate() {
-            let mut computed = Extents::new();
-            filled.push(match (kind, shapes.output(shape, &mut computed)?) {
+        for (index, (kind, shape)) in kernel.outputs.iter().zip(&shapes).enumerate() {
+            filled.push(match (kind, shape.extents()) {
                 (Kind::Output(form), Some(shape)) => {
-                    Value::Mutable(valid(outputs.output(index, form.dtype, shape)?)?)
+                    let memory = outputs.output(index, form.dtype, shape)?;
+                    match memory.into_contiguous(form.dtype, shape) {
+                        Ok(output) => Value::ContiguousMut(output),
+                        Err(memory) => Value::of_mut(memory.into_tensor(form.dtype, shape)?),
+                    }
                 }
                 _ => Value::Slot(Slot::new(outputs, index)),
             });
         }
-        let copies = self.copies_for(kernel, inputs)?;
+        let fit = kernel.inputs.iter().zip(&*inputs).all(|(kind, value)| fits(kind, value));
+        let copies = if fit { None } else { Some(self.copies_for(kernel, inputs)?) };
         if self.on_cuda {
             filled.push(Value::Cuda(outputs.cuda(device)?));
         }
-        if copies.is_empty() {
+        let Some(copies) = copies else {
             return guarded(|| (kernel.run)(inputs, &mut filled));
-        }
+        };
         let mut contiguous = Values::new();
         for (value, copy) in inputs.iter_mut().zip(&copies) {
             contiguous.push(match copy {
-                Some(copy) => Value::Tensor(TensorRef::from(copy)),
+                Some(copy) => Value::of(TensorRef::from(copy)),
                 None => std::mem::take(value),
             });
         }
         guarded(|| (kernel.run)(&mut contiguous, &mut filled))
     }
 
-    /// The shapes of the inputs, which fulfil the operator's requirements.
-    fn shapes_of<'v, 'a>(&'static self, inputs: &'v [Value<'a>]) -> Result<Shapes<'v, 'a>> {
+    /// The shapes of the outputs, in order. Checks that the shapes of the inputs fulfil the operator's requirements.
+    pub(crate) fn output_shapes<'a>(
+        &'static self,
+        inputs: &[Value<'a>],
+    ) -> Result<SmallVec<[OutputShape<'a>; 2]>> {
         let shapes = Shapes::new(self.name, self.inputs, inputs);
         self.requires.iter().try_for_each(|require| shapes.check(require))?;
-        Ok(shapes)
-    }
-
-    /// The shapes of the outputs, in order; `None` for those that the function decides.
-    pub(crate) fn output_shapes(
-        &'static self,
-        inputs: &[Value<'_>],
-    ) -> Result<SmallVec<[Option<Extents>; 2]>> {
-        let shapes = self.shapes_of(inputs)?;
-        let shape = |shape: &Shape| {
-            let mut computed = Extents::new();
-            Ok(shapes.output(shape, &mut computed)?.map(Extents::from_slice))
-        };
-        self.shapes.iter().map(shape).collect()
+        let mut outputs = SmallVec::new();
+        for shape in self.shapes {
+            outputs.push(shapes.output(shape)?);
+        }
+        Ok(outputs)
     }
 
     /// Why no kernel takes the inputs.
@@ -111,7 +110,7 @@ impl Operator {
             ));
         }
         let wrong =
-            self.inputs().zip(inputs).find(|(parameter, value)| !value.fits(parameter.kind));
+            self.inputs().zip(inputs).find(|(parameter, value)| !value.fits(&parameter.kind));
         match wrong {
             Some((Parameter { name, kind, .. }, value)) => Err(Error::of(
                 ErrorKind::Type,
@@ -189,24 +188,15 @@ impl Operator {
         )
     }
 
-    /// Copies of the inputs that the kernel cannot take as they are; empty if there are none.
+    /// Copies of the inputs that the kernel cannot take as they are.
     fn copies_for(
         &self,
         kernel: &Kernel,
         inputs: &[Value<'_>],
     ) -> Result<SmallVec<[Option<Tensor>; 6]>> {
-        let fits = |kind: Kind, value: &Value<'_>| match (kind.form(), value) {
-            (Some(form), Value::Tensor(tensor)) => {
-                (!form.contiguous || tensor.is_c_contiguous()) && is_aligned(tensor, form.align)
-            }
-            _ => true,
-        };
-        if kernel.inputs.iter().zip(inputs).all(|(kind, value)| fits(*kind, value)) {
-            return Ok(SmallVec::new());
-        }
         if self.on_cuda {
             let unfit =
-                kernel.inputs.iter().zip(inputs).position(|(kind, value)| !fits(*kind, value));
+                kernel.inputs.iter().zip(inputs).position(|(kind, value)| !fits(kind, value));
             let name =
                 unfit.and_then(|input| self.inputs.get(input)).map_or("an input", |one| one.name);
             return Err(Error::of(
@@ -217,8 +207,8 @@ impl Operator {
                 ),
             ));
         }
-        let copy = |(kind, value): (&Kind, &Value<'_>)| match value {
-            Value::Tensor(tensor) if !fits(*kind, value) => {
+        let copy = |(kind, value): (&Kind, &Value<'_>)| match value.to_tensor_ref()? {
+            Some(tensor) if !fits(kind, value) => {
                 (self.copies)().fetch_add(1, Ordering::Relaxed);
                 Ok(Some(tensor.to_copy()?))
             }
@@ -231,22 +221,32 @@ impl Operator {
 impl Kernel {
     /// Returns true if the values are of the kinds, dtypes and numbers of dimensions of this kernel.
     fn takes(&self, inputs: &[Value<'_>]) -> bool {
-        let takes = |(kind, value): (&Kind, &Value<'_>)| match (kind.form(), described(value)) {
-            (Some(form), Some((dtype, ndim))) => {
-                form.dtype == dtype
-                    && form.ndim.is_none_or(|expected| expected == ndim)
-                    && value.fits(*kind)
-            }
-            _ => value.fits(*kind),
+        let takes = |(kind, value): (&Kind, &Value<'_>)| {
+            value.fits(kind)
+                && kind.form().is_none_or(|form| {
+                    described(value).is_none_or(|(dtype, ndim)| {
+                        form.dtype == dtype && form.ndim.is_none_or(|expected| expected == ndim)
+                    })
+                })
         };
         inputs.len() == self.inputs.len() && self.inputs.iter().zip(inputs).all(takes)
     }
 }
 
-fn described(value: &Value<'_>) -> Described {
-    match value {
-        Value::Tensor(tensor) => Some((tensor.dtype(), tensor.ndim())),
-        Value::Mutable(tensor) => Some((tensor.dtype(), tensor.shape().len())),
-        _ => None,
+/// Returns true if a kernel takes the layout of a value.
+#[inline]
+fn fits(kind: &Kind, value: &Value<'_>) -> bool {
+    match (kind.form(), value) {
+        (Some(form), Value::Contiguous(tensor)) => tensor.is_aligned(form.align),
+        (Some(form), Value::Tensor(tensor)) => {
+            (!form.contiguous || tensor.is_c_contiguous()) && is_aligned(tensor, form.align)
+        }
+        _ => true,
     }
+}
+
+/// The dtype and the number of dimensions of a value, if it is a tensor.
+#[inline]
+pub(crate) fn described(value: &Value<'_>) -> Described {
+    Some((value.dtype()?, value.shape()?.len()))
 }

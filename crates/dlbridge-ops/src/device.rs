@@ -41,11 +41,10 @@ impl Operator {
     pub(crate) fn check_devices(&self, inputs: &[Value<'_>]) -> Result<Option<i32>> {
         let mut first: Option<(&Parameter, i32)> = None;
         for (parameter, value) in self.inputs().zip(inputs) {
-            let device = match value {
-                Value::Tensor(tensor) => tensor.device(),
-                Value::Mutable(tensor) => tensor.as_tensor_ref().device(),
-                _ => continue,
-            };
+            if value.shape().is_none() {
+                continue;
+            }
+            let device = value.device();
             self.check_device(parameter.name, device)?;
             match first {
                 _ if !is_cuda(device) => {}

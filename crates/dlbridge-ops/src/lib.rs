@@ -37,18 +37,22 @@ compile_error!(
 mod arguments;
 #[forbid(unsafe_code)]
 mod call;
+mod contiguous;
 #[forbid(unsafe_code)]
 mod device;
 #[forbid(unsafe_code)]
 mod error;
 mod exclusive;
 mod extension;
+mod given;
 #[forbid(unsafe_code)]
 mod guard;
 #[forbid(unsafe_code)]
 mod library;
+mod memory;
 #[cfg(doctest)]
 mod must_not_compile;
+mod new_tensors;
 mod on_cuda;
 #[forbid(unsafe_code)]
 mod operator;
@@ -58,7 +62,6 @@ mod outcome;
 mod outputs;
 #[forbid(unsafe_code)]
 mod parameter;
-mod places;
 #[doc(hidden)]
 #[forbid(unsafe_code)]
 pub mod private;

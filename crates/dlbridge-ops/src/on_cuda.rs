@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
+use crate::error::Result;
+
 /// The CUDA device and the stream of a call. The caller does not pass it: the framework that calls decides both.
 ///
 /// An operator with this parameter takes tensors on a CUDA device: [`CudaArray`](crate::CudaArray),
@@ -66,4 +68,12 @@ impl OnCuda<'_> {
     pub fn stream(self) -> *mut c_void {
         self.stream
     }
+}
+
+/// Returns the stream that a program has chosen for a CUDA device.
+pub(crate) type StreamOf = fn(i32) -> Result<*mut c_void>;
+
+/// The default stream, for frameworks whose programs choose none.
+pub(crate) fn default_stream(_device: i32) -> Result<*mut c_void> {
+    Ok(std::ptr::null_mut())
 }

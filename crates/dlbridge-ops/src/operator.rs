@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::parameter::{Kind, Parameter, alias};
 use crate::shape::{Require, Shape};
 use crate::value::Value;
@@ -125,6 +125,12 @@ impl Operator {
     /// The parameters that the function fills.
     pub(crate) fn outputs(&self) -> slice::Iter<'static, Parameter> {
         self.outputs.iter()
+    }
+
+    /// The parameter of an output.
+    pub(crate) fn output(&self, index: usize) -> Result<&'static Parameter> {
+        let missing = || Error::of(ErrorKind::Failed, format_args!("there is no output {index}"));
+        self.outputs.get(index).ok_or_else(missing)
     }
 
     /// The number of inputs that the operator copied since the program started, because the function demands

@@ -1,23 +1,36 @@
 //! The memory of outputs and the stream of a call, which each framework provides.
 
-use dlbridge::{DataType, DataTypeCode, TensorRef, TensorRefMut};
-use smallvec::SmallVec;
+use dlbridge::{DataType, TensorRefMut};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Memory;
 use crate::on_cuda::OnCuda;
+use crate::parameter::Parameter;
 
 /// Provides the memory of a call's outputs, and its stream.
 #[doc(hidden)]
 pub(crate) trait Outputs: Sync {
     /// Returns the memory of an output, with arbitrary elements; index 0 is the operator's first output. Each output is
     /// requested at most once.
-    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>>;
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>>;
 
     /// Returns the device and the stream of a call on tensors of CUDA. The call has found the inputs to be on `device`,
     /// or that it has no tensors among them.
     fn cuda(&self, _device: Option<i32>) -> Result<OnCuda<'_>> {
         Err(Error::of(ErrorKind::Missing, "this framework calls operators only on the CPU"))
     }
+}
+
+/// The error of an output that the function did not make.
+pub(crate) fn not_allocated(output: &Parameter) -> Error {
+    let message =
+        format!("the function did not allocate {}; call its method `allocate`", output.name);
+    Error::of(ErrorKind::Failed, message)
+}
+
+/// The error of an output whose memory was provided before.
+pub(crate) fn requested_again(output: &Parameter) -> Error {
+    Error::of(ErrorKind::Failed, format_args!("{} was requested twice", output.name))
 }
 
 /// The error of a call on CUDA whose device no argument decides.
@@ -42,25 +55,6 @@ impl<'a> Slot<'a> {
     }
 
     pub(crate) fn allocate(self, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'a>> {
-        valid(self.outputs.output(self.index, dtype, shape)?)
+        self.outputs.output(self.index, dtype, shape)?.into_tensor(dtype, shape)
     }
-}
-
-/// Returns true if the elements are aligned for their type; PyTorch makes views that are not.
-pub(crate) fn is_aligned(tensor: &TensorRef<'_>, align: usize) -> bool {
-    let address = tensor.data().addr().wrapping_add(tensor.byte_offset() as usize);
-    address.is_multiple_of(align) || tensor.is_empty()
-}
-
-/// Makes new memory valid for its dtype: arbitrary bytes are valid elements of all dtypes except booleans.
-pub(crate) fn valid(mut memory: TensorRefMut<'_>) -> Result<TensorRefMut<'_>> {
-    let is_on_host = memory.as_tensor_ref().device().device_type().is_host_accessible();
-    if memory.dtype().code() == DataTypeCode::BOOL && !memory.is_empty() && is_on_host {
-        let shape: SmallVec<[usize; 6]> =
-            memory.shape().iter().map(|extent| *extent as usize).collect();
-        let no = [false];
-        let no = TensorRef::from(&no).reshape([])?.broadcast_to(&shape)?;
-        memory.as_tensor_ref_mut().copy_from(&no)?;
-    }
-    Ok(memory)
 }

@@ -64,7 +64,8 @@ pub enum DefaultValue {
 
 impl Kind {
     /// What the kernel demands, if the parameter is a tensor.
-    pub(crate) fn form(self) -> Option<Form> {
+    #[inline]
+    pub(crate) fn form(&self) -> Option<&Form> {
         match self {
             Self::Input(form)
             | Self::Optional(form)
@@ -76,7 +77,7 @@ impl Kind {
     }
 
     /// Returns true for numbers, booleans, strings and lists.
-    pub(crate) fn is_attribute(self) -> bool {
+    pub(crate) fn is_attribute(&self) -> bool {
         self.form().is_none()
     }
 

@@ -24,6 +24,27 @@ pub enum Shape {
     Dynamic,
 }
 
+/// The shape of an output of a call.
+pub(crate) enum OutputShape<'a> {
+    /// That of an input.
+    Of(&'a [i64]),
+    Computed(Extents),
+    /// The function decides.
+    Dynamic,
+}
+
+impl OutputShape<'_> {
+    /// The extents, unless the function decides them.
+    #[inline]
+    pub(crate) fn extents(&self) -> Option<&[i64]> {
+        match self {
+            Self::Of(extents) => Some(extents),
+            Self::Computed(extents) => Some(extents),
+            Self::Dynamic => None,
+        }
+    }
+}
+
 /// A part of a shape.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -134,32 +155,27 @@ impl<'v, 'a> Shapes<'v, 'a> {
     }
 
     fn shape(&self, input: usize) -> Option<&[i64]> {
-        match &self.inputs[input] {
-            Value::Tensor(tensor) => Some(tensor.shape()),
-            Value::Mutable(tensor) => Some(tensor.shape()),
-            _ => None,
-        }
+        self.inputs[input].shape()
     }
 
-    /// The shape of an output, or `None` if the function decides. `computed` is the memory for extents that are not those
-    /// of an input.
-    pub(crate) fn output<'s>(
-        &'s self,
-        shape: &Shape,
-        computed: &'s mut Extents,
-    ) -> Result<Option<&'s [i64]>> {
-        *computed = match shape {
-            Shape::Like(input) => return self.given(*input).map(Some),
+    /// The shape of an output.
+    #[inline]
+    pub(crate) fn output(&self, shape: &Shape) -> Result<OutputShape<'a>> {
+        let computed: Extents = match shape {
+            Shape::Like(input) => match &self.inputs[*input] {
+                Value::Contiguous(tensor) => return Ok(OutputShape::Of(tensor.shape())),
+                _ => return self.given(*input).map(|shape| OutputShape::Computed(shape.into())),
+            },
             Shape::Parts(parts) => self.parts(parts)?,
             Shape::Function(function) => guarded(|| function(self))?.into(),
-            Shape::Dynamic => return Ok(None),
+            Shape::Dynamic => return Ok(OutputShape::Dynamic),
         };
         match computed.iter().find(|extent| **extent < 0) {
             Some(extent) => Err(Error::of(
                 ErrorKind::Value,
                 format_args!("an extent of the result would be {extent}; it must not be negative"),
             )),
-            None => Ok(Some(computed)),
+            None => Ok(OutputShape::Computed(computed)),
         }
     }
 

@@ -1,20 +1,28 @@
 //! The arguments of a call, whatever framework they come from.
 
-use dlbridge::{TensorRef, TensorRefMut};
+use std::ops::Range;
 
+use dlbridge::{DataType, Device, TensorRef, TensorRefMut};
+
+use crate::contiguous::{Contiguous, ContiguousMut};
+use crate::error::Result;
 use crate::on_cuda::OnCuda;
 use crate::outputs::Slot;
 use crate::parameter::Kind;
 
-/// An argument as a framework passes it.
+/// An argument as a framework passes it. Calls move it, so tensors that need a large description are on the heap.
 #[doc(hidden)]
 #[derive(Default)]
 pub enum Value<'a> {
     /// No argument, for a parameter that is optional.
     #[default]
     None,
-    Tensor(TensorRef<'a>),
-    Mutable(TensorRefMut<'a>),
+    /// A tensor as functions take it most often.
+    Contiguous(Contiguous<'a>),
+    ContiguousMut(ContiguousMut<'a>),
+    /// Any other tensor.
+    Tensor(Box<TensorRef<'a>>),
+    TensorMut(Box<TensorRefMut<'a>>),
     /// The place of an output whose shape the function decides.
     Slot(Slot<'a>),
     Float(f64),
@@ -27,20 +35,33 @@ pub enum Value<'a> {
     Cuda(OnCuda<'a>),
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// A tensor in the form for every tensor.
+    pub(crate) fn of(tensor: TensorRef<'a>) -> Self {
+        Value::Tensor(Box::new(tensor))
+    }
+
+    /// A tensor in the form for every tensor, for writing.
+    pub(crate) fn of_mut(tensor: TensorRefMut<'a>) -> Self {
+        Value::TensorMut(Box::new(tensor))
+    }
+
     /// Returns true if a parameter of this kind takes the value.
-    pub(crate) fn fits(&self, kind: Kind) -> bool {
+    #[inline]
+    pub(crate) fn fits(&self, kind: &Kind) -> bool {
         match self {
             Value::None => matches!(kind, Kind::Optional(_)),
-            Value::Tensor(_) => matches!(kind, Kind::Input(_) | Kind::Optional(_)),
-            Value::Mutable(_) => matches!(kind, Kind::InPlace(_)),
+            Value::Contiguous(_) | Value::Tensor(_) => {
+                matches!(kind, Kind::Input(_) | Kind::Optional(_))
+            }
+            Value::ContiguousMut(_) | Value::TensorMut(_) => matches!(kind, Kind::InPlace(_)),
             Value::Slot(_) | Value::Cuda(_) => false,
-            Value::Float(_) => kind == Kind::Float,
-            Value::Int(_) => kind == Kind::Int,
-            Value::Bool(_) => kind == Kind::Bool,
-            Value::Str(_) => kind == Kind::Str,
-            Value::Ints(_) => kind == Kind::Ints,
-            Value::Floats(_) => kind == Kind::Floats,
+            Value::Float(_) => *kind == Kind::Float,
+            Value::Int(_) => *kind == Kind::Int,
+            Value::Bool(_) => *kind == Kind::Bool,
+            Value::Str(_) => *kind == Kind::Str,
+            Value::Ints(_) => *kind == Kind::Ints,
+            Value::Floats(_) => *kind == Kind::Floats,
         }
     }
 
@@ -48,7 +69,8 @@ impl Value<'_> {
     pub(crate) fn text(&self) -> &'static str {
         match self {
             Value::None => "None",
-            Value::Tensor(_) | Value::Mutable(_) | Value::Slot(_) => "a tensor",
+            Value::Contiguous(_) | Value::Tensor(_) | Value::Slot(_) => "a tensor",
+            Value::ContiguousMut(_) | Value::TensorMut(_) => "a tensor",
             Value::Float(_) => "a float",
             Value::Int(_) => "an integer",
             Value::Bool(_) => "a boolean",
@@ -58,4 +80,83 @@ impl Value<'_> {
             Value::Cuda(_) => "the device of the call",
         }
     }
+
+    /// The shape, if the value is a tensor.
+    #[inline]
+    pub(crate) fn shape(&self) -> Option<&[i64]> {
+        match self {
+            Value::Contiguous(tensor) => Some(tensor.shape()),
+            Value::ContiguousMut(tensor) => Some(tensor.tensor().shape()),
+            Value::Tensor(tensor) => Some(tensor.shape()),
+            Value::TensorMut(tensor) => Some(tensor.shape()),
+            _ => None,
+        }
+    }
+
+    /// The dtype, if the value is a tensor.
+    #[inline]
+    pub(crate) fn dtype(&self) -> Option<DataType> {
+        match self {
+            Value::Contiguous(tensor) => Some(tensor.dtype()),
+            Value::ContiguousMut(tensor) => Some(tensor.tensor().dtype()),
+            Value::Tensor(tensor) => Some(tensor.dtype()),
+            Value::TensorMut(tensor) => Some(tensor.dtype()),
+            _ => None,
+        }
+    }
+
+    /// The device, if the value is a tensor; the CPU otherwise.
+    #[inline]
+    pub(crate) fn device(&self) -> Device {
+        match self {
+            Value::Tensor(tensor) => tensor.device(),
+            Value::TensorMut(tensor) => tensor.as_tensor_ref().device(),
+            _ => Device::CPU,
+        }
+    }
+
+    /// The addresses of the elements and of the gaps between them, if the value is a tensor.
+    pub(crate) fn addresses(&self) -> Option<Range<usize>> {
+        match self {
+            Value::Contiguous(tensor) => Some(tensor.addresses()),
+            Value::ContiguousMut(tensor) => Some(tensor.tensor().addresses()),
+            Value::Tensor(tensor) => Some(addresses(tensor)),
+            Value::TensorMut(tensor) => Some(addresses(&tensor.as_tensor_ref())),
+            _ => None,
+        }
+    }
+
+    /// The tensor for reading, if the value is one.
+    pub(crate) fn to_tensor_ref(&self) -> Result<Option<TensorRef<'a>>> {
+        match self {
+            Value::Contiguous(tensor) => tensor.to_tensor_ref().map(Some),
+            Value::Tensor(tensor) => Ok(Some((**tensor).clone())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The tensor for writing, if the value is one.
+    pub(crate) fn into_tensor_ref_mut(self) -> Result<Option<TensorRefMut<'a>>> {
+        match self {
+            Value::ContiguousMut(tensor) => tensor.into_tensor_ref_mut().map(Some),
+            Value::TensorMut(tensor) => Ok(Some(*tensor)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn addresses(tensor: &TensorRef<'_>) -> Range<usize> {
+    if tensor.is_empty() {
+        return 0..0;
+    }
+    let size = tensor.dtype().itemsize().max(1) as isize;
+    let (mut first, mut last) = (0_isize, 0_isize);
+    for (extent, stride) in tensor.shape().iter().zip(tensor.strides()) {
+        // No overflow: the tensor's constructor found that the elements are in the address space.
+        let reach = (extent - 1).wrapping_mul(*stride) as isize;
+        if reach < 0 { first += reach } else { last += reach }
+    }
+    let address = tensor.data().addr().wrapping_add(tensor.byte_offset() as usize);
+    let at = |elements: isize| address.wrapping_add_signed(elements.wrapping_mul(size));
+    at(first)..at(last + 1)
 }

@@ -85,10 +85,12 @@ impl<'a, T: Element, const N: usize> Argument<'a> for View<'a, T, N> {
     const KIND: Kind = Kind::Input(form::<T, N>(false));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match value {
-            Value::Tensor(tensor) => Ok(Self { view: tensor.view().map_err(refused)? }),
-            _ => unexpected(Self::KIND),
-        }
+        let view = match value {
+            Value::Contiguous(tensor) => tensor.to_tensor_ref()?.view(),
+            Value::Tensor(tensor) => tensor.view(),
+            _ => return unexpected(Self::KIND),
+        };
+        Ok(Self { view: view.map_err(refused)? })
     }
 }
 
@@ -244,9 +246,9 @@ impl<'a, T: Element, const N: usize> Argument<'a> for InPlace<'a, T, N> {
     const KIND: Kind = Kind::InPlace(form::<T, N>(false));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match std::mem::take(value) {
-            Value::Mutable(tensor) => Ok(Self { view: tensor.into_view_mut().map_err(refused)? }),
-            _ => unexpected(Self::KIND),
+        match std::mem::take(value).into_tensor_ref_mut()? {
+            Some(tensor) => Ok(Self { view: tensor.into_view_mut().map_err(refused)? }),
+            None => unexpected(Self::KIND),
         }
     }
 }

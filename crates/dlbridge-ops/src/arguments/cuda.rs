@@ -117,7 +117,7 @@ macro_rules! tensor {
 
             fn from_value(value: &mut Value<'a>) -> Result<Self> {
                 match std::mem::take(value) {
-                    Value::$value(tensor) => Ok(Self { tensor, element: PhantomData }),
+                    Value::$value(tensor) => Ok(Self { tensor: *tensor, element: PhantomData }),
                     _ => unexpected(Self::KIND),
                 }
             }
@@ -204,7 +204,7 @@ tensor! {
     ///     // Launch a kernel.
     /// }
     /// ```
-    CudaInPlace, TensorRefMut, Mutable, InPlace, false
+    CudaInPlace, TensorRefMut, TensorMut, InPlace, false
 }
 written!(CudaInPlace);
 
@@ -213,6 +213,6 @@ tensor! {
     /// dtype is boolean, the kernel must write all of them.
     ///
     /// [`OnCuda`] has an example.
-    CudaOut, TensorRefMut, Mutable, Output, true
+    CudaOut, TensorRefMut, TensorMut, Output, true
 }
 written!(CudaOut);

@@ -93,9 +93,9 @@ impl<'a, T: Element, const N: usize> Argument<'a> for Out<'a, T, N> {
     const KIND: Kind = Kind::Output(form::<T, N>(true));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match std::mem::take(value) {
-            Value::Mutable(tensor) => Ok(Self { view: tensor.into_view_mut().map_err(refused)? }),
-            _ => unexpected(Self::KIND),
+        match std::mem::take(value).into_tensor_ref_mut()? {
+            Some(tensor) => Ok(Self { view: tensor.into_view_mut().map_err(refused)? }),
+            None => unexpected(Self::KIND),
         }
     }
 }
@@ -142,7 +142,7 @@ impl<'a, T: Element, const N: usize> Dynamic<'a, T, N> {
 }
 
 impl<'a, T: Element, const N: usize> Argument<'a> for Dynamic<'a, T, N> {
-    const KIND: Kind = Kind::Dynamic(form::<T, N>(false));
+    const KIND: Kind = Kind::Dynamic(form::<T, N>(true));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
         match std::mem::take(value) {

@@ -14,6 +14,11 @@ impl<'a, T: Element> Argument<'a> for &'a [T] {
     const KIND: Kind = Kind::Input(form::<T, DYNAMIC>(true));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        if let Value::Contiguous(tensor) = value
+            && let Some(elements) = tensor.elements()
+        {
+            return Ok(elements);
+        }
         let view = View::<'a, T>::from_value(value)?;
         view.as_slice().map_or_else(|| unexpected(Self::KIND), Ok)
     }
@@ -36,6 +41,14 @@ impl<'a, T: Element> Argument<'a> for &'a mut [T] {
     const KIND: Kind = Kind::Output(form::<T, DYNAMIC>(true));
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        if let Value::ContiguousMut(_) = value
+            && let Value::ContiguousMut(tensor) = std::mem::take(value)
+        {
+            match tensor.into_elements() {
+                Ok(elements) => return Ok(elements),
+                Err(tensor) => *value = Value::ContiguousMut(tensor),
+            }
+        }
         let out = Out::<'a, T>::from_value(value)?;
         out.into_view_mut().into_mut_slice().map_or_else(|| unexpected(Self::KIND), Ok)
     }

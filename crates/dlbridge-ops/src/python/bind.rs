@@ -35,7 +35,8 @@ impl<'py> Arguments<'py> {
         values.resize(expected, None);
         let mut out = None;
         for (name, value) in keywords.into_iter().flatten() {
-            let name = name.extract::<String>()?;
+            // A name that is no text, such as half of a surrogate pair, is that of no parameter.
+            let name = name.str()?.to_string_lossy().into_owned();
             match operator.inputs().position(|parameter| parameter.name == name) {
                 Some(position) if values[position].is_some() => {
                     return Err(refused(format!("{name} is passed two times")));

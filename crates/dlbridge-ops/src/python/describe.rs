@@ -5,7 +5,6 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis, PyTuple};
-use smallvec::SmallVec;
 
 use super::exceptions::exception;
 use crate::operator::Operator;
@@ -113,14 +112,14 @@ pub(super) fn shapes(
                     .collect::<Result<_, _>>()
                     .map_err(|_| PyValueError::new_err("an extent is negative"))?;
                 let empty = one.reshape([]).map_err(described)?;
-                Value::Tensor(empty.broadcast_to(extents).map_err(described)?)
+                Value::of(empty.broadcast_to(extents).map_err(described)?)
             }
             _ => Value::None,
         });
     }
     let found = operator.output_shapes(&values);
     found
-        .map(|shapes| shapes.into_iter().map(|shape| shape.map(SmallVec::into_vec)).collect())
+        .map(|shapes| shapes.iter().map(|shape| shape.extents().map(<[i64]>::to_vec)).collect())
         .map_err(|error| exception(&error.in_operator(operator.name)))
 }
 

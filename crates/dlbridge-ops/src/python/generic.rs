@@ -13,10 +13,11 @@ use super::bind::Arguments;
 use super::exceptions::{exception, placed};
 use super::function::Function;
 use crate::call::Values;
-use crate::exclusive::exclusive;
+use crate::exclusive::{Targets, add_target, make_writable};
+use crate::new_tensors::{Made, NewTensors};
+use crate::on_cuda::default_stream;
 use crate::operator::Operator;
 use crate::parameter::{DefaultValue, Kind, Parameter};
-use crate::places::{Made, Places};
 use crate::value::Value;
 
 type Readonly<'py> = PyReadonlyTensor<'py, AnyDataType, DYNAMIC>;
@@ -65,28 +66,36 @@ pub(super) fn call<'py>(
         Some(out) if operator.on_cuda => {
             let objects;
             (written, objects) = filled(operator, &out)?;
-            let targets = written.iter().map(|tensor| tensor.as_tensor_ref()).collect();
-            // SAFETY: the producers export their memory to this call until the arguments are dropped, for writing where
-            // the operator writes. A race with code that does not know of the call is the program's responsibility, as
-            // for every typed argument.
-            let targets = unsafe { exclusive(operator, &mut inputs, targets) };
-            let targets = targets.map_err(|error| exception(&error.in_operator(operator.name)))?;
-            run(py, operator, &mut inputs, Places::given(operator, targets))?;
+            let mut targets = Targets::new();
+            let mut writable = || {
+                // SAFETY: the producers export their memory to this call until the arguments are dropped, for writing where
+                // the operator writes. A race with code that does not know of the call is the program's responsibility, as
+                // for every typed argument.
+                unsafe { make_writable(operator, &mut inputs) }?;
+                written.iter().try_for_each(|tensor| {
+                    let target = Value::of(tensor.as_tensor_ref());
+                    // SAFETY: as above.
+                    unsafe { add_target(operator, &inputs, &mut targets, target) }
+                })
+            };
+            writable().map_err(|error| exception(&error.in_operator(operator.name)))?;
+            fill(py, operator, &mut inputs, targets)?;
             results.extend(objects);
         }
         Some(out) => {
             let (mut tensors, objects) = filled::<Readwrite<'py>>(operator, &out)?;
-            let targets = tensors.iter_mut().map(|tensor| tensor.as_tensor_ref_mut());
-            run(py, operator, &mut inputs, Places::given(operator, targets))?;
+            let targets = tensors.iter_mut();
+            let targets = targets.map(|tensor| Value::of_mut(tensor.as_tensor_ref_mut())).collect();
+            fill(py, operator, &mut inputs, targets)?;
             results.extend(objects);
         }
         None => {
             if operator.on_cuda {
                 // SAFETY: as for a call with `out`, the producers export their memory to this call.
-                let none = unsafe { exclusive(operator, &mut inputs, SmallVec::new()) };
+                let none = unsafe { make_writable(operator, &mut inputs) };
                 none.map_err(|error| exception(&error.in_operator(operator.name)))?;
             }
-            let tensors = run(py, operator, &mut inputs, Places::new(operator))?;
+            let tensors = make(py, operator, &mut inputs)?;
             let likeness = operator
                 .inputs()
                 .zip(&values)
@@ -107,17 +116,24 @@ pub(super) fn call<'py>(
 }
 
 /// Runs the operator without the GIL and returns its new tensors.
-fn run(
+fn make(py: Python<'_>, operator: &'static Operator, inputs: &mut Values<'_>) -> PyResult<Made> {
+    let made = py.detach(|| {
+        let tensors = NewTensors::new(operator, default_stream);
+        operator.call(inputs, &tensors)?;
+        tensors.finish().map_err(|error| error.in_operator(operator.name))
+    });
+    made.map_err(|error| exception(&error))
+}
+
+/// Runs the operator without the GIL on tensors of the caller.
+fn fill(
     py: Python<'_>,
     operator: &'static Operator,
     inputs: &mut Values<'_>,
-    places: Places<'_>,
-) -> PyResult<Made> {
-    let made = py.detach(|| {
-        operator.call(inputs, &places)?;
-        places.finish().map_err(|error| error.in_operator(operator.name))
-    });
-    made.map_err(|error| exception(&error))
+    targets: Targets<'_>,
+) -> PyResult<()> {
+    let filled = py.detach(|| operator.fill(inputs, targets, default_stream));
+    filled.map_err(|error| exception(&error))
 }
 
 /// The argument of a parameter, or its default.
@@ -177,11 +193,11 @@ impl Held<'_> {
     fn value(&mut self) -> Value<'_> {
         match self {
             Self::None => Value::None,
-            Self::Readonly(tensor) => Value::Tensor(tensor.as_tensor_ref()),
-            Self::Readwrite(tensor) => Value::Mutable(tensor.as_tensor_ref_mut()),
-            Self::OnCuda(tensor) => Value::Tensor(tensor.as_tensor_ref()),
+            Self::Readonly(tensor) => Value::of(tensor.as_tensor_ref()),
+            Self::Readwrite(tensor) => Value::of_mut(tensor.as_tensor_ref_mut()),
+            Self::OnCuda(tensor) => Value::of(tensor.as_tensor_ref()),
             // `exclusive` makes it mutable.
-            Self::WritableOnCuda(tensor) => Value::Tensor(tensor.as_tensor_ref()),
+            Self::WritableOnCuda(tensor) => Value::of(tensor.as_tensor_ref()),
             Self::Float(value) => Value::Float(*value),
             Self::Int(value) => Value::Int(*value),
             Self::Bool(value) => Value::Bool(*value),

@@ -18,10 +18,11 @@ use crate::operator::Operator;
 use crate::parameter::Kind;
 use crate::torch;
 
-/// The functions of a library, and its file.
+/// The functions of a library, the name of their module, and its file.
 struct Kept {
     library: &'static Library,
     functions: Vec<Py<Function>>,
+    module: String,
     path: String,
 }
 
@@ -35,7 +36,8 @@ pub(super) fn keep(
     functions: Vec<Py<Function>>,
 ) -> PyResult<()> {
     let path = module.getattr("__spec__")?.getattr("origin")?.extract()?;
-    let kept = Kept { library, functions, path };
+    let module = module.name()?.extract()?;
+    let kept = Kept { library, functions, module, path };
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(kept);
     Ok(())
 }
@@ -57,6 +59,11 @@ fn functions(py: Python<'_>, library: &'static Library) -> PyResult<Vec<Py<Funct
 /// The file of a library's extension.
 pub(super) fn path(library: &'static Library) -> PyResult<String> {
     of_kept(library, |kept| kept.path.clone())
+}
+
+/// The name of the module that has the functions of a library.
+pub(super) fn module(library: &'static Library) -> PyResult<String> {
+    of_kept(library, |kept| kept.module.clone())
 }
 
 /// The function of an operator.

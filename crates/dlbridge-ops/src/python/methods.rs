@@ -29,6 +29,13 @@ impl Function {
         format!("<operator {}::{}>", self.library.namespace, self.operator().schema())
     }
 
+    /// A copy, and a pickle that is loaded, is the operator itself: its module has it by its name.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let resolve = py.import("pkgutil")?.getattr("resolve_name")?;
+        let module = glue::module(self.library)?;
+        Ok((resolve, (format!("{module}:{}", self.operator().name),)))
+    }
+
     /// The name of the operator.
     #[getter]
     #[pyo3(name = "name")]

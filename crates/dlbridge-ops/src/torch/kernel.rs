@@ -10,13 +10,12 @@ use super::shim::Shim;
 use super::stack::{Arguments, Tensor, read_lists, take};
 use super::values::{shapes, values};
 use crate::Define;
-use crate::call::Values;
+use crate::call::{Values, described};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
 use crate::operator::Operator;
 use crate::parameter::Kind;
-use crate::shape::Extents;
-use crate::value::Value;
+use crate::shape::OutputShape;
 
 /// The results of a call, in order.
 type Results = SmallVec<[Tensor; 2]>;
@@ -158,13 +157,9 @@ fn call_meta(
 ) -> Result<Results> {
     let made = || {
         let values = shapes(shim, operator, arguments)?;
-        let described = |input: usize| match &values[input] {
-            Value::Tensor(tensor) => Some((tensor.dtype(), tensor.ndim())),
-            _ => None,
-        };
-        let outputs = operator.choose(described)?.outputs.iter();
+        let outputs = operator.choose(|input| described(&values[input]))?.outputs.iter();
         let shapes = operator.output_shapes(&values)?;
-        let make = |(kind, shape): (&Kind, &Option<Extents>)| match (kind.form(), shape) {
+        let make = |(kind, shape): (&Kind, &OutputShape<'_>)| match (kind.form(), shape.extents()) {
             (Some(form), Some(shape)) => empty(shim, form.dtype, shape, (shim.meta, 0)),
             _ => Err(Error::new("the shape of an output depends on the elements of the inputs")),
         };

@@ -3,14 +3,16 @@
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use dlbridge::{Access, DataType, Device, RawParts, TensorRefMut};
+use dlbridge::{DataType, Device};
 use smallvec::SmallVec;
 
 use super::shim::Shim;
-use super::stack::{Owned, Tensor};
+use super::stack::{Description, Owned, Tensor};
 use super::values::Located;
+use crate::contiguous::is_c_order;
 use crate::device::is_cuda;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Memory, size};
 use crate::on_cuda::OnCuda;
 use crate::operator::Operator;
 use crate::outputs::{Outputs, unknown_device};
@@ -88,7 +90,7 @@ impl Fresh {
 }
 
 impl Outputs for Fresh {
-    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>> {
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>> {
         let mut tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);
         let place = tensors.get_mut(index).filter(|place| place.is_none());
         let place = place.ok_or_else(|| Error::new("an output is requested twice"))?;
@@ -97,16 +99,12 @@ impl Outputs for Fresh {
             false => (self.shim.cpu, 0),
         };
         let tensor = empty(self.shim, dtype, shape, device)?;
-        let parts = RawParts {
-            access: Access::Exclusive,
-            device: self.device,
-            ..RawParts::new(tensor.mutable_data()?, dtype)
-        };
+        let data = tensor.mutable_data()?;
         *place = Some(tensor);
         // SAFETY: the new tensor has memory for these elements in C order. It lives as long as `self`, because a place is
-        // filled only once, and no other code has the tensor or its address. Arbitrary bytes are elements of all dtypes
-        // except booleans, which the call sets on the CPU, and the operator's kernel on CUDA.
-        Ok(unsafe { TensorRefMut::from_raw_parts(&parts, shape, None::<&[i64]>) }?)
+        // filled only once, and no other code has the tensor or its address. PyTorch's allocator is foreign code, which
+        // may have written the bytes: they have some value, as the memory of every foreign tensor.
+        Ok(unsafe { Memory::new(data, size(dtype, shape)?, self.device) })
     }
 
     fn cuda(&self, device: Option<i32>) -> Result<OnCuda<'_>> {
@@ -137,7 +135,7 @@ impl<'t> Given<'t> {
 }
 
 impl Outputs for Given<'_> {
-    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>> {
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>> {
         let mut tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);
         let place = tensors.get_mut(index).filter(|(_, used)| !used);
         let (tensor, used) = place.ok_or_else(|| Error::new("an output is requested twice"))?;
@@ -157,19 +155,16 @@ impl Outputs for Given<'_> {
             );
             return Err(Error::of(ErrorKind::Value, message));
         }
-        *used = true;
-        // SAFETY: the caller of `new` guarantees that no other argument has this memory, and the mark that it is
-        // requested once. The tensors outlive `self`.
-        let reference = unsafe { located.reference() }?;
-        let contiguous =
-            parameter.and_then(|one| one.kind.form()).is_none_or(|form| form.contiguous);
-        if contiguous && !reference.is_c_contiguous() {
+        let Description { sizes, strides, .. } = located.description;
+        if !is_c_order(sizes, strides) && !sizes.contains(&0) {
             let message =
                 format!("{name} must be contiguous; pass a tensor in C order, without gaps");
             return Err(Error::of(ErrorKind::Buffer, message));
         }
-        // SAFETY: as above, and PyTorch's memory is valid for writes.
-        Ok(unsafe { reference.assume_exclusive() }?)
+        *used = true;
+        // SAFETY: the caller of `new` guarantees that no other argument has this memory, and the mark that it is
+        // requested once. The tensors outlive `self`, and PyTorch's memory is valid for writes.
+        Ok(unsafe { Memory::new(located.data, size(dtype, shape)?, located.device) })
     }
 
     fn cuda(&self, device: Option<i32>) -> Result<OnCuda<'_>> {

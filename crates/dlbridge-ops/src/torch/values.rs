@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::shim::Shim;
 use super::stack::{Arguments, Description, Tensor};
 use crate::call::Values;
+use crate::contiguous::{Contiguous, is_c_order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operator::Operator;
 use crate::parameter::Kind;
@@ -50,10 +51,41 @@ impl<'t> Located<'t> {
         start..start + (last as usize + 1) * self.dtype.itemsize()
     }
 
+    /// The elements, if they are on the CPU in C order.
+    ///
     /// # Safety
-    /// For `'a` the tensor is alive, and no code writes its elements except through the result.
+    /// For `'t` no code writes the elements except through the result.
     #[inline]
-    pub(super) unsafe fn reference<'a>(&self) -> Result<TensorRef<'a>> {
+    unsafe fn contiguous(&self) -> Option<Contiguous<'t>> {
+        let Description { sizes, strides, .. } = self.description;
+        if self.device != Device::CPU || !is_c_order(sizes, strides) {
+            return None;
+        }
+        // SAFETY: PyTorch's tensor has its elements in one allocation, which lives as long as the tensor, which the
+        // description borrows. The caller guarantees the rest.
+        unsafe { Contiguous::new(self.data, self.dtype, sizes) }
+    }
+
+    /// The value of the tensor: for writing, if it is mutable.
+    ///
+    /// # Safety
+    /// For `'t` no code writes the elements except through the result; no code reads those of a mutable tensor.
+    #[inline]
+    pub(super) unsafe fn value(&self) -> Result<Value<'t>> {
+        // SAFETY: the caller guarantees the contract of each of these, and PyTorch's memory is valid for writes.
+        unsafe {
+            Ok(match (self.contiguous(), self.mutable) {
+                (Some(tensor), true) => Value::ContiguousMut(tensor.assume_exclusive()),
+                (Some(tensor), false) => Value::Contiguous(tensor),
+                (None, true) => Value::of_mut(self.reference()?.assume_exclusive()?),
+                (None, false) => Value::of(self.reference()?),
+            })
+        }
+    }
+
+    /// # Safety
+    /// For `'t` no code writes the elements except through the result.
+    unsafe fn reference(&self) -> Result<TensorRef<'t>> {
         let access = if self.mutable { Access::Exclusive } else { Access::ReadOnly };
         let parts =
             RawParts { access, device: self.device, ..RawParts::new(self.data, self.dtype) };
@@ -84,15 +116,9 @@ pub(super) fn values<'a>(
         };
         let mutable = matches!(parameter.kind, Kind::InPlace(_));
         let located = Located::new(shim, parameter.name, tensor, mutable)?;
-        // SAFETY: `arguments` keeps the tensor alive for `'a`. `check_overlap` found that no tensor that the call writes
-        // shares its memory. PyTorch's callers do not write a tensor on another thread while an operator uses it.
-        let reference = unsafe { located.reference() }?;
-        values.push(if mutable {
-            // SAFETY: the call has no other tensor with this memory, and PyTorch's memory is valid for writes.
-            Value::Mutable(unsafe { reference.assume_exclusive() }?)
-        } else {
-            Value::Tensor(reference)
-        });
+        // SAFETY: `check_overlap` found that no tensor that the call writes shares its memory. PyTorch's callers do not
+        // write a tensor on another thread while an operator uses it.
+        values.push(unsafe { located.value() }?);
     }
     Ok(())
 }
@@ -122,7 +148,7 @@ pub(super) fn shapes<'a>(
         // PyTorch is larger, and no code writes a static without interior mutability.
         let reference =
             unsafe { TensorRef::from_raw_axes(&parts, sizes.iter().map(|size| (*size, 0))) }?;
-        values.push(Value::Tensor(reference));
+        values.push(Value::of(reference));
     }
     Ok(values)
 }

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use dlbridge::sys::DLTensor;
-use dlbridge::{DataType, Device, RawParts, TensorRef, TensorRefMut};
+use dlbridge::{DataType, Device, RawParts, TensorRef};
 use smallvec::SmallVec;
 
 use super::abi::{self, Any, Object, Run, Sequence};
 use crate::arguments::refused;
 use crate::call::Values;
+use crate::contiguous::{Contiguous, is_c_order};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclusive::exclusive;
+use crate::exclusive::{Targets, add_target, make_writable};
 use crate::operator::Operator;
 use crate::parameter::{DefaultValue, Kind, Parameter};
 use crate::value::Value;
@@ -21,7 +22,7 @@ pub(super) struct Arguments<'a> {
     /// For each parameter that is not an output.
     pub(super) values: Values<'a>,
     /// The tensors to fill: one for each output, or none.
-    pub(super) targets: SmallVec<[TensorRefMut<'a>; 2]>,
+    pub(super) targets: Targets<'a>,
 }
 
 /// The elements of an argument that is a list, copied in the parameter's type.
@@ -51,7 +52,7 @@ pub(super) unsafe fn lists(
 
 impl<'a> Arguments<'a> {
     pub(super) fn new() -> Self {
-        Self { values: Values::new(), targets: SmallVec::new() }
+        Self { values: Values::new(), targets: Targets::new() }
     }
 
     /// Reads the arguments in place, because they are large. `lists` has those that are lists.
@@ -77,6 +78,13 @@ impl<'a> Arguments<'a> {
                 Kind::Ints | Kind::Floats => lists.next().and_then(Option::as_ref),
                 _ => None,
             };
+            if let Some(any) = given.get(position)
+                // SAFETY: the caller guarantees the argument for `'a`.
+                && let Some(tensor) = unsafe { contiguous(any) }
+            {
+                self.values.push(Value::Contiguous(tensor));
+                continue;
+            }
             self.values.push(match (given.get(position), list) {
                 (_, Some(List::Ints(values))) => Value::Ints(values),
                 (_, Some(List::Floats(values))) => Value::Floats(values),
@@ -91,21 +99,24 @@ impl<'a> Arguments<'a> {
             });
         }
 
-        let mut targets: SmallVec<[TensorRef<'a>; 2]> = SmallVec::new();
+        // SAFETY: the caller guarantees this contract.
+        unsafe { make_writable(operator, &mut self.values) }?;
         for (parameter, any) in operator.outputs().zip(destinations) {
             // SAFETY: the caller guarantees the argument for `'a`.
-            let value = unsafe { tensor(&target(any)) };
-            match value.map_err(|error| error.in_operator(parameter.name))? {
-                Some(tensor) => targets.push(tensor),
-                None => {
-                    let message = format!("{} must be a tensor to fill", parameter.name);
-                    return Err(Error::of(ErrorKind::Type, message));
-                }
-            }
+            let target = match unsafe { contiguous(any) } {
+                Some(tensor) => Some(Value::Contiguous(tensor)),
+                // SAFETY: as above.
+                None => unsafe { tensor(&target(any)) }
+                    .map_err(|error| error.in_operator(parameter.name))?,
+            };
+            let missing = || {
+                let message = format!("{} must be a tensor to fill", parameter.name);
+                Error::of(ErrorKind::Type, message)
+            };
+            let target = target.ok_or_else(missing)?;
+            // SAFETY: the caller guarantees this contract.
+            unsafe { add_target(operator, &self.values, &mut self.targets, target) }?;
         }
-
-        // SAFETY: the caller guarantees this contract.
-        self.targets = unsafe { exclusive(operator, &mut self.values, targets) }?;
         Ok(())
     }
 }
@@ -180,7 +191,7 @@ unsafe fn value<'a>(parameter: &Parameter, any: &'a Any) -> Result<Value<'a>> {
             _ => {
                 let target = target(any);
                 match tensor(&target)? {
-                    Some(tensor) => Value::Tensor(tensor),
+                    Some(tensor) => tensor,
                     None => return Err(unknown(parameter, target.type_index)),
                 }
             }
@@ -260,11 +271,40 @@ unsafe fn list(parameter: &Parameter, any: &Any) -> Result<Option<List>> {
     }
 }
 
-/// The tensor, if the value is one.
+/// The tensor, if the value is one on the CPU whose elements are in C order.
 ///
 /// # Safety
 /// The value is valid for `'a`, and no code writes the tensor's elements meanwhile.
-unsafe fn tensor<'a>(any: &Any) -> Result<Option<TensorRef<'a>>> {
+#[inline]
+unsafe fn contiguous<'a>(any: &Any) -> Option<Contiguous<'a>> {
+    // SAFETY: the type selects the field, and the caller guarantees the object.
+    let described = unsafe {
+        match any.type_index {
+            abi::TENSOR => any.content::<DLTensor>().as_ref(),
+            abi::DL_TENSOR => any.payload.pointer.cast_const().cast::<DLTensor>().as_ref(),
+            _ => None,
+        }
+    }?;
+    let ndim = i64::from(described.ndim);
+    if Device::from(described.device) != Device::CPU || described.byte_offset != 0 || ndim < 0 {
+        return None;
+    }
+    // SAFETY: the description has that many extents and strides; NULL stands for none.
+    let (shape, strides) = unsafe {
+        (abi::slice::<i64>(described.shape, ndim), abi::slice::<i64>(described.strides, ndim))
+    };
+    if shape.len() as i64 != ndim || !is_c_order(shape, strides) {
+        return None;
+    }
+    // SAFETY: the caller guarantees the elements for `'a`, which are in C order.
+    unsafe { Contiguous::new(described.data, DataType::from(described.dtype), shape) }
+}
+
+/// The tensor in the form for every tensor, if the value is one.
+///
+/// # Safety
+/// The value is valid for `'a`, and no code writes the tensor's elements meanwhile.
+unsafe fn tensor<'a>(any: &Any) -> Result<Option<Value<'a>>> {
     // SAFETY: the type selects the field, and the caller guarantees the object.
     let described = unsafe {
         match any.type_index {
@@ -285,13 +325,6 @@ unsafe fn tensor<'a>(any: &Any) -> Result<Option<TensorRef<'a>>> {
     // SAFETY: the description has that many strides, or none.
     let strides = unsafe { abi::slice::<i64>(described.strides, ndim) };
     let dtype = DataType::from(described.dtype);
-    if device == Device::CPU && described.byte_offset == 0 && is_c_order(shape, strides) {
-        // SAFETY: the caller guarantees the elements for `'a`, which are in C order.
-        let run = unsafe { TensorRef::from_raw_run(described.data, dtype, shape) };
-        if run.is_some() {
-            return Ok(run);
-        }
-    }
     let parts = RawParts {
         byte_offset: described.byte_offset,
         device,
@@ -307,16 +340,5 @@ unsafe fn tensor<'a>(any: &Any) -> Result<Option<TensorRef<'a>>> {
             }
         }
     };
-    tensor.map(Some).map_err(refused)
-}
-
-/// Returns true if the strides are those of C order, or there are none.
-fn is_c_order(shape: &[i64], strides: &[i64]) -> bool {
-    let mut step = 1_i64;
-    let pairs = shape.iter().zip(strides).rev();
-    pairs.into_iter().all(|(extent, stride)| {
-        let fits = *extent == 1 || *stride == step;
-        step = step.wrapping_mul(*extent);
-        fits
-    })
+    tensor.map(|tensor| Some(Value::of(tensor))).map_err(refused)
 }

@@ -18,8 +18,8 @@ use std::panic::catch_unwind;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
+use crate::new_tensors::{Made, NewTensors};
 use crate::operator::{Define, Operator};
-use crate::places::{Made, Places};
 
 pub use self::abi::{Any, Payload};
 
@@ -104,11 +104,12 @@ pub unsafe fn invoke(
     // SAFETY: the caller guarantees the memory of the tensors, and that no other code uses what the operator writes.
     unsafe { read.read(operator, arguments, &lists) }
         .map_err(|error| error.in_operator(operator.name()))?;
-    let places = match read.targets.is_empty() {
-        true => Places::new(operator),
-        false => Places::given(operator, read.targets),
-    };
-    let places = places.with_stream(runtime::stream);
-    operator.call(&mut read.values, &places)?;
-    places.finish().map_err(|error| error.in_operator(operator.name()))
+    let named = |error: Error| error.in_operator(operator.name());
+    if read.targets.is_empty() {
+        let tensors = NewTensors::new(operator, runtime::stream);
+        operator.call(&mut read.values, &tensors)?;
+        return tensors.finish().map_err(named);
+    }
+    operator.fill(&mut read.values, read.targets, runtime::stream)?;
+    Ok(Results::new())
 }

@@ -9,7 +9,7 @@ use super::abi::{self, Any};
 use super::runtime::{self, Runtime};
 use crate::error::Error;
 use crate::extension::keep_loaded;
-use crate::places::Made;
+use crate::new_tensors::Made;
 
 /// Why a call failed.
 pub(super) enum Failure {

@@ -149,13 +149,13 @@ impl<'a> Arguments<'a> {
                     }
                     // SAFETY: only this tensor uses the result: `check` found that no other buffer overlaps it, and
                     // `outputs` begins behind it.
-                    Value::Mutable(unsafe { result.tensor_mut() }?)
+                    unsafe { result.value_mut() }?
                 }
                 Kind::Optional(_) => {
                     optional += 1;
                     if is_present(self.present, optional - 1) {
                         // SAFETY: no code writes an argument: `check` found that no result overlaps it.
-                        Value::Tensor(unsafe { next(&mut arguments)?.tensor() }?)
+                        unsafe { next(&mut arguments)?.value() }?
                     } else {
                         Value::None
                     }
@@ -163,7 +163,7 @@ impl<'a> Arguments<'a> {
                 Kind::Ints | Kind::Floats => attributes.list(parameter, next(&mut lists)?)?,
                 kind if kind.is_attribute() => attributes.value(parameter)?,
                 // SAFETY: no code writes an argument: `check` found that no result overlaps it.
-                _ => Value::Tensor(unsafe { next(&mut arguments)?.tensor() }?),
+                _ => unsafe { next(&mut arguments)?.value() }?,
             };
             values.push(value);
         }

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dlbridge::{Access, DataType, Device, RawParts, TensorRef, TensorRefMut};
 
 use super::frame::{Buffer, Buffers, Known};
+use crate::contiguous::Contiguous;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Memory;
 use crate::on_cuda::OnCuda;
 use crate::operator::Operator;
 use crate::outputs::{Outputs, unknown_device};
+use crate::value::Value;
 
 /// More dimensions than any framework has.
 const MAX_NDIM: usize = 64;
@@ -102,44 +105,43 @@ impl<'a> Checked<'a> {
     ///
     /// # Safety
     /// The memory has the elements, and no code writes them for `'a`.
-    pub(super) unsafe fn tensor(&self) -> Result<TensorRef<'a>> {
+    pub(super) unsafe fn value(&self) -> Result<Value<'a>> {
         // SAFETY: the caller guarantees this contract.
-        match unsafe { self.run() } {
-            Some(tensor) => Ok(tensor),
-            None => {
-                let parts = RawParts { access: Access::ReadOnly, ..self.parts() };
-                // SAFETY: the elements lie from `data` on, in C order, and the caller guarantees the rest.
-                Ok(unsafe { TensorRef::from_raw_parts(&parts, self.shape, None::<&[i64]>) }?)
-            }
+        if let Some(tensor) = unsafe { self.contiguous() } {
+            return Ok(Value::Contiguous(tensor));
         }
+        let parts = RawParts { access: Access::ReadOnly, ..self.parts() };
+        // SAFETY: the elements lie from `data` on, in C order, and the caller guarantees the rest.
+        Ok(Value::of(unsafe { TensorRef::from_raw_parts(&parts, self.shape, None::<&[i64]>) }?))
     }
 
-    /// The elements, for reading, if the quick constructor takes them.
+    /// The elements, if they are on the CPU.
     ///
     /// # Safety
-    /// The contract of [`tensor`](Self::tensor).
-    unsafe fn run(&self) -> Option<TensorRef<'a>> {
+    /// The contract of [`value`](Self::value).
+    unsafe fn contiguous(&self) -> Option<Contiguous<'a>> {
         if self.device != Device::CPU {
             return None;
         }
         // SAFETY: the elements lie from `data` on, in C order, on the CPU, and the caller guarantees the rest.
-        unsafe { TensorRef::from_raw_run(self.data, self.dtype, self.shape) }
+        unsafe { Contiguous::new(self.data, self.dtype, self.shape) }
     }
 
     /// The elements, for writing.
     ///
     /// # Safety
     /// The memory has the elements, is valid for writes, and no other code uses it for `'a`.
-    pub(super) unsafe fn tensor_mut(&self) -> Result<TensorRefMut<'a>> {
+    pub(super) unsafe fn value_mut(&self) -> Result<Value<'a>> {
         // SAFETY: the caller guarantees this contract, and more.
-        if let Some(tensor) = unsafe { self.run() } {
+        if let Some(tensor) = unsafe { self.contiguous() } {
             // SAFETY: the caller guarantees that no other code uses the elements for `'a`, and that they can be written.
-            return Ok(unsafe { tensor.assume_exclusive() }?);
+            return Ok(Value::ContiguousMut(unsafe { tensor.assume_exclusive() }));
         }
         let parts = RawParts { access: Access::Exclusive, ..self.parts() };
         // SAFETY: the elements lie from `data` on, in C order, so no two indices lead to one of them; the caller
         // guarantees the rest.
-        Ok(unsafe { TensorRefMut::from_raw_parts(&parts, self.shape, None::<&[i64]>) }?)
+        let tensor = unsafe { TensorRefMut::from_raw_parts(&parts, self.shape, None::<&[i64]>) }?;
+        Ok(Value::of_mut(tensor))
     }
 
     fn parts(&self) -> RawParts {
@@ -186,7 +188,7 @@ impl<'a> Results<'a> {
 }
 
 impl Outputs for Results<'_> {
-    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'_>> {
+    fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>> {
         let Some(buffer) = self.buffers.get(index) else {
             return Err(failed(format_args!("XLA has no result {index}")));
         };
@@ -217,7 +219,7 @@ impl Outputs for Results<'_> {
         }
         // SAFETY: by the contract of `new` only this call uses the buffer, and `provided` shows that no tensor of it
         // exists yet.
-        unsafe { buffer.tensor_mut() }
+        Ok(unsafe { Memory::new(buffer.data, buffer.bytes, buffer.device) })
     }
 
     fn cuda(&self, _device: Option<i32>) -> Result<OnCuda<'_>> {
