@@ -46,6 +46,7 @@ fn of(code: u8, bits: u8, lanes: u16) -> DataType {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many, and nothing unsafe")]
 fn every_constant_round_trips_through_its_name() {
     for &(dtype, name, code, bits, itemsize) in CONSTANTS {
         assert_eq!(dtype, of(code, bits, 1), "{name}");
