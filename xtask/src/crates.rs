@@ -193,6 +193,9 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
         // All possible orders of the threads, with loom's mutex and atomics.
         let mut loom = workplace.cargo(&["test", "--package", "dlbridge-borrow", "--release"]);
         loom.args(["--test", "loom", "--target-dir"]).arg(workplace.target.join("loom"));
+        // Optimised, but without the link-time optimisation of wheels, which takes longer than the test.
+        loom.env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         process::run(loom.env("RUSTFLAGS", "--cfg loom"))
     });
     steps.run("Rust tests: dlbridge-fork", || test(&["dlbridge-fork"]));

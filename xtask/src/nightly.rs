@@ -34,6 +34,9 @@ const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
 /// The fuzz target that embeds Python.
 const FUZZED_WITH_PYTHON: &str = "arrow";
 
+/// The target directory of the sanitizers and of doc tests: with a target, their macros and build scripts are the same.
+const SANITIZED: &str = "nightly";
+
 /// The time for new inputs of a fuzz target, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
@@ -111,7 +114,7 @@ pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: 
         with(workplace, &[], |workplace| {
             let test = |what: &[&str]| {
                 let mut test = workplace.cargo(&["+nightly", "test", "--package", "dlbridge-ort"]);
-                test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join("asan"));
+                test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join(SANITIZED));
                 test.env("RUSTFLAGS", "-Zsanitizer=address")
                     .env("RUSTDOCFLAGS", "-Zsanitizer=address")
                     .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
@@ -179,7 +182,7 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
     let test = |packages: &[&str], flags| {
         let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
         cargo.args(packages.iter().flat_map(|package| ["--package", package]));
-        cargo.arg("--target-dir").arg(workplace.target.join("miri-adapters"));
+        cargo.arg("--target-dir").arg(workplace.target.join("miri"));
         process::run(cargo.env("MIRIFLAGS", flags))
     };
     let mut operators = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
@@ -198,7 +201,7 @@ fn miri_big_endian(workplace: &Workplace) -> Result<()> {
 
 fn address_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--tests", "--target", HOST];
-    let mut test = nightly(workplace, "asan", &arguments);
+    let mut test = nightly(workplace, SANITIZED, &arguments);
     test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
     // A failed allocation must return an error, as without the sanitizer, which would end the process.
     test.env("RUSTFLAGS", "-Zsanitizer=address")
@@ -209,17 +212,17 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
 /// Runs the tests under ThreadSanitizer, and builds the standard library with it, so that it is checked too.
 fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--test", "api", "-Zbuild-std", "--target", HOST];
-    let mut test = nightly(workplace, "tsan", &arguments);
+    let mut test = nightly(workplace, SANITIZED, &arguments);
     test.arg("--").args(THREAD_TESTS);
     process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
     let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);
     test.args(["--package", "dlbridge-fork", "--lib", "--target-dir"]);
-    process::run(test.arg(workplace.target.join("tsan")).env("RUSTFLAGS", "-Zsanitizer=thread"))
+    process::run(test.arg(workplace.target.join(SANITIZED)).env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
 /// Runs the doc tests of the core: only a nightly compiler compares the error codes.
 fn compile_fail(workplace: &Workplace) -> Result<()> {
-    process::run(&mut nightly(workplace, "nightly", &["test", "--doc"]))
+    process::run(&mut nightly(workplace, SANITIZED, &["test", "--doc"]))
 }
 
 /// Runs the doc tests for the arguments of extensions. A stable compiler would also accept a link error as the expected
@@ -227,7 +230,7 @@ fn compile_fail(workplace: &Workplace) -> Result<()> {
 fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
     let arguments = ["+nightly", "test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
     let mut test = venv.cargo(&arguments);
-    test.arg("--target-dir").arg(workplace.target.join("nightly"));
+    test.arg("--target-dir").arg(workplace.target.join(SANITIZED));
     process::run(test.args(["--", "must_not_compile"]))
 }
 
