@@ -24,6 +24,12 @@ def test_version_is_that_of_the_distribution() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", dlbridge.__version__)
 
 
+def test_import_needs_no_other_module() -> None:
+    code = "import sys; before = set(sys.modules); import dlbridge; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"__future__", "dlbridge", "dlbridge._core"}
+
+
 def test_public_names_exist_and_are_sorted() -> None:
     assert dlbridge.__all__ == sorted(dlbridge.__all__)
     assert len(set(dlbridge.__all__)) == len(dlbridge.__all__)
