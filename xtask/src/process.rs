@@ -7,13 +7,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An error is a sentence for the person at the terminal.
 pub(crate) type Result<T, E = String> = std::result::Result<T, E>;
 
 /// The number of last lines that the error of a failed command repeats.
 const LAST_LINES: usize = 15;
+
+/// The time after which a command that writes to a log has hung. The longest step takes a third of it on a busy machine.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Runs a command to its end and prints its output. The error repeats the last lines of the output, so that the summary
 /// in a log shows why a step failed.
@@ -26,21 +29,48 @@ pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
     let shown = show(command);
     println!("$ {shown}");
     let ended = match io::stdout().is_terminal() {
-        true => command.status().map(|status| (status, VecDeque::new())),
-        false => passed_through(command),
+        true => command.status().map(|status| (Some(status), VecDeque::new())),
+        false => passed_through(command, LONGEST),
     };
     let (status, last) = ended.map_err(|e| format!("`{shown}` did not start: {e}"))?;
+    let Some(status) = status else { return Err(hung(&shown, last)) };
     let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
     code.ok_or_else(|| failure(&shown, status, last))
 }
 
 fn failure(shown: &str, status: ExitStatus, last: VecDeque<String>) -> String {
-    let last = last.into_iter().map(|line| format!("\n    | {line}"));
-    format!("`{shown}` failed ({status}){}", last.collect::<String>())
+    format!("`{shown}` failed ({status}){}", quoted(last))
 }
 
-/// Runs a command and prints its output. Returns its last lines.
-fn passed_through(command: &mut Command) -> io::Result<(ExitStatus, VecDeque<String>)> {
+fn hung(shown: &str, last: VecDeque<String>) -> String {
+    format!("`{shown}` did not end in time and was stopped{}", quoted(last))
+}
+
+fn quoted(lines: VecDeque<String>) -> String {
+    lines.into_iter().map(|line| format!("\n    | {line}")).collect()
+}
+
+/// Stops a command that hangs. Python prints where its threads are.
+fn stop(child: &mut Child) {
+    let abort = ["-ABRT".to_owned(), child.id().to_string()];
+    let _ = Command::new("kill").args(abort).status();
+    for _ in 0..50 {
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Runs a command and prints its output. Returns its status, or `None` if it was stopped after `longest`, and its last
+/// lines.
+fn passed_through(
+    command: &mut Command,
+    longest: Duration,
+) -> io::Result<(Option<ExitStatus>, VecDeque<String>)> {
+    let begun = Instant::now();
     let (output, input) = io::pipe()?;
     let mut child = command.stdout(input.try_clone()?).stderr(input).spawn()?;
     // `command` still owns its ends of the pipe, and the lines would never end.
@@ -58,10 +88,14 @@ fn passed_through(command: &mut Command) -> io::Result<(ExitStatus, VecDeque<Str
     let status = loop {
         match lines.recv_timeout(Duration::from_millis(50)) {
             Ok(line) => show(line),
-            Err(RecvTimeoutError::Disconnected) => break child.wait()?,
+            Err(RecvTimeoutError::Disconnected) => break Some(child.wait()?),
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(status) = child.try_wait()? {
-                    break status;
+                    break Some(status);
+                }
+                if begun.elapsed() > longest {
+                    stop(&mut child);
+                    break None;
                 }
             }
         }
@@ -94,6 +128,8 @@ pub(crate) struct Beside {
     shown: String,
     child: Child,
     log: PathBuf,
+    begun: Instant,
+    was_stopped: bool,
 }
 
 /// Starts a command that writes to a file.
@@ -107,12 +143,16 @@ pub(crate) fn beside(command: &mut Command, log: PathBuf) -> Result<Beside> {
     let errors = file.try_clone().map_err(failed)?;
     let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
     let child = child.map_err(|e| format!("`{shown}` did not start: {e}"))?;
-    Ok(Beside { shown, child, log })
+    Ok(Beside { shown, child, log, begun: Instant::now(), was_stopped: false })
 }
 
 impl Beside {
-    /// Returns whether the command has ended. Does not wait.
+    /// Returns whether the command has ended, or was stopped because it hung. Does not wait.
     pub(crate) fn has_ended(&mut self) -> bool {
+        if self.begun.elapsed() > LONGEST {
+            stop(&mut self.child);
+            self.was_stopped = true;
+        }
         // `finish` returns the error again.
         self.child.try_wait().map_or(true, |status| status.is_some())
     }
@@ -130,6 +170,9 @@ impl Beside {
         println!("$ {}\n{text}", self.shown);
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].to_vec();
+        if self.was_stopped {
+            return Err(hung(&self.shown, last.into()));
+        }
         let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
         code.ok_or_else(|| failure(&self.shown, status, last.into()))
     }
@@ -192,8 +235,8 @@ mod tests {
     fn failed_command_repeats_its_last_lines() {
         let mut command = Command::new("sh");
         command.args(["-c", "for i in $(seq 20); do echo line $i; done; echo end >&2; exit 3"]);
-        let (status, last) = passed_through(&mut command).expect("a shell");
-        let text = failure("x", status, last);
+        let (status, last) = passed_through(&mut command, LONGEST).expect("a shell");
+        let text = failure("x", status.unwrap(), last);
         assert!(text.starts_with("`x` failed (exit status: 3)\n    | line 7\n"), "{text}");
         assert!(text.ends_with("\n    | line 20\n    | end"), "{text}");
     }
@@ -202,9 +245,19 @@ mod tests {
     fn command_that_leaves_a_process_behind_ends() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo first; sleep 60 & exit 0"]);
-        let (status, last) = passed_through(&mut command).expect("a shell");
-        assert!(status.success());
+        let (status, last) = passed_through(&mut command, LONGEST).expect("a shell");
+        assert!(status.unwrap().success());
         assert_eq!(last, ["first"]);
+    }
+
+    #[test]
+    fn command_that_hangs_is_stopped_and_shows_its_last_lines() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo waiting; exec sleep 600"]);
+        let stopped = passed_through(&mut command, Duration::from_millis(300)).expect("a shell");
+        assert!(stopped.0.is_none());
+        let text = hung("x", stopped.1);
+        assert_eq!(text, "`x` did not end in time and was stopped\n    | waiting");
     }
 
     #[test]
