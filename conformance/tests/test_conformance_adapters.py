@@ -40,7 +40,7 @@ def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
         pytest.skip("needs a checkout")
     before_tests = pins.read_text().partition("#[cfg(test)]")[0]
     pinned = set(re.findall(r'"([a-z0-9-]+)(?:\[cpu\])?==', before_tests))
-    without_dlpack = {"pillow", "ml-dtypes", "polars", "pandas", "nanoarrow", "joblib"}
+    without_dlpack = {"pillow", "ml-dtypes", "polars", "pandas", "nanoarrow", "joblib", "flatbuffers"}
     drivers_and_tools = {"mpich", "intel-opencl-rt", "uv", "maturin", "pytest", "mypy", "pyright"}
     # Only for the benchmarks.
     peers = {"pydlpack", "safetensors"}
