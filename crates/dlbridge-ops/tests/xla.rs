@@ -478,7 +478,8 @@ fn metadata_is_filled_in_without_a_call() {
     let metadata = &raw mut metadata;
     let head = Extension { struct_size: 32, kind: Extension::METADATA, next: ptr::null_mut() };
     let mut extension = MetadataExtension { head, metadata };
-    let next = (&raw mut extension).cast();
+    let extension = &raw mut extension;
+    let next = extension.cast();
     let mut first = Extension { struct_size: 24, kind: 77, next };
     let first = &raw mut first;
     call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = first).unwrap();
@@ -488,14 +489,14 @@ fn metadata_is_filled_in_without_a_call() {
     assert_eq!((found.struct_size, found.version.struct_size), (36, 24));
 
     // SAFETY: no reference is alive.
-    unsafe { (*metadata).version.minor = -1 };
-    extension.head.struct_size = Extension::NEEDED;
+    unsafe { ((*metadata).version.minor, (*extension).head.struct_size) = (-1, Extension::NEEDED) };
     call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = next).unwrap();
     // SAFETY: the handler has returned, and no reference is alive.
     assert_eq!(unsafe { (*metadata).version.minor }, -1);
 
-    extension.head.struct_size = MetadataExtension::NEEDED;
     // SAFETY: no reference is alive.
+    unsafe { (*extension).head.struct_size = MetadataExtension::NEEDED };
+    // SAFETY: as above.
     unsafe { ((*metadata).struct_size, (*metadata).version.minor) = (16, -1) };
     call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = next).unwrap();
     // SAFETY: the handler has returned, and no reference is alive.
