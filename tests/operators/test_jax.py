@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import pytest
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp
 import operators
+from cases import CASES, Case, check, growth, resident, several
 
 X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
 LIKE = jax.ShapeDtypeStruct(X.shape, X.dtype)
@@ -54,6 +56,27 @@ def x64() -> Iterator[None]:
 
 
 # Values.
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("case", CASES, ids=str)
+@eager_and_jit
+def test_operator_on_arrays_returns_arrays(wrap: Any, case: Case) -> None:
+    function = getattr(operators, case.operator)
+    arrays = {i: jnp.asarray(one) for i, one in enumerate(case.arguments) if isinstance(one, np.ndarray)}
+
+    def call(arrays: dict[int, Any]) -> Any:
+        return function(*[arrays.get(i, one) for i, one in enumerate(case.arguments)])
+
+    if any(function.dynamic):
+        with pytest.raises(NotImplementedError, match=f"^{function.name}: the operator decides the shape of its output"):
+            wrap(call)(arrays)
+        return
+    found = several(wrap(call)(arrays))
+    assert all(isinstance(one, jax.Array) for one in found) or not arrays
+    check(case, found)
+    for i, array in arrays.items():
+        np.testing.assert_array_equal(np.asarray(array), case.arguments[i])
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 0, 3), (1, 1, 1, 1, 1, 1, 2)])
@@ -275,6 +298,15 @@ def test_error_of_the_function_is_raised(wrap: Any) -> None:
 
 
 @eager_and_jit
+def test_error_and_panic_drop_the_values_of_the_function(wrap: Any) -> None:
+    for function in (operators.fails, operators.panics):
+        made, dropped = operators.counted()
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            wrap(function)(X).block_until_ready()
+        assert operators.counted().tolist() == [made + 1, dropped + 1]
+
+
+@eager_and_jit
 def test_dynamic_output_is_refused_with_the_reason(wrap: Any) -> None:
     for function, output in [(operators.nonzero, "indices"), (operators.ragged, "positive"), (operators.unallocated, "out")]:
         reason = f"the operator decides the shape of its output {output}, but XLA allocates results before the call; call it"
@@ -289,8 +321,8 @@ def test_dynamic_output_is_refused_with_the_reason(wrap: Any) -> None:
         ("affine", LIKE, (X,), {"by": np.float32(3)}, "there is no attribute by; known: scale"),
         ("softclip", LIKE, (X, X), {}, "1 tensors are expected, but XLA passes 2"),
         ("softclip", [LIKE, LIKE], (X,), {}, "1 results are expected, but XLA passes 2"),
-        ("softclip", jax.ShapeDtypeStruct((4, 3), X.dtype), (X,), {}, r"the output out has the shape \[3, 4\], but XLA's result"),
-        ("softclip", jax.ShapeDtypeStruct(X.shape, "int32"), (X,), {}, "the output out is float32, but XLA's result is int32"),
+        ("softclip", jax.ShapeDtypeStruct((4, 3), X.dtype), (X,), {}, r"out must have the shape \[3, 4\], but has \[4, 3\]"),
+        ("softclip", jax.ShapeDtypeStruct(X.shape, "int32"), (X,), {}, "out must be float32, but is int32"),
         ("softclip", LIKE, (X.astype("int32"),), {}, "x must be float32, but is int32"),
         ("shapeless", LIKE, (X,), {}, r"panicked: no shape for \[3, 4\]"),
         ("nonzero", jax.ShapeDtypeStruct((1,), "int32"), (X,), {}, "the function decides the shape of indices, but XLA"),
@@ -346,7 +378,30 @@ except RuntimeError as error: print(error)
     assert found[4].startswith(f"XLA refuses the operator operators.fails of {PATH}: ")
 
 
+@pytest.mark.parametrize("version", ["0.9.2", "0.4.38"])
+def test_release_of_jax_that_is_too_old_is_refused(version: str) -> None:
+    code = """
+import sys, jax, jax.numpy as jnp, operators
+jax.__version__, jax.__version_info__ = sys.argv[1], tuple(map(int, sys.argv[1].split(".")))
+for _ in range(2):
+    try: operators.softclip(jnp.ones(1))
+    except ImportError as error: print(error)
+"""
+    message = f"softclip: operators need JAX 0.10.0 or later, but {version} is imported; install a newer one: pip install"
+    for line in run(code, version).splitlines():
+        assert line.startswith(message)
+
+
 # Threads and memory.
+
+
+def test_operator_runs_without_the_gil() -> None:
+    x = jnp.ones(1, jnp.float32)
+    # Two programs, because XLA runs one program in one thread at a time.
+    programs = [jax.jit(lambda x: operators.meets(x)).lower(x).compile() for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        # Each waits for the other.
+        assert [met.tolist() for met in pool.map(lambda program: program(x), programs)] == [True, True]
 
 
 def test_threads_call_at_once() -> None:
@@ -364,10 +419,11 @@ def test_threads_call_at_once() -> None:
     assert not wrong
 
 
-def resident() -> int:
-    """Return the memory of the process in bytes."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_values_of_attributes_leave_few_programs_in_memory() -> None:
+    x, scales = jnp.ones(4, jnp.float32), iter(range(1, 1000))
+    # 125 programs of about 0.7 MB, of which 32 stay.
+    assert growth(lambda: operators.affine(x, scale=float(next(scales))), 125) < 40 << 20
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -32,7 +35,9 @@ def test_operator_on_tensors_returns_tensors(module, case, kind):
     arguments = [KINDS[kind](one) if isinstance(one, np.ndarray) else one for one in case.copied()]
     returned = several(getattr(module, case.operator)(*arguments))
     if any(isinstance(one, np.ndarray) for one in case.arguments):
-        expected = torch.Tensor if kind == "torch" else tvm_ffi.Tensor
+        # The first releases convert a tensor, but not those in a list.
+        converts = hasattr(tvm_ffi, "List") or len(returned) == 1
+        expected = torch.Tensor if kind == "torch" and converts else tvm_ffi.Tensor
         assert all(isinstance(one, expected) for one in returned)
     check(case, [np.from_dlpack(one) for one in (*arguments[: case.changed], *returned)])
 
@@ -147,6 +152,14 @@ def test_error_leaves_module_usable(module):
         torch.testing.assert_close(module.softclip(x), softclip(x))
 
 
+def test_error_and_panic_drop_the_values_of_the_function(module):
+    for function in (module.fails, module.panics):
+        made, dropped = operators.counted()
+        with pytest.raises(RuntimeError):
+            function(-torch.ones(4))
+        assert operators.counted().tolist() == [made + 1, dropped + 1]
+
+
 def test_calls_leak_nothing(module):
     x, matrix, out = torch.ones(1000), torch.ones(10, 100), torch.empty(1000)
     d, text, ints, floats = x.double(), "a long text" * 1000, [1] * 1000, [0.5] * 1000
@@ -218,6 +231,7 @@ print("loaded" if loaded else "unloaded")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.skipif("keep_module_alive" not in inspect.signature(tvm_ffi.load_module).parameters, reason="never unloads")
 @pytest.mark.parametrize(("form", "result"), [("return", "loaded"), ("fill", "unloaded")])
 def test_unloaded_module_keeps_returned_tensors_valid(form, result):
     """The tensor's deleter is code of the library, which stays loaded once it has returned a tensor."""
@@ -225,3 +239,87 @@ def test_unloaded_module_keeps_returned_tensors_valid(form, result):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in {result, "loaded"}
+
+
+# Releases
+
+
+STAND_IN = """
+#include <stdio.h>
+void TVMFFIGetVersion(unsigned *version) { version[0] = MAJOR; version[1] = MINOR; version[2] = 9; }
+void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message) { printf("%s: %s\\n", kind, message); fflush(stdout); }
+"""
+CALLED = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+assert ctypes.CDLL(sys.argv[2]).__tvm_ffi_softclip(None, None, 0, None) == -1
+"""
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    found = shutil.which(os.environ.get("CC", "cc"))
+    if found is None or not sys.platform.startswith("linux"):
+        pytest.skip("needs Linux and a C compiler")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "found"),
+    [(0, 0, "is 0.0.9"), (0, 2, "is 0.2.9"), (1, 1, "is 1.1.9"), (0, 1, "has no `TVMFFITensorFromDLPackVersioned`")],
+)
+def test_library_of_another_release_is_refused(compiler, tmp_path, major, minor, found):
+    source, library = tmp_path / "stand_in.c", tmp_path / "libtvm_ffi.so"
+    source.write_text(STAND_IN)
+    options = ["-shared", "-fPIC", f"-DMAJOR={major}", f"-DMINOR={minor}", "-Wl,-soname,libtvm_ffi.so"]
+    subprocess.run([compiler, *options, source, "-o", library], check=True)
+    command = [sys.executable, "-c", CALLED, library, operators.softclip.path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    message = f"RuntimeError: softclip: tvm-ffi {found}, but the operator needs 0.1; install apache-tvm-ffi 0.1, or build"
+    assert done.stdout.startswith(message)
+
+
+# The same numbers are in crates/dlbridge-ops/src/tvm/abi.rs.
+STRUCTS = """
+#include <stddef.h>
+#include <tvm/ffi/c_api.h>
+#define IS(found, expected) _Static_assert((found) == (expected), #found)
+IS(sizeof(TVMFFIAny), 16);
+IS(offsetof(TVMFFIAny, small_str_len), 4);
+IS(offsetof(TVMFFIAny, v_int64), 8);
+IS(sizeof(TVMFFIObject), 24);
+IS(offsetof(TVMFFIObject, type_index), 8);
+IS(offsetof(TVMFFIObject, deleter), 16);
+IS(sizeof(TVMFFIByteArray), 2 * sizeof(void *));
+IS(offsetof(TVMFFIByteArray, size), sizeof(void *));
+IS(sizeof(TVMFFIShapeCell), 2 * sizeof(void *));
+IS(offsetof(TVMFFIShapeCell, size), sizeof(void *));
+IS(kTVMFFINone, 0);
+IS(kTVMFFIInt, 1);
+IS(kTVMFFIBool, 2);
+IS(kTVMFFIFloat, 3);
+IS(kTVMFFIDLTensorPtr, 7);
+IS(kTVMFFIRawStr, 8);
+IS(kTVMFFIObjectRValueRef, 10);
+IS(kTVMFFISmallStr, 11);
+IS(kTVMFFIStaticObjectBegin, 64);
+IS(kTVMFFIStr, 65);
+IS(kTVMFFIShape, 69);
+IS(kTVMFFITensor, 70);
+IS(kTVMFFIArray, 71);
+#if LIST
+IS(kTVMFFIList, 75);
+IS(offsetof(TVMFFISeqCell, data), 0);
+IS(offsetof(TVMFFISeqCell, size), 8);
+#endif
+"""
+
+
+def test_headers_have_the_structs_of_the_crate(compiler, tmp_path):
+    source, info = tmp_path / "structs.c", tvm_ffi.libinfo
+    source.write_text(STRUCTS)
+    include = [f"-I{path}" for path in (info.find_include_path(), info.find_dlpack_include_path())]
+    command = [compiler, "-fsyntax-only", "-std=c11", f"-DLIST={int(hasattr(tvm_ffi, 'List'))}", *include, source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ use crate::shape::Shape;
 use crate::value::Value;
 
 /// The caller's tensors for writing, one for each output.
-struct Given<'a> {
+struct Given<'a, 's> {
     operator: &'static Operator,
     /// Without those that the function fills.
     targets: Mutex<Targets<'a>>,
@@ -28,7 +28,7 @@ struct Given<'a> {
     devices: SmallVec<[Device; 2]>,
     /// The function fills a new tensor, whose elements the call copies to the caller's.
     copies: Mutex<SmallVec<[Copied<'a>; 1]>>,
-    stream: StreamOf,
+    stream: StreamOf<'s>,
 }
 
 struct Copied<'a> {
@@ -37,9 +37,13 @@ struct Copied<'a> {
     parameter: &'static Parameter,
 }
 
-impl<'a> Given<'a> {
+impl<'a, 's> Given<'a, 's> {
     /// `stream` returns the stream that the program has chosen for a CUDA device.
-    pub(crate) fn new(operator: &'static Operator, targets: Targets<'a>, stream: StreamOf) -> Self {
+    pub(crate) fn new(
+        operator: &'static Operator,
+        targets: Targets<'a>,
+        stream: StreamOf<'s>,
+    ) -> Self {
         let mut devices = SmallVec::new();
         if operator.on_cuda {
             devices.extend(targets.iter().map(Value::device));
@@ -71,7 +75,7 @@ impl<'a> Given<'a> {
     }
 }
 
-impl Outputs for Given<'_> {
+impl Outputs for Given<'_, '_> {
     fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>> {
         let parameter = self.operator.output(index)?;
         let mut targets = self.targets();
@@ -121,7 +125,7 @@ impl Operator {
         &'static self,
         inputs: &mut [Value<'_>],
         mut targets: Targets<'_>,
-        stream: StreamOf,
+        stream: StreamOf<'_>,
     ) -> Result<()> {
         let named = |error: Error| error.in_operator(self.name);
         if let Some(kernel) = self.direct(inputs, &targets) {

@@ -15,15 +15,15 @@ use crate::outputs::{Outputs, not_allocated, requested_again, unknown_device};
 pub(crate) type Made = SmallVec<[Tensor; 2]>;
 
 /// New tensors for the outputs of an operator, made when the call asks for their memory.
-pub(crate) struct NewTensors {
+pub(crate) struct NewTensors<'s> {
     operator: &'static Operator,
     tensors: Mutex<SmallVec<[Option<Tensor>; 2]>>,
-    stream: StreamOf,
+    stream: StreamOf<'s>,
 }
 
-impl NewTensors {
+impl<'s> NewTensors<'s> {
     /// `stream` returns the stream that the program has chosen for a CUDA device.
-    pub(crate) fn new(operator: &'static Operator, stream: StreamOf) -> Self {
+    pub(crate) fn new(operator: &'static Operator, stream: StreamOf<'s>) -> Self {
         let tensors = operator.outputs().map(|_| None).collect();
         Self { operator, tensors: Mutex::new(tensors), stream }
     }
@@ -36,7 +36,7 @@ impl NewTensors {
     }
 }
 
-impl Outputs for NewTensors {
+impl Outputs for NewTensors<'_> {
     fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>> {
         let parameter = self.operator.output(index)?;
         let mut tensors = self.tensors.lock().unwrap_or_else(PoisonError::into_inner);

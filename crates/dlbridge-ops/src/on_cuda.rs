@@ -71,7 +71,7 @@ impl OnCuda<'_> {
 }
 
 /// Returns the stream that a program has chosen for a CUDA device.
-pub(crate) type StreamOf = fn(i32) -> Result<*mut c_void>;
+pub(crate) type StreamOf<'a> = &'a (dyn Fn(i32) -> Result<*mut c_void> + Sync);
 
 /// The default stream, for frameworks whose programs choose none.
 pub(crate) fn default_stream(_device: i32) -> Result<*mut c_void> {

@@ -116,6 +116,7 @@ impl<'a> Value<'a> {
     }
 
     /// The addresses of the elements and of the gaps between them, if the value is a tensor.
+    #[inline]
     pub(crate) fn addresses(&self) -> Option<Range<usize>> {
         match self {
             Value::Contiguous(tensor) => Some(tensor.addresses()),

@@ -261,6 +261,18 @@ fn call_with_null_memory_of_no_elements_succeeds() {
 }
 
 #[test]
+fn result_that_is_not_aligned_is_filled() {
+    let (mut x, mut out) = ([1.0_f32, 2.0], [0_u8; 12]);
+    let arguments = [buffer(F32, x.as_mut_ptr(), &[2])];
+    let place = out.as_mut_ptr().wrapping_add(1).cast::<f32>();
+    let skip = usize::from(place.is_aligned());
+    let result = buffer(F32, place.wrapping_byte_add(skip), &[2]);
+    run::<double::Operator>(&arguments, &[result]).unwrap();
+    let filled: Vec<u8> = [2.0_f32, 4.0].iter().flat_map(|one| one.to_ne_bytes()).collect();
+    assert_eq!(out[1 + skip..9 + skip], filled);
+}
+
+#[test]
 fn wrong_buffers_are_refused() {
     let (mut x, mut out) = ([1.0_f32, 2.0], [0.0_f32; 2]);
     let (x, out) = (x.as_mut_ptr(), out.as_mut_ptr());
@@ -279,10 +291,10 @@ fn wrong_buffers_are_refused() {
 
     let x = || buffer(F32, x, &[2]);
     let other = buffer(S32, out, &[2]);
-    refuses(result(x(), other), 3, "the output out is float32, but XLA's result is int32");
+    refuses(result(x(), other), 3, "out must be float32, but is int32; pass a tensor of");
     let other = buffer(F32, out, &[1, 2]);
-    refuses(result(x(), other), 3, "the output out has the shape [2], but XLA's result has [1, 2]");
-    refuses(result(x(), x()), 3, "the memory of the result out overlaps that of x");
+    refuses(result(x(), other), 3, "out must have the shape [2], but has [1, 2]");
+    refuses(result(x(), x()), 3, "out is written and shares memory with x");
     let two = run::<double::Operator>(&[x(), x()], &[ok()]);
     refuses(two, 3, "1 tensors are expected, but XLA passes 2");
     refuses(run::<double::Operator>(&[x()], &[]), 3, "1 results are expected, but XLA passes 0");
@@ -311,9 +323,13 @@ fn in_place_tensor_that_overlaps_is_refused() {
     let at = x.as_mut_ptr();
     let part = |from: usize| buffer(F32, at.wrapping_add(from), &[2]);
     let same = run::<add_::Operator>(&[part(0), part(0)], &[part(0)]);
-    refuses(same, 3, "add_: the memory of the result x overlaps that of y");
+    refuses(same, 3, "add_: x is written and shares memory with y");
     let shifted = run::<add_::Operator>(&[part(0), part(2)], &[part(1)]);
-    refuses(shifted, 3, "the memory of the result x overlaps that of x");
+    refuses(shifted, 3, "the memory of the result x overlaps that of an argument");
+    let others = run::<add_::Operator>(&[part(0), part(2)], &[part(2)]);
+    refuses(others, 3, "the memory of the result x overlaps that of an argument");
+    let null = buffer(F32, ptr::null_mut::<f32>(), &[2]);
+    refuses(run::<add_::Operator>(&[part(0), part(2)], &[null]), 13, "the memory of x is invalid");
     let other = run::<add_::Operator>(&[part(0), part(2)], &[buffer(F32, at, &[1, 2])]);
     refuses(other, 3, "x changes in place, so its result must be float32 of shape [2]");
 }
@@ -427,8 +443,22 @@ fn unknown_frames_are_refused() {
     changed(newer).unwrap();
     let short = changed(|frame, _| frame.struct_size = CallFrame::NEEDED - 8);
     refuses(short, 13, "XLA's call frame is too short");
-    let major = changed(|_, api| api.version.major = 1);
-    refuses(major, 13, "XLA has version 1.3 of its foreign function interface");
+    let version = |major, minor| {
+        changed(move |_, api| (api.version.major, api.version.minor) = (major, minor))
+    };
+    let needed =
+        "of its foreign function interface, but the operator needs 0.3 or a later minor version";
+    for (major, minor, remedy) in [
+        (0, 2, "install a newer jaxlib"),
+        (0, -1, "install a newer jaxlib"),
+        (1, 3, "update dlbridge-ops"),
+        (1, 0, "update dlbridge-ops"),
+    ] {
+        let message = format!("XLA has version {major}.{minor} {needed}; {remedy}");
+        refuses(version(major, minor), 13, &message);
+    }
+    let size = changed(|_, api| api.version.struct_size = 32);
+    refuses(size, 13, "XLA has version 0.3");
     let parts = changed(|frame, _| frame.arguments.struct_size = 48);
     refuses(parts, 13, "parts of another size");
     let parts = changed(|frame, _| frame.attributes.struct_size = 40);
@@ -448,7 +478,8 @@ fn metadata_is_filled_in_without_a_call() {
     let metadata = &raw mut metadata;
     let head = Extension { struct_size: 32, kind: Extension::METADATA, next: ptr::null_mut() };
     let mut extension = MetadataExtension { head, metadata };
-    let next = (&raw mut extension).cast();
+    let extension = &raw mut extension;
+    let next = extension.cast();
     let mut first = Extension { struct_size: 24, kind: 77, next };
     let first = &raw mut first;
     call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = first).unwrap();
@@ -458,6 +489,14 @@ fn metadata_is_filled_in_without_a_call() {
     assert_eq!((found.struct_size, found.version.struct_size), (36, 24));
 
     // SAFETY: no reference is alive.
+    unsafe { ((*metadata).version.minor, (*extension).head.struct_size) = (-1, Extension::NEEDED) };
+    call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = next).unwrap();
+    // SAFETY: the handler has returned, and no reference is alive.
+    assert_eq!(unsafe { (*metadata).version.minor }, -1);
+
+    // SAFETY: no reference is alive.
+    unsafe { (*extension).head.struct_size = MetadataExtension::NEEDED };
+    // SAFETY: as above.
     unsafe { ((*metadata).struct_size, (*metadata).version.minor) = (16, -1) };
     call_with::<double::Operator>(&[], &[], &[], |frame, _| frame.extension = next).unwrap();
     // SAFETY: the handler has returned, and no reference is alive.

@@ -1,13 +1,40 @@
 //! Operators that fail, wait for another thread, and call others.
 
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use dlbridge_ops::op;
 
+/// The number of values that functions made, and the number of those that are dropped.
+static COUNTED: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
+
+/// A value of a function, which counts itself.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        COUNTED[0].fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        COUNTED[1].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of values that `fails` and `panics` made, and the number of those that are dropped.
+#[op(shape(out = [2]))]
+pub(crate) fn counted(out: &mut [i32]) {
+    out.iter_mut().zip(&COUNTED).for_each(|(out, count)| *out = count.load(Ordering::Relaxed));
+}
+
 /// Fails if an element is negative.
 #[op]
 pub(crate) fn fails(x: &[f32], out: &mut [f32]) -> Result<(), String> {
+    let _value = Counted::new();
     match x.iter().find(|x| **x < 0.0) {
         Some(x) => Err(format!("x has the element {x}; it must not be negative")),
         None => {
@@ -20,6 +47,7 @@ pub(crate) fn fails(x: &[f32], out: &mut [f32]) -> Result<(), String> {
 /// Panics if an element is negative.
 #[op]
 pub(crate) fn panics(x: &[f32], out: &mut [f32]) {
+    let _value = Counted::new();
     let index = x.iter().position(|x| *x < 0.0);
     assert!(index.is_none(), "element {} is negative", index.unwrap_or_default());
     out.copy_from_slice(x);

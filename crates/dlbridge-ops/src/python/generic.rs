@@ -118,7 +118,7 @@ pub(super) fn call<'py>(
 /// Runs the operator without the GIL and returns its new tensors.
 fn make(py: Python<'_>, operator: &'static Operator, inputs: &mut Values<'_>) -> PyResult<Made> {
     let made = py.detach(|| {
-        let tensors = NewTensors::new(operator, default_stream);
+        let tensors = NewTensors::new(operator, &default_stream);
         operator.call(inputs, &tensors)?;
         tensors.finish().map_err(|error| error.in_operator(operator.name))
     });
@@ -132,7 +132,7 @@ fn fill(
     inputs: &mut Values<'_>,
     targets: Targets<'_>,
 ) -> PyResult<()> {
-    let filled = py.detach(|| operator.fill(inputs, targets, default_stream));
+    let filled = py.detach(|| operator.fill(inputs, targets, &default_stream));
     filled.map_err(|error| exception(&error))
 }
 

@@ -22,6 +22,9 @@ PRESENT = "dlbridge.present"
 
 TENSORS = ("tensor", "optional", "in_place")
 
+# The first release of JAX with version 0.3 of XLA's foreign function interface, which the handlers need.
+OLDEST = (0, 10, 0)
+
 
 def make(f):
     """Returns the function of JAX arrays for the operator `f`.
@@ -31,6 +34,12 @@ def make(f):
 
     Gradients come from the operator's vjp. Inputs for which it has no gradient count as constants.
     """
+    if jax.__version_info__ < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ImportError(
+            f"{f.name}: operators need JAX {oldest} or later, but {jax.__version__} is imported; "
+            f"install a newer one: pip install --upgrade jax jaxlib"
+        )
     if any(f.dynamic):
         return _refuse_dynamic(f)
     _register(f)
@@ -40,8 +49,8 @@ def make(f):
 def _function(f, traced):
     """The function that checks arguments and calls `traced` in a compiled program, which is cached."""
 
-    # Faster than attributes as static arguments of one function.
-    @functools.lru_cache(maxsize=1024)
+    # Faster than attributes as static arguments of one function. Few, because each program takes about 0.7 MB.
+    @functools.lru_cache(maxsize=32)
     def compiled(static):
         def run(*tensors):
             return traced(static, *tensors)

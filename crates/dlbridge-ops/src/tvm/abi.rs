@@ -1,6 +1,7 @@
 //! The structs of tvm-ffi's C interface 0.1, as `tvm/ffi/c_api.h` defines them.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::slice;
 
 pub(crate) const NONE: i32 = 0;
@@ -51,7 +52,14 @@ pub(crate) struct Object {
     pub(crate) reference_counts: u64,
     pub(crate) type_index: i32,
     pub(crate) padding: u32,
-    pub(crate) deleter: Option<unsafe extern "C" fn(*mut c_void, i32)>,
+    pub(crate) deleter: Deleter,
+}
+
+/// The function that frees an object, in 8 bytes on every platform.
+#[repr(C)]
+pub(crate) union Deleter {
+    pub(crate) function: Option<unsafe extern "C" fn(*mut c_void, i32)>,
+    pub(crate) bits: i64,
 }
 
 /// A pointer and a number of elements: the content of strings and shapes.
@@ -67,6 +75,18 @@ pub(crate) struct Sequence {
     pub(crate) data: *const Any,
     pub(crate) length: i64,
 }
+
+const _: () = {
+    assert!(size_of::<Any>() == 16 && offset_of!(Any, small_length) == 4);
+    assert!(offset_of!(Any, payload) == 8);
+    assert!(size_of::<Object>() == 24 && offset_of!(Object, type_index) == 8);
+    assert!(offset_of!(Object, padding) == 12 && offset_of!(Object, deleter) == 16);
+    let pointer = size_of::<usize>();
+    assert!(size_of::<Run<u8>>() == 2 * pointer && offset_of!(Run<u8>, length) == pointer);
+    // The second field has 8 bytes, which some platforms of 32 bits align to 4.
+    let second = pointer.next_multiple_of(align_of::<i64>());
+    assert!(size_of::<Sequence>() == second + 8 && offset_of!(Sequence, length) == second);
+};
 
 impl Any {
     /// The value None.

@@ -74,7 +74,8 @@ unsafe fn answer(
     arguments: *const Any,
     count: i32,
 ) -> std::result::Result<Any, Failure> {
-    let runtime = Runtime::of_process()?;
+    let runtime = Runtime::of_process();
+    let runtime = runtime.map_err(|error| error.in_operator(operator.name()))?;
     // SAFETY: the caller guarantees this contract.
     let tensors = unsafe { invoke(operator, arguments, count) }?;
     results::value(runtime, tensors)
@@ -106,10 +107,10 @@ pub unsafe fn invoke(
         .map_err(|error| error.in_operator(operator.name()))?;
     let named = |error: Error| error.in_operator(operator.name());
     if read.targets.is_empty() {
-        let tensors = NewTensors::new(operator, runtime::stream);
+        let tensors = NewTensors::new(operator, &runtime::stream);
         operator.call(&mut read.values, &tensors)?;
         return tensors.finish().map_err(named);
     }
-    operator.fill(&mut read.values, read.targets, runtime::stream)?;
+    operator.fill(&mut read.values, read.targets, &runtime::stream)?;
     Ok(Results::new())
 }

@@ -56,7 +56,9 @@ pub struct Metadata {
     pub struct_size: usize,
     /// The version of the interface that the handler uses; the handler writes it.
     pub version: Version,
-    /// Properties of the handler as bits; the handler writes them. None apply to a handler that runs on the CPU.
+    /// Properties of the handler as bits; the handler writes them. The only bit allows XLA to record the kernels of a call
+    /// on CUDA, and to launch them again without the handler. The handlers here do not set it, because the function of an
+    /// operator may do more in each call than launch kernels.
     pub traits: u32,
 }
 
@@ -82,7 +84,7 @@ pub struct CallFrame {
     pub struct_size: usize,
     /// Extensions, or NULL.
     pub extension: *mut Extension,
-    /// XLA's own functions; NULL while it asks for metadata.
+    /// XLA's own functions.
     pub api: *const Api,
     /// What XLA's functions need to find the stream or the thread pool of the call.
     pub context: *mut c_void,

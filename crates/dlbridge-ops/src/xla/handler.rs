@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::arguments::Arguments;
 use super::attributes::{Attributes, Converted};
-use super::buffers::{Results, failed};
+use super::buffers::failed;
 use super::frame::{
     Api, Buffers, CallFrame, ErrorArguments, Extension, Known, MAJOR, MINOR, Metadata,
     MetadataExtension, Version, XlaError,
@@ -21,7 +21,9 @@ use super::frame::{
 use super::stream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
+use crate::on_cuda::OnCuda;
 use crate::operator::{Define, Operator};
+use crate::outputs::unknown_device;
 use crate::parameter::Kind;
 
 /// The handler of the operator: runs it once, or describes itself if XLA asks for that. Returns NULL, or an error that
@@ -29,7 +31,9 @@ use crate::parameter::Kind;
 ///
 /// # Safety
 /// `frame` points at a call frame of XLA: pointers, counts and sizes follow the interface, and until the handler returns
-/// buffers stay valid, and no other code writes them.
+/// buffers stay valid, and no other code writes them. The handler is registered for the platform of the operator: `CUDA`
+/// if it has a parameter [`OnCuda`], `cpu` otherwise. The frame does not have the platform, so the handler of an operator
+/// for the CPU would read addresses of a device.
 pub unsafe extern "C" fn call<O: Define>(frame: *mut CallFrame) -> *mut XlaError {
     // SAFETY: the caller guarantees the contract, which is the same.
     unsafe { handle(O::OPERATOR, frame) }
@@ -83,8 +87,8 @@ unsafe fn describe(frame: *mut CallFrame) -> bool {
         // SAFETY: `knows` found the extension to have all fields.
         let Extension { struct_size, kind, next } = unsafe { extension.read() };
         if kind == Extension::METADATA {
-            if struct_size >= Extension::NEEDED {
-                // SAFETY: an extension of this type is a `MetadataExtension`. XLA counts only the head in its size.
+            if struct_size >= MetadataExtension::NEEDED {
+                // SAFETY: an extension of this type is a `MetadataExtension`, and the comparison found it to have all fields.
                 let metadata = unsafe { (*extension.cast::<MetadataExtension>()).metadata };
                 // SAFETY: the metadata begins with its size.
                 if unsafe { Metadata::knows(metadata, Metadata::NEEDED) } {
@@ -124,16 +128,15 @@ unsafe fn execute(operator: &'static Operator, frame: *mut CallFrame) -> Result<
         false => None,
     };
     let device = cuda.map_or(Device::CPU, |cuda| Device::new(DeviceType::CUDA, cuda.device()));
-    // SAFETY: the caller guarantees the buffers, and keeps them. XLA calls a handler for the platform that it is registered
-    // for, and only a call on CUDA has a stream.
-    let buffers = unsafe { Arguments::new(operator, frame, &attributes, device) }.map_err(named)?;
     let lists = operator.inputs().filter(|one| matches!(one.kind, Kind::Ints | Kind::Floats));
     let lists: SmallVec<[OnceCell<Converted>; 1]> = lists.map(|_| OnceCell::new()).collect();
-    // SAFETY: `Arguments::new` found that no result overlaps another buffer of the call; XLA lets only this call use results.
-    let results = unsafe { Results::new(operator, buffers.outputs(), cuda) };
-    // SAFETY: the caller guarantees the buffers, and no reference to their elements exists yet.
-    let mut values = unsafe { buffers.values(operator, &attributes, &lists) }.map_err(named)?;
-    operator.call(&mut values, &results)
+    let mut read = Arguments::new();
+    // SAFETY: the caller guarantees the buffers, keeps them, and lets no other code write arguments or use results. They
+    // are on the device: XLA gives a stream only to calls on CUDA, and the caller registered the handlers of other
+    // operators for the CPU.
+    unsafe { read.read(operator, frame, &attributes, &lists, device) }.map_err(named)?;
+    let stream = |_| cuda.map(OnCuda::stream).ok_or_else(unknown_device);
+    operator.fill(&mut read.values, read.targets, &stream)
 }
 
 /// The frame, if it has all fields and is of a version that is known, for the stage in which operators run.
@@ -155,13 +158,17 @@ unsafe fn checked<'a>(frame: *mut CallFrame) -> Result<&'a CallFrame> {
     }
     // SAFETY: `knows` found all fields that are known here.
     let version = unsafe { &(*frame.api).version };
-    if version.struct_size != Version::NEEDED || version.major != MAJOR {
+    let Version { major, minor, .. } = *version;
+    if version.struct_size != Version::NEEDED || major != MAJOR || minor < MINOR {
+        let remedy = match (major, minor) < (MAJOR, MINOR) {
+            true => "install a newer jaxlib",
+            false => "update dlbridge-ops",
+        };
         return Err(Error::of(
             ErrorKind::Missing,
             format_args!(
-                "XLA has version {}.{} of its foreign function interface, but the operator needs {MAJOR}.{MINOR} or a later \
-                 minor version; update dlbridge-ops",
-                version.major, version.minor
+                "XLA has version {major}.{minor} of its foreign function interface, but the operator needs {MAJOR}.{MINOR} or \
+                 a later minor version; {remedy}"
             ),
         ));
     }
