@@ -81,6 +81,10 @@ mod vjp;
 #[doc(hidden)]
 pub mod xla;
 
+/// The name that the code of the macros uses, for operators in this crate's own tests.
+#[cfg(test)]
+extern crate self as dlbridge_ops;
+
 /// The core: tensors, views and dtypes.
 #[doc(no_inline)]
 pub use dlbridge;
