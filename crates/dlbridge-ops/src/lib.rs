@@ -75,7 +75,7 @@ pub mod torch;
 pub mod tvm;
 #[forbid(unsafe_code)]
 mod value;
-#[cfg(feature = "python")]
+#[cfg(any(feature = "python", test))]
 #[forbid(unsafe_code)]
 mod vjp;
 #[doc(hidden)]

@@ -72,7 +72,7 @@ mod tests {
     macro_rules! pairs {
         ($($module:ident: ($($parameter:tt)*) -> ($($vjp:tt)*);)*) => {
             $(
-                #[allow(unused_variables, reason = "only the names of the parameters matter")]
+                #[allow(dead_code, unused_variables, reason = "only the names matter, and one library without its vjp")]
                 mod $module {
                     use super::*;
 
@@ -114,10 +114,7 @@ mod tests {
     #[test]
     fn wrong_vjp_is_refused_with_the_names() {
         for (library, message) in [
-            (
-                &fits::WITHOUT_VJP,
-                "but is not in the library; add it to `library!(\"tests\": ...)`",
-            ),
+            (&fits::WITHOUT_VJP, "but is not in the library; add it to `library!(\"tests\": ...)`"),
             (&unknown_input::LIBRARY, "so it cannot take y; it may take the inputs and outputs of"),
             (&unknown_gradient::LIBRARY, "so it cannot take grad_y; it may take the inputs"),
             (&output_without_prefix::LIBRARY, "so it cannot return dx; its outputs are grad_NAME,"),
