@@ -187,6 +187,14 @@ def test_wrong_call_is_refused(call: Any, error: type[Exception], message: str) 
         call()
 
 
+def test_error_of_the_function_has_its_class_and_drops_its_values() -> None:
+    with pytest.raises(ValueError, match="^alive: x begins with -3$"):
+        operators.alive(X)
+    with pytest.raises(RuntimeError, match="^alive: panicked: x begins with NaN$"):
+        operators.alive(X * np.float32("nan"))
+    assert operators.alive(-X) == 1
+
+
 def test_copies_and_pickles_are_the_operator_itself() -> None:
     operator = operators.softclip
     assert copy.copy(operator) is operator

@@ -75,11 +75,15 @@ pub mod torch;
 pub mod tvm;
 #[forbid(unsafe_code)]
 mod value;
-#[cfg(feature = "python")]
+#[cfg(any(feature = "python", test))]
 #[forbid(unsafe_code)]
 mod vjp;
 #[doc(hidden)]
 pub mod xla;
+
+/// The name that the code of the macros uses, for operators in this crate's own tests.
+#[cfg(test)]
+extern crate self as dlbridge_ops;
 
 /// The core: tensors, views and dtypes.
 #[doc(no_inline)]

@@ -171,7 +171,8 @@ impl Operator {
         self.inputs().enumerate().map(|(position, parameter)| parameter.schema(position)).collect()
     }
 
-    /// The signature of the variant that fills tensors of the caller, in the syntax of PyTorch.
+    /// The signature of the variant that fills tensors of the caller, in the syntax of PyTorch. It returns nothing, because
+    /// PyTorch compiles only operators whose results are not arguments.
     ///
     /// ```
     /// use dlbridge_ops::{Define, op};
@@ -180,20 +181,14 @@ impl Operator {
     /// fn twice(x: &[f32], out: &mut [f32]) {}
     ///
     /// let schema = twice::Operator::OPERATOR.out_schema();
-    /// assert_eq!(schema, "twice.out(Tensor x, *, Tensor(a0!) out) -> Tensor(a0!)");
+    /// assert_eq!(schema, "twice.out(Tensor x, *, Tensor(a0!) out) -> ()");
     /// ```
     pub fn out_schema(&self) -> String {
         let mut parameters = self.schema_parameters();
         parameters.push("*".to_owned());
         let outputs = self.outputs().enumerate();
-        parameters.extend(
-            outputs.clone().map(|(i, output)| format!("Tensor({}!) {}", alias(i), output.name)),
-        );
-        let results: Vec<_> = outputs.map(|(i, _)| format!("Tensor({}!)", alias(i))).collect();
-        let results = match &results[..] {
-            [one] => one.clone(),
-            several => format!("({})", several.join(", ")),
-        };
-        format!("{}.out({}) -> {results}", self.name, parameters.join(", "))
+        parameters
+            .extend(outputs.map(|(i, output)| format!("Tensor({}!) {}", alias(i), output.name)));
+        format!("{}.out({}) -> ()", self.name, parameters.join(", "))
     }
 }

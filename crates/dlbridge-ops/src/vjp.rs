@@ -61,3 +61,72 @@ impl Library {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::ErrorKind;
+    use crate::library::{Exported, Library};
+    use crate::private::exported;
+    use crate::{InPlace, op};
+
+    macro_rules! pairs {
+        ($($module:ident: ($($parameter:tt)*) -> ($($vjp:tt)*);)*) => {
+            $(
+                #[allow(dead_code, unused_variables, reason = "only the names matter, and one library without its vjp")]
+                mod $module {
+                    use super::*;
+
+                    #[op(vjp = scale_vjp)]
+                    fn scale($($parameter)*) {}
+
+                    #[op]
+                    fn scale_vjp($($vjp)*) {}
+
+                    static OPERATORS: [Exported; 2] =
+                        [exported::<scale::Operator>(), exported::<scale_vjp::Operator>()];
+                    pub(super) static LIBRARY: Library = Library::new("tests", &OPERATORS);
+                    pub(super) static WITHOUT_VJP: Library =
+                        Library::new("tests", OPERATORS.split_at(1).0);
+                }
+            )*
+        };
+    }
+
+    pairs! {
+        fits: (x: &[f32], by: f64, out: &mut [f32])
+            -> (x: &[f32], by: f64, out: &[f32], grad_out: &[f32], grad_x: &mut [f32]);
+        unknown_input: (x: &[f32], out: &mut [f32]) -> (y: &[f32], grad_x: &mut [f32]);
+        unknown_gradient: (x: &[f32], out: &mut [f32]) -> (grad_y: &[f32], grad_x: &mut [f32]);
+        output_without_prefix: (x: &[f32], out: &mut [f32]) -> (grad_out: &[f32], dx: &mut [f32]);
+        output_of_no_input: (x: &[f32], out: &mut [f32]) -> (grad_out: &[f32], grad_y: &mut [f32]);
+        output_of_attribute: (x: &[f32], by: f64, out: &mut [f32])
+            -> (grad_out: &[f32], grad_by: &mut [f32]);
+        in_place: (x: InPlace<'_, f32>, out: &mut [f32]) -> (grad_out: &[f32], grad_x: &mut [f32]);
+        in_place_vjp: (x: &[f32], out: &mut [f32])
+            -> (x: InPlace<'_, f32>, grad_out: &[f32], grad_x: &mut [f32]);
+    }
+
+    #[test]
+    fn fitting_vjp_is_accepted() {
+        assert!(fits::LIBRARY.check().is_ok());
+    }
+
+    #[test]
+    fn wrong_vjp_is_refused_with_the_names() {
+        for (library, message) in [
+            (&fits::WITHOUT_VJP, "but is not in the library; add it to `library!(\"tests\": ...)`"),
+            (&unknown_input::LIBRARY, "so it cannot take y; it may take the inputs and outputs of"),
+            (&unknown_gradient::LIBRARY, "so it cannot take grad_y; it may take the inputs"),
+            (&output_without_prefix::LIBRARY, "so it cannot return dx; its outputs are grad_NAME,"),
+            (&output_of_no_input::LIBRARY, "so it cannot return grad_y; its outputs are grad_NAME"),
+            (&output_of_attribute::LIBRARY, "so it cannot return grad_by; its outputs are"),
+            (&in_place::LIBRARY, "but scale changes x in place; give it an output instead"),
+            (&in_place_vjp::LIBRARY, "but scale_vjp changes x in place; give it an output instead"),
+        ] {
+            let error = library.check().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Type);
+            let expected = format!("scale_vjp is the vjp of scale, {message}");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+    }
+}

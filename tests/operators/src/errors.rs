@@ -1,10 +1,10 @@
 //! Operators that fail, wait for another thread, and call others.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use dlbridge_ops::op;
+use dlbridge_ops::{Error, ErrorKind, op};
 
 /// The number of values that functions made, and the number of those that are dropped.
 static COUNTED: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
@@ -51,6 +51,39 @@ pub(crate) fn panics(x: &[f32], out: &mut [f32]) {
     let index = x.iter().position(|x| *x < 0.0);
     assert!(index.is_none(), "element {} is negative", index.unwrap_or_default());
     out.copy_from_slice(x);
+}
+
+/// The number of values of `Counted` that are not dropped yet.
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+
+/// A value of a call.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of values that calls of this operator have made and not dropped; this call makes one. Fails with the class
+/// of a wrong value, and drops its value, if x begins with a negative element; panics if it begins with NaN.
+#[op(shape(out = []))]
+pub(crate) fn alive(x: &[f32], out: &mut [i64]) -> Result<(), Error> {
+    let _counted = Counted::new();
+    let first = x.first().copied().unwrap_or_default();
+    assert!(!first.is_nan(), "x begins with NaN");
+    if first < 0.0 {
+        return Err(Error::of(ErrorKind::Value, format!("x begins with {first}")));
+    }
+    out[0] = ALIVE.load(Ordering::Relaxed);
+    Ok(())
 }
 
 /// Calls another operator's function.

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
@@ -107,7 +107,11 @@ pub(super) fn torch_if_imported(py: Python<'_>, library: &'static Library) -> Py
     match route::imported(py, "torch")? {
         // A module that is only half imported has no class yet; the first call registers.
         Some(module) if module.hasattr("Tensor")? && module.hasattr("library")? => {
-            register_torch(py, library)
+            match register_torch(py, library) {
+                // A release that is not supported hinders no arrays of other libraries; the first call on a tensor raises.
+                Err(error) if error.is_instance_of::<PyImportError>(py) => Ok(()),
+                result => result,
+            }
         }
         _ => Ok(()),
     }
@@ -119,7 +123,8 @@ pub(super) fn register_torch(py: Python<'_>, library: &'static Library) -> PyRes
     let Some(first) = functions.first() else { return Ok(()) };
     first.get().glued.registered.get_or_try_init(py, || {
         torch::register(library).map_err(|error| exception(&error))?;
-        torch_glue(py)?.call_method1("register", (&functions, extents(py)?.getattr("shapes")?))?;
+        let glue = torch_glue(py).inspect_err(|_| torch::withdraw(library))?;
+        glue.call_method1("register", (&functions, extents(py)?.getattr("shapes")?))?;
         torch_compile(py)?.call_method1("allow", (&functions,))?;
         Ok::<_, PyErr>(())
     })?;
@@ -159,8 +164,12 @@ pub(super) fn call_torch<'py>(
             match out.is_none() {
                 true => default.call(arguments, Some(&named))?,
                 false => {
-                    name_outputs(operator, &named, out)?;
-                    packet.call(arguments, Some(&named))?
+                    let mut filled = name_outputs(operator, &named, out)?;
+                    packet.call(arguments, Some(&named))?;
+                    match filled.len() {
+                        1 => filled.remove(0),
+                        _ => PyTuple::new(function.py(), filled)?.into_any(),
+                    }
                 }
             }
         }
@@ -187,12 +196,12 @@ pub(super) fn call_torch<'py>(
     }
 }
 
-/// Adds a keyword for each output, as the schema has them.
+/// Adds a keyword for each output, as the schema has them, and returns the tensors.
 fn name_outputs<'py>(
     operator: &Operator,
     named: &Bound<'py, PyDict>,
     out: Bound<'py, PyAny>,
-) -> PyResult<()> {
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let count = operator.outputs().count();
     let is_several = out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>();
     let tensors: Vec<Bound<'py, PyAny>> = match count == 1 && !is_several {
@@ -204,10 +213,10 @@ fn name_outputs<'py>(
         let message = format!("{}: out must have {count} tensors, but has {found}", operator.name);
         return Err(PyTypeError::new_err(message));
     }
-    for (output, tensor) in operator.outputs().zip(tensors) {
+    for (output, tensor) in operator.outputs().zip(&tensors) {
         named.set_item(output.name, tensor)?;
     }
-    Ok(())
+    Ok(tensors)
 }
 
 /// The function of JAX for an operator.

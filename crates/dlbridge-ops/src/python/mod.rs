@@ -28,8 +28,9 @@ pub use self::function::Function;
 /// on a tensor, or by the module's function `register_torch()`.
 ///
 /// # Errors
-/// `TypeError` if a vjp does not fit its operator; `ImportError` or `RuntimeError` if PyTorch is imported and
-/// cannot register the operators, for example because another extension registered an operator of the same name.
+/// `TypeError` if a vjp does not fit its operator; `RuntimeError` if PyTorch is imported and cannot register the operators,
+/// for example because another extension registered an operator of the same name. With a release of PyTorch that is not
+/// supported, the first call on a tensor and `register_torch()` raise `ImportError`.
 ///
 /// ```no_run
 /// use dlbridge_ops::{library, op};

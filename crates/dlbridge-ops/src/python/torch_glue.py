@@ -5,11 +5,33 @@ The kernels and schemas are in PyTorch's dispatcher already. `torch.compile`, `t
 """
 
 import functools
+import importlib
 
 import torch
-from torch import _C
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd.function import _SingleLevelFunction
+from torch.autograd import forward_ad
+
+
+def _private(module, name):
+    """Returns a private part of PyTorch, which a release may remove."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        raise ImportError(
+            f"PyTorch {torch.__version__} does not have {module}.{name}, which operators need for gradients; install "
+            f"PyTorch 2.10 or 2.15, with which operators are tested, or a newer release of the extension"
+        ) from None
+
+
+_AutoDispatchBelowAutograd = _private("torch._C", "_AutoDispatchBelowAutograd")
+_after_autograd_keyset = _private("torch._C", "_after_autograd_keyset")
+_any_requires_grad = _private("torch._C", "_any_requires_grad")
+_are_functorch_transforms_active = _private("torch._C", "_are_functorch_transforms_active")
+_is_fwd_grad_enabled = _private("torch._C", "_is_fwd_grad_enabled")
+_set_fwd_grad_enabled = _private("torch.autograd.forward_ad", "_set_fwd_grad_enabled")
+_SingleLevelFunction = _private("torch.autograd.function", "_SingleLevelFunction")
+_enable_single_level = _private("torch._functorch.utils", "enable_single_level_autograd_function")
+# Negative unless forward-mode derivatives are computed. It changes, so it is read from the module at each call.
+_private("torch.autograd.forward_ad", "_current_level")
 
 
 def register(functions, shapes):
@@ -89,12 +111,26 @@ def _register_fake(f, shapes):
                         f"{f.name}: {name} must be {expected.dtype} of {expected.ndim} dimensions, but is "
                         f"{output.dtype} of {output.ndim}; pass another tensor"
                     )
-            return _single(outputs)
 
         torch.library.register_fake(f"{_name(f)}.out", fake_out)
 
 
 # Gradients
+
+
+def _refuse_tangents(f, values, advice):
+    """Refuses arguments with tangents: the results would not have tangents, and so count as constants."""
+    if not _is_fwd_grad_enabled():
+        return
+    for value in values:
+        if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise NotImplementedError(
+                f"{f.name}: forward-mode derivatives (torch.func.jvp, torch.func.jacfwd) are not supported, but an "
+                f"argument has a tangent; {advice}"
+            )
+
+
+_REVERSE_MODE = "use reverse mode, such as torch.func.vjp or torch.func.jacrev"
 
 
 class _Final(torch.autograd.Function):
@@ -121,8 +157,8 @@ def _register_autograd(f):
     inputs = {name: index for index, (name, _, _) in enumerate(f.parameters)}
     outputs = {name: index for index, name in enumerate(f.outputs)}
     tensors, attributes, sources = [], [], []
-    for name, kind, default in f.vjp.parameters:
-        gradient = name.removeprefix("grad_")
+    # The import checked that the names of the vjp fit.
+    for name, kind, _ in f.vjp.parameters:
         if name in inputs:
             places = tensors if kind in ("tensor", "optional") else attributes
             sources.append((places is attributes, len(places)))
@@ -130,21 +166,9 @@ def _register_autograd(f):
         elif name in outputs:
             sources.append((False, len(tensors)))
             tensors.append(("output", outputs[name]))
-        elif name != gradient and gradient in outputs:
-            sources.append((None, outputs[gradient]))
-        elif default is not ...:
-            sources.append((..., default))
         else:
-            raise TypeError(
-                f"{f.vjp.name}: {name} is neither an input nor an output of {f.name}, nor the gradient of an output, "
-                f"such as grad_{f.outputs[0]}; rename it"
-            )
-    positions = {}
-    for index, name in enumerate(f.vjp.outputs):
-        gradient = name.removeprefix("grad_")
-        if name == gradient or gradient not in inputs:
-            raise TypeError(f"{f.vjp.name}: {name} is not grad_ and the name of an input of {f.name}; rename it")
-        positions[inputs[gradient]] = index
+            sources.append((None, outputs[name.removeprefix("grad_")]))
+    positions = {inputs[name.removeprefix("grad_")]: index for index, name in enumerate(f.vjp.outputs)}
     order = [positions.get(index) for index in range(len(f.parameters))]
     vjp = _operator(f.vjp)
     final = None
@@ -167,10 +191,10 @@ def _register_autograd(f):
         for kind, place in sources:
             if kind is None:
                 arguments.append(gradients[place])
-            elif kind is ...:
-                arguments.append(place)
             else:
                 arguments.append(ctx.attributes[place] if kind else saved[place])
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(f.vjp, arguments, _REVERSE_MODE)
         if final and torch.is_grad_enabled():
             with torch.no_grad():
                 made = _several(vjp(*arguments))
@@ -179,32 +203,20 @@ def _register_autograd(f):
             made = _several(vjp(*arguments))
         return [made[place] if place is not None else None for place in order]
 
-    if _HAS_DISPATCH:
-        _implement_autograd(f, setup_context, backward)
-    else:
+    _implement_autograd(f, setup_context, backward)
 
-        def backward_of_inputs(ctx, *gradients):
-            return tuple(backward(ctx, *gradients)[: len(ctx.needs_input_grad)])
-
-        torch.library.register_autograd(_name(f), backward_of_inputs, setup_context=setup_context)
-
-
-# `torch.library.register_autograd` does the same with these functions, but takes twice as long for a call.
-_HAS_DISPATCH = all(
-    hasattr(_C, name)
-    for name in ("_AutoDispatchBelowAutograd", "_after_autograd_keyset", "_any_requires_grad")
-)
 
 # Registrations end when their library is deleted.
 _libraries = {}
 
 
 def _implement_autograd(f, setup_context, backward):
+    """Does the same as `torch.library.register_autograd`, which takes twice as long for a call."""
     operator = _operator(f)
 
     def forward(ctx, keyset, *arguments):
-        with _C._AutoDispatchBelowAutograd():
-            output = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+        with _AutoDispatchBelowAutograd():
+            output = operator.redispatch(keyset & _after_autograd_keyset, *arguments)
         setup_context(ctx, arguments, output)
         return output
 
@@ -213,10 +225,11 @@ def _implement_autograd(f, setup_context, backward):
         made = zip(backward(ctx, *gradients), needed[1:])
         return (None, *[gradient if is_needed else None for gradient, is_needed in made])
 
-    def forward_of_level(ctx, *arguments):
-        # The levels below record their own gradients.
-        with torch.enable_grad():
-            return forward(ctx, *arguments)
+    def forward_of_level(ctx, state, *arguments):
+        keyset, forward_mode = state
+        # The levels below record their own gradients, and have their own tangents: a `Function` disables both.
+        with torch.enable_grad(), _set_fwd_grad_enabled(forward_mode):
+            return forward(ctx, keyset, *arguments)
 
     def made(base, forward):
         methods = {"forward": staticmethod(forward), "backward": staticmethod(backward_of_arguments)}
@@ -228,13 +241,15 @@ def _implement_autograd(f, setup_context, backward):
     apply, apply_to_level = made(torch.autograd.Function, forward), made(_SingleLevelFunction, forward_of_level)
 
     def kernel(keyset, *arguments):
-        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments):
-            if not _C._are_functorch_transforms_active():
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(f, arguments, _REVERSE_MODE)
+        if torch.is_grad_enabled() and _any_requires_grad(*arguments):
+            if not _are_functorch_transforms_active():
                 return apply(keyset, *arguments)
-            with enable_single_level_autograd_function():
-                return apply_to_level(keyset, *arguments)
-        with _C._AutoDispatchBelowAutograd():
-            return operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+            with _enable_single_level():
+                return apply_to_level((keyset, _is_fwd_grad_enabled()), *arguments)
+        with _AutoDispatchBelowAutograd():
+            return operator.redispatch(keyset & _after_autograd_keyset, *arguments)
 
     _implement(f, kernel)
 
@@ -243,20 +258,22 @@ def _refuse_gradients_of_out(f):
     """Registers that filling tensors of the caller has no gradient, and that it changes them."""
     operator = getattr(getattr(torch.ops, f.namespace), f.name).out
 
+    advice = f"call it without `out`, and {_REVERSE_MODE}" if f.vjp is not None else "call it on detached tensors"
+
     def kernel(keyset, *arguments, **outputs):
-        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments, *outputs.values()):
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(f, (*arguments, *outputs.values()), advice)
+        if torch.is_grad_enabled() and _any_requires_grad(*arguments, *outputs.values()):
             raise RuntimeError(
                 f"{f.name}: `out` does not support gradients, but a tensor needs one; call it without `out`, under "
                 f"torch.no_grad(), or on detached tensors"
             )
-        with _C._AutoDispatchBelowAutograd():
-            result = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments, **outputs)
+        with _AutoDispatchBelowAutograd():
+            operator.redispatch(keyset & _after_autograd_keyset, *arguments, **outputs)
         for tensor in outputs.values():
             torch.autograd.graph.increment_version(tensor)
-        return result
 
-    if _HAS_DISPATCH:
-        _implement(f, kernel, ".out")
+    _implement(f, kernel, ".out")
 
 
 def _implement(f, kernel, overload=""):
@@ -273,19 +290,20 @@ def _refuse_gradients(f):
     name = f.parameters[changed[0]][0]
 
     def kernel(keyset, *arguments):
-        if _C.is_grad_enabled() and _C._any_requires_grad(*arguments):
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(f, arguments, "call it on detached tensors")
+        if torch.is_grad_enabled() and _any_requires_grad(*arguments):
             raise RuntimeError(
                 f"{f.name}: {name} changes in place, which has no gradient; call it under torch.no_grad() or on detached tensors"
             )
-        with _C._AutoDispatchBelowAutograd():
-            result = operator.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+        with _AutoDispatchBelowAutograd():
+            result = operator.redispatch(keyset & _after_autograd_keyset, *arguments)
         # Gradients that were recorded before and need the old elements are refused.
         for index in changed:
             torch.autograd.graph.increment_version(arguments[index])
         return result
 
-    if _HAS_DISPATCH:
-        _implement(f, kernel)
+    _implement(f, kernel)
 
 
 # Batches

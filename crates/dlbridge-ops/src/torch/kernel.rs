@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::memory::{Fresh, Given, empty};
 use super::shim::Shim;
 use super::stack::{Arguments, Tensor, read_lists, take};
-use super::values::{shapes, values};
+use super::values::{Unshared, shapes, values};
 use crate::Define;
 use crate::call::{Values, described};
 use crate::error::{Error, ErrorKind, Result};
@@ -129,8 +129,9 @@ fn call(
     arguments: &mut Arguments,
 ) -> Result<Results> {
     let outputs = Fresh::new(shim, operator, arguments).map_err(named(operator))?;
+    let unshared = Unshared::new(operator, arguments).map_err(named(operator))?;
     let mut inputs = Values::new();
-    values(shim, operator, arguments, &mut inputs).map_err(named(operator))?;
+    values(shim, operator, unshared, &mut inputs).map_err(named(operator))?;
     operator.call(&mut inputs, &outputs)?;
     outputs.finish(operator)
 }
@@ -140,14 +141,13 @@ fn call_out(
     operator: &'static Operator,
     arguments: &mut Arguments,
 ) -> Result<Results> {
-    let count = operator.inputs().count();
+    let unshared = Unshared::new(operator, arguments).map_err(named(operator))?;
     let mut inputs = Values::new();
-    values(shim, operator, arguments, &mut inputs).map_err(named(operator))?;
+    values(shim, operator, unshared, &mut inputs).map_err(named(operator))?;
     // SAFETY: `values` checked the overlap of all tensors of the call.
-    let outputs = unsafe { Given::new(shim, operator, &arguments[count..]) };
+    let outputs = unsafe { Given::new(shim, operator, unshared) };
     operator.call(&mut inputs, &outputs)?;
-    drop((inputs, outputs));
-    Ok(arguments.drain(count..).filter_map(|argument| argument.into_tensor()).collect())
+    Ok(Results::new())
 }
 
 fn call_meta(

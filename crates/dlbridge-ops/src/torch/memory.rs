@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::shim::Shim;
 use super::stack::{Description, Owned, Tensor};
-use super::values::Located;
+use super::values::{Located, Unshared};
 use crate::contiguous::is_c_order;
 use crate::device::is_cuda;
 use crate::error::{Error, ErrorKind, Result};
@@ -98,7 +98,7 @@ impl Outputs for Fresh {
             true => (self.shim.cuda, self.device.id()),
             false => (self.shim.cpu, 0),
         };
-        let tensor = empty(self.shim, dtype, shape, device)?;
+        let mut tensor = empty(self.shim, dtype, shape, device)?;
         let data = tensor.mutable_data()?;
         *place = Some(tensor);
         // SAFETY: the new tensor has memory for these elements in C order. It lives as long as `self`, because a place is
@@ -122,14 +122,17 @@ pub(super) struct Given<'t> {
 }
 
 impl<'t> Given<'t> {
+    /// The tensors after those of the operator's inputs.
+    ///
     /// # Safety
-    /// The memory of the tensors overlaps no other argument's.
+    /// The memory of these tensors overlaps no other argument's.
     pub(super) unsafe fn new(
         shim: &'static Shim,
         operator: &'static Operator,
-        tensors: &'t [Owned],
+        arguments: Unshared<'t>,
     ) -> Self {
-        let tensors = tensors.iter().filter_map(Owned::tensor).map(|tensor| (tensor, false));
+        let tensors = arguments.get().iter().skip(operator.inputs().count());
+        let tensors = tensors.filter_map(Owned::tensor).map(|tensor| (tensor, false));
         Self { shim, operator, tensors: Mutex::new(tensors.collect()) }
     }
 }

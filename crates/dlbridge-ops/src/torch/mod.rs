@@ -25,6 +25,8 @@ mod values;
 pub use self::kernel::{kernel, meta_kernel, out_kernel};
 pub(crate) use self::register::loaded;
 pub use self::register::register;
+#[cfg(feature = "python")]
+pub(crate) use self::register::withdraw;
 #[cfg(not(unix))]
 use self::unsupported as register;
 #[cfg(not(unix))]

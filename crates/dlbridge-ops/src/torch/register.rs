@@ -70,6 +70,13 @@ pub fn register(library: &'static Library) -> Result<()> {
     once(library, |objects| objects.meta = None)
 }
 
+/// Withdraws the operators, so that PyTorch does not run them without the Python code that refuses gradients.
+#[cfg(feature = "python")]
+pub(crate) fn withdraw(library: &'static Library) {
+    let mut all = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|one| !ptr::eq(one.library, library));
+}
+
 /// Registers the operators unless that is done, and passes what PyTorch keeps on.
 fn once(library: &'static Library, then: impl FnOnce(&mut Objects)) -> Result<()> {
     let shim = Shim::loaded()?;
@@ -90,8 +97,7 @@ fn once(library: &'static Library, then: impl FnOnce(&mut Objects)) -> Result<()
 
 /// Defines the operators with their kernels: all of them, or none.
 fn define(shim: &'static Shim, library: &'static Library) -> Result<Objects> {
-    let unknown = || Error::new("the loader does not know the extension's file");
-    let file = keep_loaded().ok_or_else(unknown)?;
+    let file = keep_loaded()?;
     let namespace = CString::new(library.namespace)?;
     let mut object = ptr::null_mut();
     // SAFETY: the strings end with zero, and the result is valid for writes.
@@ -104,10 +110,10 @@ fn define(shim: &'static Shim, library: &'static Library) -> Result<Objects> {
             definitions.define(library, operator, operator.out_schema())?;
         }
     }
-    let cpu = Part::implementations(shim, &namespace, c"CPU", &file)?;
+    let cpu = Part::implementations(shim, &namespace, c"CPU", file)?;
     // An operator on CUDA is registered for the CPU too, so that its own error refuses tensors there.
-    let cuda = Part::implementations(shim, &namespace, c"CUDA", &file)?;
-    let meta = Part::implementations(shim, &namespace, c"Meta", &file)?;
+    let cuda = Part::implementations(shim, &namespace, c"CUDA", file)?;
+    let meta = Part::implementations(shim, &namespace, c"Meta", file)?;
     for Exported { operator, torch, torch_out, torch_meta, .. } in library.operators {
         cpu.implement(operator.name().to_owned(), *torch)?;
         meta.implement(operator.name().to_owned(), *torch_meta)?;
@@ -172,7 +178,8 @@ impl Part {
     fn implement(&self, name: String, kernel: TorchKernel) -> Result<()> {
         let (action, name) = (format!("register a kernel for {name}"), CString::new(name)?);
         // SAFETY: the object is alive, and the string ends with zero. The kernel takes the stack of the operator's
-        // schema, with values as the release `OLDEST` packs them, and `keep_loaded` keeps its code.
+        // schema, with values as the release `OLDEST` packs them. `define` calls `keep_loaded`, which succeeded, before it
+        // makes a `Part`, so the code stays loaded.
         let code = unsafe { (self.shim.implement)(self.object, name.as_ptr(), kernel, OLDEST) };
         self.shim.succeeded(code, &action)
     }

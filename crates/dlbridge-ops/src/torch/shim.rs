@@ -182,7 +182,8 @@ impl Shim {
             DeleteBox::Torch(delete) => unsafe {
                 delete(value);
             },
-            // SAFETY: releases without such a function make the box by `operator new`, whose counterpart this is.
+            // SAFETY: releases without such a function make the box by C++'s `operator new`. PyTorch's libraries resolve it
+            // first in the global scope, as `find` resolved this counterpart, so both are of one allocator.
             DeleteBox::Cpp(delete) => unsafe { delete(value.cast()) },
         }
     }
@@ -200,14 +201,16 @@ impl DeleteBox {
     /// # Safety
     /// `library` is PyTorch's.
     unsafe fn find(library: &Loaded) -> Result<Self> {
-        // SAFETY: the types are those of the C declaration, and of C++'s `operator delete(void *)`. A look-up in
-        // PyTorch's library searches the libraries that it links too, so it finds the C++ runtime's.
-        unsafe {
-            library
-                .function("torch_delete_stable_ivalue")
-                .map(Self::Torch)
-                .or_else(|_| library.function("_ZdlPv").map(Self::Cpp))
+        // SAFETY: the type is that of the C declaration.
+        if let Ok(delete) = unsafe { library.function("torch_delete_stable_ivalue") } {
+            return Ok(Self::Torch(delete));
         }
+        // C++'s `operator delete(void *)`. The loader searches the global scope first, which has a preloaded allocator, then
+        // PyTorch's library and the libraries that it links, which have the C++ runtime.
+        let global = Loaded(libloading::os::unix::Library::this());
+        // SAFETY: the name is that of this one function, whose type C++ defines.
+        let found = unsafe { global.function("_ZdlPv").or_else(|_| library.function("_ZdlPv")) };
+        found.map(Self::Cpp)
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) struct Tensor {
 
 // SAFETY: PyTorch counts the references to a tensor atomically, and any thread may release one.
 unsafe impl Send for Tensor {}
-// SAFETY: the methods that take `&self` only ask for facts that no code changes during a call.
+// SAFETY: the methods that take `&self` only read facts that no code changes during a call. `mutable_data`, which may give
+// the tensor memory of its own, takes `&mut self`.
 unsafe impl Sync for Tensor {}
 
 /// A tensor's description.
@@ -101,9 +102,10 @@ impl Tensor {
         Ok(data.cast_mut())
     }
 
-    /// The address of the first element, for writes.
+    /// The address of the first element, for writes. Elements that tensors share until a write are copied first; from then
+    /// on, [`data`](Self::data) returns the same address.
     #[inline]
-    pub(super) fn mutable_data(&self) -> Result<*mut c_void> {
+    pub(super) fn mutable_data(&mut self) -> Result<*mut c_void> {
         let mut data = ptr::null_mut();
         // SAFETY: the tensor is alive, and the result is valid for writes.
         let code = unsafe { (self.shim.mutable_data)(self.object, &mut data) };
@@ -273,8 +275,8 @@ impl Owned {
         }
     }
 
-    /// The tensor itself, if the argument is one.
-    pub(super) fn into_tensor(self) -> Option<Tensor> {
+    /// The tensor for changes, if the argument is one.
+    pub(super) fn tensor_mut(&mut self) -> Option<&mut Tensor> {
         match self {
             Self::Tensor(tensor) => Some(tensor),
             _ => None,

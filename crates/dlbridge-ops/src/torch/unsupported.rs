@@ -7,6 +7,10 @@ use crate::operator::Define;
 /// Registers nothing.
 pub(crate) fn loaded(_library: &'static Library) {}
 
+/// Withdraws nothing.
+#[cfg(feature = "python")]
+pub(crate) fn withdraw(_library: &'static Library) {}
+
 /// Refuses, because this platform is not supported.
 ///
 /// # Errors

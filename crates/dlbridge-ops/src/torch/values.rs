@@ -15,6 +15,35 @@ use crate::operator::Operator;
 use crate::parameter::Kind;
 use crate::value::Value;
 
+/// Arguments whose tensors that the call writes do not share elements with others until a write.
+#[derive(Clone, Copy)]
+pub(super) struct Unshared<'a>(&'a Arguments);
+
+impl<'a> Unshared<'a> {
+    /// # Errors
+    /// Returns an error if a tensor that the call writes is not strided memory on the CPU or on CUDA.
+    pub(super) fn new(operator: &'static Operator, arguments: &'a mut Arguments) -> Result<Self> {
+        for ((name, mutable), argument) in written(operator).zip(arguments.iter_mut()) {
+            if mutable && let Some(tensor) = argument.tensor_mut() {
+                tensor.strided_on(name)?;
+                tensor.mutable_data()?;
+            }
+        }
+        Ok(Self(arguments))
+    }
+
+    pub(super) fn get(self) -> &'a Arguments {
+        self.0
+    }
+}
+
+/// The names of the arguments, each with true if the call writes it: tensors changed in place, and tensors after those of
+/// the parameters, which are outputs of the caller.
+fn written(operator: &'static Operator) -> impl Iterator<Item = (&'static str, bool)> + Clone {
+    let parameters = operator.inputs().map(|one| (one.name, matches!(one.kind, Kind::InPlace(_))));
+    parameters.chain(operator.outputs().map(|one| (one.name, true)))
+}
+
 /// A tensor of the caller with its address.
 pub(super) struct Located<'t> {
     pub(super) name: &'static str,
@@ -22,6 +51,7 @@ pub(super) struct Located<'t> {
     pub(super) dtype: DataType,
     pub(super) device: Device,
     pub(super) description: Description<'t>,
+    /// True if the call writes the tensor, which is unshared.
     pub(super) mutable: bool,
 }
 
@@ -34,7 +64,8 @@ impl<'t> Located<'t> {
         mutable: bool,
     ) -> Result<Self> {
         let device = tensor.strided_on(name)?;
-        let data = if mutable { tensor.mutable_data() } else { tensor.data() }?;
+        // Also for writes, as the tensor is unshared.
+        let data = tensor.data()?;
         let description = tensor.describe()?;
         let dtype = data_type(shim, name, description.dtype)?;
         Ok(Self { name, data, dtype, device, description, mutable })
@@ -61,8 +92,10 @@ impl<'t> Located<'t> {
         if self.device != Device::CPU || !is_c_order(sizes, strides) {
             return None;
         }
-        // SAFETY: PyTorch's tensor has its elements in one allocation, which lives as long as the tensor, which the
-        // description borrows. The caller guarantees the rest.
+        // SAFETY: PyTorch makes a tensor with its elements in one allocation, which lives as long as the tensor, which the
+        // description borrows. The program must not shrink the allocation to fewer elements (`untyped_storage().resize_`)
+        // before it calls an operator, since PyTorch's own operators do not check that either; without any memory, `data`
+        // failed. The caller guarantees the rest.
         unsafe { Contiguous::new(self.data, self.dtype, sizes) }
     }
 
@@ -91,8 +124,8 @@ impl<'t> Located<'t> {
             RawParts { access, device: self.device, ..RawParts::new(self.data, self.dtype) };
         let Description { sizes, strides, .. } = &self.description;
         let axes = sizes.iter().copied().zip(strides.iter().copied());
-        // SAFETY: PyTorch's tensor has its elements in one allocation, which lives as long as the tensor. The caller
-        // guarantees the rest.
+        // SAFETY: as in `contiguous`, the elements are in one allocation, which lives as long as the tensor, and the program
+        // must not shrink it. The caller guarantees the rest.
         Ok(unsafe { TensorRef::from_raw_axes(&parts, axes) }?)
     }
 }
@@ -105,9 +138,10 @@ impl<'t> Located<'t> {
 pub(super) fn values<'a>(
     shim: &Shim,
     operator: &'static Operator,
-    arguments: &'a Arguments,
+    arguments: Unshared<'a>,
     values: &mut Values<'a>,
 ) -> Result<()> {
+    let arguments = arguments.get();
     check_overlap(shim, operator, arguments)?;
     for (parameter, argument) in operator.inputs().zip(arguments) {
         let Some(tensor) = argument.tensor() else {
@@ -162,21 +196,14 @@ fn data_type(shim: &Shim, name: &str, code: i32) -> Result<DataType> {
     })
 }
 
-/// Refuses tensors that the call writes and that share memory with another tensor of the call: tensors changed in place,
-/// and tensors after those of the parameters, which are outputs of the caller.
+/// Refuses tensors that the call writes and that share memory with another tensor of the call.
 fn check_overlap(shim: &Shim, operator: &'static Operator, arguments: &Arguments) -> Result<()> {
-    let parameters = operator.inputs().map(|one| (one.name, matches!(one.kind, Kind::InPlace(_))));
-    let outputs = operator.outputs().map(|one| (one.name, true));
     let tensors = || {
-        let named = parameters.clone().chain(outputs.clone()).zip(arguments);
+        let named = written(operator).zip(arguments);
         named.filter_map(|((name, mutable), argument)| Some((name, mutable, argument.tensor()?)))
     };
     if !tensors().any(|(_, mutable, _)| mutable) {
         return Ok(());
-    }
-    // First, because this may move elements that tensors share until a write.
-    for (name, _, tensor) in tensors().filter(|(_, mutable, _)| *mutable) {
-        Located::new(shim, name, tensor, true)?;
     }
     let located =
         tensors().map(|(name, mutable, tensor)| Located::new(shim, name, tensor, mutable));

@@ -31,7 +31,7 @@ pub(super) fn value(runtime: &Runtime, tensors: Made) -> Result<Any, Failure> {
         return Ok(Any::NONE);
     }
     // The deleters of the tensors are code of this library.
-    keep_loaded();
+    keep_loaded()?;
     let mut objects: SmallVec<[Owned<'_>; 2]> = SmallVec::new();
     for tensor in tensors {
         objects.push(object(runtime, tensor)?);
