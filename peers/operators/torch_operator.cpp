@@ -1,4 +1,4 @@
-// The operators of peers.py, written with PyTorch's own headers: `twice` without gradients, `softclip` with them.
+// The operators of measure.py, written with PyTorch's own headers: `twice` without gradients, `softclip` with them.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -7,6 +7,7 @@
 
 namespace {
 
+// begin: twice
 at::Tensor twice(const at::Tensor& x) {
   TORCH_CHECK(x.scalar_type() == at::kFloat, "x must be float32");
   at::Tensor source = x.contiguous();
@@ -16,7 +17,9 @@ at::Tensor twice(const at::Tensor& x) {
   for (int64_t i = 0; i < source.numel(); ++i) to[i] = from[i] + from[i];
   return out;
 }
+// end: twice
 
+// begin: softclip
 at::Tensor softclip(const at::Tensor& x) {
   TORCH_CHECK(x.scalar_type() == at::kFloat, "x must be float32");
   at::Tensor source = x.contiguous();
@@ -58,17 +61,28 @@ struct Softclip : torch::autograd::Function<Softclip> {
 };
 
 at::Tensor softclip_with_gradient(const at::Tensor& x) { return Softclip::apply(x); }
+// end: softclip
 
 }  // namespace
 
 TORCH_LIBRARY(cpp, library) {
+  // begin: twice
   library.def("twice(Tensor x) -> Tensor");
+  // end: twice
+  // begin: softclip
   library.def("softclip(Tensor x) -> Tensor");
+  // end: softclip
 }
 
 TORCH_LIBRARY_IMPL(cpp, CPU, library) {
+  // begin: twice
   library.impl("twice", &twice);
+  // end: twice
+  // begin: softclip
   library.impl("softclip", &softclip);
+  // end: softclip
 }
 
+// begin: softclip
 TORCH_LIBRARY_IMPL(cpp, Autograd, library) { library.impl("softclip", &softclip_with_gradient); }
+// end: softclip

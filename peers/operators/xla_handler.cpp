@@ -5,6 +5,7 @@
 
 namespace ffi = xla::ffi;
 
+// begin: twice
 static ffi::Error Twice(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> out) {
   const float* from = x.typed_data();
   float* to = out->typed_data();
@@ -14,3 +15,4 @@ static ffi::Error Twice(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> out
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(twice, Twice,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+// end: twice

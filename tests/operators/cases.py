@@ -1,4 +1,4 @@
-"""Calls of operators with their results by formulas of NumPy, the same for all frameworks."""
+"""Calls of operators with their results by formulas of NumPy, which each framework's tests make with its own tensors."""
 
 from __future__ import annotations
 

@@ -225,11 +225,11 @@ fn compile_fail(workplace: &Workplace) -> Result<()> {
     process::run(&mut nightly(workplace, SANITIZED, &["test", "--doc"]))
 }
 
-/// Runs the doc tests for the arguments of extensions. A stable compiler would also accept a link error as the expected
-/// failure, because a doc test finds no interpreter to link.
+/// Runs the doc tests for the arguments of extensions and for operators. A stable compiler would also accept a link
+/// error as the expected failure, because a doc test finds no interpreter to link.
 fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
-    let arguments = ["+nightly", "test", "--package", "dlbridge-pyo3", "--doc", "--all-features"];
-    let mut test = venv.cargo(&arguments);
+    let mut test = venv.cargo(&["+nightly", "test", "--doc", "--all-features"]);
+    test.args(["--package", "dlbridge-pyo3", "--package", "dlbridge-ops"]);
     test.arg("--target-dir").arg(workplace.target.join(SANITIZED));
     process::run(test.args(["--", "must_not_compile"]))
 }

@@ -1,8 +1,13 @@
-//! `cargo xtask operators`: measures operators beside the same ones written with the headers of each framework.
+//! `cargo xtask operators`: measures operators beside the same ones written with the headers of each framework. Also
+//! the tests of operators, which need a library without Python's C API.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::path::{Path, PathBuf};
 
 use crate::common::OPERATORS;
 use crate::peers::Peers;
 use crate::python::Venv;
+use crate::steps::Independent;
 use crate::{Result, Workplace, pins, process};
 
 const SCRIPT: &str = "peers/operators/measure.py";
@@ -23,6 +28,27 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     let mut measure = workplace.command(peers.python());
     measure.arg(SCRIPT).arg("--built").arg(peers.directory().join("cpp"));
     process::run(measure.arg("--write").arg(workplace.root.join(PAGE)))
+}
+
+/// Builds the library of the tests' operators without Python's C API, and returns its path.
+pub(crate) fn without_python(workplace: &Workplace) -> Result<PathBuf> {
+    // A directory of its own, because the extension module has the same file name.
+    let directory = workplace.target.join("plain-operators");
+    let mut build = workplace.cargo(&["build", "--package", "operators", "--no-default-features"]);
+    process::run(build.arg("--target-dir").arg(&directory))?;
+    Ok(directory.join("debug").join(format!("{DLL_PREFIX}operators{DLL_SUFFIX}")))
+}
+
+/// Passes the path of the library without Python to the tests, if it was built.
+pub(crate) fn with_library(
+    mut tests: Vec<Independent>,
+    library: Option<&Path>,
+) -> Vec<Independent> {
+    for (test, library) in tests.iter_mut().flat_map(|test| library.map(|library| (test, library)))
+    {
+        test.command.env("DLBRIDGE_PLAIN_OPERATORS", library);
+    }
+    tests
 }
 
 #[cfg(test)]

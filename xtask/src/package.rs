@@ -5,7 +5,7 @@ use crate::crates;
 use crate::python::Venv;
 use crate::python_tests;
 use crate::steps::Steps;
-use crate::{Result, Workplace, common, pins, process, whole};
+use crate::{Result, Workplace, common, operators, pins, process, whole};
 
 /// The crates whose Python tests are those of typed arguments, in a separate extension.
 const TYPED_ARGUMENTS: &[&str] = &["dlbridge-pyo3", "dlbridge-pyo3-macros", "dlbridge-raise"];
@@ -63,7 +63,12 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, name: &str) -> Optio
         steps.need("the wheel", || venv.install_example("."))?;
     }
     steps.need(wheel, || venv.install_example(project))?;
-    steps.run_side_by_side(workplace, python_tests::independent(workplace, &venv, tests));
+    let mut tests = python_tests::independent(workplace, &venv, tests);
+    if project == OPERATORS {
+        let plain = steps.run("operators without Python", || operators::without_python(workplace));
+        tests = operators::with_library(tests, plain.as_deref());
+    }
+    steps.run_side_by_side(workplace, tests);
     Some(())
 }
 

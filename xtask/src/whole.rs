@@ -10,8 +10,8 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Independent, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, pins,
-    process, stable_abi, toolchains, walkthrough, wording,
+    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, operators,
+    pins, process, stable_abi, toolchains, walkthrough, wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
@@ -126,6 +126,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     steps.need("the wheel", || venv.install_project("."))?;
     steps.need("the wheel of the conformance kit", || venv.install_project(KIT))?;
     steps.need("the wheel of tests/operators", || venv.install_example(OPERATORS))?;
+    let plain = steps.run("operators without Python", || operators::without_python(workplace));
     if in_ci() {
         steps.run("Chromium", || browser(workplace));
     }
@@ -173,8 +174,9 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     };
     // The longest first, so that it does not run alone at the end.
     let tests = [ARGUMENTS.to_owned()].into_iter().chain(of_examples).map(test);
-    let operators = python_tests::all_independent(workplace, venv, OPERATORS);
-    steps.run_side_by_side(workplace, tests.chain(operators).collect());
+    let of_operators = python_tests::all_independent(workplace, venv, OPERATORS);
+    let of_operators = operators::with_library(of_operators, plain.as_deref());
+    steps.run_side_by_side(workplace, tests.chain(of_operators).collect());
     steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     steps
         .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));

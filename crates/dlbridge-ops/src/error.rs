@@ -3,6 +3,23 @@
 use std::fmt;
 
 /// The result of a call, or of a step of it.
+///
+/// ```
+/// use dlbridge_ops::{Result, op};
+///
+/// #[op]
+/// fn roots(x: &[f64], out: &mut [f64]) -> Result<()> {
+///     for (out, x) in out.iter_mut().zip(x) {
+///         if *x < 0.0 {
+///             return Err(dlbridge_ops::Error::new(format_args!("{x} has no real root")));
+///         }
+///         *out = x.sqrt();
+///     }
+///     Ok(())
+/// }
+///
+/// assert_eq!(roots(&[-1.0], &mut [0.0]).unwrap_err().to_string(), "-1 has no real root");
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call of an operator failed.
@@ -30,7 +47,11 @@ pub struct Error {
     message: String,
 }
 
-/// The class of an [`Error`], which decides the class of the exception.
+/// The class of an [`Error`], which decides the class of the exception for NumPy and tvm-ffi.
+///
+/// PyTorch raises `RuntimeError` for all of them. JAX raises its `JaxRuntimeError`, which is a `RuntimeError`, for what the
+/// function returns, and the classes below for what is wrong while it traces. tvm-ffi has no `BufferError` and raises
+/// `ValueError`.
 ///
 /// ```
 /// assert_eq!(dlbridge_ops::Error::new("no").kind(), dlbridge_ops::ErrorKind::Failed);
@@ -64,7 +85,7 @@ impl Error {
         Self::of(ErrorKind::Failed, message)
     }
 
-    /// An error of an operator with the class of the exception. PyTorch raises `RuntimeError` for all classes.
+    /// An error of an operator with the class of the exception, as far as the framework has one: see [`ErrorKind`].
     ///
     /// ```
     /// use dlbridge_ops::{Error, ErrorKind};

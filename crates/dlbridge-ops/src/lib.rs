@@ -170,3 +170,7 @@ pub use shape::Shapes;
 #[cfg(all(doctest, feature = "python"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "python"))]
+#[doc = include_str!("../../../docs/operators.md")]
+struct Chapter;

@@ -31,6 +31,8 @@ pub struct Exported {
     pub(crate) torch: TorchKernel,
     pub(crate) torch_out: TorchKernel,
     pub(crate) torch_meta: TorchKernel,
+    /// Python registers it; other programs find its symbol in the library.
+    #[cfg_attr(not(feature = "python"), expect(dead_code))]
     pub(crate) xla: crate::xla::Handler,
 }
 

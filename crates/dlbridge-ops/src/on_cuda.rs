@@ -74,6 +74,7 @@ impl OnCuda<'_> {
 pub(crate) type StreamOf<'a> = &'a (dyn Fn(i32) -> Result<*mut c_void> + Sync);
 
 /// The default stream, for frameworks whose programs choose none.
+#[cfg(feature = "python")]
 pub(crate) fn default_stream(_device: i32) -> Result<*mut c_void> {
     Ok(std::ptr::null_mut())
 }

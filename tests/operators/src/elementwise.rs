@@ -5,6 +5,7 @@ use std::ops::{Add, Mul};
 use dlbridge_ops::dlbridge::Element;
 use dlbridge_ops::{View, op};
 
+// begin: softclip
 /// x / (1 + |x|), elementwise.
 #[op(vjp = softclip_vjp, elementwise)]
 pub(crate) fn softclip(x: &[f32], out: &mut [f32]) {
@@ -21,6 +22,7 @@ pub(crate) fn softclip_vjp(x: &[f32], grad_out: &[f32], grad_x: &mut [f32]) {
         *grad_x = grad_out / (d * d);
     }
 }
+// end: softclip
 
 /// The gradient of the gradient of softclip.
 #[op(elementwise, require(x[..] == grad_out[..]))]
@@ -45,6 +47,7 @@ pub(crate) fn softclip_vjp_vjp(
     }
 }
 
+// begin: twice
 /// x + x, for several dtypes.
 #[op(T in [f32, f64, i32, i64, half::f16, half::bf16, num_complex::Complex<f32>], elementwise)]
 pub(crate) fn twice<T: Element + Copy + Add<Output = T>>(x: &[T], out: &mut [T]) {
@@ -52,6 +55,7 @@ pub(crate) fn twice<T: Element + Copy + Add<Output = T>>(x: &[T], out: &mut [T])
         *out = *x + *x;
     }
 }
+// end: twice
 
 /// True where x is negative.
 #[op(T in [f32, f64], elementwise)]

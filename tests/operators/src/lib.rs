@@ -22,7 +22,6 @@ use outputs::{
     add_, divmod, halves, min_max, min_max_vjp, nonzero, outer, outer_vjp, ragged, relu_,
     takes_none, unallocated,
 };
-use pyo3::prelude::*;
 
 dlbridge_ops::library!("operators":
     softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
@@ -35,7 +34,8 @@ dlbridge_ops::library!("operators":
 );
 
 /// The extension module.
-#[pymodule(gil_used = true)]
-fn operators(module: &Bound<'_, PyModule>) -> PyResult<()> {
+#[cfg(feature = "python")]
+#[pyo3::pymodule(gil_used = true)]
+fn operators(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
     dlbridge_ops::python::add(module, &LIBRARY)
 }
