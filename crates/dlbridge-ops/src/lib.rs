@@ -38,6 +38,7 @@ mod arguments;
 #[forbid(unsafe_code)]
 mod call;
 mod contiguous;
+mod define;
 #[forbid(unsafe_code)]
 mod device;
 #[forbid(unsafe_code)]
@@ -75,7 +76,6 @@ pub mod torch;
 pub mod tvm;
 #[forbid(unsafe_code)]
 mod value;
-#[cfg(feature = "python")]
 #[forbid(unsafe_code)]
 mod vjp;
 #[doc(hidden)]
@@ -89,6 +89,7 @@ pub use arguments::{
     Argument, Array, CudaArray, CudaInPlace, CudaOut, CudaView, DYNAMIC, Dynamic, Floats, InPlace,
     Ints, Out, View,
 };
+pub use define::Define;
 /// Exports operators from an extension: `library!("namespace": first, second)`, once in a crate that is a `cdylib`.
 ///
 /// It defines the static `LIBRARY` for [`python::add`], and these symbols, so that frameworks can load the file without
@@ -159,7 +160,7 @@ pub use dlbridge_ops_macros::op;
 pub use error::{Error, ErrorKind, Result};
 pub use library::Library;
 pub use on_cuda::OnCuda;
-pub use operator::{Define, Operator};
+pub use operator::Operator;
 pub use outcome::Outcome;
 pub use shape::Shapes;
 

@@ -8,6 +8,7 @@ mod errors;
 mod gradients;
 mod jax;
 mod outputs;
+mod signatures;
 
 use attributes::{affine, described, scaled};
 use cuda::{cuda_found, cuda_relu_, cuda_scale};
@@ -23,6 +24,7 @@ use outputs::{
     takes_none, unallocated,
 };
 use pyo3::prelude::*;
+use signatures::{biased, biased_vjp, exponential, exponential_vjp, late, parted, texts};
 
 dlbridge_ops::library!("operators":
     softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
@@ -32,6 +34,7 @@ dlbridge_ops::library!("operators":
     fails, panics, nested, meets,
     stretch, stretch_vjp, pick, pick_vjp, inverted, mark_, shapeless,
     multiply, multiply_vjp, multiply_vjp_vjp, mixed, mixed_vjp,
+    biased, biased_vjp, late, exponential, exponential_vjp, texts, parted,
 );
 
 /// The extension module.

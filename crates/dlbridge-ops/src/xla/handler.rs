@@ -19,9 +19,10 @@ use super::frame::{
     MetadataExtension, Version, XlaError,
 };
 use super::stream;
+use crate::Define;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
-use crate::operator::{Define, Operator};
+use crate::operator::Operator;
 use crate::parameter::Kind;
 
 /// The handler of the operator: runs it once, or describes itself if XLA asks for that. Returns NULL, or an error that
