@@ -6,6 +6,7 @@ Most tests call both the function of the module and the operator in `torch.ops`.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -753,3 +754,17 @@ def test_array_in_place_beside_a_tensor_is_refused(x):
     array = x.numpy().copy()
     with pytest.raises((TypeError, RuntimeError), match="add_"):
         operators.add_(array, x)
+
+
+def test_second_extension_of_the_same_names_is_refused(tmp_path):
+    copy = shutil.copy(operators.softclip.path, tmp_path)
+    code = """
+import importlib.util, sys, torch, operators
+spec = importlib.util.spec_from_file_location("operators", sys.argv[1])
+try:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+except RuntimeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, copy], capture_output=True, text=True, timeout=120)
+    assert "If another extension has an operator operators::softclip, rename the operator" in done.stdout, done.stderr

@@ -130,11 +130,15 @@ pub use dlbridge_ops_macros::library;
 ///
 /// A shape is `like(x)`, or a list of extents, or the name of a function from [`Shapes`] to a `Vec<i64>`. An extent is a
 /// number, `x[0]`, an integer attribute, or a calculation with `+`, `-`, `*` and `/`, which rounds down. `x[1..]` stands
-/// for several extents. A negative axis counts from the end.
+/// for several extents. A negative axis counts from the end; with `elementwise` all axes do.
+///
+/// Names are ASCII, and not keywords of Rust or Python. Signatures have default values only behind the last parameter
+/// without one. A default before it applies if Python code passes the later arguments by name.
 ///
 /// # Gradients
 /// A *vjp* (vector-Jacobian product) is an operator too. Its parameters are matched by name: inputs and attributes of the
-/// operator, its outputs, and `grad_NAME` for the gradient of the output `NAME`. Its outputs are `grad_NAME` for the input
+/// operator, its outputs, and `grad_NAME` for the gradient of the output `NAME`. Attributes keep their types, and an
+/// optional input is optional in the vjp too. Its outputs are `grad_NAME` for the input
 /// `NAME`; an input without one has no gradient. It may have a vjp of its own, for second derivatives.
 ///
 /// ```
