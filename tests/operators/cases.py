@@ -12,6 +12,11 @@ import numpy as np
 X = np.linspace(-3, 3, 8, dtype="float32")
 D = np.linspace(-2, 2, 6)
 
+# The default text of the operator `texts`, as it returns texts.
+TEXT = np.full(128, -1, dtype="int64")
+_BYTES = "\u200b\0\r\n\t\a\x1b\x7f\xe9\U0001f600\\ \\7 \"it's\"".encode()
+TEXT[: len(_BYTES)] = list(_BYTES)
+
 
 def softclip(x: Any) -> Any:
     return x / (1 + abs(x))
@@ -91,6 +96,13 @@ def _cases() -> list[Case]:
         Case("takes-tensor", "takes_none", (X,), (np.array(1),)),
         Case("nested", "nested", (X,), (softclip(softclip(X)),)),
         Case("multiply", "multiply", (D, D + 1), (D * (D + 1),)),
+        Case("biased-none", "biased", (None, D), (D,)),
+        Case("biased-gradient", "biased_vjp", (D + 1, D, D), (D * D, D * (D + 1))),
+        Case("late", "late", (3.0, X), (3 * X + 1,)),
+        Case("exponential", "exponential", (X,), (np.exp(X),)),
+        Case("exponential-gradient", "exponential_vjp", (X, X), (X * X,)),
+        Case("texts", "texts", (X,), (TEXT,)),
+        Case("parted", "parted", (X, 3), (X[:2],)),
     ]
     for shape in [(), (0,), (0, 3), (2, 1, 3), (1, 1, 1, 1, 1, 1, 2)]:
         x = np.full(shape, -2, dtype="float32")

@@ -451,3 +451,47 @@ def test_calls_and_errors_leak_nothing() -> None:
     calls(15_000)
     gc.collect()
     assert resident() - before < 1 << 20
+
+
+def test_argument_before_a_required_one_is_omitted_by_name() -> None:
+    np.testing.assert_allclose(operators.late(x=jnp.asarray(X)), 2 * X + 1)
+
+
+def test_input_named_out_is_an_input() -> None:
+    x = jnp.asarray(X)
+    np.testing.assert_allclose(operators.exponential_vjp(out=x, grad_out=x), X * X, rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(lambda x: operators.exponential(x).sum())(x), np.exp(X), rtol=1e-5)
+
+
+def test_extent_divided_by_zero_is_refused_with_symbolic_extents() -> None:
+    message = "^parted: an extent is divided by 0; divide by a positive number"
+    with pytest.raises(ValueError, match=message):
+        operators.parted(jnp.asarray(X), 0)
+    shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), "float32")
+    with pytest.raises(ValueError, match=message):
+        jax.export.export(jax.jit(lambda x: operators.parted(x, 0)))(shape)
+
+
+@pytest.mark.parametrize("wrap", [lambda call: call, jax.jit], ids=["eager", "jit"])
+def test_array_of_another_library_in_place_is_refused(wrap: Any) -> None:
+    message = (
+        "^add_: x changes in place, so it must be a JAX array as another argument is, but is of type ndarray; "
+        "pass jax.numpy.asarray"
+    )
+    x, y = np.zeros(3, "float32"), jnp.ones(3)
+    with pytest.raises(TypeError, match=message):
+        wrap(lambda y: operators.add_(x, y))(y)
+    with pytest.raises(TypeError, match=message):
+        wrap(lambda y: operators.add_(y=y, x=x))(y)
+    assert x.tolist() == [0, 0, 0]
+    assert operators.add_(y, x)[0].tolist() == [1, 1, 1]
+
+
+def test_tensor_of_torch_in_place_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(3)
+    with pytest.raises((TypeError, RuntimeError), match="add_"):
+        operators.add_(x, jnp.ones(3))
+    with pytest.raises(TypeError, match="add_|not a valid JAX type"):
+        operators.add_(jnp.ones(3), x)
+    assert x.tolist() == [0, 0, 0]

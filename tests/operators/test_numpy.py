@@ -36,6 +36,11 @@ def test_function_has_the_documentation_and_the_signature_of_the_operator() -> N
     assert operators.affine.__name__ == "affine"
     assert str(inspect.signature(operators.affine)) == "(x, bias=None, scale=2.0, *, out=None)"
     assert str(inspect.signature(operators.relu_)) == "(x)"
+    # Python accepts default values only behind required parameters.
+    assert str(inspect.signature(operators.biased_vjp)) == "(bias, x, grad_out, *, out=None)"
+    assert str(inspect.signature(operators.late)) == "(by, x, shift=1, *, out=None)"
+    # An input has the name `out`.
+    assert str(inspect.signature(operators.exponential_vjp)) == "(out, grad_out)"
     assert repr(operators.min_max) == "<operator operators::min_max(Tensor x) -> (Tensor, Tensor)>"
 
 
@@ -79,6 +84,15 @@ def test_shapes_of_outputs_follow_the_expressions() -> None:
     np.testing.assert_array_equal(operators.outer(x, y), np.outer(x, y))
     assert operators.halves(X[:5]).tolist() == X[:5:2].tolist()
     assert operators.described(X, n=0).shape == (0, 2)
+
+
+def test_argument_before_a_required_one_is_omitted_by_name() -> None:
+    np.testing.assert_allclose(operators.late(x=X), 2 * X + 1)
+    np.testing.assert_allclose(operators.biased(x=X.astype("float64")), X)
+
+
+def test_input_named_out_is_an_input() -> None:
+    np.testing.assert_allclose(operators.exponential_vjp(out=X, grad_out=X), X * X)
 
 
 def test_output_of_a_shape_that_the_function_decides() -> None:
@@ -180,6 +194,7 @@ def test_wrong_out_is_refused(out: Any, error: type[Exception], message: str) ->
         (lambda: operators.fails(X), RuntimeError, "fails: x has the element -3; it must not be negative"),
         (lambda: operators.panics(X), RuntimeError, "panics: panicked: element 0 is negative"),
         (lambda: operators.divmod(np.arange(3), 0), RuntimeError, "divmod: by is 0; pass another number"),
+        (lambda: operators.parted(X, 0), ValueError, "parted: an extent is divided by 0; divide by a positive number"),
     ],
 )
 def test_wrong_call_is_refused(call: Any, error: type[Exception], message: str) -> None:

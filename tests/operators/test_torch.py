@@ -942,3 +942,67 @@ def test_object_that_pretends_to_be_a_tensor_is_refused() -> None:
 
     with pytest.raises(TypeError, match="^softclip: x: "):
         operators.softclip(Pretends())
+
+
+def test_argument_before_a_required_one_is_omitted_by_name(x):
+    d = x.double()
+    torch.testing.assert_close(operators.late(x=x), 2 * x + 1)
+    torch.testing.assert_close(operators.late(x=x, shift=3), 2 * x + 3)
+    torch.testing.assert_close(operators.biased(x=d), d)
+    out = torch.empty_like(d)
+    assert operators.biased(x=d, out=out) is out
+    torch.testing.assert_close(out, d)
+    with pytest.raises(RuntimeError, match="by"):
+        ops.late(x=x)
+
+
+@BOTH
+def test_gradient_with_an_optional_input_in_front_matches_autograd(f):
+    bias, x = (torch.linspace(1, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    expected = torch.autograd.grad((bias * x).sum(), [bias, x])
+    torch.testing.assert_close(torch.autograd.grad(f.biased(bias, x).sum(), [bias, x]), expected)
+    assert torch.autograd.grad(f.biased(None, x).sum(), [x])[0].tolist() == [1, 1, 1, 1]
+
+
+@BOTH
+def test_input_named_out_is_an_input(f, x):
+    torch.testing.assert_close(f.exponential_vjp(out=x, grad_out=x), x * x)
+    x.requires_grad_()
+    torch.testing.assert_close(torch.autograd.grad(f.exponential(x).sum(), [x])[0], x.exp())
+
+
+def test_compiled_argument_before_a_required_one_is_omitted_by_name(x):
+    compiled = torch.compile(lambda x: operators.late(x=x), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), 2 * x + 1)
+
+
+def test_schema_has_the_default_text():
+    assert ops.texts.default._schema.arguments[1].default_value == operators.texts.parameters[1][2]
+
+
+def test_extent_divided_by_zero_is_refused_while_tracing(x):
+    message = "parted: an extent is divided by 0; divide by a positive number"
+    with pytest.raises(RuntimeError, match=message):
+        operators.parted(x, 0)
+    with torch._subclasses.fake_tensor.FakeTensorMode(), pytest.raises(ValueError, match=message):
+        operators.parted(torch.empty(8), 0)
+
+
+def test_array_in_place_beside_a_tensor_is_refused(x):
+    array = x.numpy().copy()
+    with pytest.raises((TypeError, RuntimeError), match="add_"):
+        operators.add_(array, x)
+
+
+def test_second_extension_of_the_same_names_is_refused(tmp_path):
+    copy = shutil.copy(operators.softclip.path, tmp_path)
+    code = """
+import importlib.util, sys, torch, operators
+spec = importlib.util.spec_from_file_location("operators", sys.argv[1])
+try:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+except RuntimeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, copy], capture_output=True, text=True, timeout=120)
+    assert "If another extension has an operator operators::softclip, rename the operator" in done.stdout, done.stderr

@@ -11,6 +11,7 @@ use syn::{
 
 use crate::attributes::Attributes;
 use crate::extents::{Inputs, ungrouped};
+use crate::names;
 
 /// A parameter of the function.
 struct Parameter<'f> {
@@ -33,15 +34,17 @@ enum Role {
 /// The function, and the type that describes it as an operator.
 pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<TokenStream> {
     let parameters = parameters(function)?;
+    names::check(&function.sig.ident)?;
+    parameters.iter().try_for_each(|one| names::check(one.name))?;
     let types = types(attributes, function)?;
     check_generics(attributes, &parameters)?;
     let (function_name, visibility) = (&function.sig.ident, &function.vis);
     let name = function_name.unraw().to_string();
     let doc = documentation(&function.attrs);
 
-    let inputs = Inputs(
-        parameters.iter().filter(|one| one.role == Role::Input).map(|one| one.name).collect(),
-    );
+    let taken = parameters.iter().filter(|one| one.role == Role::Input);
+    let inputs =
+        Inputs { names: taken.map(|one| one.name).collect(), elementwise: attributes.elementwise };
     let shapes = shapes(attributes, &parameters, &inputs)?;
     let requires = attributes.requires.iter().map(|require| inputs.require(require));
     let requires = requires.collect::<Result<Vec<_>>>()?;
@@ -78,10 +81,13 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
             pub struct Operator;
         }
 
-        impl ::dlbridge_ops::Define for #function_name::Operator {
+        // SAFETY: the names are identifiers, which `names::check` found, and the kinds are those of the function's
+        // parameters, which are of one kind in all kernels, which `check_kernels` finds.
+        unsafe impl ::dlbridge_ops::Define for #function_name::Operator {
             const OPERATOR: &'static ::dlbridge_ops::Operator = {
                 const KERNELS: &[::dlbridge_ops::private::Kernel] = &[#(#kernels),*];
                 const KINDS: &[::dlbridge_ops::private::Kind] = #kinds;
+                const { ::dlbridge_ops::private::check_kernels(KERNELS) };
                 const { ::dlbridge_ops::private::check_places(KINDS) };
                 #check
                 fn copies() -> &'static ::core::sync::atomic::AtomicU64 {

@@ -4,13 +4,24 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{BinOp, Error, Expr, ExprLit, Ident, Lit, RangeLimits, Result, UnOp};
 
-/// The names of the parameters that are not outputs, in order.
-pub(crate) struct Inputs<'f>(pub(crate) Vec<&'f Ident>);
+/// The parameters that are not outputs.
+pub(crate) struct Inputs<'f> {
+    /// Their names, in order.
+    pub(crate) names: Vec<&'f Ident>,
+    /// Inputs may have further leading dimensions, which outputs have too.
+    pub(crate) elementwise: bool,
+}
+
+const COUNTED_FROM_THE_FRONT: &str = "with `elementwise`, inputs may have further leading dimensions, so count axes from the \
+    end: `x[-1]`, `x[..-1]`, `x[..]`";
+
+const WITHOUT_LEADING: &str = "with `elementwise`, an output has all leading dimensions of an input: write `like(x)`, or begin \
+    with `x[..-1]`, such as `[x[..-1], 3]`";
 
 impl Inputs<'_> {
     /// The position of a parameter.
     fn position(&self, name: &Ident) -> Result<usize> {
-        let position = self.0.iter().position(|input| *input == name);
+        let position = self.names.iter().position(|input| *input == name);
         position.ok_or_else(|| Error::new(name.span(), format!("no input is named `{name}`")))
     }
 
@@ -29,7 +40,10 @@ impl Inputs<'_> {
                     "write `like(x)`, `[x[0], n]` or a function's name",
                 )),
             },
-            Expr::Array(_) => {
+            Expr::Array(array) => {
+                if self.elementwise && !array.elems.first().is_some_and(is_leading) {
+                    return Err(Error::new_spanned(array, WITHOUT_LEADING));
+                }
                 let parts = self.parts(expression)?;
                 Ok(quote!(::dlbridge_ops::private::Shape::Parts(#parts)))
             }
@@ -76,8 +90,8 @@ impl Inputs<'_> {
                 return Err(Error::new_spanned(range, "write `x[1..3]`"));
             }
             let input = self.position(name(&index.expr)?)?;
-            let from = range.start.as_deref().map_or(Ok(0), number)?;
-            let to = match range.end.as_deref().map(number).transpose()? {
+            let from = range.start.as_deref().map_or(Ok(0), |from| self.axis(from))?;
+            let to = match range.end.as_deref().map(|to| self.axis(to)).transpose()? {
                 Some(to) => quote!(::core::option::Option::Some(#to)),
                 None => quote!(::core::option::Option::None),
             };
@@ -89,11 +103,21 @@ impl Inputs<'_> {
         Ok(quote!(::dlbridge_ops::private::Part::One(#extent)))
     }
 
+    /// The number of an axis.
+    fn axis(&self, expression: &Expr) -> Result<i64> {
+        match number(expression)? {
+            axis if self.elementwise && axis >= 0 => {
+                Err(Error::new_spanned(expression, COUNTED_FROM_THE_FRONT))
+            }
+            axis => Ok(axis),
+        }
+    }
+
     fn extent(&self, expression: &Expr) -> Result<TokenStream> {
         match ungrouped(expression) {
             Expr::Paren(inner) => self.extent(&inner.expr),
             Expr::Index(index) => {
-                let (input, axis) = (self.position(name(&index.expr)?)?, number(&index.index)?);
+                let (input, axis) = (self.position(name(&index.expr)?)?, self.axis(&index.index)?);
                 Ok(quote!(::dlbridge_ops::private::Extent::Axis { input: #input, axis: #axis }))
             }
             Expr::Path(path) => {
@@ -116,6 +140,16 @@ impl Inputs<'_> {
                 Ok(quote!(::dlbridge_ops::private::Extent::Number(#number)))
             }
         }
+    }
+}
+
+/// Returns true for all extents of an input from the first on, such as `x[..-1]`.
+fn is_leading(part: &Expr) -> bool {
+    match ungrouped(part) {
+        Expr::Index(index) => {
+            matches!(&*index.index, Expr::Range(range) if range.start.is_none())
+        }
+        _ => false,
     }
 }
 

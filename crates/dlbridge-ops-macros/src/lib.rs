@@ -6,6 +6,9 @@ mod attributes;
 mod expand;
 mod extents;
 mod library;
+mod names;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 

@@ -38,6 +38,7 @@ mod arguments;
 #[forbid(unsafe_code)]
 mod call;
 mod contiguous;
+mod define;
 #[forbid(unsafe_code)]
 mod device;
 #[forbid(unsafe_code)]
@@ -75,7 +76,6 @@ pub mod torch;
 pub mod tvm;
 #[forbid(unsafe_code)]
 mod value;
-#[cfg(any(feature = "python", test))]
 #[forbid(unsafe_code)]
 mod vjp;
 #[doc(hidden)]
@@ -93,6 +93,7 @@ pub use arguments::{
     Argument, Array, CudaArray, CudaInPlace, CudaOut, CudaView, DYNAMIC, Dynamic, Floats, InPlace,
     Ints, Out, View,
 };
+pub use define::Define;
 /// Exports operators from an extension: `library!("namespace": first, second)`, once in a crate that is a `cdylib`.
 ///
 /// It defines the static `LIBRARY` for [`python::add`], and these symbols, so that frameworks can load the file without
@@ -133,11 +134,15 @@ pub use dlbridge_ops_macros::library;
 ///
 /// A shape is `like(x)`, or a list of extents, or the name of a function from [`Shapes`] to a `Vec<i64>`. An extent is a
 /// number, `x[0]`, an integer attribute, or a calculation with `+`, `-`, `*` and `/`, which rounds down. `x[1..]` stands
-/// for several extents. A negative axis counts from the end.
+/// for several extents. A negative axis counts from the end; with `elementwise` all axes do.
+///
+/// Names are ASCII, and not keywords of Rust or Python. Signatures have default values only behind the last parameter
+/// without one. A default before it applies if Python code passes the later arguments by name.
 ///
 /// # Gradients
 /// A *vjp* (vector-Jacobian product) is an operator too. Its parameters are matched by name: inputs and attributes of the
-/// operator, its outputs, and `grad_NAME` for the gradient of the output `NAME`. Its outputs are `grad_NAME` for the input
+/// operator, its outputs, and `grad_NAME` for the gradient of the output `NAME`. Attributes keep their types, and an
+/// optional input is optional in the vjp too. Its outputs are `grad_NAME` for the input
 /// `NAME`; an input without one has no gradient. It may have a vjp of its own, for second derivatives.
 ///
 /// ```
@@ -163,7 +168,7 @@ pub use dlbridge_ops_macros::op;
 pub use error::{Error, ErrorKind, Result};
 pub use library::Library;
 pub use on_cuda::OnCuda;
-pub use operator::{Define, Operator};
+pub use operator::Operator;
 pub use outcome::Outcome;
 pub use shape::Shapes;
 

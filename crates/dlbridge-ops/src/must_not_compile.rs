@@ -36,6 +36,43 @@
 //! # }
 //! ```
 //!
+//! Names are those of Python too:
+//! ```compile_fail
+//! #[dlbridge_ops::op]
+//! fn filters(x: &[f32], lambda: f64, out: &mut [f32]) {}
+//! ```
+//! A parameter is a tensor for all types, or for none:
+//! ```compile_fail,E0080
+//! use dlbridge_ops::Argument;
+//! trait Either { type Of<'a>: Argument<'a>; }
+//! impl Either for f32 { type Of<'a> = &'a [f32]; }
+//! impl Either for f64 { type Of<'a> = f64; }
+//! #[dlbridge_ops::op(T in [f32, f64])]
+//! fn differs<T: Either>(x: <T as Either>::Of<'_>, y: &[f32], out: &mut [f32]) {}
+//! # use dlbridge_ops::Define;
+//! # fn main() {
+//! #     let _ = differs::Operator::OPERATOR;
+//! # }
+//! ```
+//! An output whose shape the function decides has no leading dimensions of its inputs:
+//! ```compile_fail,E0080
+//! #[dlbridge_ops::op(elementwise)]
+//! fn keeps(x: &[f32], out: dlbridge_ops::Dynamic<'_, f32, 1>) {}
+//! # use dlbridge_ops::Define;
+//! # fn main() {
+//! #     let _ = keeps::Operator::OPERATOR;
+//! # }
+//! ```
+//! Safe code cannot describe an operator by hand, whose schema could differ from the function:
+//! ```compile_fail,E0200
+//! #[dlbridge_ops::op]
+//! fn copies(x: &[f32], out: &mut [f32]) {}
+//! struct ByHand;
+//! impl dlbridge_ops::Define for ByHand {
+//!     const OPERATOR: &'static dlbridge_ops::Operator = copies::Operator::OPERATOR;
+//! }
+//! ```
+//!
 //! # Memory that outlives the call
 //!
 //! A function cannot keep an argument:

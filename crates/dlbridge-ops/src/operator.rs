@@ -70,23 +70,6 @@ pub struct Kernel {
     pub run: fn(&mut [Value<'_>], &mut [Value<'_>]) -> Result<()>,
 }
 
-/// A type that the attribute [`op`](crate::op) makes: `double::Operator` for the function `double`.
-///
-/// ```
-/// use dlbridge_ops::{Define, op};
-///
-/// #[op]
-/// fn double(x: &[f32], out: &mut [f32]) {
-///     out.iter_mut().zip(x).for_each(|(out, x)| *out = 2.0 * x);
-/// }
-///
-/// assert_eq!(double::Operator::OPERATOR.name(), "double");
-/// ```
-pub trait Define {
-    /// The operator.
-    const OPERATOR: &'static Operator;
-}
-
 impl Operator {
     /// The name of the function.
     ///
@@ -168,7 +151,18 @@ impl Operator {
     }
 
     fn schema_parameters(&self) -> Vec<String> {
-        self.inputs().enumerate().map(|(position, parameter)| parameter.schema(position)).collect()
+        let first = self.first_omissible();
+        let schema = |(position, parameter): (usize, &Parameter)| {
+            parameter.schema(position, position >= first)
+        };
+        self.inputs().enumerate().map(schema).collect()
+    }
+
+    /// The position from which on the caller may omit each argument. Signatures have default values only there, because
+    /// neither Python nor PyTorch accepts them before a parameter without one.
+    pub(crate) fn first_omissible(&self) -> usize {
+        let required = self.inputs().rposition(|parameter| !parameter.is_omissible());
+        required.map_or(0, |last| last + 1)
     }
 
     /// The signature of the variant that fills tensors of the caller, in the syntax of PyTorch. It returns nothing, because

@@ -76,6 +76,25 @@ impl Kind {
         }
     }
 
+    /// Returns true for two tensors of the same use, and for two attributes of the same type.
+    pub(crate) const fn is_same(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Input(_), Self::Input(_))
+                | (Self::Optional(_), Self::Optional(_))
+                | (Self::InPlace(_), Self::InPlace(_))
+                | (Self::Output(_), Self::Output(_))
+                | (Self::Dynamic(_), Self::Dynamic(_))
+                | (Self::Float, Self::Float)
+                | (Self::Int, Self::Int)
+                | (Self::Bool, Self::Bool)
+                | (Self::Str, Self::Str)
+                | (Self::Ints, Self::Ints)
+                | (Self::Floats, Self::Floats)
+                | (Self::Cuda, Self::Cuda)
+        )
+    }
+
     /// Returns true for numbers, booleans, strings and lists.
     pub(crate) fn is_attribute(&self) -> bool {
         self.form().is_none()
@@ -115,17 +134,23 @@ impl Kind {
 }
 
 impl Parameter {
+    /// Returns true if the caller may omit the argument.
+    pub(crate) fn is_omissible(&self) -> bool {
+        self.default.is_some() || matches!(self.kind, Kind::Optional(_))
+    }
+
     /// The parameter in a schema of PyTorch. `position` is that of the parameter, for a name of the memory it changes.
-    pub(crate) fn schema(&self, position: usize) -> String {
+    pub(crate) fn schema(&self, position: usize, with_default: bool) -> String {
         let Self { name, kind, default } = self;
         let default = match default {
+            _ if !with_default => String::new(),
             None if matches!(kind, Kind::Optional(_)) => "=None".to_owned(),
             None => String::new(),
             Some(DefaultValue::Float(value)) if value.fract() == 0.0 => format!("={value:.0}."),
             Some(DefaultValue::Float(value)) => format!("={value:?}"),
             Some(DefaultValue::Int(value)) => format!("={value}"),
             Some(DefaultValue::Bool(value)) => if *value { "=True" } else { "=False" }.to_owned(),
-            Some(DefaultValue::Str(value)) => format!("={value:?}"),
+            Some(DefaultValue::Str(value)) => format!("={}", literal(value)),
             Some(DefaultValue::Ints(values)) => format!("={values:?}"),
             Some(DefaultValue::Floats(values)) => format!("={values:?}"),
         };
@@ -139,4 +164,23 @@ impl Parameter {
 /// The name of memory that an operator changes, in a schema of PyTorch.
 pub(crate) fn alias(index: usize) -> String {
     format!("a{index}")
+}
+
+/// A string in a schema of PyTorch, whose escapes are not those of Rust.
+fn literal(text: &str) -> String {
+    let mut literal = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => literal.extend(['\\', character]),
+            '\n' => literal.push_str("\\n"),
+            '\t' => literal.push_str("\\t"),
+            // The other control characters of ASCII, in octal.
+            _ if character.is_ascii_control() => {
+                literal.push_str(&format!("\\{:03o}", u32::from(character)));
+            }
+            _ => literal.push(character),
+        }
+    }
+    literal.push('"');
+    literal
 }

@@ -9,8 +9,7 @@ pub use crate::value::Value;
 use crate::arguments::Argument;
 use crate::error::{Error, ErrorKind, Result};
 use crate::library::Library;
-use crate::operator::Define;
-use crate::{torch, xla};
+use crate::{Define, torch, xla};
 
 /// The kind of a parameter. Fails at compile time for a type alias that hides an output from the macro.
 pub const fn kind_of(kind: Kind, is_output: bool, is_cuda: bool) -> Kind {
@@ -39,6 +38,28 @@ pub const fn default_shape(kinds: &[Kind], output: usize) -> Shape {
     panic!(
         "without an input that is a tensor, the attribute must have the shape: `shape(out = [n])`"
     )
+}
+
+/// Checks that the parameters are of the same kinds in all kernels; dtypes differ.
+pub const fn check_kernels(kernels: &[Kernel]) {
+    let mut kernel = 1;
+    while kernel < kernels.len() {
+        same_kinds(kernels[0].inputs, kernels[kernel].inputs);
+        same_kinds(kernels[0].outputs, kernels[kernel].outputs);
+        kernel += 1;
+    }
+}
+
+const fn same_kinds(first: &[Kind], other: &[Kind]) {
+    assert!(first.len() == other.len(), "all kernels must have the same number of parameters");
+    let mut position = 0;
+    while position < first.len() {
+        assert!(
+            first[position].is_same(other[position]),
+            "a parameter must be a tensor for all types of `T in [...]`, or an attribute of one type for all"
+        );
+        position += 1;
+    }
 }
 
 /// Checks that tensors are on a CUDA device if the function takes one, and on the CPU otherwise.
@@ -71,13 +92,17 @@ pub const fn check_places(kinds: &[Kind]) {
 pub const fn check_elementwise(kinds: &[Kind]) {
     let mut position = 0;
     while position < kinds.len() {
-        if let Kind::Input(form) | Kind::Optional(form) | Kind::InPlace(form) | Kind::Output(form) =
-            kinds[position]
-        {
-            assert!(
-                form.ndim.is_none(),
-                "an operator with `elementwise` takes tensors of any number of dimensions"
-            );
+        match kinds[position] {
+            Kind::Input(form) | Kind::Optional(form) | Kind::InPlace(form) | Kind::Output(form) => {
+                assert!(
+                    form.ndim.is_none(),
+                    "an operator with `elementwise` takes tensors of any number of dimensions"
+                );
+            }
+            Kind::Dynamic(_) => panic!(
+                "an operator with `elementwise` has no output `Dynamic`, whose shape need not begin with that of an input"
+            ),
+            _ => {}
         }
         position += 1;
     }
@@ -117,6 +142,14 @@ pub const fn exported<O: Define>() -> Exported {
         torch_meta: torch::meta_kernel::<O>,
         xla: xla::call::<O>,
     }
+}
+
+/// Checks that each vjp fits its operator.
+///
+/// # Errors
+/// Returns an error of kind `Type` that says which parameter does not fit.
+pub fn check(library: &Library) -> Result<()> {
+    library.check()
 }
 
 /// Registers the operators with the frameworks that are loaded. The loader calls it once.

@@ -236,13 +236,19 @@ impl<'v, 'a> Shapes<'v, 'a> {
             Extent::Add(left, right) => both(left, right).map(|(l, r)| l.checked_add(r))?,
             Extent::Subtract(left, right) => both(left, right).map(|(l, r)| l.checked_sub(r))?,
             Extent::Multiply(left, right) => both(left, right).map(|(l, r)| l.checked_mul(r))?,
-            Extent::Divide(left, right) => {
-                both(left, right).map(|(l, r)| if r > 0 { Some(l.div_euclid(r)) } else { None })?
-            }
+            Extent::Divide(left, right) => match both(left, right)? {
+                (left, right) if right > 0 => Some(left.div_euclid(right)),
+                (_, right) => {
+                    return Err(Error::of(
+                        ErrorKind::Value,
+                        format_args!(
+                            "an extent is divided by {right}; divide by a positive number"
+                        ),
+                    ));
+                }
+            },
         };
-        found.ok_or_else(|| {
-            Error::of(ErrorKind::Value, "an extent of the result overflows, or divides by zero")
-        })
+        found.ok_or_else(|| Error::of(ErrorKind::Value, "an extent does not fit in 64 bits"))
     }
 
     fn axis(&self, input: usize, axis: i64) -> Result<i64> {

@@ -1,4 +1,5 @@
-//! The rule for operators that compute gradients: they are matched with their operator by the names of parameters.
+//! The rule for operators that compute gradients: they are matched with their operator by the names and kinds of
+//! parameters.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::library::Library;
@@ -38,13 +39,29 @@ impl Library {
         }
         for parameter in vjp.inputs() {
             let name = parameter.name;
+            if let Some(input) = operator.inputs().find(|input| input.name == name) {
+                if !passes(input.kind, parameter.kind) {
+                    let (found, passed) = (parameter.kind.text(), input.kind.text());
+                    return wrong(format!(
+                        "so it cannot take {name} as {found}: in {} it is {passed}; write it with the same type",
+                        operator.name
+                    ));
+                }
+                continue;
+            }
             let of_output = name.strip_prefix("grad_").unwrap_or(name);
-            let known = operator.inputs().any(|input| input.name == name)
-                || operator.outputs().any(|output| output.name == of_output);
-            if !known {
+            if !operator.outputs().any(|output| output.name == of_output) {
                 return wrong(format!(
                     "so it cannot take {name}; it may take the inputs and outputs of {0} by their names, and grad_NAME \
                      for the gradient of each output",
+                    operator.name
+                ));
+            }
+            if parameter.kind.is_attribute() {
+                let (found, gradient) = (parameter.kind.text(), name != of_output);
+                let passed = if gradient { "the gradient of an output" } else { "an output" };
+                return wrong(format!(
+                    "so it cannot take {name} as {found}: it is {passed} of {}; write it as a tensor, such as `&[f32]`",
                     operator.name
                 ));
             }
@@ -59,6 +76,14 @@ impl Library {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns true if a vjp takes what its operator was called with.
+fn passes(from: Kind, to: Kind) -> bool {
+    match (from, to) {
+        (Kind::Input(_), Kind::Optional(_)) => true,
+        _ => from.is_same(to),
     }
 }
 

@@ -105,14 +105,43 @@ fn schema_has_the_defaults() {
 }
 
 #[op(default(floats = [-0.5, 1.0], by = -2.0, n = -1))]
-fn negative(r#in: &[f32], floats: Floats<'_>, by: f64, n: i64, out: &mut [f32]) {
-    out.iter_mut().zip(r#in).for_each(|(out, x)| *out = x + (floats[0] + by) as f32 * n as f32);
+fn negative(x: &[f32], floats: Floats<'_>, by: f64, n: i64, out: &mut [f32]) {
+    out.iter_mut().zip(x).for_each(|(out, x)| *out = x + (floats[0] + by) as f32 * n as f32);
 }
 
 #[test]
-fn defaults_may_be_negative_and_names_raw() {
+fn defaults_may_be_negative() {
     let expected =
-        "negative(Tensor in, float[] floats=[-0.5, 1.0], float by=-2., int n=-1) -> Tensor";
+        "negative(Tensor x, float[] floats=[-0.5, 1.0], float by=-2., int n=-1) -> Tensor";
     assert_eq!(negative::Operator::OPERATOR.schema(), expected);
     assert_eq!(one::<negative::Operator, f32>(&[zeros::<f32>(&[1]).any()]).unwrap(), [2.5]);
+}
+
+#[op(default(text = "\u{7}\u{0}1\r\n\t\u{7f}\u{200b}\u{e9}\\u\"'"))]
+fn escaped(x: &[f32], text: &str, out: &mut [f32]) {
+    out.fill(x[0] + text.len() as f32);
+}
+
+/// PyTorch reads other escapes than Rust writes.
+#[test]
+fn schema_has_the_escapes_of_pytorch() {
+    let expected = "escaped(Tensor x, str text=\"\\007\\0001\\015\\n\\t\\177\u{200b}\u{e9}\\\\u\\\"'\") -> Tensor";
+    assert_eq!(escaped::Operator::OPERATOR.schema(), expected);
+}
+
+#[op(default(by = 2.0, shift = 1), shape(out = like(x)))]
+fn late(by: f64, y: Option<&[f32]>, x: &[f32], shift: i64, z: Option<&[f32]>, out: &mut [f32]) {
+    let (y, z) = (y.map_or(0.0, |y| y[0]), z.map_or(0.0, |z| z[0]));
+    out.iter_mut().zip(x).for_each(|(out, x)| *out = x * by as f32 + shift as f32 + y + z);
+}
+
+#[test]
+fn schema_has_defaults_only_behind_required_parameters() {
+    let operator = late::Operator::OPERATOR;
+    let parameters = "float by, Tensor? y, Tensor x, int shift=1, Tensor? z=None";
+    assert_eq!(operator.schema(), format!("late({parameters}) -> Tensor"));
+    let out = format!("late.out({parameters}, *, Tensor(a0!) out) -> Tensor(a0!)");
+    assert_eq!(operator.out_schema(), out);
+    let mut x = zeros::<f32>(&[1]);
+    assert_eq!(one::<late::Operator, f32>(&[none(), none(), x.any()]).unwrap(), [1.0]);
 }

@@ -66,13 +66,12 @@ fn ranges_splice_extents() {
 }
 
 #[test]
-fn overflow_and_division_by_zero_are_errors() {
+fn overflow_is_an_error() {
     let mut x = zeros::<f32>(&[7]);
-    let overflows = "an extent of the result overflows, or divides by zero";
+    let overflows = "an extent does not fit in 64 bits";
     for (found, name) in [
         (message::<sum::Operator>(&[x.any(), int(i64::MAX)]), "sum"),
         (message::<product::Operator>(&[x.any(), int(i64::MAX)]), "product"),
-        (message::<quotient::Operator>(&[x.any(), int(0)]), "quotient"),
     ] {
         assert_eq!(found, format!("{name}: {overflows}"));
     }
@@ -80,6 +79,16 @@ fn overflow_and_division_by_zero_are_errors() {
         message::<difference::Operator>(&[x.any(), int(i64::MIN)]),
         format!("difference: {overflows}")
     );
+}
+
+#[test]
+fn division_by_a_number_that_is_not_positive_is_an_error() {
+    let mut x = zeros::<f32>(&[7]);
+    for divisor in [0, -2] {
+        let expected =
+            format!("quotient: an extent is divided by {divisor}; divide by a positive number");
+        assert_eq!(message::<quotient::Operator>(&[x.any(), int(divisor)]), expected);
+    }
 }
 
 #[test]

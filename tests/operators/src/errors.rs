@@ -1,6 +1,6 @@
 //! Operators that fail, wait for another thread, and call others.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -53,26 +53,7 @@ pub(crate) fn panics(x: &[f32], out: &mut [f32]) {
     out.copy_from_slice(x);
 }
 
-/// The number of values of `Counted` that are not dropped yet.
-static ALIVE: AtomicI64 = AtomicI64::new(0);
-
-/// A value of a call.
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        ALIVE.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        ALIVE.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The number of values that calls of this operator have made and not dropped; this call makes one. Fails with the class
+/// The number of values that functions have made and not dropped; this call makes one. Fails with the class
 /// of a wrong value, and drops its value, if x begins with a negative element; panics if it begins with NaN.
 #[op(shape(out = []))]
 pub(crate) fn alive(x: &[f32], out: &mut [i64]) -> Result<(), Error> {
@@ -82,7 +63,8 @@ pub(crate) fn alive(x: &[f32], out: &mut [i64]) -> Result<(), Error> {
     if first < 0.0 {
         return Err(Error::of(ErrorKind::Value, format!("x begins with {first}")));
     }
-    out[0] = ALIVE.load(Ordering::Relaxed);
+    let [made, dropped] = [0, 1].map(|one: usize| COUNTED[one].load(Ordering::Relaxed));
+    out[0] = i64::from(made - dropped);
     Ok(())
 }
 

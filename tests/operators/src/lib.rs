@@ -8,6 +8,7 @@ mod errors;
 mod gradients;
 mod jax;
 mod outputs;
+mod signatures;
 
 use attributes::{affine, described, scaled};
 use cuda::{cuda_found, cuda_relu_, cuda_scale};
@@ -22,6 +23,7 @@ use outputs::{
     add_, divmod, halves, min_max, min_max_vjp, nonzero, outer, outer_vjp, ragged, relu_,
     takes_none, unallocated,
 };
+use signatures::{biased, biased_vjp, exponential, exponential_vjp, late, parted, texts};
 
 dlbridge_ops::library!("operators":
     softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
@@ -31,6 +33,7 @@ dlbridge_ops::library!("operators":
     fails, panics, alive, nested, meets, counted,
     stretch, stretch_vjp, pick, pick_vjp, inverted, mark_, shapeless,
     multiply, multiply_vjp, multiply_vjp_vjp, mixed, mixed_vjp,
+    biased, biased_vjp, late, exponential, exponential_vjp, texts, parted,
 );
 
 /// The extension module.

@@ -6,7 +6,11 @@ use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::operator::Operator;
-use crate::parameter::Kind;
+
+/// Returns true if the keyword `out` means the tensors to fill: no input has this name.
+pub(super) fn has_out(operator: &Operator) -> bool {
+    operator.outputs().next().is_some() && !operator.inputs().any(|input| input.name == "out")
+}
 
 /// The arguments of a call.
 pub(super) struct Arguments<'py> {
@@ -50,9 +54,7 @@ impl<'py> Arguments<'py> {
             if value.as_ref().is_some_and(|value| value.is_none()) && parameter.default.is_none() {
                 *value = None;
             }
-            let may_lack =
-                parameter.default.is_some() || matches!(parameter.kind, Kind::Optional(_));
-            if value.is_none() && !may_lack {
+            if value.is_none() && !parameter.is_omissible() {
                 return Err(refused(format!("the argument {} is missing", parameter.name)));
             }
         }

@@ -6,9 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyEllipsis, PyTuple};
 
+use super::bind::has_out;
 use super::exceptions::exception;
 use crate::operator::Operator;
-use crate::parameter::{DefaultValue, Kind};
+use crate::parameter::{DefaultValue, Kind, Parameter};
 use crate::shape::{Extent, Part, Shape};
 use crate::value::Value;
 
@@ -29,19 +30,23 @@ pub(super) fn parameters<'py>(
             Kind::Ints => "ints",
             Kind::Floats => "floats",
         };
-        let default = match parameter.default {
-            None if kind == "optional" => py.None().into_bound(py),
-            None => PyEllipsis::get(py).to_owned().into_any(),
-            Some(DefaultValue::Float(value)) => value.into_bound_py_any(py)?,
-            Some(DefaultValue::Int(value)) => value.into_bound_py_any(py)?,
-            Some(DefaultValue::Bool(value)) => value.into_bound_py_any(py)?,
-            Some(DefaultValue::Str(value)) => value.into_bound_py_any(py)?,
-            Some(DefaultValue::Ints(values)) => values.into_bound_py_any(py)?,
-            Some(DefaultValue::Floats(values)) => values.into_bound_py_any(py)?,
-        };
-        (parameter.name, kind, default).into_pyobject(py)
+        (parameter.name, kind, default(py, parameter)?).into_pyobject(py)
     });
     described.collect()
+}
+
+/// The value of an argument that the caller omits; `...` if none may be omitted.
+pub(super) fn default<'py>(py: Python<'py>, parameter: &Parameter) -> PyResult<Bound<'py, PyAny>> {
+    match parameter.default {
+        None if parameter.is_omissible() => Ok(py.None().into_bound(py)),
+        None => Ok(PyEllipsis::get(py).to_owned().into_any()),
+        Some(DefaultValue::Float(value)) => value.into_bound_py_any(py),
+        Some(DefaultValue::Int(value)) => value.into_bound_py_any(py),
+        Some(DefaultValue::Bool(value)) => value.into_bound_py_any(py),
+        Some(DefaultValue::Str(value)) => value.into_bound_py_any(py),
+        Some(DefaultValue::Ints(values)) => values.into_bound_py_any(py),
+        Some(DefaultValue::Floats(values)) => values.into_bound_py_any(py),
+    }
 }
 
 /// The signature of the Python function.
@@ -55,13 +60,13 @@ pub(super) fn signature<'py>(py: Python<'py>, operator: &Operator) -> PyResult<B
         }
         class.call((name, class.getattr(kind)?), Some(&keywords))
     };
-    let described = parameters(py, operator)?.into_iter();
-    let described = described.map(|one| {
-        let (name, _, default): (String, String, Bound<'py, PyAny>) = one.extract()?;
-        made(&name, "POSITIONAL_OR_KEYWORD", &default)
+    let (required, first) = (PyEllipsis::get(py).to_owned().into_any(), operator.first_omissible());
+    let described = operator.inputs().enumerate().map(|(position, parameter)| {
+        let default = if position < first { required.clone() } else { default(py, parameter)? };
+        made(parameter.name, "POSITIONAL_OR_KEYWORD", &default)
     });
     let mut described = described.collect::<PyResult<Vec<_>>>()?;
-    if operator.outputs().next().is_some() {
+    if has_out(operator) {
         described.push(made("out", "KEYWORD_ONLY", py.None().bind(py))?);
     }
     inspect.getattr("Signature")?.call1((described,))

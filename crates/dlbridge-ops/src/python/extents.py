@@ -93,7 +93,12 @@ class Inputs:
             return left + right
         if kind == "-":
             return left - right
-        return left * right if kind == "*" else left // right
+        if kind == "*":
+            return left * right
+        if type(right) is int and right <= 0:
+            name = self.function.name
+            raise ValueError(f"{name}: an extent is divided by {right}; divide by a positive number")
+        return left // right
 
     def axis(self, position: int, axis: int) -> Any:
         """Return the extent of an axis of an input."""

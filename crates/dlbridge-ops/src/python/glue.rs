@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
-use super::bind::Arguments;
+use super::bind::{Arguments, has_out};
+use super::describe;
 use super::exceptions::exception;
 use super::function::Function;
 use super::route;
@@ -153,9 +154,11 @@ pub(super) fn call_torch<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (default, packet) = torch_functions(function)?;
     let operator = function.get().operator();
+    let completed = with_defaults(operator, arguments, keywords)?;
+    let keywords = completed.as_ref().or(keywords);
     let out = match keywords {
-        Some(keywords) => keywords.get_item("out")?,
-        None => None,
+        Some(keywords) if has_out(operator) => keywords.get_item("out")?,
+        _ => None,
     };
     let result = match (keywords, out) {
         (Some(keywords), Some(out)) => {
@@ -194,6 +197,29 @@ pub(super) fn call_torch<'py>(
         1 => Ok(results.remove(0)),
         _ => Ok(PyTuple::new(function.py(), results)?.into_any()),
     }
+}
+
+/// The keywords with values for arguments that the caller omits but the schema requires, because a required parameter
+/// follows; `None` if there are none.
+fn with_defaults<'py>(
+    operator: &Operator,
+    arguments: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let (py, mut completed) = (arguments.py(), None);
+    for parameter in operator.inputs().take(operator.first_omissible()).skip(arguments.len()) {
+        let passed = keywords.map_or(Ok(false), |keywords| keywords.contains(parameter.name))?;
+        if passed || !parameter.is_omissible() {
+            continue;
+        }
+        let keywords = match completed.take() {
+            Some(completed) => completed,
+            None => keywords.map_or_else(|| Ok(PyDict::new(py)), |keywords| keywords.copy())?,
+        };
+        keywords.set_item(parameter.name, describe::default(py, parameter)?)?;
+        completed = Some(keywords);
+    }
+    Ok(completed)
 }
 
 /// Adds a keyword for each output, as the schema has them, and returns the tensors.

@@ -19,7 +19,10 @@ impl Function {
     ) -> PyResult<Bound<'py, PyAny>> {
         match route::of(arguments, keywords)? {
             Route::Torch => glue::call_torch(slf, arguments, keywords),
-            Route::Jax => glue::jax(slf)?.call(arguments, keywords),
+            Route::Jax => {
+                route::check_in_place(slf.get().operator(), arguments, keywords)?;
+                glue::jax(slf)?.call(arguments, keywords)
+            }
             Route::Tvm => generic::call(slf.get(), arguments, keywords),
             Route::Generic => generic::call(slf.get(), arguments, keywords),
         }

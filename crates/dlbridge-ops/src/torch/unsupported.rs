@@ -1,8 +1,8 @@
 //! Platforms on which dlbridge-ops does not find PyTorch's functions yet.
 
+use crate::Define;
 use crate::error::{Error, ErrorKind, Result};
 use crate::library::Library;
-use crate::operator::Define;
 
 /// Registers nothing.
 pub(crate) fn loaded(_library: &'static Library) {}

@@ -16,10 +16,11 @@ mod runtime;
 use std::ffi::c_void;
 use std::panic::catch_unwind;
 
+use crate::Define;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
 use crate::new_tensors::{Made, NewTensors};
-use crate::operator::{Define, Operator};
+use crate::operator::Operator;
 
 pub use self::abi::{Any, Payload};
 

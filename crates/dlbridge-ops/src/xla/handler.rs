@@ -19,10 +19,11 @@ use super::frame::{
     MetadataExtension, Version, XlaError,
 };
 use super::stream;
+use crate::Define;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::discard;
 use crate::on_cuda::OnCuda;
-use crate::operator::{Define, Operator};
+use crate::operator::Operator;
 use crate::outputs::unknown_device;
 use crate::parameter::Kind;
 
