@@ -760,6 +760,18 @@ assert torch.equal(found, x / (1 + x.abs()) + 1)
     run(program + CHECKED)
 
 
+@pytest.mark.parametrize("first", ["", "import importlib.util; importlib.util.find_spec('torch._dynamo');"])
+def test_first_call_of_an_extension_before_torch_may_be_compiled(first):
+    program = f"""
+import operators, torch
+{first}
+x = torch.linspace(-3, 3, 12)
+found = torch.compile(lambda x: operators.softclip(x) + 1, fullgraph=True, backend="aot_eager")(x)
+assert torch.equal(found, x / (1 + x.abs()) + 1)
+"""
+    run(program)
+
+
 def test_extension_before_torch_registers_on_request():
     run("import operators; operators.register_torch(); operators.register_torch(); import torch" + CHECKED)
 
@@ -900,6 +912,19 @@ def test_in_place_operator_refuses_tensors_that_need_gradients() -> None:
             call(x * 2)
         with torch.no_grad():
             call(x)
+
+
+@pytest.mark.parametrize("change", [lambda t: operators.relu_(t), lambda t: operators.softclip(torch.zeros(3), out=t)])
+def test_change_in_inference_mode_invalidates_recorded_gradients(change) -> None:
+    x = torch.linspace(-1, 1, 3, requires_grad=True)
+    t = x * 1
+    y = operators.softclip(t)
+    with torch.inference_mode():
+        change(t)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    with torch.inference_mode():
+        assert change(torch.ones(3)).shape == (3,)
 
 
 def test_in_place_operator_invalidates_recorded_gradients() -> None:

@@ -1,6 +1,6 @@
 //! The Python code that registers operators with frameworks, and its results.
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -79,19 +79,19 @@ pub(super) fn function_of<'py>(
     Ok(found.next().ok_or_else(missing)?.into_bound(py))
 }
 
-/// A module of Python code in this crate.
+/// A module of Python code in this crate. It is not among Python's modules: each extension of a process has its own,
+/// perhaps of another release, and holds what it registered.
 macro_rules! module {
     ($function:ident, $file:literal) => {
         fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
             static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
             let made = MODULE.get_or_try_init(py, || {
-                let code = CString::new(include_str!($file))?;
-                let (file, name) = (
-                    concat!("dlbridge_ops/", $file),
-                    concat!("dlbridge_ops.", stringify!($function)),
-                );
-                PyModule::from_code(py, &code, &CString::new(file)?, &CString::new(name)?)
-                    .map(Bound::unbind)
+                let module = PyModule::new(py, concat!("dlbridge_ops.", stringify!($function)))?;
+                let builtins = py.import("builtins")?;
+                let file = concat!("dlbridge_ops/", $file);
+                let code = builtins.call_method1("compile", (include_str!($file), file, "exec"))?;
+                builtins.call_method1("exec", (code, module.dict()))?;
+                Ok::<_, PyErr>(module.unbind())
             });
             made.map(|module| module.bind(py))
         }
@@ -118,6 +118,17 @@ pub(super) fn torch_if_imported(py: Python<'_>, library: &'static Library) -> Py
     }
 }
 
+/// Lets PyTorch's compiler trace the functions of a library, once the program imports it. `register` registers the
+/// operators with PyTorch.
+pub(super) fn allow_in_graphs(
+    library: &'static Library,
+    register: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let py = register.py();
+    torch_compile(py)?.call_method1("allow", (functions(py, library)?, register))?;
+    Ok(())
+}
+
 /// Registers the operators with PyTorch, once.
 pub(super) fn register_torch(py: Python<'_>, library: &'static Library) -> PyResult<()> {
     let functions = functions(py, library)?;
@@ -126,7 +137,6 @@ pub(super) fn register_torch(py: Python<'_>, library: &'static Library) -> PyRes
         torch::register(library).map_err(|error| exception(&error))?;
         let glue = torch_glue(py).inspect_err(|_| torch::withdraw(library))?;
         glue.call_method1("register", (&functions, extents(py)?.getattr("shapes")?))?;
-        torch_compile(py)?.call_method1("allow", (&functions,))?;
         Ok::<_, PyErr>(())
     })?;
     Ok(())

@@ -7,6 +7,7 @@ results, the rule for `vmap`, memory that results share with arguments, and the 
 import functools
 import inspect
 import operator
+import os
 import struct
 import sys
 import types
@@ -395,12 +396,12 @@ def _target(f):
 
 def _register(f):
     """Registers the operator with XLA, once per process."""
-    # The extensions of a process have one copy of this module each, and this record in common.
+    # Each extension of a process has its own copy of this module; they have this record in common.
     record = sys.modules.setdefault("_dlbridge_ops_jax_targets", types.ModuleType("_dlbridge_ops_jax_targets"))
     paths = record.__dict__.setdefault("paths", {})
     target = _target(f)
     path = paths.setdefault(target, f.path)
-    if path != f.path:
+    if os.path.realpath(path) != os.path.realpath(f.path):
         raise RuntimeError(
             f"two extensions have an operator {target}: {path} and {f.path}; rename the namespace of one in `library!`"
         )

@@ -66,6 +66,7 @@ pub fn add(module: &Bound<'_, PyModule>, library: &'static Library) -> PyResult<
             glue::register_torch(arguments.py(), library)
         },
     )?;
-    module.add("register_torch", register)?;
-    glue::torch_if_imported(py, library)
+    module.add("register_torch", &register)?;
+    glue::torch_if_imported(py, library)?;
+    glue::allow_in_graphs(library, register.as_any())
 }

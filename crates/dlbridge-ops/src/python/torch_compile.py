@@ -5,49 +5,59 @@ node of the graph, and the later stages of the compiler see the registered opera
 seconds, so the functions are marked when the program imports it.
 """
 
-import importlib.abc
 import sys
 
 _COMPILER = "torch._dynamo"
 
 
-def allow(functions):
-    """Mark functions as allowed in graphs: now if the compiler is imported, or else when it is."""
+def allow(functions, register):
+    """Mark functions as allowed in graphs: now if the compiler is imported, or else when it is.
+
+    `register()` registers the operators with PyTorch, which the extension may have been imported before.
+    """
     if _COMPILER in sys.modules:
-        _mark(functions)
+        _mark(functions, register)
     else:
-        sys.meta_path.insert(0, _WhenImported(functions))
+        sys.meta_path.insert(0, _WhenImported(functions, register))
 
 
-def _mark(functions):
+def _mark(functions, register):
+    try:
+        register()
+    except ImportError:
+        # This release of PyTorch is not supported, which the first call on a tensor says.
+        return
     for function in functions:
         sys.modules[_COMPILER].allow_in_graph(function)
 
 
-class _WhenImported(importlib.abc.MetaPathFinder):
+class _WhenImported:
     """Marks functions after the compiler's module has run. Another finder finds the module."""
 
-    def __init__(self, functions):
+    def __init__(self, functions, register):
         self.functions = functions
+        self.register = register
 
     def find_spec(self, name, path, target=None):
         if name != _COMPILER:
             return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+        for finder in list(sys.meta_path):
+            spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                spec.loader = _Loader(spec.loader, self.functions)
+                spec.loader = _Loader(spec.loader, self)
                 return spec
         return None
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
     """Runs the module with its own loader, then marks the functions."""
 
-    def __init__(self, loader, functions):
+    def __init__(self, loader, finder):
         self.loader = loader
-        self.functions = functions
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
@@ -55,4 +65,6 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
-        _mark(self.functions)
+        if self.finder in sys.meta_path:
+            sys.meta_path.remove(self.finder)
+        _mark(self.finder.functions, self.finder.register)

@@ -23,6 +23,8 @@ def _private(module, name):
 
 
 _AutoDispatchBelowAutograd = _private("torch._C", "_AutoDispatchBelowAutograd")
+_AutoDispatchBelowADInplaceOrView = _private("torch._C", "_AutoDispatchBelowADInplaceOrView")
+_after_ADInplaceOrView_keyset = _private("torch._C", "_after_ADInplaceOrView_keyset")
 _after_autograd_keyset = _private("torch._C", "_after_autograd_keyset")
 _any_requires_grad = _private("torch._C", "_any_requires_grad")
 _are_functorch_transforms_active = _private("torch._C", "_are_functorch_transforms_active")
@@ -270,17 +272,32 @@ def _refuse_gradients_of_out(f):
             )
         with _AutoDispatchBelowAutograd():
             operator.redispatch(keyset & _after_autograd_keyset, *arguments, **outputs)
-        for tensor in outputs.values():
-            torch.autograd.graph.increment_version(tensor)
 
     _implement(f, kernel, ".out")
+    _count_changes(f, operator, lambda arguments, outputs: outputs.values(), ".out")
 
 
-def _implement(f, kernel, overload=""):
+def _implement(f, kernel, overload="", key="Autograd"):
     library = _libraries.get(f.namespace)
     if library is None:
         library = _libraries[f.namespace] = torch.library.Library(f.namespace, "IMPL")
-    library.impl(f.name + overload, kernel, "Autograd", with_keyset=True)
+    library.impl(f.name + overload, kernel, key, with_keyset=True)
+
+
+def _count_changes(f, operator, changed, overload=""):
+    """Registers that the operator changes tensors, so that gradients that need their old elements are refused.
+
+    At this key, because `torch.inference_mode()` leaves out the key of gradients.
+    """
+
+    def kernel(keyset, *arguments, **outputs):
+        with _AutoDispatchBelowADInplaceOrView():
+            result = operator.redispatch(keyset & _after_ADInplaceOrView_keyset, *arguments, **outputs)
+        for tensor in changed(arguments, outputs):
+            torch.autograd.graph.increment_version(tensor)
+        return result
+
+    _implement(f, kernel, overload, "ADInplaceOrView")
 
 
 def _refuse_gradients(f):
@@ -297,13 +314,10 @@ def _refuse_gradients(f):
                 f"{f.name}: {name} changes in place, which has no gradient; call it under torch.no_grad() or on detached tensors"
             )
         with _AutoDispatchBelowAutograd():
-            result = operator.redispatch(keyset & _after_autograd_keyset, *arguments)
-        # Gradients that were recorded before and need the old elements are refused.
-        for index in changed:
-            torch.autograd.graph.increment_version(arguments[index])
-        return result
+            return operator.redispatch(keyset & _after_autograd_keyset, *arguments)
 
     _implement(f, kernel)
+    _count_changes(f, operator, lambda arguments, outputs: [arguments[index] for index in changed])
 
 
 # Batches
