@@ -90,7 +90,7 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
                 const { ::dlbridge_ops::private::check_kernels(KERNELS) };
                 const { ::dlbridge_ops::private::check_places(KINDS) };
                 #check
-                fn copies() -> &'static ::core::sync::atomic::AtomicU64 {
+                fn __copies() -> &'static ::core::sync::atomic::AtomicU64 {
                     static COPIES: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
                     &COPIES
                 }
@@ -105,7 +105,7 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
                     vjp: #vjp,
                     elementwise: #elementwise,
                     on_cuda: #on_cuda,
-                    copies,
+                    copies: __copies,
                 };
                 &OPERATOR
             };
@@ -239,7 +239,8 @@ fn kinds(parameters: &[Parameter<'_>], aliases: &[Alias]) -> TokenStream {
     })
 }
 
-/// The function for one combination of types.
+/// The function for one combination of types. The names in it begin with underscores, because they hide a function of the
+/// same name.
 fn kernel(function: &ItemFn, parameters: &[Parameter<'_>], aliases: &[Alias]) -> TokenStream {
     let name = &function.sig.ident;
     let types: Vec<_> = aliases.iter().map(|(_, one)| one).collect();
@@ -251,7 +252,7 @@ fn kernel(function: &ItemFn, parameters: &[Parameter<'_>], aliases: &[Alias]) ->
     };
     let (taken, made) = (positions(Role::Input), positions(Role::Output));
     let names: Vec<_> = parameters.iter().map(|one| one.name.unraw().to_string()).collect();
-    let values: Vec<_> = (0..parameters.len()).map(|i| format_ident!("value_{i}")).collect();
+    let values: Vec<_> = (0..parameters.len()).map(|i| format_ident!("__value_{i}")).collect();
     let filled = |role| {
         let pairs = parameters.iter().zip(&values).filter(move |(one, _)| one.role == role);
         pairs.map(|(_, value)| value)
@@ -259,11 +260,11 @@ fn kernel(function: &ItemFn, parameters: &[Parameter<'_>], aliases: &[Alias]) ->
     let (inputs, outputs) = (filled(Role::Input), filled(Role::Output).chain(filled(Role::Cuda)));
     quote!({
         const KINDS: &[::dlbridge_ops::private::Kind] = #kinds;
-        fn run(
-            inputs: &mut [::dlbridge_ops::private::Value<'_>],
-            outputs: &mut [::dlbridge_ops::private::Value<'_>],
+        fn __run(
+            __inputs: &mut [::dlbridge_ops::private::Value<'_>],
+            __outputs: &mut [::dlbridge_ops::private::Value<'_>],
         ) -> ::dlbridge_ops::Result<()> {
-            let ([#(#inputs),*], [#(#outputs),*]) = (inputs, outputs) else {
+            let ([#(#inputs),*], [#(#outputs),*]) = (__inputs, __outputs) else {
                 return ::dlbridge_ops::private::wrong_count();
             };
             ::dlbridge_ops::Outcome::into_result(#name #generics(
@@ -273,7 +274,7 @@ fn kernel(function: &ItemFn, parameters: &[Parameter<'_>], aliases: &[Alias]) ->
         ::dlbridge_ops::private::Kernel {
             inputs: &[#(KINDS[#taken]),*],
             outputs: &[#(KINDS[#made]),*],
-            run,
+            run: __run,
         }
     })
 }

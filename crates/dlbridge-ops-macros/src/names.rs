@@ -22,7 +22,7 @@ pub(crate) fn check(name: &Ident) -> Result<()> {
     }
     if !text.is_ascii() {
         let message =
-            format!("`{text}` must be ASCII, because PyTorch has no other names; rename it");
+            format!("`{text}` must be ASCII, because PyTorch refuses other names; rename it");
         return Err(Error::new(name.span(), message));
     }
     Ok(())

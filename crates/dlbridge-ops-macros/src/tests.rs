@@ -40,7 +40,7 @@ fn name_that_is_a_keyword_is_refused() {
 #[test]
 fn name_that_is_not_ascii_is_refused() {
     let found = refusal("#[op] fn f(\u{3bb}: &[f32], out: &mut [f32]) {}");
-    let expected = "`\u{3bb}` must be ASCII, because PyTorch has no other names; rename it";
+    let expected = "`\u{3bb}` must be ASCII, because PyTorch refuses other names; rename it";
     assert_eq!(found.as_deref(), Some(expected));
 }
 

@@ -6,8 +6,8 @@ use crate::operator::Operator;
 ///
 /// # Safety
 /// Only the attribute implements the trait. The names of the operator and of its parameters are identifiers, so that
-/// its [`schema`](Operator::schema) has the types of its parameters, by which PyTorch passes arguments. Each kernel
-/// has the parameters of the operator, of the same kinds.
+/// its [`schema`](Operator::schema) has the types of its parameters: PyTorch converts arguments to these types. Each
+/// kernel has the parameters of the operator, of the same kinds.
 ///
 /// ```
 /// use dlbridge_ops::{Define, op};

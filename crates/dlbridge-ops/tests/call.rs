@@ -300,3 +300,25 @@ fn threads_call_at_once() {
         }
     });
 }
+
+/// Operators with names that the code of the macro could have.
+macro_rules! named {
+    ($($name:ident)*) => {$(
+        #[op]
+        fn $name(inputs: &[f32], out: &mut [f32]) {
+            out.copy_from_slice(inputs);
+        }
+    )*};
+}
+
+named! { run copies inputs outputs value_0 }
+
+#[test]
+fn operator_has_any_name() {
+    let mut x = vector([1.0_f32, 2.0]);
+    assert_eq!(one::<run::Operator, f32>(&[x.any()]).unwrap(), [1.0, 2.0]);
+    assert_eq!(one::<copies::Operator, f32>(&[x.any()]).unwrap(), [1.0, 2.0]);
+    assert_eq!(one::<inputs::Operator, f32>(&[x.any()]).unwrap(), [1.0, 2.0]);
+    assert_eq!(one::<outputs::Operator, f32>(&[x.any()]).unwrap(), [1.0, 2.0]);
+    assert_eq!(one::<value_0::Operator, f32>(&[x.any()]).unwrap(), [1.0, 2.0]);
+}

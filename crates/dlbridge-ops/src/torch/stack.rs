@@ -223,7 +223,7 @@ pub(super) unsafe fn take(
         .map(|(index, kind)| {
             // SAFETY: the caller guarantees a value for each of these.
             let value = unsafe { *stack.add(index) };
-            // SAFETY: PyTorch converted the value by the schema, which has the type of this kind.
+            // SAFETY: PyTorch converted the value by the schema, which has the type of this kind (the contract of `Define`).
             unsafe { own(shim, kind, value) }
         })
         .collect()
