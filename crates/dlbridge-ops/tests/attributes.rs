@@ -140,7 +140,7 @@ fn schema_has_defaults_only_behind_required_parameters() {
     let operator = late::Operator::OPERATOR;
     let parameters = "float by, Tensor? y, Tensor x, int shift=1, Tensor? z=None";
     assert_eq!(operator.schema(), format!("late({parameters}) -> Tensor"));
-    let out = format!("late.out({parameters}, *, Tensor(a0!) out) -> Tensor(a0!)");
+    let out = format!("late.out({parameters}, *, Tensor(a0!) out) -> ()");
     assert_eq!(operator.out_schema(), out);
     let mut x = zeros::<f32>(&[1]);
     assert_eq!(one::<late::Operator, f32>(&[none(), none(), x.any()]).unwrap(), [1.0]);

@@ -37,16 +37,22 @@ class _WhenImported:
     def __init__(self, functions, register):
         self.functions = functions
         self.register = register
+        self.asks_others = False
 
     def find_spec(self, name, path, target=None):
-        if name != _COMPILER:
+        # Another extension has a finder like this one, which asks this one.
+        if name != _COMPILER or self.asks_others:
             return None
-        for finder in list(sys.meta_path):
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                spec.loader = _Loader(spec.loader, self)
-                return spec
-        return None
+        self.asks_others = True
+        try:
+            for finder in list(sys.meta_path):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    spec.loader = _Loader(spec.loader, self)
+                    return spec
+            return None
+        finally:
+            self.asks_others = False
 
 
 class _Loader:
