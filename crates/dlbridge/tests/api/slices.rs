@@ -26,7 +26,7 @@ macro_rules! apply {
     };
 }
 
-const CASES: usize = if cfg!(miri) { 4 } else { 1500 };
+const CASES: usize = if cfg!(miri) { 6 } else { 1500 };
 const ELEMENTS: usize = if cfg!(miri) { 8 } else { 200 };
 
 fn value(position: usize) -> u32 {
