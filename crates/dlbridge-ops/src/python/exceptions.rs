@@ -20,24 +20,26 @@ pub(super) fn exception(error: &Error) -> PyErr {
     }
 }
 
-/// The same exception with a place in front of its message, if it is of a class that typed arguments raise. Others, such
-/// as a class of the caller's, pass unchanged, because only their authors know how to make them.
+/// The same exception with a place in front of its message, if it has only a message. Others, such as a class of the
+/// caller's, pass unchanged, because only their authors know how they show themselves.
 pub(super) fn placed(py: Python<'_>, place: &str, error: PyErr) -> PyErr {
-    let message = || format!("{place}: {}", error.value(py));
-    let class = error.get_type(py);
-    let placed = if class.is(py.get_type::<PyTypeError>()) {
-        PyTypeError::new_err(message())
-    } else if class.is(py.get_type::<PyValueError>())
-        || class.is_subclass_of::<PyUnicodeError>().unwrap_or(false)
+    if error.is_instance_of::<PyUnicodeError>(py) {
+        let placed = PyValueError::new_err(format!("{place}: {}", error.value(py)));
+        placed.set_cause(py, Some(error));
+        return placed;
+    }
+    let is_known = error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyBufferError>(py)
+        || error.is_instance_of::<PyOverflowError>(py);
+    let value = error.value(py);
+    let message = value.getattr("args").and_then(|arguments| arguments.extract::<(String,)>());
+    if let Ok((message,)) = message
+        && is_known
+        && value.to_string() == message
     {
-        PyValueError::new_err(message())
-    } else if class.is(py.get_type::<PyBufferError>()) {
-        PyBufferError::new_err(message())
-    } else if class.is(py.get_type::<PyOverflowError>()) {
-        PyOverflowError::new_err(message())
-    } else {
-        return error;
-    };
-    placed.set_cause(py, error.cause(py));
-    placed
+        // The same object, which may have attributes: typed arguments raise classes of their own beside the package.
+        let _ = value.setattr("args", (format!("{place}: {message}"),));
+    }
+    error
 }
