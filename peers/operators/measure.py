@@ -47,6 +47,7 @@ PLAIN, FORWARD, BOTH, JITTED, OF_TVM, OF_TORCH = (
 )
 OURS, FUNCTION, PYTHON = "ours, torch.ops", "ours, Python function", "Python custom_op"
 CPP_TORCH, CPP_JAX, CPP_TVM = "C++ with PyTorch's headers", "C++ with JAX's headers", "C++ with tvm-ffi's headers"
+STABLE = "C++ with PyTorch's stable ABI"
 EXAMPLE = "C++, in the form of tvm-ffi's example"
 
 
@@ -69,6 +70,7 @@ class Goal:
 GOALS = (
     Goal(PLAIN, OURS, 1.1, CPP_TORCH),
     Goal(PLAIN, FUNCTION, 1.1, CPP_TORCH),
+    Goal(PLAIN, OURS, 1.1, STABLE),
     Goal(FORWARD, OURS, 0.5, PYTHON),
     Goal(BOTH, OURS, 0.5, PYTHON),
     Goal(JITTED, "ours", 1.1, CPP_JAX),
@@ -84,6 +86,7 @@ RUST = "Rust with dlbridge-ops, for all frameworks"
 SOURCES = {
     RUST: ROOT / "tests/operators/src/elementwise.rs",
     CPP_TORCH: HERE / "torch_operator.cpp",
+    STABLE: HERE / "torch_stable_operator.cpp",
     CPP_JAX: HERE / "xla_handler.cpp",
     CPP_TVM: HERE / "tvm_function.cpp",
     "Python custom_op, for PyTorch": Path(__file__),
@@ -126,7 +129,8 @@ def of_torch(folder: Path) -> Tables:
 
     links = [f"-L{path}" for path in library_paths()] + ["-ltorch", "-ltorch_cpu", "-lc10"]
     flags = [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
-    torch.ops.load_library(str(compiled("torch_operator.cpp", folder, include_paths(), links + flags)))
+    for source in ("torch_operator.cpp", "torch_stable_operator.cpp"):
+        torch.ops.load_library(str(compiled(source, folder, include_paths(), links + flags)))
 
     # begin: twice
     @torch.library.custom_op("python::twice", mutates_args=())
@@ -147,6 +151,7 @@ def of_torch(folder: Path) -> Tables:
     x = torch.linspace(-3, 3, COUNT)
     operators.twice(x)
     ours, cpp, python = torch.ops.operators, torch.ops.cpp, torch.ops.python
+    torch.testing.assert_close(torch.ops.cpp_stable.twice(x), x + x)
     for one in (ours, cpp, python):
         torch.testing.assert_close(one.twice(x), x + x)
         torch.testing.assert_close(one.softclip(x), x / (1 + x.abs()))
@@ -154,6 +159,7 @@ def of_torch(folder: Path) -> Tables:
         OURS: lambda: ours.twice.default(x),
         FUNCTION: lambda: operators.twice(x),
         CPP_TORCH: lambda: cpp.twice.default(x),
+        STABLE: lambda: torch.ops.cpp_stable.twice.default(x),
         PYTHON: lambda: python.twice.default(x),
         "torch.add": lambda: torch.add(x, x),
     }
@@ -277,6 +283,8 @@ def page(tables: Tables) -> str:
         "The same code serves all frameworks, so a call first describes the arguments in one form and checks them: dtype, dimensions, layout, alignment, overlap.",
         f"The difference to C++ is {beyond(tables, PLAIN, OURS, CPP_TORCH)} in PyTorch, {beyond(tables, JITTED, 'ours', CPP_JAX)} in JAX,",
         f"and {beyond(tables, OF_TVM, 'ours', CPP_TVM)} in tvm-ffi, whose own operators check only what their author wrote.",
+        "With PyTorch's headers a library is built for each release. Ours serves all of them by PyTorch's stable ABI, which passes each tensor as a handle on the heap; a library",
+        f"in C++ with that ABI takes {tables[PLAIN][STABLE] / tables[PLAIN][OURS]:.2f} × the time of ours.",
         "",
         f"In the forward and backward pass, the operator in C++ itself takes {of_cpp:.2f} × the time of the Python `custom_op`"
         + (", which is more than the goal: the rest is PyTorch's engine." if of_cpp > 0.5 else "."),
