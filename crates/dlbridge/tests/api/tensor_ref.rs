@@ -47,7 +47,7 @@ unsafe extern "C" fn number(tensor: *mut DLTensor) {
 #[test]
 fn c_kernel_reads_and_writes_by_strides() {
     let mut rng = Rng::new(11);
-    for _ in 0..if cfg!(miri) { 4 } else { 500 } {
+    for _ in 0..if cfg!(miri) { 8 } else { 500 } {
         let layout = Layout::random(&mut rng, 40, false);
         if layout.shape.iter().zip(&layout.strides).any(|(&extent, &stride)| {
             (extent == 1 || layout.shape.contains(&0)) && stride.unsigned_abs() > 1000
