@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cases import softclip
-from torch_calls import BOTH, ops, tensors, pytestmark, torch, x  # noqa: F401
+from torch_calls import BOTH, pytestmark, torch, x  # noqa: F401
 
 import operators
 
@@ -149,12 +149,6 @@ def test_forward_mode_is_refused_with_advice(f, x, derive):
         derive(f.softclip, x)
     with torch.no_grad(), pytest.raises(NotImplementedError, match=refused):
         derive(f.softclip, x)
-
-
-@BOTH
-def test_compiled_forward_mode_is_refused(f, x):
-    with pytest.raises(Exception, match="softclip: forward-mode derivatives"):
-        compiled(lambda x: torch.func.jvp(f.softclip, (x,), (x,)), backend="aot_eager")(x)
 
 
 @BOTH

@@ -217,3 +217,9 @@ def test_extent_divided_by_zero_is_refused_while_tracing(x):
         operators.parted(x, 0)
     with torch._subclasses.fake_tensor.FakeTensorMode(), pytest.raises(ValueError, match=message):
         operators.parted(torch.empty(8), 0)
+
+
+@BOTH
+def test_compiled_forward_mode_is_refused(f, x):
+    with pytest.raises(Exception, match="softclip: forward-mode derivatives"):
+        compiled(lambda x: torch.func.jvp(f.softclip, (x,), (x,)), backend="aot_eager")(x)
