@@ -4,7 +4,6 @@
 
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use dlbridge::{DataType, Element, Tensor, TensorRef};
@@ -136,7 +135,7 @@ fn goes_round(tensor: Tensor, producer: &Producer) {
         (tensor.dtype(), tensor.shape(), tensor.data().addr()),
         (dtype, &shape[..], address)
     );
-    let tensor = Arc::new(tensor);
+    let tensor = tensor.into_shared();
     // SAFETY: the pointer was just exported, and no other code has it.
     let lent = unsafe { Tensor::from_raw(tensor.to_raw()) }.unwrap();
     let shared = tensor.share().transpose();

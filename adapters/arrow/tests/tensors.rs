@@ -200,7 +200,7 @@ fn memory_that_others_may_write_is_refused() {
 fn shared_tensor_is_not_taken_from_other_holders() {
     let array = Int32Array::from(vec![1, 2, 3]);
     let address = array.values().as_ptr().addr();
-    let tensor = Arc::new(array.into_tensor().unwrap().try_into_immutable().unwrap());
+    let tensor = array.into_tensor().unwrap().try_into_immutable().unwrap().into_shared();
     let shared = tensor.share().into_array().unwrap();
     assert_eq!(shared.as_primitive::<Int32Type>().values().as_ptr().addr(), address);
     let last = tensor.share();

@@ -78,7 +78,7 @@ fn other_units_zones_and_types_are_refused() {
     assert!(matches!(times().into_array(), Err(Error::NoArrowType { .. })));
     assert!(Tensor::from(vec![1_i64]).into_time_array::<Time>().is_err());
     assert!(Tensor::from([[Time::new(1)]]).into_time_array::<Time>().is_err());
-    let shared = Arc::new(times());
+    let shared = times().into_shared();
     assert!(shared.share().into_time_array::<Time>().is_err(), "other holders may write it");
 }
 

@@ -1,7 +1,5 @@
 //! Loops that build chains of owners drop on a small stack.
 
-use std::sync::Arc;
-
 use dlbridge::Tensor;
 use dlbridge_burn::{BurnExt, TensorExt};
 use dlbridge_testing::repeat;
@@ -9,7 +7,7 @@ use dlbridge_testing::repeat;
 #[test]
 fn burn_loop_of_exported_tensors_drops_on_a_small_stack() {
     repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
-        let source = Arc::new(tensor);
+        let source = tensor.into_shared();
         // SAFETY: just exported, and nothing writes the elements in this test.
         let shared = unsafe { Tensor::from_raw(source.to_raw()).unwrap().assume_immutable() };
         // The source lives on while burn imports the tensor, so that the owner of `shared` cannot be taken out.

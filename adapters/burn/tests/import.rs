@@ -91,7 +91,7 @@ fn exclusive_memory_of_others_is_written_in_place() {
 #[test]
 fn immutable_shared_tensor_is_copied_before_a_write() {
     let (tensor, drops) = foreign(Access::Immutable, 4, &[4, 6]);
-    let tensor = Arc::new(tensor);
+    let tensor = tensor.into_shared();
     let mut flex = tensor.share().into_flex().unwrap();
     assert_eq!(address(&flex), tensor.data().addr(), "not copied");
     flex.storage_mut::<f32>()[0] = 100.0;

@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use candle_core::{DType, Device, WithDType};
 use common::address;
 use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
@@ -106,7 +104,7 @@ fn tensors_without_dimensions_or_elements() {
 
 #[test]
 fn shared_or_foreign_memory_is_copied() {
-    let shared = Arc::new(Tensor::from(vec![1_u8, 2, 3]));
+    let shared = Tensor::from(vec![1_u8, 2, 3]).into_shared();
     let first = shared.data().addr();
     let copy = shared.share().into_candle().unwrap();
     assert_ne!(address(&copy), first);
@@ -162,7 +160,7 @@ fn slice_of_a_candle_tensor_is_copied() {
 #[test]
 fn shared_candle_tensor_is_copied_until_the_last_holder() {
     let candle = candle_core::Tensor::arange(0_i64, 6, &Device::Cpu).unwrap();
-    let first = Arc::new(candle.clone().into_tensor().unwrap());
+    let first = candle.clone().into_tensor().unwrap().into_shared();
     let second = first.share();
     let copy = first.share().into_candle().unwrap();
     assert_ne!(address(&copy), address(&candle), "other holders have the tensor too");

@@ -163,7 +163,7 @@ impl<T: Element> CudaTensor<T> {
         match ordered {
             Ok(()) => tensor,
             Err(_) => {
-                let tensor = Arc::new(tensor);
+                let tensor = tensor.into_shared();
                 let kept = tensor.share();
                 mem::forget(tensor);
                 kept

@@ -3,7 +3,6 @@
 mod common;
 
 use std::ptr;
-use std::sync::Arc;
 use std::thread;
 
 use common::cuda;
@@ -145,7 +144,7 @@ fn try_into_slice_returns_the_original_slice() {
     drop(slice);
     let other = Tensor::from(vec![1.0_f32]).try_into_slice::<CudaSlice<f32>>();
     assert_eq!(other.err().unwrap().len(), 1);
-    let shared = Arc::new(cuda.slice(&mine, &[1.0_f32]).into_tensor([1]).unwrap());
+    let shared = cuda.slice(&mine, &[1.0_f32]).into_tensor([1]).unwrap().into_shared();
     assert!(shared.share().try_into_slice::<CudaSlice<f32>>().is_err(), "the memory is shared");
 }
 

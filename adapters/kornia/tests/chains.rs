@@ -1,7 +1,5 @@
 //! Loops that build chains of owners drop on a small stack.
 
-use std::sync::Arc;
-
 use dlbridge::Tensor;
 use dlbridge_kornia::{KorniaExt, TensorExt};
 use dlbridge_testing::{TURNS, repeat};
@@ -20,7 +18,7 @@ fn kornia_loop_of_reshapes_drops_on_a_small_stack() {
 fn kornia_loop_of_shares_drops_on_a_small_stack() {
     repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
         // SAFETY: nothing writes the elements in this test.
-        let shared = unsafe { Arc::new(tensor).share().assume_immutable() };
+        let shared = unsafe { tensor.into_shared().share().assume_immutable() };
         shared.into_kornia::<f32, 1>().unwrap().into_read_only_tensor().unwrap()
     });
 }

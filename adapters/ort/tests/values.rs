@@ -5,7 +5,6 @@
 mod support;
 
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::thread;
 
 use dlbridge::{Access, DataType, Device, Error as Refusal, RawParts, Tensor, TensorRef};
@@ -397,7 +396,7 @@ fn value_round_trip_returns_the_same_object() {
     let backwards = whole().flip(0).unwrap().into_value().unwrap_err();
     assert_eq!(refusal(backwards), Refusal::NotContiguous);
     // Another tensor over the same memory does not become the value either.
-    let shared = Arc::new(whole());
+    let shared = whole().into_shared();
     assert_eq!(refusal(shared.share().into_value().unwrap_err()), Refusal::ReadOnly);
 }
 

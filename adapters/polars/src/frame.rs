@@ -1,7 +1,5 @@
 //! Data frames with columns of one type as tensors of rows and columns, and back.
 
-use std::sync::Arc;
-
 use dlbridge::{Access, DataType, Error as TensorError, RawParts, Tensor, TensorRef};
 use polars_buffer::Buffer;
 use polars_core::chunked_array::builder::NewChunkedArray;
@@ -287,6 +285,6 @@ fn split<T: Number>(tensor: Tensor, rows: usize, count: usize) -> Result<Vec<Buf
         return Ok(parts(all, 0, rows as i64));
     }
     let immutable = tensor.try_into_immutable().expect("what is stable is exclusive or immutable");
-    let tensor = Arc::new(immutable);
+    let tensor = immutable.into_shared();
     (0..count).map(|nth| memory::to_buffer(tensor.share().index_axis(1, nth)?)).collect()
 }

@@ -347,7 +347,7 @@ fn series_round_trip_through_c_and_keep_other_holders() {
     let series = Series::new("a".into(), [1, 2, 3]);
     let at = address::<Int32Type>(&series);
     let tensor = through_c(series.into_tensor().unwrap());
-    let tensor = Arc::new(tensor.try_into_immutable().unwrap());
+    let tensor = tensor.try_into_immutable().unwrap().into_shared();
     let shared = tensor.share().into_series("a").unwrap();
     assert_eq!(address::<Int32Type>(&shared), at);
     let last = tensor.share();

@@ -1,7 +1,5 @@
 //! Loops that build chains of owners drop on a small stack.
 
-use std::sync::Arc;
-
 use dlbridge::Tensor;
 use dlbridge_rten::{RtenExt, TensorExt};
 use dlbridge_testing::repeat;
@@ -10,7 +8,7 @@ use dlbridge_testing::repeat;
 fn rten_loop_of_shares_drops_on_a_small_stack() {
     repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
         // SAFETY: nothing writes the elements in this test.
-        let shared = unsafe { Arc::new(tensor).share().assume_immutable() };
+        let shared = unsafe { tensor.into_shared().share().assume_immutable() };
         shared.into_rten::<f32>().unwrap().into_tensor().unwrap()
     });
 }

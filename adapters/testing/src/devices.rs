@@ -1,7 +1,5 @@
 //! Tensors that the tests of devices copy to a device, and slices of them.
 
-use std::sync::Arc;
-
 use dlbridge::{DataType, Element, Result, Tensor, TensorRef};
 
 /// A float of four bits in a byte of its own.
@@ -56,7 +54,7 @@ pub const SLICES: [Slice; 9] = [
     ("transposed", |t| Ok(t.transpose()), 0),
     ("slice of a transposed one", |t| t.transpose().slice(0, 1..3)?.flip(1), 36),
     ("one element", |t| t.index_axis(0, 1)?.index_axis(0, 2)?.index_axis(0, 3), 92),
-    ("shared", |t| Arc::new(t.index_axis(0, 1)?).share().slice(0, 1..2)?.index_axis(1, 3), 76),
+    ("shared", |t| t.index_axis(0, 1)?.into_shared().share().slice(0, 1..2)?.index_axis(1, 3), 76),
     ("nothing", |t| t.slice(0, 1..1), 0),
 ];
 

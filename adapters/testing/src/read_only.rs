@@ -1,7 +1,5 @@
 //! Read-only tensors whose memory another handle writes.
 
-use std::sync::Arc;
-
 use dlbridge::Tensor;
 use dlbridge::sys::DLManagedTensorVersioned;
 
@@ -18,7 +16,7 @@ impl Drop for Writer {
 
 /// Returns a tensor that safe code marked as read-only, and the handle that wrote its memory nevertheless.
 pub fn written_by_another_handle() -> (Tensor, Writer) {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let tensor = Tensor::from(vec![1_i32, 2]).into_shared();
     let writer = Writer(tensor.to_raw());
     let read_only = tensor.share().into_read_only();
     // SAFETY: the integer is alive, and no view of it exists.

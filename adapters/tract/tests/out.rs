@@ -133,7 +133,7 @@ fn slice_is_copied() {
     assert_eq!(*copied(whole().transpose()), tensor2(&[[1, 4], [2, 5], [3, 6]]));
     assert_eq!(*copied(whole().flip(1).unwrap()), tensor2(&[[3, 2, 1], [6, 5, 4]]));
     assert_eq!(*copied(whole().reshape([6]).unwrap()), tensor1(&[1, 2, 3, 4, 5, 6]));
-    let bytes = Arc::new(whole()).share_bytes(DataType::UINT32, [2, 3], 0).unwrap();
+    let bytes = whole().into_shared().share_bytes(DataType::UINT32, [2, 3], 0).unwrap();
     assert_eq!(copied(bytes).datum_type(), DatumType::U32);
     let part = tensor2(&[[1, 2], [3, 4]]).into_dlbridge().unwrap().index_axis(1, 0).unwrap();
     assert_eq!(*copied(part), tensor1(&[1, 3]));

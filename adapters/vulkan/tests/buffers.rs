@@ -99,7 +99,7 @@ fn to_host_recognises_a_tensor_after_any_path() {
     let read = |tensor: &Tensor| numbers(&tensor.to_host(&device).unwrap());
     let tensor = through_c(tensor);
     assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
-    let tensor = Arc::new(through_legacy_c(tensor));
+    let tensor = through_legacy_c(tensor).into_shared();
     assert_eq!(read(&tensor), [1.0, 2.0, 3.0]);
     let shared = tensor.share();
     // SAFETY: the pointer is a managed tensor that was just exported, and is imported once.
@@ -222,7 +222,7 @@ fn threads_copy_in_parallel_and_drop_tensors_of_others() {
 fn copy_waits_for_the_holder_of_the_queue() {
     let (Some(device), Some(other)) = (device(), device()) else { return };
     let control = to_device(&[1.0_f32], &other).unwrap();
-    let tensor = Arc::new(to_device(&[1_u32], &device).unwrap());
+    let tensor = to_device(&[1_u32], &device).unwrap().into_shared();
     let buffer = tensor.to_buffer().unwrap().handle();
     let queue = device.queue();
     let started = Arc::new(Barrier::new(9));

@@ -146,8 +146,9 @@ fn source_larger_than_memory_is_an_error() {
 #[test]
 fn thousands_of_exports_outlive_the_device_and_drop_on_any_thread() {
     let Some(device) = device() else { return };
-    let made: Vec<_> =
-        (0..1_500_u32).map(|number| Arc::new(to_device(&[number; 3], &device).unwrap())).collect();
+    let made: Vec<_> = (0..1_500_u32)
+        .map(|number| to_device(&[number; 3], &device).unwrap().into_shared())
+        .collect();
     for (number, tensor) in (0..).zip(&made) {
         let host = tensor.to_host(&device).unwrap();
         assert_eq!(host.view::<u32>().unwrap().to_vec(), [number; 3]);

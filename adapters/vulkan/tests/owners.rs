@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::thread;
 
 use ash::vk;
@@ -151,7 +150,7 @@ fn deleter_drops_the_buffer_once() {
     let drops = Drops::default();
     let floats = Floats::new(&device, &drops);
     let parts = BufferParts { byte_offset: 8, ..floats.parts() };
-    let tensor = Arc::new(floats.into_tensor(parts, &[14]).unwrap());
+    let tensor = floats.into_tensor(parts, &[14]).unwrap().into_shared();
     let (lent, legacy) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
     drop(tensor);
     assert_eq!(drops.count(), 0);

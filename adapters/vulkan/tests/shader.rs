@@ -225,7 +225,7 @@ fn shader_doubles_slices_in_place() {
     let mut began_before = 0;
     for (name, sliced) in slicings {
         for bind_slice in [false, true] {
-            let parent = std::sync::Arc::new(to_device(&whole(), &device).unwrap());
+            let parent = to_device(&whole(), &device).unwrap().into_shared();
             // SAFETY: `to_raw` exported the tensor, and it is imported once; nothing else writes the elements.
             let exported = unsafe { Tensor::from_raw(parent.to_raw()) }.unwrap();
             let tensor = sliced(exported).unwrap();

@@ -1,9 +1,8 @@
 //! Copies from, to and between CUDA devices.
 
 use std::ptr;
-use std::sync::Arc;
 
-use dlbridge::{Access, Device, DeviceType, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, Device, DeviceType, RawParts, SharedTensor, Tensor, TensorRef};
 
 use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
 use super::event::order;
@@ -101,12 +100,11 @@ pub struct Place {
 /// lives as long as the copy.
 ///
 /// ```
-/// use std::sync::Arc;
-///
+/// ///
 /// use dlbridge::{Device, DeviceType, Tensor};
 /// use dlbridge_gpu::{Place, copied};
 ///
-/// let tensor = Arc::new(Tensor::from(vec![1.0_f32, 2.0]));
+/// let tensor = Tensor::from(vec![1.0_f32, 2.0]).into_shared();
 /// let to = Place { device: Device::new(DeviceType::CUDA, 0), stream: 0 };
 /// // SAFETY: the handle of the default stream.
 /// match unsafe { copied(&tensor, None, to) } {
@@ -115,7 +113,7 @@ pub struct Place {
 /// }
 /// ```
 pub unsafe fn copied(
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     passed: Option<StreamHandle>,
     to: Place,
 ) -> Result<Tensor> {
@@ -186,7 +184,7 @@ fn span(tensor: &Tensor) -> (u64, usize) {
 ///
 /// # Safety
 /// The tensor's device is that of the transfer, and the transfer's stream runs after the pending writes to the tensor.
-unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
+unsafe fn fetched(tensor: &SharedTensor, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let mut bytes = Tensor::zeros::<u8>([count]).map_err(Failure::core)?;
     let mut view = bytes.view_mut::<u8>().map_err(Failure::core)?;
@@ -195,7 +193,7 @@ unsafe fn fetched(tensor: &Arc<Tensor>, transfer: &Transfer) -> Result<Tensor> {
     // after an error until the stream's pending work is done.
     if let Err(failure) = unsafe { transfer.fetch(first, target) } {
         // Work queued on the stream before still reads the tensor.
-        transfer.after_stream(Box::new(Arc::clone(tensor)));
+        transfer.after_stream(Box::new(tensor.clone()));
         return Err(failure);
     }
     let start = TensorRef::from(&**tensor).byte_bounds().start;
@@ -239,7 +237,7 @@ unsafe fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tenso
 ///
 /// # Safety
 /// The tensor is on a CUDA device, and the transfer's stream runs after the pending writes to the tensor.
-unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result<Tensor> {
+unsafe fn moved(tensor: &SharedTensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let stream = transfer.stream;
     let source = TensorRef::from(&**tensor);
@@ -247,7 +245,7 @@ unsafe fn moved(tensor: &Arc<Tensor>, to: Device, transfer: &Transfer) -> Result
     let (memory, address) = DeviceMemory::after_stream(transfer, count)?;
     let from = tensor.device();
     // Held before the copy starts, so that the source is released after it even if a call fails.
-    let held = AfterStream::new(Box::new(Arc::clone(tensor)), stream);
+    let held = AfterStream::new(Box::new(tensor.clone()), stream);
     // SAFETY: `span` returned the bytes of the tensor's elements, and the memory has this size. Both are released only
     // when the stream's pending work is done.
     unsafe {

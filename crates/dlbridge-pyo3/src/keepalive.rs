@@ -4,52 +4,51 @@
 //!   its owner lives, whatever happens to the object.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use dlbridge::{Access, Tensor, TensorRef};
+use dlbridge::{Access, SharedTensor, Tensor, TensorRef};
 
 use crate::live::Recorded;
 
 /// An export's handle on its tensor. If exports are recorded, its record lasts until it is dropped.
 pub(crate) struct Export {
-    tensor: Arc<Tensor>,
+    tensor: SharedTensor,
     _recorded: Recorded,
 }
 
 impl Export {
-    pub(crate) fn new(tensor: &Arc<Tensor>, protocol: &'static str) -> Self {
+    pub(crate) fn new(tensor: &SharedTensor, protocol: &'static str) -> Self {
         let recorded = Recorded::new(tensor, protocol);
         Self { tensor: root(tensor), _recorded: recorded }
     }
 
     /// A handle that keeps the tensor alive for another tensor of this library, and does not count as an export.
-    pub(crate) fn unrecorded(tensor: &Arc<Tensor>) -> Self {
+    pub(crate) fn unrecorded(tensor: &SharedTensor) -> Self {
         Self { tensor: root(tensor), _recorded: Recorded::NONE }
     }
 
     /// The tensor that keeps the memory alive.
-    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
+    pub(crate) fn tensor(&self) -> &SharedTensor {
         &self.tensor
     }
 }
 
 /// The tensor that owns the memory of a tensor: follows the sources to the first one.
-pub(crate) fn root(tensor: &Arc<Tensor>) -> Arc<Tensor> {
+pub(crate) fn root(tensor: &SharedTensor) -> SharedTensor {
     let mut tensor = tensor;
     while let Some(source) = inner(tensor) {
         tensor = source;
     }
-    Arc::clone(tensor)
+    tensor.clone()
 }
 
 /// The source that a tensor shares its memory with. `None` for an exclusive tensor, which nothing else may use.
-pub(crate) fn inner(tensor: &Tensor) -> Option<&Arc<Tensor>> {
+pub(crate) fn inner(tensor: &Tensor) -> Option<&SharedTensor> {
     if tensor.access() == Access::Exclusive {
         return None;
     }
     // SAFETY: this reads the type of the owner, and accesses no element through it.
     let (shared, export) =
-        unsafe { (tensor.owner_ref::<Arc<Tensor>>(), tensor.owner_ref::<Export>()) };
+        unsafe { (tensor.owner_ref::<SharedTensor>(), tensor.owner_ref::<Export>()) };
     shared.or_else(|| export.map(Export::tensor))
 }
 

@@ -1,7 +1,5 @@
 //! Pickling: exports the elements as a buffer, which protocol 5 can pass on without a copy, and restores them.
 
-use std::sync::Arc;
-
 use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -76,7 +74,7 @@ pub(crate) fn rebuild<'py>(
             "these bytes are not a tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
-    Bound::new(py, this.with_tensor(py, Arc::new(tensor)))
+    Bound::new(py, this.with_tensor(py, tensor.into_shared()))
 }
 
 /// Copy bytes to other memory of the same length, while other threads run.

@@ -1,15 +1,13 @@
 //! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of
 //! another dtype.
 
-use std::sync::Arc;
-
-use dlbridge::{Access, DataType, Error, RawParts, Result, Tensor};
+use dlbridge::{Access, DataType, Error, RawParts, Result, SharedTensor, Tensor};
 
 use crate::keepalive::Export;
 
 /// The same elements, recorded as an export until the last handle on them is dropped.
 pub(crate) fn same(
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     protocol: &'static str,
     read_only: bool,
 ) -> Result<Tensor> {
@@ -25,7 +23,7 @@ pub(crate) fn same(
 
 /// The same elements under a dtype of the same size.
 pub(crate) fn with_dtype(
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     protocol: &'static str,
     read_only: bool,
     dtype: DataType,
@@ -46,7 +44,7 @@ pub(crate) fn with_dtype(
 /// All bytes of a tensor in C order as elements of another dtype and shape; recorded as an export if a protocol is
 /// named.
 pub(crate) fn with_shape(
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     protocol: Option<&'static str>,
     read_only: bool,
     (dtype, padded): (DataType, bool),

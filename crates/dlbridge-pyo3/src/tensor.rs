@@ -1,9 +1,9 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
-use dlbridge::{CopyReason, Tensor};
+use dlbridge::{CopyReason, SharedTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
@@ -20,7 +20,7 @@ use crate::{live, reexport};
 #[cfg_attr(doc, doc = include_str!("tensor.md"))]
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
 pub struct PyTensor {
-    pub(crate) tensor: Arc<Tensor>,
+    pub(crate) tensor: SharedTensor,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) reason: Option<CopyReason>,
     pub(crate) version: Option<DLPackVersion>,
@@ -42,7 +42,7 @@ where
     Tensor: From<T>,
 {
     fn from(owner: T) -> Self {
-        let (tensor, reading) = (Arc::new(Tensor::from(owner)), OnceLock::new());
+        let (tensor, reading) = (Tensor::from(owner).into_shared(), OnceLock::new());
         Self { tensor, protocol: None, reason: None, version: None, stream: None, reading }
     }
 }
@@ -50,7 +50,7 @@ where
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
         let Imported { tensor, protocol, reason, version } = imported;
-        let (tensor, reading) = (Arc::new(tensor), OnceLock::new());
+        let (tensor, reading) = (tensor.into_shared(), OnceLock::new());
         Self { tensor, protocol: Some(protocol), reason, version, stream: None, reading }
     }
 }
@@ -72,7 +72,7 @@ impl PyTensor {
     }
 
     /// The tensor. Code that returns a view of it must borrow its memory.
-    pub(crate) fn tensor(&self) -> &Arc<Tensor> {
+    pub(crate) fn tensor(&self) -> &SharedTensor {
         &self.tensor
     }
 
@@ -93,7 +93,7 @@ impl PyTensor {
             return Err(self);
         }
         let Self { tensor, protocol, reason, version, stream, reading } = self;
-        Arc::try_unwrap(tensor).map_err(|tensor| Self {
+        tensor.try_into_tensor().map_err(|tensor| Self {
             tensor,
             protocol,
             reason,
@@ -109,7 +109,7 @@ impl PyTensor {
     }
 
     /// Another tensor with the same import record.
-    pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: Arc<Tensor>) -> Self {
+    pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: SharedTensor) -> Self {
         let Self { protocol, reason, version, .. } = *self;
         let stream = remembered(self.stream().clone_ref(py));
         Self { tensor, protocol, reason, version, stream, reading: OnceLock::new() }
@@ -148,7 +148,7 @@ impl PyTensor {
             let recorded =
                 reexport::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
             return Ok(match (read_only, self.protocol) {
-                (true, None) => Borrowed::read_only(&Arc::new(recorded))?.into_raw(),
+                (true, None) => Borrowed::read_only(&recorded.into_shared())?.into_raw(),
                 _ => recorded.into_raw(),
             });
         }

@@ -1,7 +1,5 @@
 //! Tensors and elements as arrays of NumPy.
 
-use std::sync::Arc;
-
 use dlbridge::{Datetime64, Element, Seconds, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -63,11 +61,11 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
     let Some(api) = api else { return general(tensor) };
     let read_only = tensor.is_read_only();
     let tensor = match live::is_recording() {
-        true => reexport::same(&Arc::new(tensor), "numpy", read_only).map_err(to_py_err)?,
+        true => reexport::same(&tensor.into_shared(), "numpy", read_only).map_err(to_py_err)?,
         false => tensor,
     };
     let tensor = match read_only {
-        true => Borrowed::read_only(&Arc::new(tensor))?,
+        true => Borrowed::read_only(&tensor.into_shared())?,
         false => tensor,
     };
     api.array(py, tensor)?.or_else(general)

@@ -233,7 +233,7 @@
 //! let _ = tensor.view_mut::<u8>();
 //! ```
 //! ```compile_fail,E0596
-//! let tensor = std::sync::Arc::new(dlbridge::Tensor::from([1_u8]));
+//! let tensor = dlbridge::Tensor::from([1_u8]).into_shared();
 //! let _ = tensor.view_mut::<u8>();
 //! ```
 //! ```compile_fail,E0277

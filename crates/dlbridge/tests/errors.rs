@@ -4,7 +4,6 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
-use std::sync::Arc;
 
 use common::{Nibble, Producer, take};
 use dlbridge::{
@@ -249,7 +248,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
             "found 1 axis for 2 dimensions; give each axis once, and for a broadcast at least 2 extents",
         ),
         (
-            Arc::new(Tensor::from(&[0_u8][..])).to_raw_legacy().unwrap_err(),
+            Tensor::from(&[0_u8][..]).into_shared().to_raw_legacy().unwrap_err(),
             Error::LegacyReadOnly,
             "read-only data cannot be exported in a legacy managed tensor, which lacks a flag for it; \
              export the versioned one, or a copy",

@@ -63,7 +63,7 @@ fn a_loop_through_bytes_keeps_one_owner() {
     use bytes::Bytes;
 
     let turn = |tensor: Tensor| {
-        let tensor = Arc::new(tensor);
+        let tensor = tensor.into_shared();
         Tensor::from(Bytes::try_from(tensor.share()).unwrap())
     };
     let mut tensor = turn(turn(Tensor::from(Bytes::from(vec![1_u8, 2, 3]))));
@@ -102,7 +102,7 @@ fn exporting_takes_one_allocation() {
 }
 
 fn export_makes_one_allocation() {
-    let tensor = Arc::new(Tensor::from(vec![1_u16; 4]));
+    let tensor = Tensor::from(vec![1_u16; 4]).into_shared();
     let (allocations, managed) = counted(|| tensor.to_raw());
     assert_eq!(allocations, 1);
     assert_eq!(counted(|| delete(managed)).0, 0);
@@ -156,18 +156,18 @@ const PATHS: &[(&str, fn())] = &[
     ("owner out", || drop(floats().try_into_owner::<Vec<f32>>().unwrap())),
     ("wrong owner", || drop(floats().try_into_owner::<Vec<u32>>().unwrap_err())),
     ("exported", || {
-        let tensor = Arc::new(floats());
+        let tensor = floats().into_shared();
         let (first, second) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
         drop(tensor);
         delete(first);
         delete_the_legacy(second);
     }),
     ("exported round trip", || {
-        let tensor = Arc::new(floats());
+        let tensor = floats().into_shared();
         let (first, second) = (tensor.to_raw(), tensor.to_raw_legacy().unwrap());
         drop((take(first).unwrap(), tensor, take_legacy(second).unwrap()));
     }),
-    ("shared", || drop(Arc::new(Arc::new(floats()).share()).share())),
+    ("shared", || drop(floats().into_shared().share().into_shared().share())),
     ("sub-tensor", || drop(floats().slice(0, 1..).unwrap())),
     ("sub-tensor refused", || assert!(floats().slice(0, 99..).is_err())),
     ("more axes", || drop(floats().insert_axis(0).unwrap().insert_axis(0).unwrap())),
@@ -175,7 +175,7 @@ const PATHS: &[(&str, fn())] = &[
         drop(floats().insert_axis(0).unwrap().try_into_owner::<Vec<f32>>().unwrap());
     }),
     ("sub-tensor of a shared tensor", || {
-        let part = Arc::new(Arc::new(floats()).share().flip(0).unwrap());
+        let part = floats().into_shared().share().flip(0).unwrap().into_shared();
         delete(part.to_raw());
     }),
     ("iteration", || {
@@ -201,7 +201,7 @@ const PATHS: &[(&str, fn())] = &[
     ("legacy refused", || {
         let tensor = Tensor::from(Arc::<[u8]>::from([1, 2]));
         let (tensor, _) = tensor.into_raw_legacy().unwrap_err();
-        assert!(Arc::new(tensor).to_raw_legacy().is_err());
+        assert!(tensor.into_shared().to_raw_legacy().is_err());
     }),
     ("import", || imported(|_| ())),
     ("import: version", || imported(|p| p.version.major = 0)),

@@ -6,7 +6,6 @@
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
@@ -157,7 +156,7 @@ pub extern "C" fn camera_frame_for_two(
 ) -> Status {
     answer(out, || {
         // Read-only, because the two consumers do not know of each other.
-        let frame = Arc::new(frame(height, width)?.into_read_only());
+        let frame = frame(height, width)?.into_read_only().into_shared();
         Ok([frame.to_raw(), frame.to_raw()])
     })
 }

@@ -1,6 +1,5 @@
 //! Buffers that become tensors, and tensors that become buffers.
 
-use std::sync::Arc;
 use std::{ptr, thread};
 
 use dlbridge::{Access, DataType, Device as TensorDevice, DeviceType, RawParts, Tensor};
@@ -39,7 +38,7 @@ fn buffer_is_found_after_any_path() {
     let address = tensor.data();
     let tensor = through_c(tensor);
     assert_eq!((tensor.data(), tensor.to_buffer().unwrap()), (address, buffer.clone()));
-    let tensor = Arc::new(through_legacy_c(tensor));
+    let tensor = through_legacy_c(tensor).into_shared();
     // SAFETY: the pointer is a managed tensor that was just exported, and is imported once.
     let lent = unsafe { Tensor::from_raw(tensor.to_raw()) }.unwrap();
     assert_eq!(lent.to_buffer().unwrap(), buffer);

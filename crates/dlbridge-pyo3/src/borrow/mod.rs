@@ -9,9 +9,8 @@ mod numpy;
 mod shared;
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
-use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, RawParts, SharedTensor, Tensor, TensorRef};
 use dlbridge_borrow::{LabelWords, Mode};
 use pyo3::prelude::*;
 
@@ -284,12 +283,12 @@ pub(crate) struct Borrowed<T> {
     _tensor: T,
 }
 
-impl Borrowed<Arc<Tensor>> {
+impl Borrowed<SharedTensor> {
     /// A read-only tensor over a tensor that Rust made, with a borrow for reading as long as it lives: some consumers
     /// ignore the read-only flag. Refused while the memory is borrowed for writing.
-    pub(crate) fn read_only(tensor: &Arc<Tensor>) -> PyResult<Tensor> {
+    pub(crate) fn read_only(tensor: &SharedTensor) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
-        let owner = Self { _guard: guard, _tensor: Arc::clone(tensor) };
+        let owner = Self { _guard: guard, _tensor: tensor.clone() };
         over(owner, parts(tensor, true), tensor.shape(), tensor.strides())
     }
 }

@@ -1,6 +1,5 @@
 //! Slices, transposes and other shapes of a tensor, over the same memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Error, Result, Tensor};
@@ -23,7 +22,7 @@ pub(super) fn sub_tensor(
     step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<PyTensor> {
     let sub_tensor = step(tensor.second()?).map_err(of_sub_tensor)?;
-    Ok(tensor.with_tensor(py, Arc::new(sub_tensor)))
+    Ok(tensor.with_tensor(py, sub_tensor.into_shared()))
 }
 
 /// The exception for a sub-tensor that cannot exist.
@@ -86,7 +85,7 @@ pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> 
         axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
         place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
     }
-    Ok(tensor.with_tensor(py, Arc::new(sub_tensor)))
+    Ok(tensor.with_tensor(py, sub_tensor.into_shared()))
 }
 
 /// One index between the brackets.

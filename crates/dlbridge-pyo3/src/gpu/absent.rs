@@ -1,9 +1,8 @@
 //! A substitute for the drivers in an extension that is built without the feature `gpu`.
 
 use std::fmt;
-use std::sync::Arc;
 
-use dlbridge::{Device, DeviceType, Tensor};
+use dlbridge::{Device, DeviceType, SharedTensor, Tensor};
 
 type StreamHandle = usize;
 
@@ -51,7 +50,7 @@ pub(crate) struct Place {
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn copied(_: &Arc<Tensor>, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
+pub(crate) unsafe fn copied(_: &SharedTensor, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
     Err(Failure)
 }
 

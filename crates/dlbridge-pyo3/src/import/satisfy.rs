@@ -1,7 +1,5 @@
 //! Satisfy: copies a tensor that does not meet the caller's options. Record: notes the reason of that copy.
 
-use std::sync::Arc;
-
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -117,7 +115,7 @@ fn moved<'py>(
         true => streams.on_source(found, options)?,
         false => DataStream::Unsynchronized,
     };
-    let source = Arc::new(imported.tensor);
+    let source = imported.tensor.into_shared();
     let tensor = copied(object.py(), &source, &passed, to, &streams.on(on)?)?;
     let (tensor, _) = normalized(tensor, None)?;
     Ok(Imported { tensor, reason: Some(reason), ..imported })

@@ -1,6 +1,6 @@
 //! Imports into the Python class, synchronised with a stream.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use dlbridge::{CopyReason, Device, DeviceType};
 use pyo3::exceptions::PyBufferError;
@@ -69,13 +69,13 @@ impl PyTensor {
         }
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
             let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
-            let (tensor, protocol, version) = (Arc::new(copy), *protocol, *version);
+            let (tensor, protocol, version) = (copy.into_shared(), *protocol, *version);
             let (reason, reading) = (Some(reason), OnceLock::new());
             let stream = None;
             return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
         }
         if options.writable == Some(false) && !tensor.is_read_only() {
-            return Bound::new(py, ours.get().with_tensor(py, Arc::new(tensor.share())));
+            return Bound::new(py, ours.get().with_tensor(py, tensor.share().into_shared()));
         }
         Ok(ours.clone())
     }
@@ -139,7 +139,7 @@ impl PyTensor {
         stream::order(py, device, stream, &chosen)?;
         let tensor = ours.get().alias()?;
         let tensor = kept_until_passed(tensor, &chosen)?;
-        let changed = ours.get().with_tensor(py, Arc::new(tensor));
+        let changed = ours.get().with_tensor(py, tensor.into_shared());
         Bound::new(py, Self { stream: remembered(chosen), ..changed })
     }
 

@@ -4,9 +4,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
-use dlbridge::{Device, Tensor};
+use dlbridge::{Device, SharedTensor};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -136,7 +135,7 @@ struct Exported {
 /// A capsule over the tensor; `AttributeError` if the tensor has none.
 pub(crate) fn export<'py>(
     py: Python<'py>,
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     read_only: bool,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let on_cpu = tensor.device().device_type().is_host_accessible();

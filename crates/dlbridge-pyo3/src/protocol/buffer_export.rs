@@ -4,9 +4,8 @@
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
-use std::sync::Arc;
 
-use dlbridge::Tensor;
+use dlbridge::{SharedTensor, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,7 +28,7 @@ struct Exported {
 /// `view` is NULL, or a `Py_buffer` to write to.
 pub(crate) unsafe fn export(
     object: &Bound<'_, PyAny>,
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     read_only: bool,
     view: *mut ffi::Py_buffer,
     flags: c_int,

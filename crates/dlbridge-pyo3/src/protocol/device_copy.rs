@@ -2,9 +2,7 @@
 //!
 //! Also keeps memory until a stream has passed.
 
-use std::sync::Arc;
-
-use dlbridge::{Device, Tensor};
+use dlbridge::{Device, SharedTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::Guard;
@@ -14,7 +12,7 @@ use crate::stream::{self, DataStream, has_streams};
 /// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
 pub(crate) fn copied(
     py: Python<'_>,
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     passed: &DataStream,
     device: Device,
     stream: &DataStream,
@@ -28,7 +26,7 @@ pub(crate) fn copied(
     // A caller without a stream synchronises itself; the copy runs on the default stream.
     let to = Place { device, stream: stream.handle().unwrap_or_default() };
     // The second handle keeps the garbage collector from seeing a sole handle, even while this thread is detached.
-    let kept = Arc::clone(tensor);
+    let kept = tensor.clone();
     // Other threads run meanwhile: pending work may wait for Python code.
     // SAFETY: the streams belong to their devices, and live until the copy is dropped: Stream numbers in
     // `docs/safety.md`. Without a stream it is the default one.

@@ -11,10 +11,9 @@
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use dlbridge::sys::DLManagedTensorVersioned;
-use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, RawParts, SharedTensor, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
@@ -80,7 +79,7 @@ pub(super) fn rooted(tensor: Tensor, keeper_of: KeeperOf) -> Tensor {
 }
 
 /// Our tensor that keeps the memory of another copy's tensor.
-fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<Arc<Tensor>> {
+fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<SharedTensor> {
     let theirs = tensor.foreign().filter(|_| tensor.access() != Access::Exclusive)?;
     // SAFETY: Answer: the managed tensor is valid as long as `tensor`.
     let keeper = NonNull::new(unsafe { keeper_of(theirs.as_ptr()) })?;

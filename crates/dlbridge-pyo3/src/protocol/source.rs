@@ -6,9 +6,8 @@
 //! Invariant Within of `keepalive.rs` makes this sound.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use dlbridge::{Access, Tensor};
+use dlbridge::{Access, SharedTensor, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
@@ -28,7 +27,7 @@ const MOST: usize = 8;
 /// The owner of memory.
 pub(super) enum Source {
     /// A dlbridge tensor.
-    Tensor(Arc<Tensor>),
+    Tensor(SharedTensor),
     /// The Python object that a dlbridge tensor was made from.
     Object(PyOwner),
 }

@@ -60,7 +60,7 @@ pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCaps
         #[cfg(feature = "tensor-class")]
         true => PyTensor::from(tensor).to_raw(Protocol::Dlpack)?,
         #[cfg(not(feature = "tensor-class"))]
-        true => crate::borrow::Borrowed::read_only(&std::sync::Arc::new(tensor))?.into_raw(),
+        true => crate::borrow::Borrowed::read_only(&tensor.into_shared())?.into_raw(),
         false => tensor.into_raw(),
     };
     // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.

@@ -1,7 +1,5 @@
 //! A tensor that is given to a framework.
 
-use std::sync::Arc;
-
 use dlbridge::{DataType, DataTypeCode, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -56,7 +54,7 @@ impl<'py> Offer<'py> for Offered<'_, 'py> {
         let this = match copied {
             true => {
                 let _reading = Guard::reading(this, "tensor that is copied")?;
-                unpacked = Arc::new(copies::unpacked(this)?);
+                unpacked = copies::unpacked(this)?.into_shared();
                 &unpacked
             }
             false => this,

@@ -1,9 +1,8 @@
 //! Small tensors that show how a framework imports.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use dlbridge::{DataType, DataTypeCode, Tensor};
+use dlbridge::{DataType, DataTypeCode, SharedTensor, Tensor};
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -21,7 +20,7 @@ pub(super) const SHAPE: [usize; 2] = [2, 3];
 pub(super) struct Probe<'a, 'py> {
     pub(super) framework: &'static Framework,
     pub(super) function: &'a Bound<'py, PyAny>,
-    memory: Arc<Tensor>,
+    memory: SharedTensor,
 }
 
 /// The result of a framework's import of a probe.
@@ -40,7 +39,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     ) -> PyResult<Self> {
         let bytes = DataType::new(DataTypeCode::UINT, 8, 1);
         let memory = Tensor::zeroed_aligned(bytes, [512], 256).map_err(to_py_err)?;
-        Ok(Self { framework, function, memory: Arc::new(memory) })
+        Ok(Self { framework, function, memory: memory.into_shared() })
     }
 
     /// Elements of a dtype that begin `offset` bytes behind a multiple of 256.
@@ -52,7 +51,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     ) -> PyResult<Tensor> {
         let count = dtype.itemsize() * shape.iter().product::<usize>();
         let bytes = self.memory.share().slice(0, offset..offset + count).map_err(to_py_err)?;
-        reexport::with_shape(&Arc::new(bytes), None, read_only, (dtype, false), shape)
+        reexport::with_shape(&bytes.into_shared(), None, read_only, (dtype, false), shape)
             .map_err(to_py_err)
     }
 

@@ -21,7 +21,6 @@
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use std::path::{Path, PathBuf};
@@ -173,7 +172,7 @@ pub fn load<O: Owner<Item = u8>>(file: O) -> Result<BTreeMap<String, Tensor>, Er
     let file = Tensor::from_whole(file);
     // Only this code has the bytes of an exclusive owner, so it can give up writing them. Other owners keep their
     // access.
-    let file = Arc::new(file.try_into_immutable().unwrap_or_else(|file| file));
+    let file = file.try_into_immutable().unwrap_or_else(|file| file).into_shared();
     let bytes = TensorRef::from(&*file).as_bytes().expect("bytes of an owner are contiguous");
     let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(Error::Format)?;
     let data = size_of::<u64>() + header;

@@ -7,6 +7,7 @@ use core::mem;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
+use core::sync::atomic::AtomicU32;
 
 use dlbridge_sys::{DLManagedTensorVersioned, DLPackVersion, DLTensor};
 
@@ -212,9 +213,10 @@ impl<O: Send + 'static> Draft<O> {
             flags,
             dl_tensor,
         };
-        // At most twice MAX_NDIM.
-        let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u32);
-        let header = Header { managed, vtable, dims, immutable, check };
+        // At most twice MAX_NDIM, which fits.
+        let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u16);
+        let count = AtomicU32::new(1);
+        let header = Header { managed, vtable, count, dims, immutable, check };
         // SAFETY: within the block, which only this handle has.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())

@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::mem;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use dlbridge_sys::DLManagedTensorVersioned;
 
@@ -29,8 +29,10 @@ pub(super) struct VTable {
 pub(super) struct Header {
     pub(super) managed: DLManagedTensorVersioned,
     pub(super) vtable: &'static VTable,
+    /// The number of handles (Count).
+    pub(super) count: AtomicU32,
     /// The number of `i64` at the end of the block.
-    pub(super) dims: u32,
+    pub(super) dims: u16,
     /// True if nothing writes the data until the owner is dropped (Immutable).
     pub(super) immutable: bool,
     /// The check that the elements must pass before the owner may be returned.

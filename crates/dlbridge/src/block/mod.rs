@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! +---------------------------+--------------+---------+----------------+-----------------+
-//! | DLManagedTensorVersioned  | VTable, dims | owner   | ndim extents   | ndim strides    |
+//! | DLManagedTensorVersioned  | VTable, ...  | owner   | ndim extents   | ndim strides    |
 //! +---------------------------+--------------+---------+----------------+-----------------+
 //! ^ C reads this                                        ^ t.shape        ^ t.strides
 //! ```
@@ -13,8 +13,11 @@
 //!
 //! Let `m` be the `DLManagedTensorVersioned` that a [`Managed`] points at, and `t` its `dl_tensor`.
 //!
-//! - **Block.** `m` begins a heap block laid out as above. The `Managed` is the only handle on it: no other code calls
-//!   the deleter, and it has not run.
+//! - **Block.** `m` begins a heap block laid out as above. The `Managed` is the only handle on it, except for those
+//!   that Count allows: no other code calls the deleter, and it has not run.
+//! - **Count.** A `Managed` in a [`SharedTensor`](crate::SharedTensor) is one of as many as the block's `count` says, all
+//!   of them in such types, which lend it by `&` only. The last one alone is taken out, lent by `&mut`, or dropped.
+//!   Outside of these types the count is one.
 //! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and point at `ndim`
 //!   initialised `i64`, which no code writes while the block lives. They are in the block itself or in one that the
 //!   owner keeps alive.
@@ -26,10 +29,10 @@
 //!   core does not touch them. A tensor without elements has NULL `data`.
 //! - **Calm.** Nothing writes the data while a view borrowed from the tensor is alive. For memory
 //!   that Rust owns and does not export the types guarantee it; for foreign memory it is the contract
-//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`Tensor::to_raw`](crate::Tensor::to_raw)
+//!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that [`SharedTensor::to_raw`](crate::SharedTensor::to_raw)
 //!   exported, the duty of the code that passed it on.
 //! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, only two parties read or write the data:
-//!   the holder of the `Managed` and, while that is in an `Arc`, the consumers it was exported to. So code
+//!   the holder of the `Managed` and, while that is in a `SharedTensor`, the consumers it was exported to. So code
 //!   that has it by `&mut` is its only user.
 //! - **Immutable.** If the block's bit `immutable` is set, nothing writes the data until the owner is dropped or taken
 //!   out of the block, and `READ_ONLY` is set. The bit comes from an owner that promises it, from exclusive data
@@ -41,6 +44,7 @@
 //! `view/raw.rs` adds **View** for typed views, `tensor_ref/raw/mod.rs` **Ref** for borrowed tensors of any
 //! dtype, and `layout/slice.rs` **Slice** for layouts within a layout.
 
+mod count;
 mod delete;
 mod draft;
 mod header;
@@ -102,6 +106,15 @@ impl Managed {
         let ours = deleter.is_some_and(|f| ptr::fn_addr_eq(f, DELETER)) && ctx == brand();
         // Not `then_some`: that would make the handle of a foreign tensor too, and drop it.
         ours.then(|| Self(managed))
+    }
+
+    /// A second handle on the same block.
+    ///
+    /// # Safety
+    /// Count allows it.
+    #[inline]
+    pub(crate) unsafe fn duplicate(&self) -> Self {
+        Self(self.0)
     }
 
     /// Returns the pointer and gives up the handle.

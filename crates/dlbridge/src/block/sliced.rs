@@ -53,7 +53,7 @@ impl Managed {
             let fixed = vtable.layout.size();
             free.header.cast::<u8>().copy_to_nonoverlapping(header.cast(), fixed);
             let shape = memory.add(fixed).cast::<i64>();
-            (*header.as_ptr()).dims = 2 * ndim as u32;
+            (*header.as_ptr()).dims = 2 * ndim as u16;
             let tensor = &mut (*header.as_ptr()).managed.dl_tensor;
             (tensor.ndim, tensor.shape, tensor.strides) = (0, shape, shape.add(ndim));
         }

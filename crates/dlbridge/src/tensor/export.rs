@@ -1,12 +1,11 @@
-//! Exports tensors to C consumers: once, or any number of times.
+//! Exports tensors to C consumers: once, or any number of times as a `SharedTensor`.
 
-use alloc::sync::Arc;
 use core::ptr::NonNull;
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
 use super::raw::export;
-use crate::{DataType, Error, Result, Tensor};
+use crate::{DataType, Error, Result, SharedTensor, Tensor};
 
 impl Tensor {
     /// Exports the tensor to a C consumer, which must call its deleter once.
@@ -45,6 +44,19 @@ impl Tensor {
             .map_err(|(managed, error)| (Self::from_managed(managed), error))
     }
 
+    /// The managed tensor, for C code that reads it during a call. The tensor keeps it.
+    ///
+    /// ```
+    /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2]);
+    /// // SAFETY: alive, and not written.
+    /// assert_eq!(unsafe { (*tensor.as_raw()).dl_tensor.ndim }, 1);
+    /// ```
+    pub fn as_raw(&self) -> *const DLManagedTensorVersioned {
+        self.managed().as_ptr()
+    }
+}
+
+impl SharedTensor {
     /// Exports the tensor to a C consumer, which must call the deleter of the returned struct once. You can export a
     /// tensor many times; the owner is dropped with the last handle.
     ///
@@ -53,52 +65,49 @@ impl Tensor {
     /// immutable while the export lives.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
+    /// let tensor = Tensor::from(vec![1_u8]).into_shared();
     /// let managed = tensor.to_raw();
     /// drop(tensor);
     /// // SAFETY: `to_raw` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     /// ```
     #[must_use = "the tensor leaks unless the deleter is called"]
-    pub fn to_raw(self: &Arc<Self>) -> *mut DLManagedTensorVersioned {
+    pub fn to_raw(&self) -> *mut DLManagedTensorVersioned {
         export::to_raw(self).into_raw().as_ptr()
     }
 
-    /// Exports the tensor as [`Tensor::to_raw`] does, to a consumer of the legacy struct.
+    /// Exports the tensor as [`SharedTensor::to_raw`] does, to a consumer of the legacy struct.
     ///
     /// # Errors
     /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for tensors that this struct cannot describe.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let managed = Arc::new(Tensor::from(vec![1_u8])).to_raw_legacy()?;
+    /// let managed = Tensor::from(vec![1_u8]).into_shared().to_raw_legacy()?;
     /// // SAFETY: `to_raw_legacy` returned it, and its deleter is called once.
     /// unsafe { (*managed).deleter.unwrap()(managed) };
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn to_raw_legacy(self: &Arc<Self>) -> Result<*mut DLManagedTensor> {
-        export::to_raw_legacy(Arc::clone(self)).map(NonNull::as_ptr)
+    pub fn to_raw_legacy(&self) -> Result<*mut DLManagedTensor> {
+        export::to_raw_legacy(self.clone()).map(NonNull::as_ptr)
     }
 
     /// Makes a second tensor over the same memory. It is read-only, because the first still exists, and immutable if
     /// the first is. The owner is dropped with the last of them.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8]));
+    /// let tensor = Tensor::from(vec![1_u8]).into_shared();
     /// let second = tensor.share();
     /// assert_eq!(second.data(), tensor.data());
     /// assert!(second.is_read_only());
     /// ```
-    pub fn share(self: &Arc<Self>) -> Self {
-        Self::from_managed(export::share(self))
+    pub fn share(&self) -> Tensor {
+        Tensor::from_managed(export::share(self))
     }
 
     /// Makes a read-only tensor of another dtype and shape over some bytes of this one: for files and messages with
@@ -109,32 +118,20 @@ impl Tensor {
     /// [`Tensor::from_bytes`] for the new one.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::{DataType, Tensor};
     ///
-    /// let file = Arc::new(Tensor::from(vec![0_u8; 100]));
+    /// let file = Tensor::from(vec![0_u8; 100]).into_shared();
     /// let weight = file.share_bytes(DataType::FLOAT16, [4, 10], 0)?;
     /// let bias = file.share_bytes(DataType::FLOAT16, [10], 80)?;
     /// assert_eq!(bias.data().addr(), file.data().addr() + 80);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn share_bytes(
-        self: &Arc<Self>,
+        &self,
         dtype: DataType,
         shape: impl AsRef<[usize]>,
         byte_offset: usize,
-    ) -> Result<Self> {
-        export::share_bytes(self, dtype, shape.as_ref(), byte_offset).map(Self::from_managed)
-    }
-
-    /// The managed tensor, for C code that reads it during a call. The tensor keeps it.
-    ///
-    /// ```
-    /// let tensor = dlbridge::Tensor::from(vec![1_u8, 2]);
-    /// // SAFETY: alive, and not written.
-    /// assert_eq!(unsafe { (*tensor.as_raw()).dl_tensor.ndim }, 1);
-    /// ```
-    pub fn as_raw(&self) -> *const DLManagedTensorVersioned {
-        self.managed().as_ptr()
+    ) -> Result<Tensor> {
+        export::share_bytes(self, dtype, shape.as_ref(), byte_offset).map(Tensor::from_managed)
     }
 }

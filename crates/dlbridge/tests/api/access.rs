@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Counted, Producer, delete, take, take_legacy};
 use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY};
-use dlbridge::{Access, DataType, Error, RawParts, Tensor};
+use dlbridge::{Access, DataType, Error, RawParts, SharedTensor, Tensor};
 
 const READ_ONLY: u64 = DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = DLPACK_FLAG_BITMASK_IS_COPIED;
@@ -15,7 +15,7 @@ fn unstable(access: Access) -> Result<(), Error> {
 
 #[test]
 fn read_only_flag_does_not_stop_another_handle_and_is_not_stable() {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let tensor = Tensor::from(vec![1_i32, 2]).into_shared();
     let writer = tensor.to_raw();
     for second in [take(tensor.to_raw()).unwrap(), tensor.share()] {
         let read_only = second.into_read_only();
@@ -73,28 +73,28 @@ fn shared_rust_data_is_immutable_without_unsafe_code() {
 
 #[test]
 fn exported_exclusive_tensor_cannot_become_immutable() {
-    let mut tensor = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let mut tensor = Tensor::from(vec![1_i32, 2]).into_shared();
     let second = tensor.share();
     let second = second.try_into_immutable().unwrap_err();
     assert_eq!(second.access(), Access::ReadOnly);
     let legacy = tensor.to_raw_legacy().unwrap();
     drop(second);
-    tensor = Arc::try_unwrap(tensor).map(drop).unwrap_err();
+    tensor = tensor.try_into_tensor().map(drop).unwrap_err();
     drop(take_legacy(legacy).unwrap());
-    let tensor = Arc::try_unwrap(tensor).unwrap().try_into_immutable().unwrap();
+    let tensor = tensor.try_into_tensor().unwrap().try_into_immutable().unwrap();
     assert_eq!(tensor.try_into_owner::<Vec<i32>>().unwrap(), [1, 2]);
 }
 
 #[test]
 fn last_tensor_that_shares_exclusive_data_becomes_immutable() {
     let (owner, dropped) = Counted::new(vec![1_i32, 2, 3]);
-    let tensor = Arc::new(Tensor::from_parts(owner, [3]).unwrap());
+    let tensor = Tensor::from_parts(owner, [3]).unwrap().into_shared();
     let part = tensor.share().slice(0, 1..).unwrap();
     let part = part.try_into_immutable().unwrap_err();
     drop(tensor);
-    let part = Arc::new(part.try_into_immutable().unwrap());
+    let part = part.try_into_immutable().unwrap().into_shared();
     assert_eq!(part.access(), Access::Immutable);
-    let source = part.share().try_into_owner::<Arc<Tensor>>().unwrap();
+    let source = part.share().try_into_owner::<SharedTensor>().unwrap();
     assert_eq!(
         (source.access(), source.len()),
         (Access::Immutable, 3),
@@ -106,7 +106,7 @@ fn last_tensor_that_shares_exclusive_data_becomes_immutable() {
 
 #[test]
 fn last_tensor_that_shares_foreign_data_does_not_become_immutable() {
-    let tensor = Arc::new(Producer::new(vec![1_i32, 2], &[2]).import().unwrap());
+    let tensor = Producer::new(vec![1_i32, 2], &[2]).import().unwrap().into_shared();
     let second = tensor.share();
     drop(tensor);
     assert_eq!(second.try_into_immutable().unwrap_err().access(), Access::ReadOnly);
@@ -114,48 +114,48 @@ fn last_tensor_that_shares_foreign_data_does_not_become_immutable() {
 
 #[test]
 fn tensors_made_from_an_immutable_one_are_immutable() {
-    let tensor = Arc::new(Tensor::from(vec![1_u8, 2, 3, 4]).try_into_immutable().unwrap());
+    let tensor = Tensor::from(vec![1_u8, 2, 3, 4]).try_into_immutable().unwrap().into_shared();
     let made = [
         tensor.share(),
         take(tensor.to_raw()).unwrap(),
         take(tensor.share().into_raw()).unwrap(),
-        Arc::new(tensor.share()).share(),
+        tensor.share().into_shared().share(),
         tensor.share().slice(0, 1..).unwrap().flip(0).unwrap(),
         tensor.share().reshape([2, 2]).unwrap().transpose(),
         tensor.share().reshape([1, 2, 1, 2, 1]).unwrap(),
-        Arc::new(tensor.share().slice(0, 1..).unwrap()).share(),
+        tensor.share().slice(0, 1..).unwrap().into_shared().share(),
         tensor.share_bytes(DataType::UINT16, [1], 2).unwrap(),
     ];
     for made in made {
         assert_eq!((made.access(), made.flags()), (Access::Immutable, READ_ONLY), "{made:?}");
     }
     assert_eq!(tensor.to_copy().unwrap().access(), Access::Exclusive);
-    let shared = Arc::new(Tensor::from(vec![1_u8, 2]));
+    let shared = Tensor::from(vec![1_u8, 2]).into_shared();
     assert_eq!(shared.share().access(), Access::ReadOnly);
     assert_eq!(shared.share_bytes(DataType::UINT8, [1], 0).unwrap().access(), Access::ReadOnly);
 }
 
 #[test]
 fn promise_about_an_exported_tensor_ends_with_that_tensor() {
-    let source = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let source = Tensor::from(vec![1_i32, 2]).into_shared();
     // SAFETY: no code of this test writes the vector.
-    let promised = Arc::new(unsafe { source.share().assume_immutable() });
+    let promised = unsafe { source.share().assume_immutable() }.into_shared();
     let second = promised.share();
     assert_eq!(second.access(), Access::Immutable);
     // A share of it keeps the tensor of the promise, not the source.
-    let owner = second.try_into_owner::<Arc<Tensor>>().unwrap();
-    assert!(Arc::ptr_eq(&owner, &promised));
+    let owner = second.try_into_owner::<SharedTensor>().unwrap();
+    assert!(SharedTensor::ptr_eq(&owner, &promised));
     assert_eq!(source.access(), Access::Exclusive);
 }
 
 #[test]
 fn exported_tensor_declared_exclusive_keeps_its_own_promise_when_immutable() {
-    let source = Arc::new(Tensor::from(vec![1_i32, 2]));
+    let source = Tensor::from(vec![1_i32, 2]).into_shared();
     // SAFETY: nothing else uses the vector while the tensor lives.
     let exclusive = unsafe { take(source.to_raw()).unwrap().assume_exclusive() };
-    let immutable = Arc::new(exclusive.try_into_immutable().unwrap());
-    let owner = immutable.share().try_into_owner::<Arc<Tensor>>().unwrap();
-    assert!(Arc::ptr_eq(&owner, &immutable));
+    let immutable = exclusive.try_into_immutable().unwrap().into_shared();
+    let owner = immutable.share().try_into_owner::<SharedTensor>().unwrap();
+    assert!(SharedTensor::ptr_eq(&owner, &immutable));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn raw_parts_have_the_access_that_the_caller_declares() {
 
 #[test]
 fn immutable_tensor_gives_its_owner_to_its_last_holder() {
-    let tensor = Arc::new(Tensor::from(vec![1_i32, 2]).try_into_immutable().unwrap());
+    let tensor = Tensor::from(vec![1_i32, 2]).try_into_immutable().unwrap().into_shared();
     let second = tensor.share().try_into_owner::<Vec<i32>>().unwrap_err();
     drop(tensor);
     let mut owner = second.try_into_owner::<Vec<i32>>().unwrap();

@@ -1,8 +1,6 @@
 //! `Bytes` to tensors and back: the same memory, and the same handle for a tensor made from one.
 #![cfg(feature = "bytes")]
 
-use std::sync::Arc;
-
 use crate::common::{Counted, Producer, delete, take};
 use bytes::{Bytes, BytesMut};
 use dlbridge::{Access, DataType, Device, DeviceType, Error, RawParts, Tensor, Unaligned};
@@ -120,7 +118,7 @@ fn bytes_have_any_dtype_that_fits() {
 
 #[test]
 fn memory_that_others_may_write_is_refused() {
-    let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
+    let tensor = Tensor::from(vec![1_u8, 2]).into_shared();
     let writer = tensor.to_raw();
     for (second, access) in [
         (take(tensor.to_raw()).unwrap(), Access::Shared),
@@ -130,7 +128,7 @@ fn memory_that_others_may_write_is_refused() {
         assert_eq!(Bytes::try_from(second).unwrap_err(), Error::Unstable { access });
     }
     delete(writer);
-    let tensor = Arc::try_unwrap(tensor).unwrap().try_into_immutable().unwrap();
+    let tensor = tensor.try_into_tensor().unwrap().try_into_immutable().unwrap();
     assert_eq!(Bytes::try_from(tensor).unwrap()[..], [1, 2]);
     let empty = Producer::new(Vec::<u8>::new(), &[0]).import().unwrap();
     assert!(Bytes::try_from(empty).unwrap().is_empty());

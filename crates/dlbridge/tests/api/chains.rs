@@ -4,7 +4,6 @@
 #![cfg(feature = "std")]
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Producer, delete, delete_the_legacy};
@@ -72,7 +71,7 @@ fn chain_of_legacy_tensors_drops_on_a_small_stack() {
         for turn in 0..TURNS {
             let managed = match turn % 2 {
                 0 => tensor.into_raw_legacy().unwrap(),
-                _ => Arc::new(tensor).to_raw_legacy().unwrap(),
+                _ => tensor.into_shared().to_raw_legacy().unwrap(),
             };
             tensor = Tensor::from_parts(Legacy(managed, vec![2]), [1]).unwrap();
         }
@@ -185,7 +184,7 @@ fn bytes_loops_drop_on_a_small_stack() {
     on_a_small_stack(|| {
         let mut tensor = Tensor::from(Bytes::from(vec![1_u8, 2, 3]));
         for _ in 0..TURNS {
-            let shared = Arc::new(tensor);
+            let shared = tensor.into_shared();
             tensor = Bytes::try_from(shared.share()).unwrap().into();
         }
         drop(tensor);

@@ -1,7 +1,5 @@
 //! Conversions that copy only if they must, and report why.
 
-use std::sync::Arc;
-
 use crate::common::{Count, Counted, Producer};
 use dlbridge::{Access, CopyReason, DataType, Error, RawParts, Result, Tensor, TensorRef};
 
@@ -125,10 +123,10 @@ fn into_exclusive_copies_only_data_that_cannot_be_written() {
     let mut tensor = converted((tensor, dropped), into, Some(CopyReason::Overlapping));
     tensor.view_mut::<u32>().unwrap()[[1, 0]] = 9;
     assert_eq!(tensor.view::<u32>().unwrap().to_vec(), [0, 1, 2, 9, 1, 2]);
-    let source = Arc::new(counted(&[6], &[1], 0).0);
+    let source = counted(&[6], &[1], 0).0.into_shared();
     let (copy, reason) = source.share().into_exclusive().unwrap();
     assert_eq!((copy.access(), reason), (Access::Exclusive, Some(CopyReason::ReadOnly)));
-    assert!(Arc::into_inner(source).is_some(), "the copy holds nothing of its source");
+    assert!(source.try_into_tensor().is_ok(), "the copy holds nothing of its source");
 }
 
 #[test]

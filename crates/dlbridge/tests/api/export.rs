@@ -1,14 +1,13 @@
 //! Exports to a C consumer: every field that it reads, the deleter that it calls, and the owner after a
 //! round trip.
 
-use std::sync::Arc;
 use std::thread;
 
 use crate::common::{Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy};
 use dlbridge::sys::{
     DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, kDLCPU, kDLFloat,
 };
-use dlbridge::{Access, DataType, Error, RawParts, Tensor};
+use dlbridge::{Access, DataType, Error, RawParts, SharedTensor, Tensor};
 
 const READ_ONLY: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
@@ -99,7 +98,7 @@ fn exported_legacy_tensor_has_every_field() {
 #[test]
 fn shared_export_has_every_field_and_no_flags() {
     let (owner, dropped, address) = six_floats();
-    let tensor = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
+    let tensor = Tensor::from_parts(owner, [2, 3]).unwrap().into_shared();
     let managed = tensor.to_raw();
     let (version, flags, description) = read(managed);
     assert_eq!((version, flags), (DLPackVersion::CURRENT, 0));
@@ -119,13 +118,13 @@ fn shared_export_has_every_field_and_no_flags() {
 #[test]
 fn owner_of_many_exports_drops_with_the_last_in_any_order() {
     enum Handle {
-        Own(Arc<Tensor>),
+        Own(SharedTensor),
         Versioned(*mut DLManagedTensorVersioned),
         Legacy(*mut DLManagedTensor),
     }
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
         let (owner, dropped, _) = six_floats();
-        let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+        let tensor = Tensor::from_parts(owner, [6]).unwrap().into_shared();
         let mut handles = [
             Some(Handle::Versioned(tensor.to_raw())),
             Some(Handle::Legacy(tensor.to_raw_legacy().unwrap())),
@@ -151,7 +150,7 @@ fn read_only_tensor_stays_read_only_on_export() {
     assert_eq!(read(managed).1, READ_ONLY);
     assert_eq!(take(managed).unwrap().access(), Access::Immutable);
 
-    let tensor = Arc::new(made());
+    let tensor = made().into_shared();
     let managed = tensor.to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     assert_eq!(take(managed).unwrap().access(), Access::Immutable);
@@ -163,7 +162,7 @@ fn read_only_tensor_stays_read_only_on_export() {
 
     // A read-only copy has both flags, and is still not writable.
     let both = Producer::new(vec![1.0_f32], &[1]).flags(READ_ONLY | IS_COPIED);
-    let both = Arc::new(both.import().unwrap());
+    let both = both.import().unwrap().into_shared();
     let managed = both.to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     delete(managed);
@@ -178,7 +177,7 @@ fn padded_elements_are_flagged_or_refused() {
     let tensor = unsafe { Tensor::from_raw_parts(nibbles, parts, &[3], None::<&[i64]>) }.unwrap();
     let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
     assert_eq!(error, Error::LegacySubbytePadded);
-    let tensor = Arc::new(tensor);
+    let tensor = tensor.into_shared();
     assert_eq!(tensor.to_raw_legacy().unwrap_err(), Error::LegacySubbytePadded);
     let managed = tensor.to_raw();
     assert_eq!(read(managed).1, PADDED);
@@ -191,7 +190,7 @@ fn deleter_on_another_thread_drops_the_owner() {
     // SAFETY: the deleters may be called on any thread.
     unsafe impl Send for Lent {}
     let (owner, dropped, _) = six_floats();
-    let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let tensor = Tensor::from_parts(owner, [6]).unwrap().into_shared();
     let lent = Lent(tensor.to_raw(), tensor.to_raw_legacy().unwrap());
     drop(tensor);
     let consumer = thread::spawn(move || {
@@ -239,16 +238,16 @@ fn owner_of_the_wrong_type_returns_the_tensor() {
 #[test]
 fn handle_comes_back_from_an_exported_tensor() {
     let (owner, dropped, _) = six_floats();
-    let tensor = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let tensor = Tensor::from_parts(owner, [6]).unwrap().into_shared();
     let lent = take(tensor.to_raw()).unwrap();
     let legacy = take_legacy(tensor.to_raw_legacy().unwrap()).unwrap();
     assert_eq!((lent.access(), legacy.access()), (Access::Shared, Access::Shared));
     assert_eq!(legacy.view::<f32>().unwrap()[[5]], 6.0);
-    let mut handles = [lent, legacy].map(|t| t.try_into_owner::<Arc<Tensor>>().unwrap()).to_vec();
-    assert!(handles.iter().all(|handle| Arc::ptr_eq(handle, &tensor)));
+    let mut handles = [lent, legacy].map(|t| t.try_into_owner::<SharedTensor>().unwrap()).to_vec();
+    assert!(handles.iter().all(|handle| SharedTensor::ptr_eq(handle, &tensor)));
     handles.clear();
     // It is the only handle again, and the tensor is exclusive again.
-    let mut tensor = Arc::into_inner(tensor).unwrap();
+    let mut tensor = tensor.try_into_tensor().unwrap();
     tensor.view_mut::<f32>().unwrap()[[0]] = 10.0;
     drop(tensor);
     assert_eq!(dropped.get(), 1);
@@ -257,7 +256,7 @@ fn handle_comes_back_from_an_exported_tensor() {
 #[test]
 fn second_tensor_over_the_same_memory_is_read_only() {
     let (owner, dropped, address) = six_floats();
-    let first = Arc::new(Tensor::from_parts(owner, [2, 3]).unwrap());
+    let first = Tensor::from_parts(owner, [2, 3]).unwrap().into_shared();
     let mut second = first.share();
     assert_eq!((second.access(), second.flags()), (Access::ReadOnly, READ_ONLY));
     assert_eq!((second.data().addr(), second.shape()), (address, first.shape()));
@@ -265,8 +264,8 @@ fn second_tensor_over_the_same_memory_is_read_only() {
     drop(first);
     assert_eq!(second.view::<f32>().unwrap()[[1, 2]], 6.0);
     // A tensor of a tensor of a tensor.
-    let third = Arc::new(second).share();
-    let managed = Arc::new(third).to_raw();
+    let third = second.into_shared().share();
+    let managed = third.into_shared().to_raw();
     describes(&read(managed).2, address, &[2, 3], &[3, 1]);
     assert_eq!((read(managed).1, dropped.get()), (READ_ONLY, 0));
     delete(managed);
@@ -276,12 +275,12 @@ fn second_tensor_over_the_same_memory_is_read_only() {
 #[test]
 fn scalar_over_memory_of_a_tensor_keeps_it_alive() {
     let (owner, dropped, address) = six_floats();
-    let whole = Arc::new(Tensor::from_parts(owner, [6]).unwrap());
+    let whole = Tensor::from_parts(owner, [6]).unwrap().into_shared();
     let second = whole.data().wrapping_byte_add(4);
     let parts = RawParts::new(second, DataType::FLOAT32);
     // SAFETY: the data is the second of six floats, which live as long as a handle on their tensor.
     let scalar = unsafe { Tensor::from_raw_parts(whole, parts, &[0_i64; 0], None::<&[i64]>) };
-    let scalar = Arc::new(scalar.unwrap());
+    let scalar = scalar.unwrap().into_shared();
     let (lent, again) = (take(scalar.to_raw()).unwrap(), scalar.share());
     drop(scalar);
     assert_eq!((lent.data().addr(), lent.view::<f32>().unwrap()[[]]), (address + 4, 2.0));
@@ -314,7 +313,7 @@ fn read_only_mark_holds_for_everything_made_from_the_tensor() {
     assert_eq!(tensor.access(), Access::ReadOnly);
     let (tensor, error) = tensor.into_raw_legacy().unwrap_err();
     assert_eq!(error, Error::LegacyReadOnly);
-    let managed = Arc::new(tensor).to_raw();
+    let managed = tensor.into_shared().to_raw();
     assert_eq!(read(managed).1, READ_ONLY);
     delete(managed);
     assert_eq!(dropped.get(), 1);

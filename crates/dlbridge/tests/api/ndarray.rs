@@ -1,8 +1,6 @@
 //! ndarray arrays as owners of tensors, and tensors as ndarray views, with any number of dimensions and any strides.
 #![cfg(feature = "ndarray")]
 
-use std::sync::Arc;
-
 use crate::common::{Nibble, Producer};
 use dlbridge::{Access, Error, MAX_NDIM, Tensor, TensorRef, TensorRefMut, TensorView};
 use ndarray::{
@@ -243,12 +241,12 @@ fn view_with_another_number_of_dimensions_is_refused() {
 fn array_comes_back_after_an_export() {
     let array = counting((3, 4)).reversed_axes();
     let address = array.as_ptr();
-    let tensor = Arc::new(Tensor::from(array));
+    let tensor = Tensor::from(array).into_shared();
     let lent = crate::common::take(tensor.to_raw()).unwrap();
     let seen = ArrayView2::try_from(lent.view::<i32>().unwrap()).unwrap();
     assert_eq!((seen.as_ptr(), seen.dim()), (address, (4, 3)));
     drop(lent);
-    let tensor = Arc::into_inner(tensor).unwrap();
+    let tensor = tensor.try_into_tensor().unwrap();
     let home = crate::common::take(tensor.into_raw()).unwrap();
     let array = home.try_into_owner::<Array2<i32>>().unwrap();
     assert_eq!((array.as_ptr(), array.strides()), (address, &[1, 4][..]));

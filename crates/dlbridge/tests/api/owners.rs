@@ -333,7 +333,7 @@ fn panic_of_an_owners_drop_does_not_leave_the_deleter() {
     let consumers: [fn(Tensor); 4] = [
         |tensor| delete(tensor.into_raw()),
         |tensor| delete_the_legacy(tensor.into_raw_legacy().unwrap()),
-        |tensor| delete(Arc::new(tensor).to_raw()),
+        |tensor| delete(tensor.into_shared().to_raw()),
         drop,
     ];
     for consume in consumers {
@@ -357,17 +357,15 @@ fn reference_to_a_constant_array_becomes_a_tensor() {
 fn last_tensor_that_shares_an_owner_returns_it() {
     type Owner = Counted<Vec<u8>>;
     let (owner, dropped) = Counted::new(vec![1_u8, 2, 3]);
-    let first = Arc::new(Tensor::from_parts(owner, [3]).unwrap());
-    let (second, third) = (first.share(), Arc::new(first.share()).share());
+    let first = Tensor::from_parts(owner, [3]).unwrap().into_shared();
+    let (second, third) = (first.share(), first.share().into_shared().share());
     let second = second.try_into_owner::<Owner>().expect_err("two other tensors share it");
     drop(first);
     drop(third);
     let second = second.try_into_owner::<Vec<u8>>().expect_err("another type");
-    let second = Arc::new(second.slice(0, 1..).unwrap());
-    let weak = Arc::downgrade(&second);
+    let second = second.slice(0, 1..).unwrap().into_shared();
     let shared = second.share();
-    drop(second);
-    assert!(weak.upgrade().is_none(), "sharing keeps the tensor that owns the memory");
+    assert!(second.try_into_tensor().is_ok(), "sharing keeps the tensor that owns the memory");
     assert_eq!((shared.shape(), dropped.get()), (&[2][..], 0));
     let owner = shared.try_into_owner::<Owner>().expect("no other tensor shares it");
     assert_eq!((&owner.owner[..], dropped.get()), (&[1, 2, 3][..], 0));
@@ -377,7 +375,7 @@ fn last_tensor_that_shares_an_owner_returns_it() {
 
 #[test]
 fn owner_that_became_invalid_is_not_returned_by_the_last_share() {
-    let tensor = Arc::new(Tensor::from(vec![true, false]));
+    let tensor = Tensor::from(vec![true, false]).into_shared();
     let shared = tensor.share();
     // SAFETY: the tensor has two bytes and was made exclusive, and no view of it is alive.
     unsafe { tensor.data().cast::<u8>().write(2) };

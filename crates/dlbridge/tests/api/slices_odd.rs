@@ -1,7 +1,5 @@
 //! Edge cases of slices: refusals, empty slices, packed elements, handles, owners.
 
-use std::sync::Arc;
-
 use crate::common::{Counted, Producer, take};
 use dlbridge::{Error, MAX_NDIM, Tensor, TensorRef};
 
@@ -173,11 +171,11 @@ fn owner_of_an_exported_slice_comes_back() {
     let part = Tensor::from_parts(owner, [4, 6]).unwrap().slice(1, 2..4).unwrap().transpose();
     let expected = part.view::<u16>().unwrap().to_vec();
     let part = take(part.into_raw()).unwrap();
-    let part = Arc::new(part.insert_axis(0).unwrap().insert_axis(0).unwrap());
+    let part = part.insert_axis(0).unwrap().insert_axis(0).unwrap().into_shared();
     let shared = part.share().transpose();
-    let twice = Arc::new(shared).share();
+    let twice = shared.into_shared().share();
     assert_eq!(twice.transpose().view::<u16>().unwrap().to_vec(), expected);
-    let part = Arc::into_inner(part).expect("the other handles are dropped");
+    let part = part.try_into_tensor().expect("the other handles are dropped");
     let owner = part.try_into_owner::<Counted<Vec<u16>>>().unwrap();
     assert_eq!((&owner.owner, dropped.get()), (&numbers(), 0));
     drop(owner);
@@ -202,7 +200,7 @@ fn slice_of_an_imported_tensor_keeps_its_producer() {
 fn repeated_slices_of_shares_do_not_grow_a_chain() {
     let mut tensor = Tensor::from(numbers());
     for _ in 0..if cfg!(miri) { 50 } else { 200_000 } {
-        tensor = Arc::new(tensor.flip(0).unwrap()).share();
+        tensor = tensor.flip(0).unwrap().into_shared().share();
     }
     assert_eq!(tensor.view::<u16>().unwrap().to_vec(), numbers());
     assert_eq!(tensor.try_into_owner::<Vec<u16>>().unwrap(), numbers());
@@ -223,7 +221,7 @@ fn slice_does_not_hide_elements_that_became_invalid() {
     assert_eq!(spoiled().index_axis(0, 0).unwrap_err(), refused);
     let reordered = spoiled().flip(0).unwrap().insert_axis(0).unwrap();
     assert!(reordered.try_into_owner::<Vec<bool>>().is_err());
-    let shared = Arc::new(spoiled()).share().slice(0, ..2).unwrap();
+    let shared = spoiled().into_shared().share().slice(0, ..2).unwrap();
     assert!(shared.try_into_owner::<Vec<bool>>().is_err());
     let good = Tensor::from(vec![true, false]).slice(0, 1..).unwrap();
     assert_eq!(good.try_into_owner::<Vec<bool>>().unwrap(), [true, false]);

@@ -1,7 +1,5 @@
 //! Tensors that become slices of themselves: the owner keeps all elements, is dropped once, and comes back.
 
-use std::sync::Arc;
-
 use crate::common::{
     Count, Counted, Producer, delete, delete_the_legacy, dims, take, take_legacy, through_both,
 };
@@ -49,9 +47,9 @@ fn owner_of_a_slice_is_dropped_once_by_any_holder() {
         |part| drop(take(part.into_raw()).unwrap()),
         |part| delete_the_legacy(part.into_raw_legacy().unwrap()),
         |part| drop(take_legacy(part.into_raw_legacy().unwrap()).unwrap().flip(0).unwrap()),
-        |part| delete(Arc::new(part).to_raw()),
+        |part| delete(part.into_shared().to_raw()),
         |part| {
-            let part = Arc::new(part);
+            let part = part.into_shared();
             let (lent, legacy) = (part.to_raw(), part.to_raw_legacy().unwrap());
             let shared = part.share();
             drop(part);
@@ -145,7 +143,7 @@ fn slice_of_an_import_calls_the_deleter_once() {
     through_both(make, |tensor| {
         let part = columns(tensor.unwrap());
         assert_eq!((elements(&part), part.access()), (COLUMNS.to_vec(), Access::Shared));
-        let part = Arc::new(part);
+        let part = part.into_shared();
         let shared = part.share().step_by(0, 2).unwrap();
         assert_eq!(elements(&shared), [12, 16, 20, 14, 18, 22]);
         delete(part.to_raw());
@@ -157,11 +155,11 @@ fn slice_of_an_import_calls_the_deleter_once() {
 #[test]
 fn slice_of_an_exported_tensor_has_dims_of_its_own() {
     let (tensor, dropped) = counted();
-    let source = Arc::new(tensor);
+    let source = tensor.into_shared();
     let part = columns(source.share());
     assert_eq!((source.shape(), part.shape()), (&[2, 3, 4][..], &[4, 3][..]));
     // These dims live as long as the slice, so an export of the slice has its own again.
-    let part = Arc::new(part);
+    let part = part.into_shared();
     let lent = take(part.to_raw()).unwrap();
     assert_ne!(lent.shape().as_ptr(), part.shape().as_ptr());
     assert_eq!((lent.shape(), lent.strides()), (part.shape(), part.strides()));
@@ -170,13 +168,13 @@ fn slice_of_an_exported_tensor_has_dims_of_its_own() {
     let scalar = lent.index_axis(0, 3).unwrap().index_axis(0, 1).unwrap();
     assert_eq!((scalar.shape(), elements(&scalar)), (&[][..], vec![19]));
     // Exported again without dimensions, and then with some.
-    let scalar = Arc::new(scalar);
+    let scalar = scalar.into_shared();
     let again = take(scalar.to_raw()).unwrap();
     drop((source, scalar));
     assert_eq!((again.ndim(), elements(&again)), (0, vec![19]));
     let row = again.insert_axis(0).unwrap();
     assert_eq!((row.shape(), row.strides(), elements(&row)), (&[1][..], &[1][..], vec![19]));
-    let row = Arc::new(row);
+    let row = row.into_shared();
     assert_eq!(
         row.to_raw_legacy().unwrap_err(),
         Error::LegacyReadOnly,
@@ -187,7 +185,7 @@ fn slice_of_an_exported_tensor_has_dims_of_its_own() {
     assert_eq!(dropped.get(), 1);
 
     // An exported scalar lacks dims to reuse.
-    let scalar = Arc::new(Tensor::from_parts(vec![5_u32], []).unwrap()).share();
+    let scalar = Tensor::from_parts(vec![5_u32], []).unwrap().into_shared().share();
     assert_eq!(elements(&scalar.insert_axis(0).unwrap().insert_axis(1).unwrap()), [5]);
 }
 
@@ -196,9 +194,9 @@ fn repeated_shares_of_slices_do_not_grow_a_chain() {
     let turns = if cfg!(miri) { 30 } else { 100_000 };
     let (mut tensor, dropped) = counted();
     for turn in 0..turns {
-        tensor = Arc::new(tensor).share().transpose();
+        tensor = tensor.into_shared().share().transpose();
         if turn % 2 == 0 {
-            tensor = take(Arc::new(tensor).to_raw()).unwrap().insert_axis(0).unwrap();
+            tensor = take(tensor.into_shared().to_raw()).unwrap().insert_axis(0).unwrap();
             tensor = tensor.index_axis(0, 0).unwrap();
         }
     }
@@ -260,8 +258,8 @@ fn slice_keeps_the_access_of_the_tensor() {
     let access = |tensor: Tensor| columns(tensor).access();
     assert_eq!(access(counted().0), Access::Exclusive);
     assert_eq!(access(counted().0.into_read_only()), Access::ReadOnly);
-    assert_eq!(access(Arc::new(counted().0).share()), Access::ReadOnly);
-    assert_eq!(access(take(Arc::new(counted().0).to_raw()).unwrap()), Access::Shared);
+    assert_eq!(access(counted().0.into_shared().share()), Access::ReadOnly);
+    assert_eq!(access(take(counted().0.into_shared().to_raw()).unwrap()), Access::Shared);
 }
 
 /// OpenCL: `data` is a handle, which a slice must not change.
@@ -337,12 +335,12 @@ fn slice_of_packed_elements_within_a_byte_is_refused() {
 /// A tensor declared exclusive can be exported like any other, and is not the only handle then.
 #[test]
 fn exported_tensor_declared_exclusive_is_not_unique_while_exported_again() {
-    let source = Arc::new(Tensor::from(vec![1_u32, 2, 3]));
+    let source = Tensor::from(vec![1_u32, 2, 3]).into_shared();
     let lent = take(source.to_raw()).unwrap();
     drop(source);
     // SAFETY: the source is gone, so this is the only handle on the vector.
-    let exclusive = Arc::new(unsafe { lent.assume_exclusive() });
+    let exclusive = unsafe { lent.assume_exclusive() }.into_shared();
     let shared = exclusive.share();
-    assert!(Arc::into_inner(exclusive).is_none(), "otherwise it could be written while it is read");
+    assert!(exclusive.try_into_tensor().is_err(), "otherwise it could be written while it is read");
     assert_eq!(elements(&shared), [1, 2, 3]);
 }

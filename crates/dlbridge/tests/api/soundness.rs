@@ -1,7 +1,6 @@
 //! Attempts to break memory safety from safe code. Miri checks that none of them does.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use crate::common::{Counted, Producer, delete};
 use dlbridge::{DataType, Element, Error, Tensor, TensorSlice, TensorSliceMut};
@@ -43,12 +42,12 @@ fn owner_with_elements_that_became_invalid_is_not_returned() {
 
 #[test]
 fn owner_that_a_consumer_made_invalid_is_not_returned() {
-    let tensor = Arc::new(Tensor::from([[true; 2]; 2]));
+    let tensor = Tensor::from([[true; 2]; 2]).into_shared();
     let managed = tensor.to_raw();
     // SAFETY: this test is the only consumer, without the read-only flag, and writes the last of four bytes.
     unsafe { (*managed).dl_tensor.data.cast::<u8>().add(3).write(9) };
     delete(managed);
-    let tensor = Arc::try_unwrap(tensor).unwrap();
+    let tensor = tensor.try_into_tensor().unwrap();
     let tensor = tensor.try_into_owner::<Box<[[bool; 2]; 2]>>().unwrap_err();
     assert_eq!(tensor.view_bool_as_u8().unwrap()[[1, 1]], 9);
 }
@@ -83,13 +82,13 @@ fn tensor_exported_repeatedly_does_not_grow_a_chain() {
     let turns = if cfg!(miri) { 50 } else { 200_000 };
     let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
     for _ in 0..turns {
-        tensor = Arc::new(tensor).share();
+        tensor = tensor.into_shared().share();
     }
     assert_eq!(tensor.view::<u8>().unwrap().to_vec(), [1, 2, 3]);
     let mut tensor = Tensor::from(vec![1_u8, 2, 3]);
     for _ in 0..turns {
         // SAFETY: the tensor was just exported, to this code alone.
-        tensor = unsafe { Tensor::from_raw(Arc::new(tensor).to_raw()) }.unwrap();
+        tensor = unsafe { Tensor::from_raw(tensor.into_shared().to_raw()) }.unwrap();
     }
     assert_eq!((tensor.shape(), tensor.strides()), (&[3][..], &[1][..]));
 }
@@ -121,7 +120,7 @@ fn bytes_shared_repeatedly_do_not_grow_a_chain() {
     let (owner, dropped) = Counted::new(vec![1_u8, 2, 3, 4]);
     let mut tensor = Tensor::from_parts(owner, [4]).unwrap();
     for _ in 0..if cfg!(miri) { 20 } else { 100_000 } {
-        tensor = Arc::new(tensor).share_bytes(DataType::UINT16, [2], 0).unwrap();
+        tensor = tensor.into_shared().share_bytes(DataType::UINT16, [2], 0).unwrap();
     }
     assert_eq!(dropped.get(), 0);
     let owner = tensor.try_into_owner::<Counted<Vec<u8>>>().unwrap();

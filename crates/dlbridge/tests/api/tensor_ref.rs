@@ -1,7 +1,6 @@
 //! Borrowed tensors: their sources, and C kernels that read and write them.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use crate::common::model::{Layout, Op, Rng};
 use crate::common::{Nibble, Producer, dims, positions};
@@ -252,7 +251,7 @@ fn mutable_borrowed_tensor_needs_exclusive_data() {
     let refused = |mut tensor: Tensor| TensorRefMut::try_from(&mut tensor).unwrap_err();
     static VALUES: [u8; 2] = [1, 2];
     assert_eq!(refused(Tensor::from(&VALUES)), Error::ReadOnly);
-    assert_eq!(refused(Arc::new(Tensor::from(vec![1_u8])).share()), Error::ReadOnly);
+    assert_eq!(refused(Tensor::from(vec![1_u8]).into_shared().share()), Error::ReadOnly);
     assert_eq!(refused(Producer::new(vec![1_u8], &[1]).import().unwrap()), Error::Shared);
     let wide = Tensor::from_parts_strided(vec![1_u8], [2], [0], 0).unwrap();
     assert_eq!(refused(wide), Error::Overlapping);

@@ -1,6 +1,6 @@
 //! Tensors and views that cross threads.
 
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use crate::common::{Counted, Producer, delete, delete_the_legacy, take};
@@ -83,13 +83,13 @@ fn threads_write_disjoint_slices_of_one_view() {
 #[test]
 fn last_of_many_consumers_frees_the_owner() {
     let (owner, dropped) = Counted::new(vec![7_i16; 16]);
-    let tensor = Arc::new(Tensor::from_parts(owner, [4, 4]).unwrap());
+    let tensor = Tensor::from_parts(owner, [4, 4]).unwrap().into_shared();
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
         for i in 0..THREADS {
             // This thread exports in half of the cases, the consumer's thread in the other half.
             let lent = (i % 2 == 0).then(|| Passed(tensor.to_raw()));
-            let (own, start, dropped) = (Arc::clone(&tensor), &start, &dropped);
+            let (own, start, dropped) = (tensor.clone(), &start, &dropped);
             scope.spawn(move || {
                 let managed = lent.unwrap_or_else(|| Passed(own.to_raw()));
                 let legacy = own.to_raw_legacy().unwrap();

@@ -1,8 +1,6 @@
 //! The import through Arrow.
 
-use std::sync::Arc;
-
-use dlbridge::{Access, CopyReason, DataType, RawParts, Tensor};
+use dlbridge::{Access, CopyReason, DataType, RawParts, SharedTensor, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -153,7 +151,7 @@ fn known_source(
     array: &Owned<ArrowArray>,
     parts: &RawParts,
     extents: &[i64],
-) -> Option<Arc<Tensor>> {
+) -> Option<SharedTensor> {
     let tensor = export::tensor_of(array.get())?;
     let count =
         extents.iter().try_fold(1_usize, |n, &e| n.checked_mul(usize::try_from(e).ok()?))?;

@@ -1,7 +1,6 @@
 //! Exports tensors many times, and as legacy managed tensors.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
@@ -11,20 +10,20 @@ use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_
 use crate::block::RawParts;
 use crate::block::{Draft, Managed, Undescribed, no_unwind};
 use crate::tensor::raw::owner::within;
-use crate::{Access, DataType, Error, MAX_NDIM, Result, Tensor, TensorRef};
+use crate::{Access, DataType, Error, MAX_NDIM, Result, SharedTensor, TensorRef};
 
 /// Makes a block that holds the tensor through a shared handle. Shape and strides stay in the block of the tensor that
 /// owns the memory, which the handle keeps alive (Dims).
 ///
 /// If the tensor itself holds such a handle, the new block clones that handle instead. Otherwise each round trip would
 /// lengthen a chain of tensors, and dropping it would need a deeper stack.
-pub(crate) fn to_raw(tensor: &Arc<Tensor>) -> Managed {
+pub(crate) fn to_raw(tensor: &SharedTensor) -> Managed {
     let marks = tensor.managed().marks().without_exclusive();
     let description = *tensor.managed().tensor();
     let (owner, dims_end) = match source(tensor) {
         // A slice of an exported tensor has its own dims, which are freed with it.
-        Some(source) => (Arc::clone(source), tensor.managed().has_dims()),
-        None => (Arc::clone(tensor), false),
+        Some(source) => (source.clone(), tensor.managed().has_dims()),
+        None => (tensor.clone(), false),
     };
     if !dims_end {
         // SAFETY: every invariant of the description, dims included, holds while the tensor that owns the memory lives.
@@ -39,10 +38,10 @@ pub(crate) fn to_raw(tensor: &Arc<Tensor>) -> Managed {
     unsafe { draft.finish(description, marks, None) }
 }
 
-/// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. An
-/// `Arc<Tensor>` as owner has the elements (the contract of `from_raw_parts`).
-fn source(tensor: &Arc<Tensor>) -> Option<&Arc<Tensor>> {
-    let source = tensor.managed().owner::<Arc<Tensor>>()?;
+/// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. A
+/// `SharedTensor` as owner has the elements (the contract of `from_raw_parts`).
+fn source(tensor: &SharedTensor) -> Option<&SharedTensor> {
+    let source = tensor.managed().owner::<SharedTensor>()?;
     let holds = match tensor.access() {
         // It was declared exclusive later: its holder must be the only user while it lives (Exclusive).
         Access::Exclusive => false,
@@ -55,7 +54,7 @@ fn source(tensor: &Arc<Tensor>) -> Option<&Arc<Tensor>> {
 }
 
 /// Makes a second tensor over the memory of a first. It is read-only, because the first still exists.
-pub(crate) fn share(tensor: &Arc<Tensor>) -> Managed {
+pub(crate) fn share(tensor: &SharedTensor) -> Managed {
     let mut managed = to_raw(tensor);
     managed.set_read_only();
     managed
@@ -63,7 +62,7 @@ pub(crate) fn share(tensor: &Arc<Tensor>) -> Managed {
 
 /// Makes a read-only tensor of another dtype over some bytes of a first, contiguous in C order.
 pub(crate) fn share_bytes(
-    tensor: &Arc<Tensor>,
+    tensor: &SharedTensor,
     dtype: DataType,
     shape: &[usize],
     byte_offset: usize,
@@ -76,7 +75,7 @@ pub(crate) fn share_bytes(
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
     // As in `to_raw`, the source, so that no chain grows.
     let owner = source(tensor).unwrap_or(tensor);
-    let mut block = Undescribed::new(Arc::clone(owner), shape.len());
+    let mut block = Undescribed::new(owner.clone(), shape.len());
     let elements = block.set_dims(shape, None::<&[i64]>)?;
     let data = within(bytes, (dtype, false), elements, byte_offset)?;
     let access = match tensor.access() {
@@ -91,7 +90,7 @@ pub(crate) fn share_bytes(
 /// The tensor that a legacy managed tensor keeps alive.
 enum Held {
     Owned(Managed),
-    Lent(Arc<Tensor>),
+    Lent(SharedTensor),
 }
 
 #[repr(C)]
@@ -155,7 +154,7 @@ pub(crate) fn into_raw_legacy(
 }
 
 /// Exports a shared tensor as a legacy managed tensor.
-pub(crate) fn to_raw_legacy(tensor: Arc<Tensor>) -> Result<NonNull<DLManagedTensor>> {
+pub(crate) fn to_raw_legacy(tensor: SharedTensor) -> Result<NonNull<DLManagedTensor>> {
     check_expressible(tensor.managed())?;
     Ok(legacy(Held::Lent(tensor)))
 }

@@ -1,5 +1,7 @@
 //! The type of owned tensors: a handle on a described block.
 
+#[cfg(doc)]
+use crate::SharedTensor;
 use crate::block::Managed;
 
 /// A tensor that owns its memory, through a Rust value or a producer.
@@ -19,14 +21,13 @@ use crate::block::Managed;
 ///
 /// # A second tensor
 ///
-/// `Tensor` has no `Clone`, because there are two meanings: [`Tensor::share`] makes a read-only tensor over the same
+/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`] makes a read-only tensor over the same
 /// memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings too, so compare views.
 ///
 /// ```
-/// use std::sync::Arc;
 /// use dlbridge::Tensor;
 ///
-/// let tensor = Arc::new(Tensor::from([1, 2, 3]));
+/// let tensor = Tensor::from([1, 2, 3]).into_shared();
 /// let (shared, copy) = (tensor.share(), tensor.to_copy()?);
 /// assert_eq!(shared.data(), tensor.data());
 /// assert_ne!(copy.data(), tensor.data());

@@ -6,6 +6,7 @@ mod handle;
 mod import;
 mod origin;
 pub(crate) mod owner;
+mod shared;
 mod tensor_slice;
 pub(crate) mod zeros;
 
@@ -16,6 +17,7 @@ use crate::{Error, MAX_NDIM, Result};
 
 pub use self::handle::Tensor;
 pub use self::owner::Owner;
+pub use self::shared::SharedTensor;
 pub use self::tensor_slice::{TensorSlice, TensorSliceMut};
 
 impl Tensor {
@@ -29,7 +31,7 @@ impl Tensor {
     /// - Until `owner` is dropped, on any thread, every element of the layout lies in one allocation on `parts.device`,
     ///   initialised, valid for reads and, for [`Access::Exclusive`](crate::Access::Exclusive) and
     ///   [`Access::Shared`](crate::Access::Shared), for writes. It stays valid when the owner moves.
-    /// - If `owner` is an `Arc<Tensor>`, these are elements of that tensor, or bytes of its elements: the new tensor
+    /// - If `owner` is a [`SharedTensor`](crate::SharedTensor), these are elements of that tensor, or bytes of its elements: the new tensor
     ///   counts as a further handle on it.
     /// - Nothing writes it while a view of the tensor is alive.
     /// - With [`Access::Exclusive`](crate::Access::Exclusive), only the holder of the tensor reads or writes it.
@@ -164,7 +166,7 @@ impl Tensor {
     /// # Safety
     /// From now on nothing writes the data until this tensor is dropped: not the producer, not a consumer
     /// that already has the memory, and not a consumer that gets it from this tensor. Tensors that
-    /// [`Tensor::share`] or [`Tensor::to_raw`] made of this one, and libraries that hold it, keep it alive.
+    /// [`SharedTensor::share`](crate::SharedTensor::share) or [`SharedTensor::to_raw`](crate::SharedTensor::to_raw) made of this one, and libraries that hold it, keep it alive.
     ///
     /// ```
     /// use dlbridge::{Access, RawParts, Tensor};

@@ -1,7 +1,6 @@
 //! Access to the owner of a tensor's memory: returns it, makes its data immutable, and gives adapters a reference.
 //! Adapters keep the owner instead of the tensor around it, so that round trips do not build a chain of owners.
 
-use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
@@ -9,7 +8,7 @@ use dlbridge_sys::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION};
 
 use crate::block::Managed;
 use crate::tensor::raw::import;
-use crate::{Access, Tensor};
+use crate::{Access, SharedTensor, Tensor};
 
 impl Tensor {
     /// Returns the owner if the tensor was made of an `O`, else the tensor.
@@ -24,10 +23,9 @@ impl Tensor {
     /// `tensor.try_into_owner::<Vec<u8>>().map_err(|_| "not made of a Vec<u8>")?`.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::Tensor;
     ///
-    /// let tensor = Arc::new(Tensor::from(vec![1_u8, 2]));
+    /// let tensor = Tensor::from(vec![1_u8, 2]).into_shared();
     /// let shared = tensor.share();
     /// let shared = shared.try_into_owner::<Vec<u8>>().unwrap_err();   // another has it
     /// drop(tensor);
@@ -43,9 +41,9 @@ impl Tensor {
         if !sole_source(&mut managed).is_some_and(|source| source.managed().gives::<O>()) {
             return Err(Self::from_managed(managed));
         }
-        // SAFETY: `sole_source` compared the type: the owner is an `Arc<Tensor>`.
-        let source: Arc<Self> = unsafe { managed.into_owner() };
-        let source = Arc::into_inner(source).expect("no other handle, strong or weak");
+        // SAFETY: `sole_source` compared the type: the owner is a `SharedTensor`.
+        let source: SharedTensor = unsafe { managed.into_owner() };
+        let source = source.try_into_tensor().expect("`sole_source` saw no other handle");
         // SAFETY: the type was compared.
         Ok(unsafe { source.into_managed().into_owner() })
     }
@@ -53,8 +51,8 @@ impl Tensor {
     /// Makes the tensor [`Access::Immutable`]: nothing can write its data any more.
     ///
     /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
-    /// its holder could write the data, and after the conversion the holder cannot either. [`Tensor::share`]
-    /// and [`Tensor::to_raw`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
+    /// its holder could write the data, and after the conversion the holder cannot either. [`SharedTensor::share`]
+    /// and [`SharedTensor::to_raw`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
     /// returns the owner of the last one.
     ///
     /// # Errors
@@ -63,10 +61,9 @@ impl Tensor {
     /// you know that nothing writes the data, use [`Tensor::assume_immutable`].
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use dlbridge::{Access, Tensor};
     ///
-    /// let tensor = Arc::new(Tensor::from(vec![1, 2]).try_into_immutable().unwrap());
+    /// let tensor = Tensor::from(vec![1, 2]).try_into_immutable().unwrap().into_shared();
     /// assert_eq!(tensor.share().access(), Access::Immutable);
     ///
     /// let read_only = Tensor::from(vec![1, 2]).into_read_only();
@@ -93,7 +90,7 @@ impl Tensor {
         exclusive
     }
 
-    /// The owner, if it is an `O`: the value that the tensor was made of, or the `Arc<Tensor>` that this tensor
+    /// The owner, if it is an `O`: the value that the tensor was made of, or the [`SharedTensor`] that this tensor
     /// shares its memory with.
     ///
     /// Adapters clone a handle on the memory, instead of keeping the tensor itself alive.
@@ -102,14 +99,13 @@ impl Tensor {
     /// The caller does not access elements through the owner: another holder of the tensor may write them.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use dlbridge::Tensor;
+    /// use dlbridge::{SharedTensor, Tensor};
     ///
-    /// let source = Arc::new(Tensor::from(vec![1_u8, 2, 3]));
+    /// let source = Tensor::from(vec![1_u8, 2, 3]).into_shared();
     /// let shared = source.share();
     /// // SAFETY: only the handle is compared.
-    /// let owner = unsafe { shared.owner_ref::<Arc<Tensor>>() };
-    /// assert!(Arc::ptr_eq(owner.unwrap(), &source));
+    /// let owner = unsafe { shared.owner_ref::<SharedTensor>() };
+    /// assert!(SharedTensor::ptr_eq(owner.unwrap(), &source));
     /// ```
     pub unsafe fn owner_ref<O: Sync + 'static>(&self) -> Option<&O> {
         self.managed().owner()
@@ -161,12 +157,12 @@ impl Tensor {
     }
 }
 
-/// The tensor that a block shares its memory with, if the block has the last handle on it. An `Arc<Tensor>` as owner is
+/// The tensor that a block shares its memory with, if the block has the last handle on it. A `SharedTensor` as owner is
 /// such a tensor: `from_raw_parts` demands it, and `to_raw` and `share_bytes` make no others.
 fn sole_source(managed: &mut Managed) -> Option<&mut Tensor> {
-    if !managed.owner_is::<Arc<Tensor>>() {
+    if !managed.owner_is::<SharedTensor>() {
         return None;
     }
     // SAFETY: the type was compared.
-    Arc::get_mut(unsafe { managed.owner_mut::<Arc<Tensor>>() })
+    unsafe { managed.owner_mut::<SharedTensor>() }.get_mut()
 }
