@@ -99,6 +99,8 @@ mod pending;
 #[cfg(feature = "tensor-class")]
 mod pickle;
 mod protocol;
+#[cfg(feature = "tensor-class")]
+mod record;
 mod reexport;
 mod returned;
 mod shown;

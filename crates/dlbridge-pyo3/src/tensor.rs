@@ -1,14 +1,13 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
-use std::sync::OnceLock;
-
-use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned, DLPackVersion};
-use dlbridge::{CopyReason, SharedTensor, Tensor};
+use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
+use dlbridge::{SharedTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
+use crate::record::{Common, Record};
 use crate::stream::{self, DataStream};
 use crate::{live, reexport};
 
@@ -21,13 +20,7 @@ use crate::{live, reexport};
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
 pub struct PyTensor {
     pub(crate) tensor: SharedTensor,
-    pub(crate) protocol: Option<Protocol>,
-    pub(crate) reason: Option<CopyReason>,
-    pub(crate) version: Option<DLPackVersion>,
-    /// The stream that runs its work after the pending writes to the data, unless it is the default stream.
-    pub(crate) stream: Option<Box<DataStream>>,
-    /// Set once read-only memory that Rust made was exported through a protocol whose consumers keep this object.
-    pub(crate) reading: OnceLock<Guard>,
+    record: Record,
 }
 
 /// A tensor, or anything that converts to a [`Tensor`]: vectors, boxes, nested arrays, ndarray arrays, images, ...
@@ -41,25 +34,46 @@ impl<T> From<T> for PyTensor
 where
     Tensor: From<T>,
 {
+    #[inline]
     fn from(owner: T) -> Self {
-        let (tensor, reading) = (Tensor::from(owner).into_shared(), OnceLock::new());
-        Self { tensor, protocol: None, reason: None, version: None, stream: None, reading }
+        Self::with_record(Tensor::from(owner), Common::default(), DataStream::Default)
     }
 }
 
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
-        let Imported { tensor, protocol, reason, version } = imported;
-        let (tensor, reading) = (tensor.into_shared(), OnceLock::new());
-        Self { tensor, protocol: Some(protocol), reason, version, stream: None, reading }
+        Self::imported_on(imported, DataStream::Default)
     }
 }
 
 impl PyTensor {
+    #[inline]
+    pub(crate) fn with_record(tensor: Tensor, common: Common, stream: DataStream) -> Self {
+        let record = Record::new(&tensor, common, stream);
+        Self { tensor: tensor.into_shared(), record }
+    }
+
+    /// An import that is synchronised with a stream.
+    pub(crate) fn imported_on(imported: Imported, stream: DataStream) -> Self {
+        let Imported { tensor, protocol, reason, version } = imported;
+        Self::with_record(tensor, Common { protocol: Some(protocol), reason, version }, stream)
+    }
+
+    /// The import record.
+    #[inline]
+    pub(crate) fn record(&self) -> Common {
+        self.record.common()
+    }
+
+    /// The protocol of the import; `None` for a tensor that Rust made.
+    #[inline]
+    pub(crate) fn imported_by(&self) -> Option<Protocol> {
+        self.record().protocol
+    }
+
     /// The stream that the data is synchronised with.
     pub(crate) fn stream(&self) -> &DataStream {
-        static DEFAULT: DataStream = DataStream::Default;
-        self.stream.as_deref().unwrap_or(&DEFAULT)
+        self.record.stream()
     }
 
     /// Makes the device's default stream wait, for a consumer that knows no other stream.
@@ -78,41 +92,29 @@ impl PyTensor {
 
     /// Returns true if the data is read-only, or if its producer could not mark it.
     pub(crate) fn is_read_only(&self) -> bool {
-        let told = self.reason.is_some() || self.protocol.is_none_or(Protocol::tells_read_only);
+        let Common { protocol, reason, .. } = self.record();
+        let told = reason.is_some() || protocol.is_none_or(Protocol::tells_read_only);
         !told || self.tensor.is_read_only()
     }
 
     /// Returns true if Rust made the tensor instead of importing it.
     pub(crate) fn is_rusts_own(&self) -> bool {
-        self.protocol.is_none()
+        self.imported_by().is_none()
     }
 
     /// Takes the tensor out, unless it is exported or Rust did not make it; then it returns `self`.
     pub(crate) fn into_tensor(self) -> Result<Tensor, Self> {
-        if self.protocol.is_some() || self.reading.get().is_some() || live::is_recording() {
+        let is_borrowed = self.record.reading().is_some_and(|reading| reading.get().is_some());
+        if !self.is_rusts_own() || is_borrowed || live::is_recording() {
             return Err(self);
         }
-        let Self { tensor, protocol, reason, version, stream, reading } = self;
-        tensor.try_into_tensor().map_err(|tensor| Self {
-            tensor,
-            protocol,
-            reason,
-            version,
-            stream,
-            reading,
-        })
-    }
-
-    /// The version in the producer's managed tensor.
-    pub(crate) fn version(&self) -> Option<DLPackVersion> {
-        self.version
+        let Self { tensor, record } = self;
+        tensor.try_into_tensor().map_err(|tensor| Self { tensor, record })
     }
 
     /// Another tensor with the same import record.
-    pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: SharedTensor) -> Self {
-        let Self { protocol, reason, version, .. } = *self;
-        let stream = remembered(self.stream().clone_ref(py));
-        Self { tensor, protocol, reason, version, stream, reading: OnceLock::new() }
+    pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: Tensor) -> Self {
+        Self::with_record(tensor, self.record(), self.stream().clone_ref(py))
     }
 
     /// A second handle on the same memory, which claims no exclusivity.
@@ -133,10 +135,14 @@ impl PyTensor {
     /// Borrows read-only memory that Rust made, for reading, as long as this object lives: some consumers ignore the
     /// read-only flag. A borrow for writing is then refused.
     pub(crate) fn keep_reading(&self) -> PyResult<()> {
-        let rusts_own = self.protocol.is_none() && self.is_read_only();
-        if rusts_own && self.reading.get().is_none() {
+        // Only the record of read-only data that Rust made has this place.
+        if let Some(reading) = self.record.reading()
+            && self.is_rusts_own()
+            && self.is_read_only()
+            && reading.get().is_none()
+        {
             // If another thread was faster, this borrow is released.
-            let _ = self.reading.set(Guard::reading(&self.tensor, "read-only dlbridge.Tensor")?);
+            let _ = reading.set(Guard::reading(&self.tensor, "read-only dlbridge.Tensor")?);
         }
         Ok(())
     }
@@ -147,12 +153,12 @@ impl PyTensor {
         if live::is_recording() {
             let recorded =
                 reexport::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
-            return Ok(match (read_only, self.protocol) {
+            return Ok(match (read_only, self.imported_by()) {
                 (true, None) => Borrowed::read_only(&recorded.into_shared())?.into_raw(),
                 _ => recorded.into_raw(),
             });
         }
-        Ok(match (read_only, self.protocol) {
+        Ok(match (read_only, self.imported_by()) {
             (false, _) => self.tensor.to_raw(),
             (true, None) => Borrowed::read_only(&self.tensor)?.into_raw(),
             (true, Some(_)) => self.tensor.share().into_raw(),
@@ -169,13 +175,5 @@ impl PyTensor {
             self.tensor.to_raw_legacy()
         };
         exported.map_err(to_py_err)
-    }
-}
-
-/// The stream of a tensor, unless it is the default stream.
-pub(crate) fn remembered(stream: DataStream) -> Option<Box<DataStream>> {
-    match stream {
-        DataStream::Default => None,
-        other => Some(Box::new(other)),
     }
 }

@@ -235,7 +235,7 @@ pub(super) fn repr(this: &PyTensor) -> String {
     };
     let bool = |value| if value { "True" } else { "False" };
     let protocol =
-        this.protocol.map_or("None".to_owned(), |protocol| format!("'{}'", protocol.name()));
+        this.imported_by().map_or("None".to_owned(), |protocol| format!("'{}'", protocol.name()));
     let elements = text(this, "dlbridge.Tensor(".len());
     let elements = elements.map(|text| text + ", ").unwrap_or_default();
     format!(
@@ -246,6 +246,6 @@ pub(super) fn repr(this: &PyTensor) -> String {
         this.tensor.dtype(),
         this.tensor.device(),
         bool(this.is_read_only()),
-        bool(this.reason.is_some()),
+        bool(this.record().reason.is_some()),
     )
 }

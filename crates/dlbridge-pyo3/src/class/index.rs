@@ -22,7 +22,7 @@ pub(super) fn sub_tensor(
     step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<PyTensor> {
     let sub_tensor = step(tensor.second()?).map_err(of_sub_tensor)?;
-    Ok(tensor.with_tensor(py, sub_tensor.into_shared()))
+    Ok(tensor.with_tensor(py, sub_tensor))
 }
 
 /// The exception for a sub-tensor that cannot exist.
@@ -85,7 +85,7 @@ pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> 
         axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
         place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
     }
-    Ok(tensor.with_tensor(py, sub_tensor.into_shared()))
+    Ok(tensor.with_tensor(py, sub_tensor))
 }
 
 /// One index between the brackets.

@@ -36,7 +36,7 @@ impl PyTensor {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.stream.as_ref().map_or(Ok(()), |stream| stream.traverse(&visit))?;
+        self.stream().traverse(&visit)?;
         cycles::traverse(&self.tensor, &visit)
     }
 
@@ -406,19 +406,19 @@ impl PyTensor {
     /// The protocol that imported the tensor, like 'dlpack' or 'buffer'; None if Rust made it.
     #[getter]
     fn protocol(&self) -> Option<&'static str> {
-        self.protocol.map(Protocol::name)
+        self.record().protocol.map(Protocol::name)
     }
 
     /// True if the import copied the elements, by the producer or by dlbridge.
     #[getter]
     fn copied(&self) -> bool {
-        self.reason.is_some()
+        self.record().reason.is_some()
     }
 
     /// The reason why the import copied the elements, as a sentence; None if it did not.
     #[getter]
     fn copy_reason(&self) -> Option<String> {
-        self.reason.map(|reason| reason.to_string())
+        self.record().reason.map(|reason| reason.to_string())
     }
 
     /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if

@@ -1,7 +1,5 @@
 //! Imports into the Python class, synchronised with a stream.
 
-use std::sync::OnceLock;
-
 use dlbridge::{CopyReason, Device, DeviceType};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -15,8 +13,8 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::device_copy::{copied, kept_until_passed};
 use crate::protocol::dlpack::is_on_device;
+use crate::record::Common;
 use crate::stream::{self, DataStream, Streams};
-use crate::tensor::remembered;
 
 impl PyTensor {
     /// Imports any Python object that supports a protocol. A `Tensor` is returned unchanged if it meets the options
@@ -62,20 +60,18 @@ impl PyTensor {
         options: &ImportOptions,
     ) -> PyResult<Bound<'py, Self>> {
         let py = ours.py();
-        let Self { tensor, protocol, version, .. } = ours.get();
+        let (tensor, record) = (&ours.get().tensor, ours.get().record());
         let read_only = ours.get().is_read_only();
         if let Some(copied) = ours.get().copied_by_driver(py, options, &Streams::default())? {
             return Bound::new(py, copied);
         }
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
             let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
-            let (tensor, protocol, version) = (copy.into_shared(), *protocol, *version);
-            let (reason, reading) = (Some(reason), OnceLock::new());
-            let stream = None;
-            return Bound::new(py, Self { tensor, protocol, reason, version, stream, reading });
+            let record = Common { reason: Some(reason), ..record };
+            return Bound::new(py, Self::with_record(copy, record, DataStream::Default));
         }
         if options.writable == Some(false) && !tensor.is_read_only() {
-            return Bound::new(py, ours.get().with_tensor(py, tensor.share().into_shared()));
+            return Bound::new(py, ours.get().with_tensor(py, tensor.share()));
         }
         Ok(ours.clone())
     }
@@ -139,8 +135,7 @@ impl PyTensor {
         stream::order(py, device, stream, &chosen)?;
         let tensor = ours.get().alias()?;
         let tensor = kept_until_passed(tensor, &chosen)?;
-        let changed = ours.get().with_tensor(py, tensor.into_shared());
-        Bound::new(py, Self { stream: remembered(chosen), ..changed })
+        Bound::new(py, Self::with_record(tensor, ours.get().record(), chosen))
     }
 
     /// The Python tensor for an import that was synchronised with a stream, which it remembers.
@@ -174,7 +169,7 @@ impl PyTensor {
         if !streams.is_default() {
             imported.tensor = kept_until_passed(imported.tensor, &stream)?;
         }
-        Bound::new(object.py(), Self { stream: remembered(stream), ..Self::from(imported) })
+        Bound::new(object.py(), Self::imported_on(imported, stream))
     }
 
     /// The copy on another device, or on its own, that only the driver can make; `None` if none is requested.
@@ -201,15 +196,13 @@ impl PyTensor {
             options,
             Imported {
                 reason: Some(reason),
-                version: self.version,
-                ..Imported::new(tensor, self.protocol.unwrap_or(Protocol::ExchangeApi))
+                version: self.record().version,
+                ..Imported::new(tensor, self.imported_by().unwrap_or(Protocol::ExchangeApi))
             },
         )?;
         let stream = if to == Device::CPU { DataStream::Default } else { stream };
-        Ok(Some(Self {
-            protocol: self.protocol,
-            stream: remembered(stream),
-            ..Self::from(imported)
-        }))
+        let Imported { tensor, reason, version, .. } = imported;
+        let record = Common { protocol: self.imported_by(), reason, version };
+        Ok(Some(Self::with_record(tensor, record, stream)))
     }
 }

@@ -18,7 +18,8 @@ use crate::shown::named;
 #[pyo3(name = "_origin")]
 pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'static str>) {
     let this = tensor.get();
-    let version = this.version().map(|version| format!("{}.{}", version.major, version.minor));
+    let version =
+        this.record().version.map(|version| format!("{}.{}", version.major, version.minor));
     let flags = this.tensor().flags();
     let names = [
         (sys::DLPACK_FLAG_BITMASK_READ_ONLY, "read-only"),
