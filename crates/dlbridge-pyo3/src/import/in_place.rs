@@ -1,4 +1,4 @@
-//! The shortcut of a request: NumPy arrays, read in place.
+//! The shortcut of a request: objects that are read in place, without a call of their `__dlpack__`.
 
 use dlbridge::Device;
 use pyo3::exceptions::PyException;
@@ -8,12 +8,42 @@ use crate::copies;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::numpy::array::NumpyArray;
-use crate::protocol::{buffer, numpy_import};
+use crate::protocol::{TypeInfo, buffer, framework_checks, numpy_import, type_info};
 
-/// Returns true if the device option allows reading a NumPy array in place.
+/// Returns true if the device option allows reading an object in place.
 #[inline(always)]
 pub(super) fn may_be_in_place(options: &ImportOptions) -> bool {
     options.device.is_none_or(|device| device == Device::CPU)
+}
+
+/// Reads an object in place, if its type allows it; `None` if a protocol is needed.
+#[inline(always)]
+pub(super) fn in_place(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    let type_info = type_info::of(object)?;
+    match type_info.head {
+        Some(head) => array_in_place(object, head, options),
+        None if type_info.same_buffer => buffer_in_place(object, &type_info, options),
+        None => Ok(None),
+    }
+}
+
+/// Reads an object through its buffer, which has the same data as its `__dlpack__`, and is exported faster.
+fn buffer_in_place(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    // The producer of a requested copy is the object's library.
+    if !cfg!(feature = "buffer") || options.copy == Some(true) {
+        return Ok(None);
+    }
+    framework_checks::check_before(object, &type_info.checks)?;
+    let Some(imported) = buffer::import_in_place(object)? else { return Ok(None) };
+    framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+    Ok(Some(imported))
 }
 
 /// Reads an array of exactly NumPy's class, with the result of `__dlpack__` but without a call; `None` if a protocol

@@ -11,7 +11,7 @@
 //! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
 //! `argument/imported.rs` copies and borrows.
 //!
-//! Three shortcuts skip calls but no checks. NumPy arrays are [read in place](array_if_numpy). A typed argument that
+//! Three shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place). A typed argument that
 //! may not copy calls [the exchange table of a type](by_table), and takes the tensor without the rest of an import if
 //! it fits. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options
 //! (`import/tensor.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
@@ -35,7 +35,7 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
 use self::depth::Depth;
-use self::in_place::{array_in_place, may_be_in_place};
+use self::in_place::{in_place, may_be_in_place};
 pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
 use self::protocols::ORDER;
 use self::select::{Choice, Selected};
@@ -102,16 +102,13 @@ fn pipeline<'py>(
     Ok(Some(satisfied.record()))
 }
 
-/// The shortcut of the first three stages, for an array of exactly NumPy's class; `None` if the stages are needed.
+/// The shortcut of the first three stages, for an object that is read in place; `None` if the stages are needed.
 #[inline(always)]
-fn array_if_numpy(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
-    if options.protocol.is_none()
-        && may_be_in_place(options)
-        && let Some(head) = type_info::of(object)?.head
-    {
-        return Ok(array_in_place(object, head, options)?.map(Valid));
+fn if_in_place(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
+    match options.protocol.is_none() && may_be_in_place(options) {
+        true => Ok(in_place(object, options)?.map(Valid)),
+        false => Ok(None),
     }
-    Ok(None)
 }
 
 /// The result of the exchange table of an object's type.
@@ -149,7 +146,7 @@ pub(crate) fn from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Imported> {
-    match array_if_numpy(object, options)? {
+    match if_in_place(object, options)? {
         Some(valid) => valid.settle(options),
         None => from_producer_on(object, options, &Streams::default()),
     }
@@ -170,7 +167,7 @@ fn any_from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    match array_if_numpy(object, options)? {
+    match if_in_place(object, options)? {
         Some(valid) => valid.settle(options).map(Some),
         None => pipeline(object, Choice::Options, options, &Streams::default()),
     }

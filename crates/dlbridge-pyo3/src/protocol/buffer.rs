@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use dlbridge::{CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use pyo3::{PyTraverseError, PyVisit, ffi};
@@ -170,6 +170,21 @@ impl Buffer {
         (tensor.len() << shift == self.len()).then_some(tensor)
     }
 
+    /// The tensor over the buffer in place, or the buffer if [`describe`](Self::describe) finds no description.
+    fn into_described(self) -> Result<Tensor, Self> {
+        // A second handle describes the memory while the first moves; it does not release the buffer.
+        let lent = ManuallyDrop::new(Self(self.0));
+        let Some(described) = lent.describe() else { return Err(self) };
+        let access = access(self.is_read_only());
+        let parts = RawParts { access, ..RawParts::new(described.data(), described.dtype()) };
+        let (shape, strides) = (described.shape(), Some(described.strides()));
+        // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
+        // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
+        // the crate documentation).
+        let tensor = unsafe { Tensor::from_raw_parts(self, parts, shape, strides) };
+        Ok(tensor.expect("the layout was measured when it was described"))
+    }
+
     /// The number of bytes.
     pub(super) fn len(&self) -> usize {
         self.fields().len.max(0) as usize
@@ -285,6 +300,18 @@ pub(crate) fn import(
     options.check_on_cpu("a buffer")?;
     let (tensor, reason) = Buffer::get(object)?.into_tensor(object, options.copy)?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
+}
+
+/// Imports an object by its buffer, in place; `None` for an object without one, or whose elements need a copy.
+pub(crate) fn import_in_place(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    match Buffer::get(object) {
+        Ok(buffer) => {
+            let tensor = buffer.into_described().ok();
+            Ok(tensor.map(|tensor| Imported::new(tensor, Protocol::Buffer)))
+        }
+        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The bytes of a contiguous tensor in a new bytearray.
