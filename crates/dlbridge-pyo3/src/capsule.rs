@@ -97,15 +97,26 @@ unsafe fn new<'py>(
 unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
     // taken its managed tensor, so the capsule owns it.
-    unsafe { destroy(capsule, VERSIONED, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast()))) }
+    unsafe { destroy(capsule, VERSIONED, |m| delete_versioned(m.cast())) }
 }
 
 /// The destructor of a capsule that owns an array's tensor.
 unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls a destructor attached, with the dying capsule. No code renames these capsules or takes their
     // managed tensors, so the capsule owns its own.
+    unsafe { destroy(capsule, OWNER_OF_ARRAY, |m| delete_versioned(m.cast())) }
+}
+
+/// Calls the deleter of a managed tensor.
+///
+/// # Safety
+/// `managed` is valid, and the caller gives up its ownership.
+unsafe fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: the caller promises a valid managed tensor, and that its deleter has not run.
     unsafe {
-        destroy(capsule, OWNER_OF_ARRAY, USED_VERSIONED, |m| drop(Tensor::from_raw(m.cast())))
+        if let Some(delete) = (*managed).deleter {
+            delete(managed);
+        }
     }
 }
 
@@ -113,7 +124,7 @@ unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
 unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
     // taken its legacy managed tensor, so the capsule owns it.
-    unsafe { destroy(capsule, LEGACY, USED_LEGACY, |m| drop(Tensor::from_raw_legacy(m.cast()))) }
+    unsafe { destroy(capsule, LEGACY, |m| drop(Tensor::from_raw_legacy(m.cast()))) }
 }
 
 /// Calls `delete` on the capsule's pointer, unless a consumer has taken it.
@@ -123,14 +134,13 @@ unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
 unsafe fn destroy(
     capsule: *mut ffi::PyObject,
     unused: &'static CStr,
-    used: &'static CStr,
     delete: impl FnOnce(*mut c_void),
 ) {
     // SAFETY: Python runs the destructors of capsules attached, and passes the capsule (the caller's promise).
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
-    // Most capsules were consumed before: by dlbridge, which sets this very pointer, or by a consumer with its own
-    // string.
-    if name == used.as_ptr() {
+    // Most capsules were consumed before, which gave them another name. The first byte shows it.
+    // SAFETY: not NULL: the name of the capsule, a string that lives as long as the capsule has it.
+    if name.is_null() || unsafe { name.cast::<u8>().read() } != unused.to_bytes_with_nul()[0] {
         return;
     }
     // SAFETY: the caller promises that this thread is attached.

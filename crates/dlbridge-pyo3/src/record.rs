@@ -61,6 +61,12 @@ impl Record {
         Self(Box::into_raw(Box::new(Fields { common, stream, reading: OnceLock::new() })))
     }
 
+    /// Returns true for the record of writable data that Rust made, on the default stream.
+    #[inline]
+    pub(crate) fn is_of_plain_rust(&self) -> bool {
+        self.0.addr() == PLAIN_RUST
+    }
+
     #[inline]
     fn fields(&self) -> Option<&Fields> {
         // SAFETY: Word: an even pointer is a box, which lives as long as the record.
@@ -100,6 +106,9 @@ impl Drop for Record {
     }
 }
 
+/// The word of a record without a protocol, a version and a reason.
+const PLAIN_RUST: usize = 1;
+
 /// The reasons that fit into a word.
 const REASONS: [CopyReason; 13] = [
     CopyReason::NotContiguous,
@@ -134,7 +143,7 @@ impl Common {
             None => 0,
             Some(reason) => REASONS.iter().position(|&known| known == reason)? + 1,
         };
-        Some(1 | protocol << 1 | version << 8 | reason << 16)
+        Some(PLAIN_RUST | protocol << 1 | version << 8 | reason << 16)
     }
 
     #[inline]

@@ -148,7 +148,15 @@ impl PyTensor {
     }
 
     /// A managed tensor over the same memory for the consumer of a protocol.
+    #[inline]
     pub(crate) fn to_raw(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+        if self.record.is_of_plain_rust() && !live::is_recording() {
+            return Ok(self.tensor.to_raw());
+        }
+        self.to_raw_of_import(protocol)
+    }
+
+    fn to_raw_of_import(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
         let read_only = self.is_read_only();
         if live::is_recording() {
             let recorded =

@@ -4,6 +4,7 @@
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::device_copy::copied;
@@ -144,10 +145,21 @@ fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, P
 
 /// The major version of a `max_version`.
 fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
+    // NumPy passes the same tuple in every call. A tuple and its integers never change.
+    static SEEN: PyOnceLock<(Py<PyAny>, i64)> = PyOnceLock::new();
+    let py = max_version.py();
+    if let Some((seen, major)) = SEEN.get(py)
+        && max_version.is(seen)
+    {
+        return Ok(*major);
+    }
     let wrong =
         || wrong_type("max_version", "None or a tuple of two integers like (1, 3)", max_version);
     let tuple = max_version.cast::<PyTuple>().map_err(|_| wrong())?;
     let (major, _minor) = tuple.extract::<(i64, i64)>().map_err(|_| wrong())?;
+    if tuple.is_exact_instance_of::<PyTuple>() {
+        let _ = SEEN.set(py, (max_version.clone().unbind(), major));
+    }
     Ok(major)
 }
 

@@ -1,5 +1,7 @@
 //! ndarray 0.17: owned and shared arrays as owners, with any strides; tensors as views.
 
+use core::mem;
+
 use ndarray::{
     ArcArray, Array, ArrayBase, ArrayView, ArrayViewMut, Data, DataMut, Dimension, RawData,
     ShapeBuilder, StrideShape,
@@ -21,7 +23,7 @@ impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
         // SAFETY: the array owns its elements, which keep their addresses when it moves; no other code has access to
         // them.
         let managed = unsafe {
-            from_strided(array, ndim, A::CHECK, |array, dims| {
+            from_strided(array, ndim, A::CHECK, !mem::needs_drop::<A>(), |array, dims| {
                 write_dims(array, dims);
                 (RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive), array.len())
             })
@@ -39,7 +41,7 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
         // SAFETY: the handle keeps the elements alive and in place. Immutable: another handle that
         // wants to write copies them first, because this one shares them.
         let managed = unsafe {
-            from_strided(array, ndim, A::CHECK, |array, dims| {
+            from_strided(array, ndim, A::CHECK, !mem::needs_drop::<A>(), |array, dims| {
                 write_dims(array, dims);
                 let first = array.as_ptr().cast_mut();
                 (RawParts::of_elements(first, Access::Immutable), array.len())

@@ -29,6 +29,11 @@ pub(super) static DELETER: DLManagedTensorVersionedDeleter = delete;
 #[inline(never)]
 pub(super) unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     let Some(header) = NonNull::new(managed.cast::<Header>()) else { return };
+    // SAFETY: Block: the header is initialised.
+    if unsafe { header.as_ref() }.is_leaf {
+        // SAFETY: the caller guarantees a block that is not used afterwards.
+        return unsafe { destroy(header) };
+    }
     #[cfg(feature = "std")]
     // SAFETY: the caller guarantees a block that is not used afterwards; the pointer is not NULL.
     if DROPS.try_with(|drops| unsafe { drops.run(header) }).is_ok() {

@@ -153,7 +153,9 @@ impl<O: Send + 'static> Draft<O> {
         let marks = parts.marks();
         // SAFETY: the caller guarantees that the dims were written, and Data, Calm, Exclusive, Immutable and Send for
         // `parts`, which the description repeats; `locate` only adds the byte offset to the address.
-        Ok(unsafe { self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None) })
+        Ok(unsafe {
+            self.finish(description, Marks { flags: marks.flags | flags, ..marks }, None, false)
+        })
     }
 
     /// The owner, and the room for its extents and strides.
@@ -166,7 +168,8 @@ impl<O: Send + 'static> Draft<O> {
         (self.owner_mut(), dims)
     }
 
-    /// Writes the header: the description with shape and strides, and the data that the deleter and `into_owner` need.
+    /// Writes the header: the description with shape and strides, and the data that the deleter and `into_owner` need. `is_leaf` is true
+    /// if the owner's drop runs no deleter.
     ///
     /// # Safety
     /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive, Immutable
@@ -177,13 +180,16 @@ impl<O: Send + 'static> Draft<O> {
         description: DLTensor,
         marks: Marks,
         check: Option<Check>,
+        is_leaf: bool,
     ) -> Managed {
         let shape = self.extents();
         // SAFETY: the dims, if any, are within the allocation.
         let strides = unsafe { shape.add(self.ndim) };
         // SAFETY: the caller guarantees everything that `finish` demands for the description, whose dims are those in
         // this block (Dims).
-        unsafe { self.write_header(DLTensor { shape, strides, ..description }, marks, check) }
+        unsafe {
+            self.write_header(DLTensor { shape, strides, ..description }, marks, check, is_leaf)
+        }
     }
 
     /// Writes the header with a description whose dims are elsewhere.
@@ -194,7 +200,7 @@ impl<O: Send + 'static> Draft<O> {
     pub(crate) unsafe fn finish_with_dims(self, description: DLTensor, marks: Marks) -> Managed {
         // SAFETY: the caller guarantees everything that `finish` demands for a description whose dims the owner keeps
         // (Dims).
-        unsafe { self.write_header(description, marks, None) }
+        unsafe { self.write_header(description, marks, None, false) }
     }
 
     /// # Safety
@@ -205,6 +211,7 @@ impl<O: Send + 'static> Draft<O> {
         dl_tensor: DLTensor,
         Marks { flags, immutable }: Marks,
         check: Option<Check>,
+        is_leaf: bool,
     ) -> Managed {
         let managed = DLManagedTensorVersioned {
             version: DLPackVersion::CURRENT,
@@ -216,7 +223,7 @@ impl<O: Send + 'static> Draft<O> {
         // At most twice MAX_NDIM, which fits.
         let (vtable, dims) = (&Block::<O>::VTABLE, 2 * self.ndim as u16);
         let count = AtomicU32::new(1);
-        let header = Header { managed, vtable, count, dims, immutable, check };
+        let header = Header { managed, vtable, count, dims, immutable, is_leaf, check };
         // SAFETY: within the block, which only this handle has.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())

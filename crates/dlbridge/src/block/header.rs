@@ -35,6 +35,8 @@ pub(super) struct Header {
     pub(super) dims: u16,
     /// True if nothing writes the data until the owner is dropped (Immutable).
     pub(super) immutable: bool,
+    /// True if the owner's drop cannot run another deleter, so it needs no bound on the stack.
+    pub(super) is_leaf: bool,
     /// The check that the elements must pass before the owner may be returned.
     pub(super) check: Option<Check>,
 }

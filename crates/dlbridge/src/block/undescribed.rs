@@ -34,7 +34,7 @@ impl<O: Send + 'static> Undescribed<O> {
             byte_offset: 0,
         };
         // SAFETY: no dimensions, and no data that anything reads before `describe`.
-        let managed = unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None) };
+        let managed = unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None, false) };
         Self { managed, owner: PhantomData }
     }
 

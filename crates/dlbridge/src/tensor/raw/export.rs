@@ -35,7 +35,7 @@ pub(crate) fn to_raw(tensor: &SharedTensor) -> Managed {
     draft.set_axes(axes).expect("measured when the tensor was made");
     // SAFETY: every invariant of the description holds while the tensor that owns the memory lives, which is the owner
     // of this block. `set_axes` wrote the dims (Dims).
-    unsafe { draft.finish(description, marks, None) }
+    unsafe { draft.finish(description, marks, None, false) }
 }
 
 /// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. A

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ptr;
+use core::{mem, ptr};
 
 use dlbridge_sys::DLTensor;
 
@@ -85,6 +85,11 @@ pub unsafe trait Owner: Send + 'static {
     /// ```
     const ACCESS: Access;
 
+    /// True if dropping the owner frees memory, and runs no code of others. Then its deleter need not expect another
+    /// deleter inside.
+    #[doc(hidden)]
+    const IS_LEAF: bool = false;
+
     /// The memory.
     ///
     /// ```
@@ -99,6 +104,7 @@ pub unsafe trait Owner: Send + 'static {
 unsafe impl<I: Items> Owner for Vec<I> {
     type Item = I;
     const ACCESS: Access = Access::Exclusive;
+    const IS_LEAF: bool = !mem::needs_drop::<I>();
 
     fn items(&mut self) -> *mut [I] {
         ptr::slice_from_raw_parts_mut(self.as_mut_ptr(), self.len())
@@ -110,6 +116,7 @@ unsafe impl<I: Items> Owner for Vec<I> {
 unsafe impl<I: Items> Owner for Box<[I]> {
     type Item = I;
     const ACCESS: Access = Access::Exclusive;
+    const IS_LEAF: bool = !mem::needs_drop::<I>();
 
     fn items(&mut self) -> *mut [I] {
         &raw mut **self
@@ -121,6 +128,7 @@ unsafe impl<I: Items> Owner for Box<[I]> {
 unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
     type Item = I;
     const ACCESS: Access = Access::Exclusive;
+    const IS_LEAF: bool = !mem::needs_drop::<I>();
 
     fn items(&mut self) -> *mut [I] {
         &raw mut **self
@@ -132,6 +140,7 @@ unsafe impl<I: Items, const N: usize> Owner for Box<[I; N]> {
 unsafe impl<I: Items> Owner for Arc<[I]> {
     type Item = I;
     const ACCESS: Access = Access::Immutable;
+    const IS_LEAF: bool = !mem::needs_drop::<I>();
 
     fn items(&mut self) -> *mut [I] {
         Arc::as_ptr(self).cast_mut()
@@ -142,6 +151,7 @@ unsafe impl<I: Items> Owner for Arc<[I]> {
 unsafe impl<I: Items> Owner for &'static [I] {
     type Item = I;
     const ACCESS: Access = Access::Immutable;
+    const IS_LEAF: bool = !mem::needs_drop::<I>();
 
     fn items(&mut self) -> *mut [I] {
         ptr::from_ref::<[I]>(self).cast_mut()
@@ -180,7 +190,9 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     let description = description(&parts, shape.len(), elements);
     // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items,
     // whose number was compared with the shape's.
-    Ok(unsafe { draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK) })
+    Ok(unsafe {
+        draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK, O::IS_LEAF)
+    })
 }
 
 /// Makes a tensor of an owner and a strided layout within its elements.
@@ -298,7 +310,8 @@ fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
 }
 
 /// Makes a tensor of an owner that knows its own shape and strides. `describe` gets the owner in its final place,
-/// writes the dims, and returns the parts and the number of elements. `check` is that of the elements.
+/// writes the dims, and returns the parts and the number of elements. `check` is that of the elements; `is_leaf` is true
+/// if the owner's drop runs no deleter.
 ///
 /// # Safety
 /// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for the parts and dims of `describe`, on
@@ -309,6 +322,7 @@ pub(crate) unsafe fn from_strided<O, F>(
     owner: O,
     ndim: usize,
     check: Option<Check>,
+    is_leaf: bool,
     describe: F,
 ) -> Result<Managed>
 where
@@ -324,7 +338,7 @@ where
     assert!(dims.is_full(), "an axis was not described");
     // SAFETY: the dims were just written, all of them. The caller guarantees Layout for them, and the contract of
     // `Tensor::from_raw_parts`, which is Data, Calm, Exclusive, Immutable and Send, for the parts.
-    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check) })
+    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check, is_leaf) })
 }
 
 /// The description of elements in main memory, without dims. The address is NULL if the tensor is empty.
