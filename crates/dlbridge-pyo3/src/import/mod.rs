@@ -206,7 +206,7 @@ pub(crate) fn from_dlpack<'py>(
 /// Imports an object, which may be of our own class.
 pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Imported> {
     #[cfg(feature = "tensor-class")]
-    if let Ok(tensor) = object.cast::<PyTensor>() {
+    if let Ok(tensor) = object.cast_exact::<PyTensor>() {
         tensor.get().in_default_order(object.py())?;
         return Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi));
     }

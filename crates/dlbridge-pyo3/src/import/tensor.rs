@@ -51,7 +51,7 @@ impl PyTensor {
         object: &'a Bound<'py, PyAny>,
         options: &ImportOptions,
     ) -> Option<&'a Bound<'py, Self>> {
-        object.cast().ok().filter(|_| options.protocol.is_none())
+        object.cast_exact().ok().filter(|_| options.protocol.is_none())
     }
 
     /// The shortcut of a `Tensor`, which was selected, requested and validated when it was made: satisfies the options.

@@ -176,13 +176,10 @@ impl Buffer {
         let lent = ManuallyDrop::new(Self(self.0));
         let Some(described) = lent.describe() else { return Err(self) };
         let access = access(self.is_read_only());
-        let parts = RawParts { access, ..RawParts::new(described.data(), described.dtype()) };
-        let (shape, strides) = (described.shape(), Some(described.strides()));
         // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
         // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
         // the crate documentation).
-        let tensor = unsafe { Tensor::from_raw_parts(self, parts, shape, strides) };
-        Ok(tensor.expect("the layout was measured when it was described"))
+        Ok(unsafe { described.with_owner(self, access) })
     }
 
     /// The number of bytes.

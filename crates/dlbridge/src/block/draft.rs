@@ -104,6 +104,25 @@ impl<O: Send + 'static> Draft<O> {
         Ok(measure)
     }
 
+    /// Copies the extents and strides of another tensor into the block.
+    ///
+    /// The block must have been made for this number of dimensions.
+    #[inline]
+    pub(crate) fn copy_dims(&mut self, shape: &[i64], strides: &[i64]) {
+        let (extents, ndim) = (self.extents(), self.ndim);
+        assert!(
+            shape.len() == ndim && strides.len() == ndim,
+            "the block was made for other dimensions"
+        );
+        for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents and strides.
+            unsafe {
+                extents.add(axis).write(extent);
+                extents.add(ndim + axis).write(stride);
+            }
+        }
+    }
+
     /// Writes extents into the block, and the strides of C order.
     ///
     /// The block must have been made for this number of dimensions.
