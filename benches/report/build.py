@@ -1,7 +1,7 @@
-"""The cost of a build: `build.py --scratch FOLDER (--page FILE | --sizes FILE [--write])`.
+"""The cost of a build: `build.py --scratch FOLDER (--page FILE --results FILE | --sizes FILE [--write])`.
 
 Builds `examples/template` and the same extension on rust-numpy and nanobind in empty folders, and extensions that
-differ in the number of their typed arguments, and writes the table of a page. With `--sizes`, builds only dlbridge's,
+differ in the number of their typed arguments, and writes the results and the tables of a page. With `--sizes`, builds only dlbridge's,
 and fails if an extension or one more argument is larger than the stored size. `--write` stores the sizes.
 """
 
@@ -16,9 +16,11 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from machine import first_line
 from page import number, replaced, table
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +52,10 @@ DTYPES = {1: [], 2: ["--features=two"], 4: ["--features=four"], 10: ["--features
 
 DIMENSIONS = {1: [], 4: ["--features=dimensions"]}
 """The same for numbers of dimensions."""
+
+
+ROUNDS = 3
+"""Builds of each row; the one with the middle time counts."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +134,9 @@ def median(builds: list[Built]) -> Built:
 
 
 def of_template(scratch: Path) -> dict[str, dict[str, Built]]:
-    """Returns the builds of the template by profile and row, three of each, interleaved."""
+    """Returns the builds of the template by profile and row, interleaved."""
     found: dict[str, dict[str, list[Built]]] = {profile: {row: [] for row in TEMPLATE} for profile in PROFILES}
-    for _ in range(3):
+    for _ in range(ROUNDS):
         for profile, rows in found.items():
             for row, builds in rows.items():
                 library, options = TEMPLATE[row]
@@ -159,28 +165,28 @@ def per_argument(library: str, scratch: Path) -> dict[str, int]:
     return {"one argument": one, **found, "dimensions": (size(1, 4) - one) // 3}
 
 
-def build_table(found: dict[str, dict[str, Built]]) -> str:
+def build_table(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Returns a table of the template for each profile, with the ratios to rust-numpy."""
-    tables = []
+    texts = []
     for profile, rows in found.items():
         peer = rows["rust-numpy"]
         header = [profile, "s of CPU", "x rust-numpy", "crates", "MiB", "x rust-numpy"]
         lines = [
             [
                 f"**{row}**" if row == "dlbridge" else row,
-                number(built.seconds),
-                number(built.seconds / peer.seconds),
-                str(built.crates) if row != "nanobind" else "2 files",
-                number(built.size / 2**20),
-                number(built.size / peer.size),
+                number(built["seconds"]),
+                number(built["seconds"] / peer["seconds"]),
+                str(built["crates"]) if row != "nanobind" else "2 files",
+                number(built["size"] / 2**20),
+                number(built["size"] / peer["size"]),
             ]
             for row, built in rows.items()
         ]
-        tables.append(table(header, lines))
-    return "\n\n".join(tables)
+        texts.append(table(header, lines))
+    return "\n\n".join(texts)
 
 
-def argument_table(found: dict[str, dict[str, int]]) -> str:
+def argument_table(found: Mapping[str, Mapping[str, int]]) -> str:
     """Returns the table of the bytes of one more argument."""
     header = ["bytes of one more argument", *(f"of {count} dtypes" for count in DTYPES if count > 1), "of another number of dimensions"]
     rows = [
@@ -188,6 +194,12 @@ def argument_table(found: dict[str, dict[str, int]]) -> str:
         for library, row in found.items()
     ]
     return table(header, rows)
+
+
+def tables(results: Mapping[str, Any]) -> str:
+    """Returns the tables of stored results."""
+    made_by = f"Built with {results['rust']}."
+    return f"{build_table(results['template'])}\n\n{argument_table(results['arguments'])}\n\n{made_by}"
 
 
 def sizes(scratch: Path) -> dict[str, int]:
@@ -227,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--sizes", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -234,9 +247,11 @@ def main() -> None:
     if options.sizes:
         check(options.sizes, scratch, options.write)
     if options.page:
-        template = build_table(of_template(scratch))
-        arguments = argument_table({library: per_argument(library, scratch) for library in ("dlbridge", "rust-numpy", "nanobind")})
-        options.page.write_text(replaced(options.page.read_text(), "build", f"{template}\n\n{arguments}"))
+        template = {profile: {row: asdict(built) for row, built in rows.items()} for profile, rows in of_template(scratch).items()}
+        arguments = {library: per_argument(library, scratch) for library in ("dlbridge", "rust-numpy", "nanobind")}
+        results = {"template": template, "arguments": arguments, "rust": first_line("rustc", "--version")}
+        options.results.write_text(json.dumps(results, indent=2) + "\n")
+        options.page.write_text(replaced(options.page.read_text(), "build", tables(results)))
 
 
 if __name__ == "__main__":

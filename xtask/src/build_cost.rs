@@ -12,6 +12,8 @@ const SCRIPT: &str = "benches/report/build.py";
 
 const PAGE: &str = "docs/wheel-size.md";
 
+const RESULTS: &str = "benches/build.json";
+
 const SIZES: &str = "benches/sizes.json";
 
 /// Folders in `peers` with the same extension written with each library.
@@ -25,7 +27,7 @@ pub(crate) fn run(workplace: &Workplace, venv: &Venv) -> Result<()> {
     let peers = Peers::new(workplace, "benches")?;
     peers.ready_venv(venv, &["nanobind"], &[])?;
     let mut measure = script(workplace, workplace.command(peers.python()))?;
-    process::run(measure.arg("--page").arg(PAGE))
+    process::run(measure.args(["--page", PAGE, "--results", RESULTS]))
 }
 
 /// Compares the sizes of dlbridge's extensions with the stored ones, or stores them.
