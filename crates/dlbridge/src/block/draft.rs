@@ -1,6 +1,7 @@
 //! A block that holds its owner, but no description yet.
 
 use alloc::alloc::{alloc, handle_alloc_error};
+#[cfg(feature = "ndarray")]
 use core::marker::PhantomData;
 use core::mem;
 use core::mem::MaybeUninit;
@@ -78,10 +79,46 @@ impl<O: Send + 'static> Draft<O> {
         Ok(elements)
     }
 
-    /// The room for the dims, which code that is compiled once for all owners writes.
+    /// Writes the extent and the stride of each axis into the block, and measures them.
+    ///
+    /// The block must have been made for this number of dimensions.
     #[inline]
-    pub(crate) fn room(&mut self) -> Room<'_> {
-        Room { extents: self.extents(), ndim: self.ndim, block: PhantomData }
+    pub(crate) fn set_axes(
+        &mut self,
+        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+    ) -> Result<Measure> {
+        assert!(axes.len() == self.ndim, "the block was made for other dimensions");
+        let (extents, ndim, mut count) = (self.extents(), self.ndim, 0);
+        // The iterator may yield more axes than its `len`; the zip stops at the room in the block.
+        let measure = layout::measure((0..ndim).zip(axes).map(|(axis, (extent, stride))| {
+            count += 1;
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents and strides.
+            unsafe {
+                extents.add(axis).write(extent);
+                extents.add(ndim + axis).write(stride);
+            }
+            (extent, stride)
+        }))?;
+        assert!(count == ndim, "an iterator yields another number of items than its length");
+        Ok(measure)
+    }
+
+    /// Writes extents into the block, and the strides of C order.
+    ///
+    /// The block must have been made for this number of dimensions.
+    pub(crate) fn set_shape(
+        &mut self,
+        shape: impl ExactSizeIterator<Item = i64>,
+    ) -> Result<Measure> {
+        let Measure { count, .. } = self.set_axes(shape.map(|extent| (extent, 0)))?;
+        // SAFETY: `set_axes` just wrote `ndim` extents, and no other code has their address.
+        let extents = unsafe { slice::from_raw_parts(self.extents(), self.ndim) };
+        layout::c_strides(extents, |axis, stride| {
+            // SAFETY: `axis < ndim`, and the block has room for `ndim` strides behind the extents.
+            unsafe { self.extents().add(self.ndim + axis).write(stride) };
+        });
+        let highest = count.saturating_sub(1) as i64;
+        Ok(Measure { count, extent: Some(ElementExtent { lowest: 0, highest }) })
     }
 
     /// Checks the layout and the dtype (Layout, Dtype), then describes the data. On addressable devices the byte offset
@@ -98,7 +135,20 @@ impl<O: Send + 'static> Draft<O> {
         measure: Measure,
         flags: u64,
     ) -> Result<Managed> {
-        let description = description(parts, measure, self.ndim)?;
+        parts.dtype.check()?;
+        let (data, byte_offset) = match (measure.count, measure.extent) {
+            (0, _) => (ptr::null_mut(), 0),
+            (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
+        };
+        let description = DLTensor {
+            data,
+            device: parts.device.into(),
+            ndim: self.ndim as i32,
+            dtype: parts.dtype.into(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset,
+        };
         let marks = parts.marks();
         // SAFETY: the caller guarantees that the dims were written, and Data, Calm, Exclusive, Immutable and Send for
         // `parts`, which the description repeats; `locate` only adds the byte offset to the address.
@@ -168,76 +218,6 @@ impl<O: Send + 'static> Draft<O> {
         // SAFETY: within the block, which only this handle has.
         unsafe { ptr::write(&raw mut (*self.block.as_ptr()).header, header) };
         Managed(mem::ManuallyDrop::new(self).block.cast())
-    }
-}
-
-/// Checks the layout and the dtype (Layout, Dtype), and returns the description without dims. Not generic over the owner:
-/// it would be compiled again for each.
-fn description(parts: &RawParts, measure: Measure, ndim: usize) -> Result<DLTensor> {
-    parts.dtype.check()?;
-    let (data, byte_offset) = match (measure.count, measure.extent) {
-        (0, _) => (ptr::null_mut(), 0),
-        (_, extent) => parts.locate(extent.ok_or(Error::TooLarge)?)?,
-    };
-    Ok(DLTensor {
-        data,
-        device: parts.device.into(),
-        ndim: ndim as i32,
-        dtype: parts.dtype.into(),
-        shape: ptr::null_mut(),
-        strides: ptr::null_mut(),
-        byte_offset,
-    })
-}
-
-/// The room in a block for its extents and strides.
-pub(crate) struct Room<'a> {
-    extents: *mut i64,
-    ndim: usize,
-    block: PhantomData<&'a mut [i64]>,
-}
-
-impl Room<'_> {
-    /// Writes the extent and the stride of each axis into the block, and measures them.
-    ///
-    /// The block must have been made for this number of dimensions.
-    #[inline]
-    pub(crate) fn set_axes(
-        &mut self,
-        axes: impl ExactSizeIterator<Item = (i64, i64)>,
-    ) -> Result<Measure> {
-        assert!(axes.len() == self.ndim, "the block was made for other dimensions");
-        let (extents, ndim, mut count) = (self.extents, self.ndim, 0);
-        // The iterator may yield more axes than its `len`; the zip stops at the room in the block.
-        let measure = layout::measure((0..ndim).zip(axes).map(|(axis, (extent, stride))| {
-            count += 1;
-            // SAFETY: `axis < ndim`, and the block has room for `ndim` extents and strides.
-            unsafe {
-                extents.add(axis).write(extent);
-                extents.add(ndim + axis).write(stride);
-            }
-            (extent, stride)
-        }))?;
-        assert!(count == ndim, "an iterator yields another number of items than its length");
-        Ok(measure)
-    }
-
-    /// Writes extents into the block, and the strides of C order.
-    ///
-    /// The block must have been made for this number of dimensions.
-    pub(crate) fn set_shape(
-        &mut self,
-        shape: impl ExactSizeIterator<Item = i64>,
-    ) -> Result<Measure> {
-        let Measure { count, .. } = self.set_axes(shape.map(|extent| (extent, 0)))?;
-        // SAFETY: `set_axes` just wrote `ndim` extents, and no other code has their address.
-        let extents = unsafe { slice::from_raw_parts(self.extents, self.ndim) };
-        layout::c_strides(extents, |axis, stride| {
-            // SAFETY: `axis < ndim`, and the block has room for `ndim` strides behind the extents.
-            unsafe { self.extents.add(self.ndim + axis).write(stride) };
-        });
-        let highest = count.saturating_sub(1) as i64;
-        Ok(Measure { count, extent: Some(ElementExtent { lowest: 0, highest }) })
     }
 }
 

@@ -63,7 +63,7 @@ use dlbridge_sys::{
 use self::delete::{DELETER, delete};
 #[cfg(feature = "ndarray")]
 pub(crate) use self::draft::DimsOut;
-pub(crate) use self::draft::{Draft, Room};
+pub(crate) use self::draft::Draft;
 pub(crate) use self::header::Check;
 pub(crate) use self::header::no_unwind;
 use self::header::{Block, Header, brand};

@@ -179,9 +179,8 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
         // SAFETY: `check_dims` found that `strides` is not NULL, so it leads to `ndim` strides, valid while the owner
         // in the block lives; `axis < ndim`.
         true => draft
-            .room()
             .set_axes((0..ndim).map(|axis| (extent(axis), unsafe { *strides.add(axis) }.into()))),
-        false => draft.room().set_shape((0..ndim).map(extent)),
+        false => draft.set_shape((0..ndim).map(extent)),
     }?;
     // `parts` holds one access, but a read-only copy has two flags.
     let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;

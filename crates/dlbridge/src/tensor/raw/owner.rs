@@ -12,11 +12,10 @@ use crate::block::Check;
 #[cfg(feature = "ndarray")]
 use crate::block::DimsOut;
 use crate::block::RawParts;
-use crate::block::{Draft, Managed, Room, Undescribed};
+use crate::block::{Draft, Managed, Undescribed};
 use crate::element::items::{Items, whole_shape};
 use crate::element::{Element, assert_layout};
-use crate::layout::{self, Measure};
-use crate::{Access, DataType, Error, MAX_NDIM, Result};
+use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
 /// A value that owns items in one piece of memory, for [`Tensor::from_parts`].
 ///
@@ -272,28 +271,21 @@ where
     if let Some(strides) = strides.filter(|strides| strides.len() != ndim) {
         return Err(Error::StridesLength { ndim, strides: strides.len() });
     }
-    let mut draft = Draft::new(owner, ndim);
-    let measure = set_dims(&mut draft.room(), shape, strides)?;
-    // SAFETY: Data, Calm, Exclusive, Immutable and Send are this function's contract.
-    unsafe { draft.describe(parts, measure, 0) }
-}
-
-/// Writes extents, and strides or those of C order. Not generic over the owner: it would be compiled again for each.
-fn set_dims<S, T>(room: &mut Room<'_>, shape: &[S], strides: Option<&[T]>) -> Result<Measure>
-where
-    S: Copy + TryInto<i64>,
-    T: Copy + TryInto<i64>,
-{
-    let (mut fits, extents) = (true, shape.iter().copied());
+    let mut fits = true;
+    let (mut draft, extents) = (Draft::new(owner, ndim), shape.iter().copied());
     let measure = match strides {
-        Some(strides) => room.set_axes(
+        Some(strides) => draft.set_axes(
             extents
                 .zip(strides.iter().copied())
                 .map(|axis| (number(axis.0, &mut fits), number(axis.1, &mut fits))),
         ),
-        None => room.set_shape(extents.map(|extent| number(extent, &mut fits))),
+        None => draft.set_shape(extents.map(|extent| number(extent, &mut fits))),
     };
-    if fits { measure } else { Err(Error::TooLarge) }
+    if !fits {
+        return Err(Error::TooLarge);
+    }
+    // SAFETY: Data, Calm, Exclusive, Immutable and Send are this function's contract.
+    unsafe { draft.describe(parts, measure?, 0) }
 }
 
 /// Converts a number to an `i64`. If it does not fit, returns zero and sets `fits` to false.
