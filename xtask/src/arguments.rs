@@ -36,13 +36,15 @@ cargo xtask operators
     Builds the operators of tests/operators, and the same with the headers of PyTorch, JAX and tvm-ffi, measures them
     in one process, and writes docs/operators-cost.md. Needs a C++ compiler, which CXX names.
 
-cargo xtask bench [--quick | --render | --instructions [--write]]
+cargo xtask bench [--quick | --render | --instructions [--write] | --build [--write]]
     Builds benches/ with dlbridge and its peers, measures everything two times, and writes
     docs/benchmarks.md with its plot, and benches/results.json.
     --quick         measures briefly, and does not write the page
     --render        only writes the page, from the stored results
     --instructions  only counts instructions, and fails if a row exceeds its budget
-    --write         stores the counts as the budgets
+    --build         only builds the template and the same extension on peers, and writes docs/wheel-size.md
+    --write         stores the counts as the budgets, or with --build the sizes of dlbridge's extensions, which
+                    `cargo xtask test --all` compares
 
 cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     Builds the wheel and checks it on this machine's NVIDIA GPU with tests/gpu. Without a GPU, prints that and
@@ -155,17 +157,21 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
                     "--quick" => options.quick = true,
                     "--render" => options.render = true,
                     "--instructions" => options.instructions = true,
+                    "--build" => options.build = true,
                     "--write" => options.write = true,
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
             }
-            let modes = [options.quick, options.render, options.instructions];
+            let modes = [options.quick, options.render, options.instructions, options.build];
             if modes.iter().filter(|mode| **mode).count() > 1 {
-                return Err("`--quick`, `--render` and `--instructions` exclude each other".into());
+                return Err(
+                    "`--quick`, `--render`, `--instructions` and `--build` exclude each other"
+                        .into(),
+                );
             }
-            if options.write && !options.instructions {
-                return Err("`--write` needs `--instructions`".into());
+            if options.write && !options.instructions && !options.build {
+                return Err("`--write` needs `--instructions` or `--build`".into());
             }
             Ok(Task::Bench(options))
         }
@@ -269,6 +275,10 @@ mod tests {
         assert_eq!(parsed("bench"), Ok(Task::Bench(bench::Options::default())));
         let write = bench::Options { instructions: true, write: true, ..Default::default() };
         assert_eq!(parsed("bench --instructions --write"), Ok(Task::Bench(write)));
+        let build = bench::Options { build: true, ..Default::default() };
+        assert_eq!(parsed("bench --build"), Ok(Task::Bench(build)));
+        let write = bench::Options { build: true, write: true, ..Default::default() };
+        assert_eq!(parsed("bench --build --write"), Ok(Task::Bench(write)));
         let options = gpu::Options {
             quick: true,
             only: Some("torch,cupy".into()),
@@ -310,6 +320,7 @@ mod tests {
             "unsafe-table --write",
             "bench --write",
             "bench --quick --instructions",
+            "bench --build --instructions",
             "bench quick",
             "book --open",
             "operators torch",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::peers::Peers;
 use crate::python::Venv;
 use crate::steps::Finished;
-use crate::{Result, Workplace, pins, process};
+use crate::{Result, Workplace, build_cost, pins, process};
 
 /// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -16,7 +16,9 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Only count instructions, and compare them with the budgets.
     pub(crate) instructions: bool,
-    /// Store the counts as the budgets.
+    /// Only build extensions, and write the table of their time and size.
+    pub(crate) build: bool,
+    /// Store the counts as the budgets, or the sizes of builds.
     pub(crate) write: bool,
     /// Only write the page, from the stored results.
     pub(crate) render: bool,
@@ -43,12 +45,15 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         return process::run(venv.python().arg("benches/report/run.py").args(PAGE).arg("--render"));
     }
     venv.install(&[pins::NUMPY, pins::MATURIN])?;
+    if options.build && !options.write {
+        return build_cost::run(workplace, &venv);
+    }
+    if options.build {
+        return done(build_cost::sizes(workplace, &venv, true)?);
+    }
     if options.instructions {
         venv.install_project(".")?;
-        return match instructions(workplace, &venv, options.write)? {
-            Finished::Passed => Ok(()),
-            Finished::Notice(reason) => Err(reason),
-        };
+        return done(instructions(workplace, &venv, options.write)?);
     }
     if !cfg!(target_os = "linux") {
         return Err("the benchmarks need Linux, for the clock of a thread and /proc".into());
@@ -78,6 +83,14 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         measure.args(PAGE);
     }
     process::run(&mut measure)
+}
+
+/// Returns the reason why nothing was measured as an error.
+fn done(finished: Finished) -> Result<()> {
+    match finished {
+        Finished::Passed => Ok(()),
+        Finished::Notice(reason) => Err(reason),
+    }
 }
 
 /// The files of the results, the page and the plot.

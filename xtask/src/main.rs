@@ -8,6 +8,7 @@
 //! | `gpu` | the suite for GPUs, or the same on a stand-in |
 //! | `book` | the book of `docs/`, made by mdBook |
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
+//! | `build_cost` | the time and size of builds, their table, and the stored sizes |
 //! | `peers` | extensions written with peers, for both |
 //! | `test` | lists of `steps`, and how long they take |
 //! | `common` | the steps that most changes must pass |
@@ -34,6 +35,7 @@
 mod arguments;
 mod bench;
 mod book;
+mod build_cost;
 mod c_examples;
 mod common;
 mod compare;

@@ -10,8 +10,8 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Independent, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, book, c_examples, compare, crates, debian, gpu, nightly, operators,
-    pins, process, stable_abi, toolchains, walkthrough, wording,
+    Result, Workplace, bench, book, build_cost, c_examples, compare, crates, debian, gpu, nightly,
+    operators, pins, process, stable_abi, toolchains, walkthrough, wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
@@ -163,6 +163,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     }
     steps.try_run("GPU suite, on the stand-in", || gpu::on_stand_in(workplace, venv));
     steps.try_run("instruction budgets", || bench::instructions(workplace, venv, false));
+    steps.try_run("sizes of extensions", || build_cost::sizes(workplace, venv, false));
     steps.try_run("Python under valgrind", || python_tests::under_valgrind(workplace, venv));
     let rust_numpy =
         steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv));

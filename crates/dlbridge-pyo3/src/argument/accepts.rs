@@ -57,7 +57,7 @@ impl<T: Element> Checked for T {
     }
 
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
-        tensor.view::<T>().map(drop)
+        tensor.as_view::<T>().map(drop)
     }
 
     #[inline(always)]

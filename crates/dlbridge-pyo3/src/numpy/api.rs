@@ -26,7 +26,7 @@ use crate::once::once;
 use crate::{capsule, image};
 
 /// NumPy's numbers for its dtypes, the most common first.
-const DTYPES: [(c_int, DataType); 16] = [
+pub(super) const DTYPES: [(c_int, DataType); 16] = [
     (11, DataType::FLOAT32),
     (12, DataType::FLOAT64),
     (7, integer(DataTypeCode::INT, size_of::<c_long>())),

@@ -17,7 +17,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::api::{self, C_CONTIGUOUS, NumpyApi, WRITEABLE, loaded};
+use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE, loaded};
 use super::head::{ArrayClass, ArrayHead};
 use crate::capsule;
 use crate::once::once;
@@ -36,8 +36,8 @@ pub(crate) struct NumpyArray(&'static Numpy);
 struct Numpy {
     class: ArrayClass,
     /// The addresses of NumPy's own descriptions of its dtypes, which live as long as the process, and their dtypes
-    /// in DLPack.
-    dtypes: [(usize, DataType); 16],
+    /// in DLPack, in the order of [`DTYPES`].
+    dtypes: [(usize, DataType); DTYPES.len()],
     /// The version in NumPy's managed tensors.
     version: Option<DLPackVersion>,
     /// True if NumPy's managed tensors have the array's own strides even for dimensions of extent 1. Before NumPy
@@ -192,6 +192,16 @@ impl NumpyArray {
         self.0.dtypes.iter().find(|(address, _)| *address == descr).map(|(_, dtype)| *dtype)
     }
 
+    /// Returns true if an array has a dtype. For a constant dtype the compiler compares only the addresses of its own
+    /// descriptions, at most two of all.
+    #[inline(always)]
+    fn has_dtype(self, head: ArrayHead<'_>, dtype: DataType) -> bool {
+        let (descr, known) = (head.descr(), DTYPES.iter().zip(&self.0.dtypes));
+        known.fold(false, |found, ((_, its), (address, _))| {
+            found | (*its == dtype && *address == descr)
+        })
+    }
+
     /// The dtype and the number of dimensions of an array; `None` for dtypes that DLPack lacks.
     pub(crate) fn dtype_and_ndim(self, array: &Bound<'_, PyAny>) -> Option<(DataType, usize)> {
         let head = self.0.class.head(array)?;
@@ -212,13 +222,16 @@ impl NumpyArray {
     ) -> Option<Run<'a>> {
         let head = self.0.class.head(array)?;
         let (data, ndim, flags) = (head.data(), head.ndim(), head.flags());
-        let found = self.dtype(head)?;
         let dtype = match dtypes {
-            // Returns the expected dtype, which the compiler knows, and not the equal one that was found.
-            [only] if *only != found => return None,
+            [only] if !self.has_dtype(head, *only) => return None,
             [only] => *only,
-            _ if !dtypes.is_empty() && !dtypes.contains(&found) => return None,
-            _ => found,
+            _ => {
+                let found = self.dtype(head)?;
+                if !dtypes.is_empty() && !dtypes.contains(&found) {
+                    return None;
+                }
+                found
+            }
         };
         let ndim = match expected {
             Some(expected) if ndim == expected => expected,

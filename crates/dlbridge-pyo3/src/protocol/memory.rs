@@ -98,8 +98,34 @@ impl Memory<'_> {
         owner: O,
         copy: Option<bool>,
     ) -> PyResult<(Tensor, Option<CopyReason>)> {
-        let itemsize = self.dtype.itemsize() as isize;
         let mut strides = [0; MAX_NDIM];
+        // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps. `strides`
+        // gets the same strides in elements; the rows of bytes are those of the elements, and need no alignment.
+        unsafe {
+            if self.has_odd_strides(copy, &mut strides)? {
+                let (shape, strides) = self.rows();
+                let axes = 0..=self.shape.len();
+                let (shape, strides) = (&shape[axes.clone()], &strides[axes]);
+                let parts =
+                    RawParts { dtype: DataType::UINT8, subbyte_padded: false, ..self.parts() };
+                let rows = Tensor::from_raw_parts(owner, parts, shape, Some(strides));
+                return self.copied_rows(rows);
+            }
+            let strides = self.byte_strides.map(|_| &strides[..self.shape.len()]);
+            self.usable(Tensor::from_raw_parts(owner, self.parts(), self.shape, strides), copy)
+        }
+    }
+
+    /// Writes the strides in elements. Returns true if elements must be copied because a byte stride is not a multiple
+    /// of their size; that and wrong dims are errors if no copy is possible.
+    ///
+    /// Not generic over the owner, like all that follows: it would be compiled again for each.
+    fn has_odd_strides(
+        &self,
+        copy: Option<bool>,
+        strides: &mut [isize; MAX_NDIM],
+    ) -> PyResult<bool> {
+        let itemsize = self.dtype.itemsize() as isize;
         let mut odd = None;
         let ndim = self.shape.len();
         if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
@@ -124,19 +150,22 @@ impl Memory<'_> {
                     self.protocol
                 )));
             }
-            // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps.
-            return Ok((unsafe { self.copied_by_bytes(owner) }?, Some(CopyReason::ByteStrides)));
+            return Ok(true);
         }
         if self.byte_swapped {
             self.check_may_swap(copy)?;
         }
-        let swapped = self.byte_swapped;
-        let strides = self.byte_strides.map(|_| &strides[..ndim]);
-        // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps;
-        // `strides` has the same strides in elements.
-        let tensor = unsafe { Tensor::from_raw_parts(owner, self.parts(), self.shape, strides) };
+        Ok(false)
+    }
+
+    /// The tensor, or a copy in this machine's byte order and without invalid booleans.
+    fn usable(
+        &self,
+        tensor: dlbridge::Result<Tensor>,
+        copy: Option<bool>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
         let tensor = tensor.map_err(to_py_err)?;
-        if !swapped {
+        if !self.byte_swapped {
             return normalized(tensor, copy);
         }
         if tensor.access() == Access::Exclusive && tensor.is_c_contiguous() {
@@ -168,27 +197,28 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// A copy of elements whose byte strides are not multiples of the element size: they are read as rows of bytes.
-    ///
-    /// # Safety
-    /// As for `into_tensor`.
-    unsafe fn copied_by_bytes<O: Send + 'static>(&self, owner: O) -> PyResult<Tensor> {
+    /// The extents and byte strides of the elements as rows of bytes.
+    fn rows(&self) -> ([isize; MAX_NDIM + 1], [isize; MAX_NDIM + 1]) {
         let (ndim, itemsize) = (self.shape.len(), self.dtype.itemsize() as isize);
         let (mut shape, mut strides) = ([1; MAX_NDIM + 1], [1; MAX_NDIM + 1]);
         shape[..ndim].copy_from_slice(self.shape);
         strides[..ndim].copy_from_slice(self.byte_strides.unwrap_or_default());
         shape[ndim] = itemsize;
-        let parts = RawParts { dtype: DataType::UINT8, subbyte_padded: false, ..self.parts() };
-        let (shape, strides) = (&shape[..=ndim], &strides[..=ndim]);
-        // SAFETY: the caller promises that the bytes of each element are valid, and the owner keeps them; bytes need
-        // no alignment.
-        let rows = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
+        (shape, strides)
+    }
+
+    /// A copy of elements whose byte strides are not multiples of the element size, from the rows of their bytes.
+    fn copied_rows(
+        &self,
+        rows: dlbridge::Result<Tensor>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
         let rows = rows.map_err(to_py_err)?;
         let reading = Guard::reading(&rows, "tensor that is copied")?;
         let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
         let tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
-        if self.byte_swapped { swapped_in_place(tensor) } else { Ok(tensor) }
+        let tensor = if self.byte_swapped { swapped_in_place(tensor)? } else { tensor };
+        Ok((tensor, Some(CopyReason::ByteStrides)))
     }
 }
 

@@ -247,7 +247,7 @@ unsafe fn planes<P: Piece>(axes: &[Axis], ends: Ends) {
     unsafe {
         match axes {
             [] => piece::one_by_one::<P>(axes, ends),
-            [row] => strips::blocks::<P>(&Axis { extent: 1, ..*row }, row, ends),
+            [row] => strips::strips::<P>(&Axis { extent: 1, ..*row }, row, ends),
             [column, row] if tiles::fits::<P>(column, row) => {
                 tiles::transpose::<P>(column, row, ends);
             }

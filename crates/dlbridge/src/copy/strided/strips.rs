@@ -102,36 +102,53 @@ unsafe fn weave_loops<P: Piece, const K: usize>(column: &Axis, row: &Axis, ends:
     }
 }
 
-for_each_processor! {
-    /// Copies strips along the inner axis, in blocks if the outer axis has the smaller stride on either side.
-    ///
-    /// # Safety
-    /// Places, for two axes and pieces of the size of `P`.
-    #[inline]
-    pub(super) unsafe fn blocks<P>(outer, inner, ends) by blocks_loops
+/// Copies strips along the inner axis, in blocks if the outer axis has the smaller stride on either side.
+///
+/// # Safety
+/// Places, for two axes and pieces of the size of `P`.
+#[inline(always)]
+unsafe fn blocks<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
+    // SAFETY: Places: the axes and ends of the caller.
+    unsafe {
+        match nearer(outer.from, inner.from) || nearer(outer.to, inner.to) {
+            true => block_by_block::<P>(outer, inner, ends),
+            false => strips::<P>(outer, inner, ends),
+        }
+    }
 }
 
 /// # Safety
 /// That of [`blocks`].
-#[inline(always)]
-unsafe fn blocks_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
-    let nearer = |outer: isize, inner: isize| outer.unsigned_abs() < inner.unsigned_abs();
-    if !nearer(outer.from, inner.from) && !nearer(outer.to, inner.to) {
-        for i in 0..outer.extent {
-            // SAFETY: Places: the inner axis, inside one index of the outer one.
-            unsafe { strip::<P>(inner, ends.at(outer, i)) }
-        }
-        return;
-    }
+#[inline(never)]
+unsafe fn block_by_block<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
     let height = outer.extent.min(32);
     let width = BLOCK / height;
     for top in (0..outer.extent).step_by(height) {
         for left in (0..inner.extent).step_by(width) {
+            let rows = Axis { extent: height.min(outer.extent - top), ..*outer };
             let part = Axis { extent: width.min(inner.extent - left), ..*inner };
-            for i in top..outer.extent.min(top + height) {
-                // SAFETY: Places: some indices of the inner axis, inside one index of the outer one.
-                unsafe { strip::<P>(&part, ends.at(outer, i).at(inner, left)) }
-            }
+            // SAFETY: Places: some indices of both axes.
+            unsafe { strips::<P>(&rows, &part, ends.at(outer, top).at(inner, left)) }
         }
+    }
+}
+
+for_each_processor! {
+    /// Copies strips along the inner axis.
+    ///
+    /// # Safety
+    /// Places, for two axes and pieces of the size of `P`.
+    #[inline]
+    pub(super) unsafe fn strips<P>(outer, inner, ends) by strips_loops
+}
+
+/// # Safety
+/// That of [`strips`].
+#[inline(always)]
+unsafe fn strips_loops<P: Piece>(outer: &Axis, inner: &Axis, ends: Ends) {
+    for i in 0..outer.extent {
+        // SAFETY: Places: the inner axis, inside one index of the outer one.
+        unsafe { strip::<P>(inner, ends.at(outer, i)) }
     }
 }
