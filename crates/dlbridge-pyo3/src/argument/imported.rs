@@ -100,6 +100,6 @@ impl Expected {
 
 /// The error of a tensor that meets the demands and cannot be borrowed; its class adds the name of the argument.
 #[cold]
-fn not_borrowed(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
+pub(super) fn not_borrowed(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
     ErrorClass::Borrowed.new_err(object.py(), &error.to_string())
 }

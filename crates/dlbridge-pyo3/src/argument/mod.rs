@@ -15,6 +15,7 @@ mod fault;
 mod fits;
 mod host;
 mod imported;
+mod in_storage;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod numpy;

@@ -4,10 +4,11 @@
 //!
 //! 1. NumPy's array is read in place, or refused.
 //! 2. dlbridge's own tensor is viewed.
-//! 3. Plain Python objects, and objects of types that never have a protocol, are refused.
-//! 4. An array that must be converted is copied at once.
-//! 5. An object whose buffer has the same data as its `__dlpack__`, such as a JAX array, is viewed through that buffer.
-//! 6. A C exchange table exports the tensor without a lookup of the other protocols.
+//! 3. A tensor of PyTorch that is only read is described in place, and its storage keeps the memory.
+//! 4. Plain Python objects, and objects of types that never have a protocol, are refused.
+//! 5. An array that must be converted is copied at once.
+//! 6. An object whose buffer has the same data as its `__dlpack__`, such as a JAX array, is viewed through that buffer.
+//! 7. A C exchange table exports the tensor without a lookup of the other protocols.
 //!
 //! The pipeline of `import/mod.rs` imports everything else, and `imported.rs` compares the result with the argument's type.
 
@@ -26,7 +27,7 @@ use crate::import::{self, ByTable};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::memory_owner::{self, MemoryOwner};
-use crate::protocol::{is_copied, type_info};
+use crate::protocol::{is_copied, storage, type_info};
 use crate::stream::StreamOf;
 
 impl Expected {
@@ -64,6 +65,13 @@ impl Expected {
         }
         // 3.
         let quick = type_info::quick_of(object);
+        if let Some(type_info) = &quick
+            && storage::is_described(type_info)
+            && let Some(taken) = self.take_in_storage(type_info, object)?
+        {
+            return Ok(taken);
+        }
+        // 4.
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
@@ -78,14 +86,14 @@ impl Expected {
             return Err(Refusal::Object(self));
         }
         self.refuse_array(&type_info, object)?;
-        // 4.
+        // 5.
         if self.requirement.allow_copy
             && let Some(head) = type_info.head
             && let Some(taken) = self.take_converted_array(head, &type_info, object)?
         {
             return Ok(taken);
         }
-        // 5.
+        // 6.
         if let Some(buffer) = memory_owner::same_buffer(object, &type_info)?
             && let Some(tensor) = buffer.describe()
             && self.fits(&tensor, buffer.is_read_only())
@@ -94,7 +102,7 @@ impl Expected {
             let tensor = unsafe { outliving(tensor) };
             return self.taken(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
         }
-        // 6.
+        // 7.
         #[cfg(feature = "tensor-class")]
         let is_ours = ours.is_some();
         #[cfg(not(feature = "tensor-class"))]

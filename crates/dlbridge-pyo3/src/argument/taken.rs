@@ -26,7 +26,7 @@ pub(super) struct Taken<'py> {
     /// The stream that the data is synchronised with; NULL on the CPU.
     pub(super) stream: *mut c_void,
     // Fields drop in this order: the borrow must end before the memory may go.
-    _guard: AttachedGuard<'py>,
+    guard: AttachedGuard<'py>,
     /// The owner of the memory, if the object itself does not keep it.
     owner: Option<MemoryOwner<'py>>,
     pub(super) object: Bound<'py, PyAny>,
@@ -43,7 +43,12 @@ impl<'py> Taken<'py> {
         object: &Bound<'py, PyAny>,
     ) -> Box<Self> {
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Box::write(place, Self { tensor, stream, _guard: guard, owner, object })
+        Box::write(place, Self { tensor, stream, guard, owner, object })
+    }
+
+    /// Records the borrow of an argument that was put without one, before the argument is returned.
+    pub(super) fn borrow(&mut self, guard: AttachedGuard<'py>) {
+        self.guard = guard;
     }
 
     /// Records NumPy's name for the elements, which are times, and the object that the caller passed. The tensor in

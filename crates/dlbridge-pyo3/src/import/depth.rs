@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 /// Stops a producer that imports itself again and again. Python's own limit counts calls, and the calls of an import
 /// use more stack than it expects.
-pub(super) struct Depth;
+pub(crate) struct Depth;
 
 thread_local! {
     static DEPTH: Cell<u8> = const { Cell::new(0) };
@@ -17,7 +17,7 @@ impl Depth {
     /// Real wrappers of wrappers are a few levels deep.
     const MAX: u8 = 24;
 
-    pub(super) fn enter() -> PyResult<Self> {
+    pub(crate) fn enter() -> PyResult<Self> {
         DEPTH.with(|depth| match depth.get() {
             Self::MAX => Err(PyRecursionError::new_err(
                 "imports are nested too deeply; a producer's \

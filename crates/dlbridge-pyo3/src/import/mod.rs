@@ -11,10 +11,11 @@
 //! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
 //! `argument/imported.rs` copies and borrows.
 //!
-//! Three shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place). A typed argument that
+//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place). A typed argument that
 //! may not copy calls [the exchange table of a type](by_table), and takes the tensor without the rest of an import if
 //! it fits. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options
-//! (`import/tensor.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
+//! (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`).
+//! Arguments on a work stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
 
 mod depth;
 mod in_place;
@@ -34,7 +35,7 @@ use dlbridge::{Access, Tensor};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
-use self::depth::Depth;
+pub(crate) use self::depth::Depth;
 use self::in_place::{in_place, may_be_in_place};
 pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
 use self::protocols::ORDER;
@@ -50,8 +51,7 @@ use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
-use crate::protocol::storage::storage;
-use crate::protocol::{TypeInfo, framework_checks, type_info};
+use crate::protocol::{TypeInfo, framework_checks, storage, type_info};
 use crate::stream::Streams;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -131,10 +131,13 @@ pub(crate) fn by_table<'py>(
     let checks = &type_info.checks;
     let _depth = Depth::enter()?;
     framework_checks::check_before(object, checks)?;
+    // Before the table: while the checks run, other code may give the object other memory.
+    let storage = storage::storage(object, type_info)?;
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             framework_checks::check(object, checks, tensor.dtype())?;
-            Ok(ByTable::Tensor(tensor, storage(object, type_info)?))
+            storage::measure(object, type_info, &tensor)?;
+            Ok(ByTable::Tensor(tensor, storage))
         }
         Ok(None) => Ok(ByTable::OnDevice),
         Err(error) => Err(framework_checks::explained(object, checks, error)),

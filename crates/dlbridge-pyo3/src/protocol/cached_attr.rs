@@ -1,19 +1,20 @@
 //! Attributes and methods that are read often from objects of one type.
 
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyBool, PyBoolMethods, PyString, PyType};
 
 use crate::classes::is_plain;
 
 /// An attribute, or a method without arguments, of the objects of a type.
 ///
-/// An attribute that a C type computes is a descriptor of the type, and so is a method. Calling the cached descriptor
-/// saves Python the lookup of the name in all classes, a third of the time. This works only for fixed types, the
-/// classes of the frameworks. A class that a program derives may define the name itself, now or later, so the
-/// attribute of its objects is looked up by name.
+/// An attribute that a C type computes is a C function in a table of the type, and so is a method. The stable ABI has
+/// these tables. Calling the function saves Python the lookup of the name in all classes, and the checks that a
+/// descriptor makes at each call. This works only for fixed types, the classes of the frameworks. A class that a
+/// program derives may define the name itself, now or later, so the attribute of its objects is looked up by name.
 pub(crate) struct CachedAttr {
     name: Py<PyString>,
     access: Access,
@@ -24,11 +25,23 @@ enum Access {
     Attribute,
     /// The method of this name, without arguments.
     Method,
-    /// The function that returns the attribute, and the descriptor to pass to it.
-    Getter(ffi::descrgetfunc, Py<PyAny>),
     /// The method, unbound.
     Unbound(Py<PyAny>),
+    /// The C function that returns the attribute, and its second argument.
+    Getter(ffi::getter, Closure),
+    /// The C function of the method.
+    Function(ffi::PyCFunction),
 }
+
+/// The second argument of a getter.
+#[derive(Clone, Copy)]
+struct Closure(*mut c_void);
+
+// SAFETY: this code only passes the pointer to the getter that it belongs to. Python calls a getter with the same
+// pointer from any thread that is attached.
+unsafe impl Send for Closure {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Closure {}
 
 impl CachedAttr {
     /// An attribute of a type; `None` if the type does not have it.
@@ -40,15 +53,11 @@ impl CachedAttr {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
         let getter =
             match is_fixed && is_plain(object_type) && is_of(&found, "GetSetDescriptorType")? {
-                // SAFETY: attached. The arguments are a live type and the number of a slot that all types have.
-                true => unsafe {
-                    let slot = ffi::PyType_GetSlot(found.get_type_ptr(), ffi::Py_tp_descr_get);
-                    // SAFETY: CPython defines this slot as NULL or a `descrgetfunc`, and NULL becomes `None`.
-                    std::mem::transmute::<*mut std::ffi::c_void, Option<ffi::descrgetfunc>>(slot)
-                },
+                true => getter(object_type, &found)?,
                 false => None,
             };
-        let access = getter.map_or(Access::Attribute, |get| Access::Getter(get, found.unbind()));
+        let access =
+            getter.map_or(Access::Attribute, |(get, closure)| Access::Getter(get, closure));
         Ok(Some(Self { name: name.clone().unbind(), access }))
     }
 
@@ -61,18 +70,33 @@ impl CachedAttr {
         let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
         let access =
             match is_fixed && is_plain(object_type) && is_of(&found, "MethodDescriptorType")? {
-                true => Access::Unbound(found.unbind()),
+                true => match function(object_type, &found)? {
+                    Some(function) => Access::Function(function),
+                    None => Access::Unbound(found.unbind()),
+                },
                 false => Access::Method,
             };
         Ok(Some(Self { name: name.clone().unbind(), access }))
     }
 
+    /// Returns true if a C function returns the value, without a lookup of the name.
+    pub(super) fn is_function(&self) -> bool {
+        matches!(self.access, Access::Getter(..) | Access::Function(_))
+    }
+
     /// Returns true if the value for an object of the type is true.
+    #[inline]
     pub(super) fn is_true(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.value(object)?.is_truthy()
+        let value = self.value(object)?;
+        // Most values are one of these two objects.
+        match value.cast_exact::<PyBool>() {
+            Ok(value) => Ok(value.is_true()),
+            Err(_) => value.is_truthy(),
+        }
     }
 
     /// The value for an object of the type.
+    #[inline]
     pub(super) fn value<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = object.py();
         Ok(match &self.access {
@@ -87,15 +111,88 @@ impl CachedAttr {
                     ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), object.as_ptr(), end);
                 Bound::from_owned_ptr_or_err(py, value)?
             },
-            // SAFETY: attached. `get` is the slot of the descriptor's type, so it takes the descriptor, an object of
-            // the type that has the descriptor, and the type; the result is a new reference, or NULL with an
-            // exception.
-            Access::Getter(get, descriptor) => unsafe {
-                let object_type = object.get_type_ptr().cast();
-                let value = get(descriptor.as_ptr(), object.as_ptr(), object_type);
-                Bound::from_owned_ptr_or_err(py, value)?
+            // SAFETY: attached. `object` is of a subclass of the type whose table has the getter, which `class_of`
+            // compared, and the closure is the getter's; the result is a new reference, or NULL with an exception.
+            Access::Getter(get, closure) => unsafe {
+                Bound::from_owned_ptr_or_err(py, get(object.as_ptr(), closure.0))?
+            },
+            // SAFETY: attached. `object` is of a subclass of the type whose table has the method, which `class_of`
+            // compared, and NULL is the second argument of a method without arguments; the result is a new reference,
+            // or NULL with an exception.
+            Access::Function(function) => unsafe {
+                Bound::from_owned_ptr_or_err(py, function(object.as_ptr(), ptr::null_mut()))?
             },
         })
+    }
+}
+
+/// The C function that returns an attribute of a type, and its second argument. `found` is a descriptor.
+fn getter(
+    object_type: &Bound<'_, PyType>,
+    found: &Bound<'_, PyAny>,
+) -> PyResult<Option<(ffi::getter, Closure)>> {
+    let Some((class, name)) = class_of(object_type, found)? else { return Ok(None) };
+    // SAFETY: attached. A type object and the number of one of its slots, which CPython defines as NULL or a table of
+    // this type. A table lives as long as its type, which a subclass keeps.
+    let entry = unsafe {
+        let table = ffi::PyType_GetSlot(class.as_type_ptr(), ffi::Py_tp_getset);
+        entry(table.cast::<ffi::PyGetSetDef>(), &name, |entry| entry.name)
+    };
+    Ok(entry.and_then(|entry| Some((entry.get?, Closure(entry.closure)))))
+}
+
+/// The C function of a method of a type that has no arguments. `found` is a descriptor.
+fn function(
+    object_type: &Bound<'_, PyType>,
+    found: &Bound<'_, PyAny>,
+) -> PyResult<Option<ffi::PyCFunction>> {
+    let Some((class, name)) = class_of(object_type, found)? else { return Ok(None) };
+    // SAFETY: attached. A type object and the number of one of its slots, which CPython defines as NULL or a table of
+    // this type. A table lives as long as its type, which a subclass keeps.
+    let entry = unsafe {
+        let table = ffi::PyType_GetSlot(class.as_type_ptr(), ffi::Py_tp_methods);
+        entry(table.cast::<ffi::PyMethodDef>(), &name, |entry| entry.ml_name)
+    };
+    let entry = entry.filter(|entry| entry.ml_flags == ffi::METH_NOARGS);
+    // SAFETY: these flags say that the function is of this type.
+    Ok(entry.map(|entry| unsafe { entry.ml_meth.PyCFunction }))
+}
+
+/// The class whose table has the function of a descriptor, and the function's name. `None` if objects of the type do
+/// not belong to the class: their descriptor raises.
+fn class_of<'py>(
+    object_type: &Bound<'py, PyType>,
+    found: &Bound<'py, PyAny>,
+) -> PyResult<Option<(Bound<'py, PyType>, String)>> {
+    let class = found.getattr(intern!(found.py(), "__objclass__"))?.cast_into::<PyType>()?;
+    let name = found.getattr(intern!(found.py(), "__name__"))?.extract()?;
+    Ok(object_type.is_subclass(&class)?.then_some((class, name)))
+}
+
+/// The entry of a table with a name. Python makes the descriptor of the first one.
+///
+/// # Safety
+/// `table` is NULL or a table of `T` that lives for `'a` and ends with an entry whose name is NULL. `name_of` returns
+/// NULL or a C string.
+unsafe fn entry<'a, T>(
+    table: *const T,
+    name: &str,
+    name_of: impl Fn(&T) -> *const c_char,
+) -> Option<&'a T> {
+    let mut next = table;
+    loop {
+        // SAFETY: NULL or an entry: the loop ends at the last one.
+        let entry = unsafe { next.as_ref() }?;
+        let found = name_of(entry);
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: the caller promises a C string.
+        if unsafe { CStr::from_ptr(found) }.to_bytes() == name.as_bytes() {
+            return Some(entry);
+        }
+        // SAFETY: the entry is not the last one.
+        next = unsafe { next.add(1) };
     }
 }
 

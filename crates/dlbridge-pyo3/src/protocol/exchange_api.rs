@@ -3,12 +3,14 @@
 //! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
 
 use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use dlbridge::sys::{
     DLDeviceType, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackCurrentWorkStream,
-    DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackManagedTensorFromPyObjectNoSync,
-    DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
+    DLPackDLTensorFromPyObjectNoSync, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLPackManagedTensorFromPyObjectNoSync, DLPackManagedTensorToPyObjectNoSync, DLPackVersion,
+    DLTensor,
 };
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::PyBufferError;
@@ -31,6 +33,7 @@ pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 pub(crate) struct Table {
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
+    describe: Option<DLPackDLTensorFromPyObjectNoSync>,
     current_work_stream: Option<DLPackCurrentWorkStream>,
     /// Set for a type of another copy of dlbridge.
     keeper_of: Option<KeeperOf>,
@@ -74,6 +77,7 @@ impl Table {
         Some(Self {
             from_py_object: table.managed_tensor_from_py_object_no_sync?,
             to_py_object: table.managed_tensor_to_py_object_no_sync?,
+            describe: table.dltensor_from_py_object_no_sync,
             current_work_stream: table.current_work_stream,
             keeper_of: None,
         })
@@ -129,6 +133,20 @@ impl Table {
             true => Ok(Some(tensor)),
             false => on_device(object, &tensor, None).map(|()| None),
         }
+    }
+
+    /// The description of an object of the type, which has no flags; `None` if the table has no function for it. Its
+    /// extents and strides belong to the object, and stay until other code runs.
+    #[inline]
+    pub(super) fn describe(self, object: &Bound<'_, PyAny>) -> PyResult<Option<DLTensor>> {
+        let Some(describe) = self.describe else { return Ok(None) };
+        let mut found = MaybeUninit::<DLTensor>::uninit();
+        // SAFETY: attached; an object of the table's type, and a writable result.
+        if unsafe { describe(object.as_ptr().cast(), found.as_mut_ptr()) } != 0 {
+            return Err(failed(object.py(), "dltensor_from_py_object_no_sync"));
+        }
+        // SAFETY: the specification: a call that succeeds fills the description.
+        Ok(Some(unsafe { found.assume_init() }))
     }
 
     /// Imports an object of the type with the stream on which its producer works on the data, for a caller that works

@@ -19,6 +19,8 @@ pub(crate) enum MemoryOwner<'py> {
     Copy(Tensor),
     /// A buffer, which no tensor wraps.
     Buffer(HeldBuffer<'py>),
+    /// The storage of the argument's object.
+    Storage(Bound<'py, PyAny>),
     /// Times, with NumPy's name for them.
     Times(Box<(Self, &'static str)>),
 }

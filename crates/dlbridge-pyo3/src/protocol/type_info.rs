@@ -13,6 +13,7 @@ use pyo3::types::{PyTuple, PyType};
 
 use super::exchange_api::Table;
 use super::lacking::Remembered;
+use super::storage::Measured;
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
 use crate::classes::package_of;
@@ -43,6 +44,8 @@ pub(crate) struct TypeInfo {
     pub(crate) head: Option<NumpyArray>,
     /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
     pub(crate) same_buffer: bool,
+    /// What is known about descriptions of its objects in place.
+    pub(super) in_storage: Measured,
     /// The attributes of protocols that its objects lack.
     pub(crate) lacking: Remembered,
 }
@@ -184,7 +187,8 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let name = type_name(object);
     let label = LabelWords::new(&name);
     let borrowed = BorrowedType { name, label, numpy_array };
-    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, lacking })
+    let in_storage = Measured::unknown();
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, in_storage, lacking })
 }
 
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass

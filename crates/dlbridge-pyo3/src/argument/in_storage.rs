@@ -1,0 +1,64 @@
+//! Tensors of PyTorch as arguments that are only read: described in place, without an import.
+
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
+
+use super::expected::Expected;
+use super::imported::not_borrowed;
+use super::refusal::Refusal;
+use super::taken::Taken;
+use crate::borrow::Guard;
+use crate::import::Depth;
+use crate::protocol::memory_owner::MemoryOwner;
+use crate::protocol::storage::Described;
+use crate::protocol::{TypeInfo, framework_checks, storage};
+
+impl Expected {
+    /// Takes an object that fits and is described in its storage; `None` for everything else, which an import takes or
+    /// refuses. A description lacks the flag for read-only memory, so an argument that writes needs an import.
+    #[inline(never)]
+    pub(super) fn take_in_storage<'py>(
+        &'static self,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
+        if self.mode == Mode::Write || !self.times.is_empty() {
+            return Ok(None);
+        }
+        let _depth = Depth::enter()?;
+        framework_checks::check_before(object, &type_info.checks)?;
+        // Allocated before the argument exists; the argument would otherwise be built on the stack first.
+        let place = Box::new_uninit();
+        let Some(found) = Described::of(object, type_info)? else { return Ok(None) };
+        // SAFETY: no code has run since the line above. The argument keeps the storage and the object as long as the
+        // tensor.
+        let mut taken = match unsafe { found.run() } {
+            Some(tensor) => Taken::put(place, tensor, Guard::NONE, stored(found), object),
+            // SAFETY: as above.
+            None => match unsafe { found.tensor() } {
+                Some(tensor) => Taken::put(place, tensor, Guard::NONE, stored(found), object),
+                None => return Ok(None),
+            },
+        };
+        let dtype = taken.tensor().dtype();
+        // The import of an argument that may copy converts elements that are not values.
+        let may_convert = self.requirement.allow_copy && (self.checks)(dtype);
+        if !self.fits(taken.tensor(), false)
+            || may_convert
+            || !storage::is_sound(object, type_info, dtype)?
+        {
+            return Ok(None);
+        }
+        let guard = Guard::acquire(&type_info.borrowed, object, taken.tensor(), self.mode)?;
+        taken.borrow(guard);
+        if (self.checks)(dtype) {
+            (self.check)(taken.tensor()).map_err(|error| not_borrowed(object, error))?;
+        }
+        Ok(Some(taken))
+    }
+}
+
+#[inline(always)]
+fn stored(found: Described<'_>) -> Option<MemoryOwner<'_>> {
+    Some(MemoryOwner::Storage(found.storage))
+}
