@@ -22,6 +22,7 @@
 //! - [`LabelWords`]: a label in the form that a registry stores, to use many times
 #![forbid(unsafe_code)]
 
+mod index;
 mod label;
 mod overlap;
 mod readers;
