@@ -45,6 +45,7 @@ def test_read_only_items_of_every_library_are_extracted(make: Any) -> None:
     for sums in (typed.sums_of_dict, typed.sums_of_map):
         assert sums({"x": x, "y": y}) == sums(OrderedDict(x=x, y=y)) == {"x": 3.0, "y": 4.0}
         assert sums({}) == {}
+    assert typed.sums_of_entries({"y": y, "x": x}) == [("y", 4.0), ("x", 3.0)]
     assert typed.sums_of_dict_of_lists({7: [x], -1: [y, x], 0: []}) == [(-1, [4.0, 3.0]), (0, []), (7, [3.0])]
     assert typed.sums_with_gaps([None, x, None]) == [None, 3.0, None]
     assert typed.sums_with_gaps(()) == []
@@ -122,6 +123,7 @@ def test_error_of_an_item_names_its_place() -> None:
         (typed.sums_of_list, [good, bad], r"\[1\]"),
         (typed.sums_of_list, (bad,), r"\[0\]"),
         (typed.sums_of_dict, {"a": good, "b'c": bad}, r"\[\"b'c\"\]"),
+        (typed.sums_of_entries, {"a": good, "b": bad}, r"\['b'\]"),
         (typed.sums_of_dict_of_lists, {3: [good], -4: [good, good, bad]}, r"\[-4\]\[2\]"),
         (typed.sums_with_gaps, [None, good, bad], r"\[2\]"),
         (typed.sums_of_tree, {"layers": [good, {"w": (good, bad)}]}, r"\['layers'\]\[1\]\['w'\]\[1\]"),

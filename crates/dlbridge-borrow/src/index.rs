@@ -19,26 +19,36 @@ pub(crate) struct Index {
 /// The number of size classes: the last one has spans of more than half of the address space.
 const CLASSES: usize = usize::BITS as usize + 1;
 
-/// The start and the place of each borrow, by class.
 #[derive(Debug)]
-struct Sorted([BTreeSet<(usize, usize)>; CLASSES]);
+struct Sorted {
+    /// The start and the place of each borrow, by class.
+    classes: [BTreeSet<(usize, usize)>; CLASSES],
+    /// The classes that have borrows, as bits.
+    used: u128,
+}
 
 impl Default for Sorted {
     fn default() -> Self {
-        Self([const { BTreeSet::new() }; CLASSES])
+        Self { classes: [const { BTreeSet::new() }; CLASSES], used: 0 }
     }
 }
 
 impl Index {
     pub(crate) fn insert(&mut self, place: usize, region: &Region, mode: Mode) {
         if let Some(class) = class(region) {
-            self.sorted(mode).0[class].insert((region.start(), place));
+            let sorted = self.sorted(mode);
+            sorted.classes[class].insert((region.start(), place));
+            sorted.used |= 1 << class;
         }
     }
 
     pub(crate) fn remove(&mut self, place: usize, region: &Region, mode: Mode) {
         if let Some(class) = class(region) {
-            self.sorted(mode).0[class].remove(&(region.start(), place));
+            let sorted = self.sorted(mode);
+            sorted.classes[class].remove(&(region.start(), place));
+            if sorted.classes[class].is_empty() {
+                sorted.used &= !(1 << class);
+            }
         }
     }
 
@@ -60,12 +70,18 @@ impl Index {
 
 impl Sorted {
     fn near(&self, start: usize, end: usize) -> impl Iterator<Item = usize> {
-        let used = self.0.iter().enumerate().filter(|(_, borrows)| !borrows.is_empty());
-        used.flat_map(move |(class, borrows)| {
-            let longest = 1_usize.checked_shl(class as u32).unwrap_or(usize::MAX);
-            borrows.range((start.saturating_sub(longest), 0)..(end, 0))
-        })
-        .map(|&(_, place)| place)
+        let mut used = self.used;
+        let classes = std::iter::from_fn(move || {
+            let class = used.trailing_zeros() as usize;
+            used &= used.wrapping_sub(1);
+            (class < CLASSES).then_some(class)
+        });
+        classes
+            .flat_map(move |class| {
+                let longest = 1_usize.checked_shl(class as u32).unwrap_or(usize::MAX);
+                self.classes[class].range((start.saturating_sub(longest), 0)..(end, 0))
+            })
+            .map(|&(_, place)| place)
     }
 }
 

@@ -133,7 +133,7 @@ pub use dlbridge;
 pub use argument::{
     ANY, Accepts, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
     AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
-    Dims, Each, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
+    Dims, Each, Entries, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
     PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, Tree, WorkStream,
     Writable,
 };

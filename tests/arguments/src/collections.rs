@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dlbridge_pyo3::{DYNAMIC, Each, PyReadonlyTensor, PyReadwriteTensor, PyTensor, Tree};
+use dlbridge_pyo3::{DYNAMIC, Each, Entries, PyReadonlyTensor, PyReadwriteTensor, PyTensor, Tree};
 use pyo3::prelude::*;
 
 type Floats<'py> = PyReadonlyTensor<'py, f32, DYNAMIC>;
@@ -38,6 +38,12 @@ pub(crate) fn sums_of_list(x: Each<Vec<Floats<'_>>>) -> Vec<f32> {
 #[pyfunction]
 pub(crate) fn sums_of_dict(x: Each<HashMap<String, Floats<'_>>>) -> HashMap<String, f32> {
     x.iter().map(|(name, tensor)| (name.clone(), sum(tensor))).collect()
+}
+
+/// The sums of a dict, in its order.
+#[pyfunction]
+pub(crate) fn sums_of_entries(x: Each<Entries<Floats<'_>>>) -> Vec<(String, f32)> {
+    x.0.0.iter().map(|(name, tensor)| (name.clone(), sum(tensor))).collect()
 }
 
 /// The sums of lists in a dict with numbers as keys, sorted by the key.

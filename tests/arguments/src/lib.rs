@@ -337,8 +337,8 @@ mod _native {
     #[pymodule_export]
     use super::collections::{
         negate_dict, negate_list, negate_vec, same_tensors, subtract_tree, sums_of_dict,
-        sums_of_dict_of_lists, sums_of_list, sums_of_map, sums_of_pairs, sums_of_tree,
-        sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
+        sums_of_dict_of_lists, sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs,
+        sums_of_tree, sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
     };
     #[pymodule_export]
     use super::core_errors::core_error_classes;

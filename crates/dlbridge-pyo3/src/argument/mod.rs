@@ -37,7 +37,7 @@ pub use constraint::{
     Requirement, Writable,
 };
 pub use device::PyDeviceTensor;
-pub use each::{Each, FromItem, Item, Tree};
+pub use each::{Each, Entries, FromItem, Item, Tree};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
 pub use stream::{DefaultStream, Stream, WorkStream};

@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use pyo3::prelude::*;
 
+pub use self::collections::Entries;
 pub use self::item::{FromItem, Item};
 pub use self::tree::Tree;
 
@@ -22,6 +23,7 @@ pub use self::tree::Tree;
 /// | `Vec<T>` | a list or tuple |
 /// | `(T, U)`, up to four | a list or tuple of this length |
 /// | `HashMap<K, T>`, `BTreeMap<K, T>` | a dict |
+/// | [`Entries<T, K>`](Entries) | a dict, whose order it keeps |
 /// | `Option<T>` | `None`, or what `T` accepts |
 /// | [`Tree<T>`](Tree) | lists, tuples and dicts in each other; everything else is a `T` |
 /// | typed arguments, `Bound<T>`, `Py<T>`, numbers, `bool` and `String` | one item |
