@@ -78,7 +78,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--without", action="append", default=[])
     options = parser.parse_args()
-    rounds = 7 if options.quick else 75
+    # `benches/report/run.py` runs several processes.
+    rounds = 7 if options.quick else 15
     print(json.dumps(measure(options.group, rounds, set(options.without))))
 
 
