@@ -23,17 +23,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rows import EXTENSIONS, extension, function_of
+from rows import EXTENSIONS, extension, function_of, tvm_nothing
 
 SIZES = {"1 KiB": 2**10, "64 KiB": 2**16, "1 MiB": 2**20, "64 MiB": 2**26, "1 GiB": 2**30}
 
 
 def functions() -> dict[str, Callable[[Any], Any]]:
     """Returns each library's function that takes a matrix and does nothing."""
-    import tvm_ffi
+    return {name: no_op(name) for name in (*EXTENSIONS, "tvm-ffi")}
 
-    found = {name: extension(name).noop for name in EXTENSIONS}
-    return {**found, "tvm-ffi": tvm_ffi.get_global_func("testing.nop")}
+
+def no_op(library: str) -> Callable[[Any], Any]:
+    return tvm_nothing() if library == "tvm-ffi" else extension(library).noop
 
 
 def taken(function: Callable[[Any], Any], argument: Any, calls: int) -> float:
@@ -160,8 +161,12 @@ def by_many(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
 THREADS = (1, 2, 4, 8, 16)
 
 
-def calling(function: Callable[[Any], Any], seconds: float, start: Callable[[], Any]) -> float:
-    """Returns the calls of this thread per microsecond."""
+Span = tuple[float, float, int]
+"""The begin and the end of a thread's calls, in seconds by the clock of all processes, and the number of calls."""
+
+
+def calling(function: Callable[[Any], Any], seconds: float, start: Callable[[], Any]) -> Span:
+    """Calls a function in this thread."""
     import numpy as np
 
     array = np.ones((4, 6), "float32")
@@ -171,37 +176,46 @@ def calling(function: Callable[[Any], Any], seconds: float, start: Callable[[], 
         for _ in range(1000):
             function(array)
         calls += 1000
-    return calls / (time.perf_counter() - begun) / 1e6
+    return begun, time.perf_counter(), calls
+
+
+def rate(spans: list[Span]) -> float:
+    """Returns the calls of all threads together per microsecond, from the first begin to the last end."""
+    begins, ends, calls = zip(*spans, strict=True)
+    return round(sum(calls) / (max(ends) - min(begins)) / 1e6, 3)
 
 
 def by_threads(quick: bool) -> dict[str, dict[str, float]]:
     seconds = 0.1 if quick else 1.0
 
-    def rate(function: Callable[[Any], Any], count: int) -> float:
-        """Returns the calls of all threads together per microsecond."""
+    def of_threads(function: Callable[[Any], Any], count: int) -> float:
         start = threading.Barrier(count)
-        rates: list[float] = []
+        spans: list[Span] = []
         threads = [
-            threading.Thread(target=lambda: rates.append(calling(function, seconds, start.wait))) for _ in range(count)
+            threading.Thread(target=lambda: spans.append(calling(function, seconds, start.wait))) for _ in range(count)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return round(sum(rates), 3)
+        return rate(spans)
 
     return {
-        library: {str(count): rate(function, count) for count in THREADS} for library, function in functions().items()
+        library: {str(count): of_threads(function, count) for count in THREADS}
+        for library, function in functions().items()
     }
 
 
 PROCESSES = (1, 2, 4)
 
+PATIENCE = 60
+"""The seconds after which a process that does not answer ends the measurement."""
 
-def in_process(library: str, seconds: float, start: Any, rates: Any) -> None:
-    function = functions()[library]
+
+def in_process(library: str, seconds: float, start: Any, spans: Any) -> None:
+    function = no_op(library)
     calling(function, 0.01, lambda: None)
-    rates.put(calling(function, seconds, start.wait))
+    spans.put(calling(function, seconds, lambda: start.wait(PATIENCE)))
 
 
 def by_processes(quick: bool) -> dict[str, dict[str, float]]:
@@ -209,19 +223,18 @@ def by_processes(quick: bool) -> dict[str, dict[str, float]]:
     # A new process, which shares nothing with this one.
     context = multiprocessing.get_context("spawn")
 
-    def rate(library: str, count: int) -> float:
-        """Returns the calls of all processes together per microsecond."""
-        start, rates = context.Barrier(count), context.Queue()
-        processes = [context.Process(target=in_process, args=(library, seconds, start, rates)) for _ in range(count)]
+    def of_processes(library: str, count: int) -> float:
+        start, spans = context.Barrier(count), context.Queue()
+        processes = [context.Process(target=in_process, args=(library, seconds, start, spans), daemon=True) for _ in range(count)]
         for process in processes:
             process.start()
-        total = sum(rates.get(timeout=120) for _ in processes)
+        found = [spans.get(timeout=PATIENCE) for _ in processes]
         for process in processes:
             process.join()
-        return round(total, 3)
+        return rate(found)
 
     libraries = ("dlbridge", "rust-numpy", "nanobind", "tvm-ffi")
-    return {library: {str(count): rate(library, count) for count in PROCESSES} for library in libraries}
+    return {library: {str(count): of_processes(library, count) for count in PROCESSES} for library in libraries}
 
 
 def resident() -> int:
