@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, Hash};
 
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+#[cfg(feature = "experimental-inspect")]
+use pyo3::type_hint_union;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::item::{FromItem, Item};
@@ -62,7 +64,7 @@ impl<'py, T: FromItem<'py>> FromItem<'py> for Vec<T> {
 impl<'py, T: FromItem<'py>> FromItem<'py> for Option<T> {
     #[cfg(feature = "experimental-inspect")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
-        pyo3::type_hint_union!(T::INPUT_TYPE, pyo3::type_hint_identifier!("None"));
+        type_hint_union!(T::INPUT_TYPE, <pyo3::types::PyNone as pyo3::PyTypeInfo>::TYPE_HINT);
 
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
         if item.object().is_none() { Ok(None) } else { T::from_item(item).map(Some) }

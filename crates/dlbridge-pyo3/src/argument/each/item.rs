@@ -168,8 +168,7 @@ impl<'a, 'py> Item<'a, 'py> {
             || class.is(py.get_type::<PyOverflowError>())
             || ErrorClass::Mismatch.is(py, &error)
             || ErrorClass::Borrowed.is(py, &error);
-        let message =
-            value.getattr("args").and_then(|arguments| Ok(arguments.extract::<(String,)>()?));
+        let message = value.getattr("args").and_then(|arguments| arguments.extract::<(String,)>());
         // An exception without the place is better than an error of this code instead of it.
         let _ = match message {
             Ok((message,)) if is_known => value.setattr("args", (format!("{place}: {message}"),)),
