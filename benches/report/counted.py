@@ -34,6 +34,10 @@ def segments(command: Sequence[str], folder: Path, libraries: tuple[str, ...] | 
     callgrind = ["valgrind", "--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={folder}/counts"]
     # Random string hashes would change the number of steps of a lookup.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    if libraries is not None:
+        # The import of a framework would take minutes if it were counted. The program starts the counting.
+        callgrind.append("--instr-atstart=no")
+        environment["COUNTING_STARTS"] = "after the warm-up"
     done = subprocess.run([*callgrind, *command], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} under callgrind: {done.returncode}\n{done.stderr}")
