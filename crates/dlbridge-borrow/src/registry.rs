@@ -10,23 +10,9 @@ use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
 use crate::index::Index;
 use crate::label::{Label, LabelWords};
+use crate::mode::Mode;
 use crate::readers::Readers;
 use crate::region::Region;
-
-/// Reading, or reading and writing.
-///
-/// ```
-/// use dlbridge_borrow::Mode;
-///
-/// assert_ne!(Mode::Read, Mode::Write);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A borrow that reads; others may read too.
-    Read,
-    /// A borrow that reads and writes; no other borrow may do either.
-    Write,
-}
 
 /// The current borrows. Any thread can use it.
 ///
