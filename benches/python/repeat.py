@@ -1,46 +1,98 @@
-"""Runs the paths with a budget, between marks for callgrind: `repeat.py SHORT LONG`; `--rows` prints their names.
+"""Runs the paths with a budget, between marks for callgrind: `repeat.py GROUP SHORT LONG`; `--rows` prints their names.
 
-It imports only numpy and dlbridge, so it runs in every environment of the tests.
+The group `numpy` imports only numpy and dlbridge, so it runs in every environment of the tests. The groups `torch` and
+`jax` run where these are installed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
-ROWS = {
-    "an empty loop": "pass",
-    "NumPy array -> no-op argument": "noop(array)",
-    "dlbridge.Tensor -> no-op argument": "noop(tensor)",
-    "new tensor -> capsule": "new()",
-    "new tensor -> object -> capsule": "make().__dlpack__(max_version=version)",
-    "object -> np.from_dlpack": "from_dlpack(kept)",
-    "asdlpack(NumPy array)": "asdlpack(array)",
-    "new vector -> NumPy array": "new_numpy()",
+MANY = 1000
+"""The number of arrays in a collection. A row with a collection runs once for so many turns, so its count is per array."""
+
+EMPTY = "an empty loop"
+
+ROWS: dict[str, dict[str, str]] = {
+    "numpy": {
+        EMPTY: "pass",
+        "NumPy array -> no-op argument": "noop(array)",
+        "dlbridge.Tensor -> no-op argument": "noop(tensor)",
+        "new tensor -> capsule": "new()",
+        "new tensor -> object": "make()",
+        "new tensor -> object -> capsule": "make().__dlpack__(max_version=version)",
+        "object -> np.from_dlpack": "from_dlpack(kept)",
+        "new object -> np.from_dlpack": "from_dlpack(make())",
+        "asdlpack(NumPy array)": "asdlpack(array)",
+        "new vector -> NumPy array": "new_numpy()",
+    },
+    "torch": {
+        EMPTY: "pass",
+        "PyTorch tensor -> no-op argument": "noop(x)",
+        "new object -> torch.from_dlpack": "from_dlpack(make())",
+        "new vector -> PyTorch tensor": "new_torch()",
+    },
+    "jax": {
+        EMPTY: "pass",
+        "JAX array -> no-op argument": "noop(x)",
+        "asdlpack(JAX array)": "asdlpack(x)",
+        "JAX array -> import": "bare(x)",
+    },
 }
 
+COLLECTIONS = {
+    "list of 1000 NumPy arrays -> argument, each": "noop_list(arrays)",
+    "list of 1000 NumPy arrays to write -> argument, each": "write_list(arrays)",
+    "dict of 1000 NumPy arrays -> argument, each": "noop_dict(named)",
+    "tree of 1000 NumPy arrays -> argument, each": "noop_tree(named)",
+    "state dict of 1000 NumPy arrays -> objects, each": "{name: hand_on(x) for name, x in named.items()}",
+    "state dict of 1000 objects -> NumPy arrays, each": "{name: from_dlpack(x) for name, x in objects.items()}",
+}
+"""The rows of `numpy` with collections."""
 
-def names() -> dict[str, Any]:
+ROWS["numpy"].update(COLLECTIONS)
+
+OUR_CODE = ("with_dlbridge", "_core.abi3")
+
+COUNTED: dict[str, tuple[str, ...] | None] = {"numpy": None, "torch": OUR_CODE, "jax": OUR_CODE}
+"""The libraries whose instructions count; `None` for all. Frameworks choose their instructions by the processor."""
+
+
+def names(group: str) -> dict[str, Any]:
     import with_dlbridge as ours
     import dlbridge
     import numpy as np
 
-    array = np.ones((4, 6), "float32")
+    functions = ("noop", "noop_list", "write_list", "noop_dict", "noop_tree", "hand_on")
+    functions += ("new", "new_numpy", "new_torch", "make", "bare")
+    known = {name: getattr(ours, name) for name in functions}
+    known["asdlpack"] = dlbridge.asdlpack
+    if group == "torch":
+        import torch
+
+        return {**known, "x": torch.ones(4, 6), "from_dlpack": torch.from_dlpack}
+    if group == "jax":
+        import jax
+
+        return {**known, "x": jax.block_until_ready(jax.numpy.ones((4, 6), "float32"))}
+    arrays = [np.ones((4, 6), "float32") for _ in range(MANY)]
+    named = {f"layer.{n}.weight": array for n, array in enumerate(arrays)}
     return {
-        "array": array,
+        **known,
+        "array": arrays[0],
+        "arrays": arrays,
+        "named": named,
+        "objects": {name: ours.hand_on(array) for name, array in named.items()},
         "tensor": dlbridge.asdlpack(np.ones((4, 6), "float32")),
         "kept": ours.make(),
-        "noop": ours.noop,
-        "new": ours.new,
-        "new_numpy": ours.new_numpy,
-        "make": ours.make,
         "version": (1, 3),
         "from_dlpack": np.from_dlpack,
-        "asdlpack": dlbridge.asdlpack,
     }
 
 
@@ -56,21 +108,28 @@ def loop(statement: str, known: dict[str, Any]) -> Callable[[int], None]:
     return run
 
 
-def main(short: int, long: int) -> None:
-    known = names()
-    loops = [loop(statement, known) for statement in ROWS.values()]
+def turns(row: str, times: int) -> int:
+    """Returns how often a row runs."""
+    return times // MANY if row in COLLECTIONS else times
+
+
+def main(group: str, short: int, long: int) -> None:
+    known = names(group)
+    loops = {row: loop(statement, known) for row, statement in ROWS[group].items()}
     # Warm-up: the interpreter specialises its code, and the libraries fill their caches.
-    for run in loops:
-        run(100)
+    for row, run in loops.items():
+        run(max(turns(row, 100), 3))
+    if "COUNTING_STARTS" in os.environ:
+        subprocess.run(["callgrind_control", "-i", "on", str(os.getpid())], check=True, capture_output=True)
     os.getppid()
-    for run in loops:
+    for row, run in loops.items():
         for times in (short, long):
-            run(times)
+            run(turns(row, times))
             os.getppid()
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--rows"]:
-        print(json.dumps(list(ROWS)))
+        print(json.dumps(ROWS))
     else:
-        main(int(sys.argv[1]), int(sys.argv[2]))
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -127,7 +127,7 @@ def imports(group: str) -> Iterator[Row]:
 
 
 def exports() -> Iterator[Row]:
-    """A tensor of the extension as a capsule, as a NumPy array, and as a PyTorch tensor."""
+    """A tensor of the extension as a capsule, as an object, and as a NumPy array."""
 
     def capsule(library: str) -> Callable[[], Names]:
         return lambda: {"new": extension(library).new}
@@ -143,6 +143,8 @@ def exports() -> Iterator[Row]:
 
     for library in (*WITH_CAPSULES, "floor"):
         yield Row("export", "new tensor -> capsule", library, "new()", capsule(library))
+        yield Row("export", "new tensor -> object", library, "make()", to_numpy(library))
+        yield Row("export", "new object -> numpy", library, "f(make())", to_numpy(library))
         statement = "f(make())" if library in ONE_USE else "f(x)"
         yield Row("export", "object -> numpy", library, statement, to_numpy(library))
 
@@ -181,6 +183,9 @@ def to_torch() -> Iterator[Row]:
         yield Row("torch", work, f"{library}: capsule", "f(new())", names(library, new="new"))
     yield Row("torch", work, "floor: capsule", "f(new())", names("floor", new="new"))
     yield Row("torch", work, "floor: table", "new(Tensor)", names("floor", new="new_as"))
+
+    for library in (*WITH_CAPSULES, "floor"):
+        yield Row("torch", "new object -> torch", library, "f(make())", names(library, make="make"))
 
     work = "object -> torch"
     yield Row("torch", work, "dlbridge: `.torch()`", "x.torch()", names("dlbridge"))

@@ -2,7 +2,10 @@
 
 - `bytes`: one argument of 1 KiB to 1 GiB: nanoseconds by library and size;
 - `tensors`: a PyTorch state dict to the extension and back: nanoseconds per tensor, by library and number of tensors;
-- `threads`: calls per microsecond of a function with one argument, by library, from one thread and from two;
+- `many`: lists and dicts of 1 to 100 000 NumPy arrays as one argument: nanoseconds per array, by collection, library and
+  number of arrays;
+- `threads`: calls per microsecond of a function with one argument, by library, of 1 to 16 threads together;
+- `processes`: the same of 1 to 4 processes together;
 - `safetensors LIBRARY`: a large file opened as many tensors: milliseconds until a byte of the last one is read, and the
   growth of the process's memory until then.
 """
@@ -10,7 +13,9 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import multiprocessing
 import threading
 import time
 from collections.abc import Callable
@@ -18,17 +23,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rows import EXTENSIONS, extension
+from rows import EXTENSIONS, extension, function_of, tvm_nothing
 
 SIZES = {"1 KiB": 2**10, "64 KiB": 2**16, "1 MiB": 2**20, "64 MiB": 2**26, "1 GiB": 2**30}
 
 
 def functions() -> dict[str, Callable[[Any], Any]]:
     """Returns each library's function that takes a matrix and does nothing."""
-    import tvm_ffi
+    return {name: no_op(name) for name in (*EXTENSIONS, "tvm-ffi")}
 
-    found = {name: extension(name).noop for name in EXTENSIONS}
-    return {**found, "tvm-ffi": tvm_ffi.get_global_func("testing.nop")}
+
+def no_op(library: str) -> Callable[[Any], Any]:
+    return tvm_nothing() if library == "tvm-ffi" else extension(library).noop
 
 
 def taken(function: Callable[[Any], Any], argument: Any, calls: int) -> float:
@@ -96,34 +102,139 @@ def by_tensors(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def by_threads(quick: bool) -> dict[str, dict[str, float]]:
+COUNTS = (1, 10, 1000, 100_000)
+
+ENTRIES = "dlbridge: `Entries`"
+
+OTHER_FUNCTIONS = {"floor": ("floor", "list_by_buffer"), ENTRIES: ("dlbridge", "noop_entries")}
+"""The extension and the function of a row that does not have the usual ones."""
+
+MANY = {
+    "list": ("noop_list", ("dlbridge", "rust-numpy", "nanobind", "floor")),
+    "list, written": ("write_list", ("dlbridge", "rust-numpy", "nanobind")),
+    "dict": ("noop_dict", ("dlbridge", ENTRIES, "rust-numpy", "nanobind")),
+    "tree": ("noop_tree", ("dlbridge",)),
+}
+"""The function of each collection, and the libraries that have it."""
+
+
+def collections_of(arrays: list[Any]) -> dict[str, Any]:
+    """Returns the arrays in each kind of collection."""
+    named = {f"layer.{n}.weight": array for n, array in enumerate(arrays)}
+    layers = [{"w": pair[0], "b": pair[-1]} for pair in zip(arrays[::2], arrays[1::2], strict=False)]
+    return {"list": arrays, "list, written": arrays, "dict": named, "tree": layers or arrays}
+
+
+def by_many(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
     import numpy as np
 
+    # dlbridge borrows first, so that rust-numpy uses its registry.
+    extension("dlbridge").noop(np.ones((4, 6), "float32"))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for count in COUNTS[:-1] if quick else COUNTS:
+        arguments = collections_of([np.ones((4, 6), "float32") for _ in range(count)])
+        calls = max(1, 10_000 // count)
+        works = [
+            (collection, library, function_of(*OTHER_FUNCTIONS.get(library, (library, name))))
+            for collection, (name, libraries) in MANY.items()
+            for library in libraries
+        ]
+        rounds: dict[tuple[str, str], list[float]] = {work[:2]: [] for work in works}
+        # A collection of garbage would look at each array, at a moment that no library chooses.
+        gc.disable()
+        slow: set[tuple[str, str]] = set()
+        for _ in range(3 if quick else 9):
+            for collection, library, function in works:
+                if (collection, library) in slow:
+                    continue
+                each = taken(function, arguments[collection], calls) / count
+                rounds[collection, library].append(each)
+                # A library whose time grows with the square of the number is measured once.
+                if each * count > 5e9:
+                    slow.add((collection, library))
+        gc.enable()
+        for (collection, library), times in rounds.items():
+            found.setdefault(collection, {}).setdefault(library, {})[str(count)] = round(median(times), 1)
+    return found
+
+
+THREADS = (1, 2, 4, 8, 16)
+
+
+Span = tuple[float, float, int]
+"""The begin and the end of a thread's calls, in seconds by the clock of all processes, and the number of calls."""
+
+
+def calling(function: Callable[[Any], Any], seconds: float, start: Callable[[], Any]) -> Span:
+    """Calls a function in this thread."""
+    import numpy as np
+
+    array = np.ones((4, 6), "float32")
+    start()
+    begun, calls = time.perf_counter(), 0
+    while time.perf_counter() - begun < seconds:
+        for _ in range(1000):
+            function(array)
+        calls += 1000
+    return begun, time.perf_counter(), calls
+
+
+def rate(spans: list[Span]) -> float:
+    """Returns the calls of all threads together per microsecond, from the first begin to the last end."""
+    begins, ends, calls = zip(*spans, strict=True)
+    return round(sum(calls) / (max(ends) - min(begins)) / 1e6, 3)
+
+
+def by_threads(quick: bool) -> dict[str, dict[str, float]]:
     seconds = 0.1 if quick else 1.0
 
-    def rate(function: Callable[[Any], Any], count: int) -> float:
-        """Returns the calls of all threads together per microsecond."""
+    def of_threads(function: Callable[[Any], Any], count: int) -> float:
         start = threading.Barrier(count)
-        rates: list[float] = []
-
-        def work() -> None:
-            array = np.ones((4, 6), "float32")
-            start.wait()
-            begun, calls = time.perf_counter(), 0
-            while time.perf_counter() - begun < seconds:
-                for _ in range(1000):
-                    function(array)
-                calls += 1000
-            rates.append(calls / (time.perf_counter() - begun) / 1e6)
-
-        threads = [threading.Thread(target=work) for _ in range(count)]
+        spans: list[Span] = []
+        threads = [
+            threading.Thread(target=lambda: spans.append(calling(function, seconds, start.wait))) for _ in range(count)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return round(sum(rates), 3)
+        return rate(spans)
 
-    return {library: {"1": rate(function, 1), "2": rate(function, 2)} for library, function in functions().items()}
+    return {
+        library: {str(count): of_threads(function, count) for count in THREADS}
+        for library, function in functions().items()
+    }
+
+
+PROCESSES = (1, 2, 4)
+
+PATIENCE = 60
+"""The seconds after which a process that does not answer ends the measurement."""
+
+
+def in_process(library: str, seconds: float, start: Any, spans: Any) -> None:
+    function = no_op(library)
+    calling(function, 0.01, lambda: None)
+    spans.put(calling(function, seconds, lambda: start.wait(PATIENCE)))
+
+
+def by_processes(quick: bool) -> dict[str, dict[str, float]]:
+    seconds = 0.1 if quick else 1.0
+    # A new process, which shares nothing with this one.
+    context = multiprocessing.get_context("spawn")
+
+    def of_processes(library: str, count: int) -> float:
+        start, spans = context.Barrier(count), context.Queue()
+        processes = [context.Process(target=in_process, args=(library, seconds, start, spans), daemon=True) for _ in range(count)]
+        for process in processes:
+            process.start()
+        found = [spans.get(timeout=PATIENCE) for _ in processes]
+        for process in processes:
+            process.join()
+        return rate(found)
+
+    libraries = ("dlbridge", "rust-numpy", "nanobind", "tvm-ffi")
+    return {library: {str(count): of_processes(library, count) for count in PROCESSES} for library in libraries}
 
 
 def resident() -> int:
@@ -155,9 +266,18 @@ def by_safetensors(library: str, file: str) -> dict[str, float]:
     return {"ms": round(milliseconds, 3), "resident": resident() - before}
 
 
+ASKED: dict[str, Callable[[bool], Any]] = {
+    "bytes": by_bytes,
+    "tensors": by_tensors,
+    "many": by_many,
+    "threads": by_threads,
+    "processes": by_processes,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["bytes", "tensors", "threads", "safetensors"])
+    parser.add_argument("what", choices=[*ASKED, "safetensors"])
     parser.add_argument("library", nargs="?", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--file", default="")
@@ -165,8 +285,7 @@ def main() -> None:
     if options.what == "safetensors":
         print(json.dumps(by_safetensors(options.library, options.file)))
         return
-    ask = {"bytes": by_bytes, "tensors": by_tensors, "threads": by_threads}[options.what]
-    print(json.dumps(ask(options.quick)))
+    print(json.dumps(ASKED[options.what](options.quick)))
 
 
 if __name__ == "__main__":

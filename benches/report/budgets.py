@@ -7,6 +7,7 @@ budget, and this fails if a change makes it slower. `--write` stores the measure
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -18,8 +19,6 @@ REPEAT = Path(__file__).parents[1] / "python" / "repeat.py"
 TOLERANCE = 0.03
 """The allowed excess over a budget, as a share: another minor release of the compiler changes counts that much."""
 
-EMPTY = "an empty loop"
-
 OURS = ("vec", "four", "array")
 
 
@@ -28,16 +27,31 @@ def net_of_source(rows: Counts) -> Counts:
     return {f"Rust: {work}": rows[f"{work}/dlbridge"] - rows[f"{work}/source"] for work in OURS}
 
 
-def python_rows(scratch: Path) -> Counts:
-    """Returns the paths of `benches/python/repeat.py`, minus the loop."""
-    sys.path.insert(0, str(REPEAT.parent))
-    from repeat import ROWS
+def groups() -> dict[str, bool]:
+    """Returns the groups of `benches/python/repeat.py`, and if their framework is installed."""
+    return {group: importlib.util.find_spec(group) is not None for group in rows_of()}
 
-    counted = segments([sys.executable, str(REPEAT), str(SHORT), str(LONG)], scratch / "callgrind")
+
+def rows_of() -> dict[str, list[str]]:
+    """Returns the budgeted rows of each group."""
+    sys.path.insert(0, str(REPEAT.parent))
+    from repeat import EMPTY, ROWS
+
+    return {group: [f"Python: {row}" for row in rows if row != EMPTY] for group, rows in ROWS.items()}
+
+
+def python_rows(group: str, scratch: Path) -> Counts:
+    """Returns the paths of a group of `benches/python/repeat.py`, minus the loop."""
+    sys.path.insert(0, str(REPEAT.parent))
+    from repeat import COLLECTIONS, COUNTED, EMPTY, MANY, ROWS
+
+    command = [sys.executable, str(REPEAT), group, str(SHORT), str(LONG)]
+    counted = segments(command, scratch / "callgrind", COUNTED[group])
     # Other calls of `getppid` come before the rows, so the rows are the last counts.
-    found = dict(zip(ROWS, per_call(counted[-2 * len(ROWS) :]), strict=True))
+    rows = ROWS[group]
+    found = dict(zip(rows, per_call(counted[-2 * len(rows) :]), strict=True))
     empty = found.pop(EMPTY)
-    return {f"Python: {name}": count - empty for name, count in found.items()}
+    return {f"Python: {row}": count - (empty // MANY if row in COLLECTIONS else empty) for row, count in found.items()}
 
 
 def over(measured: int, budget: int | None) -> bool:
@@ -69,12 +83,19 @@ def main() -> None:
     options = parser.parse_args()
     if not available():
         raise SystemExit("valgrind is not installed")
-    measured = {**net_of_source(rust_rows(options.rust, options.scratch)), **python_rows(options.scratch)}
+    measured = net_of_source(rust_rows(options.rust, options.scratch))
     budgets: Counts = json.loads(options.budgets.read_text()) if options.budgets.exists() else {}
+    left_out: Counts = {}
+    for group, is_installed in groups().items():
+        if is_installed:
+            measured.update(python_rows(group, options.scratch))
+        else:
+            print(f"{group} is not installed, so its rows are not counted")
+            left_out.update((row, budgets.pop(row)) for row in rows_of()[group] if row in budgets)
     lines, wrong = compared(measured, budgets)
     print("\n".join(lines))
     if options.write:
-        options.budgets.write_text(json.dumps(measured, indent=2) + "\n")
+        options.budgets.write_text(json.dumps({**measured, **left_out}, indent=2) + "\n")
     elif wrong:
         hint = "if this is intended, run `cargo xtask bench --instructions --write` to update the budgets"
         raise SystemExit("\n".join([*wrong, hint]))

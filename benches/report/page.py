@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from targets import (
+    COLLECTIONS,
     RUST,
     TARGETS,
     Run,
@@ -32,10 +34,13 @@ WORKS = {
     "torch -> object": "PyTorch tensor -> an object that exports DLPack",
     "jax -> object": "JAX array -> an object that exports DLPack",
     "new tensor -> capsule": "new tensor -> capsule",
+    "new tensor -> object": "new tensor -> Python object",
+    "new object -> numpy": "new object of the extension -> `np.from_dlpack`",
     "object -> numpy": "object of the extension -> `np.from_dlpack`",
     "new vector -> numpy": "new vector -> NumPy array",
     "12 new vectors -> numpy": "12 new vectors -> NumPy arrays in tuples",
     "new tensor -> torch": "new tensor -> PyTorch tensor",
+    "new object -> torch": "new object of the extension -> `torch.from_dlpack`",
     "object -> torch": "object of the extension -> PyTorch tensor",
     "10 floats in a list -> no-op": "list of 10 floats -> argument of a function that does nothing",
     "1000 floats in a list -> no-op": "list of 1000 floats -> the same",
@@ -91,22 +96,26 @@ def measured(target: Target, run: Run) -> str:
 
 
 def promised(target: Target) -> str:
-    unit = {"ns": " ns", "allocations": "", "instructions": ""}[target.quantity]
-    return f"{target.limit:g} x {target.reference}" if target.reference else f"{target.limit:g}{unit}"
+    unit = {"ns": " ns", "ms": " ms"}.get(target.quantity, "")
+    if target.reference is None:
+        return f"{target.limit:g}{unit}"
+    with_count = {f"1000 in a {collection}": " of 1000" for collection in COLLECTIONS}
+    work = with_count.get(target.reference_work or "", "")
+    return f"{target.limit:g} x {target.reference}{work}"
 
 
 def targets(runs: list[Run]) -> str:
     rows = []
     first = runs[0]
     for target in TARGETS:
-        if target.work not in RUST and target.ours not in first["python"].get(target.work, {}):
+        if target.own(first) is None and not target.is_refused(first):
             # The row is newer than the results.
             continue
         # A difference of two rows of dlbridge lacks a peer.
         alone = target.subtract is not None
         peer = None if alone else best(first, target.work, is_peer, target.quantity)
         floor = None if alone else best(first, target.work, is_floor, target.quantity)
-        what = "" if target.quantity == "ns" else f", {target.quantity}"
+        what = f", {target.quantity}" if target.quantity in ("allocations", "instructions") else ""
         rows.append(
             [
                 f"{target.title}{what}",
@@ -147,7 +156,8 @@ def peers(runs: list[Run]) -> str:
 
 
 def scale(runs: list[Run]) -> str:
-    return "\n\n".join(part for part in (bytes_table(runs), state(runs), files(runs), threads(runs)) if part)
+    parts = (bytes_table, state, many, files, startup, threads, processes)
+    return "\n\n".join(text for text in (part(runs) for part in parts) if text)
 
 
 def both(values: list[float | None]) -> str:
@@ -179,6 +189,37 @@ def state(runs: list[Run]) -> str:
     return f"### A state dict\n\n{words}\n\n" + table(["", *(f"of {count}" for count in counts)], rows)
 
 
+def many(runs: list[Run]) -> str:
+    found = runs[0]["scale"].get("many")
+    if not found:
+        return ""
+    text = [
+        "### Many arrays in one argument",
+        "Nanoseconds per NumPy array of 4 x 6 float32, in a list, dict or tree that is one argument; all arrays are "
+        "borrowed at once. The floor locks and releases the buffer of each array. Both runs.",
+    ]
+    for collection, libraries_of in found.items():
+        counts = list(next(iter(libraries_of.values())))
+        rows = [
+            [library, *(both([run["scale"]["many"][collection][library].get(count) for run in runs]) for count in counts)]
+            for library in libraries_of
+        ]
+        text.append(table([collection, *(f"of {int(count):,}".replace(",", " ") for count in counts)], rows))
+    return "\n\n".join(text)
+
+
+def startup(runs: list[Run]) -> str:
+    found = runs[0].get("startup")
+    if not found:
+        return ""
+    rows = [[f"`import {name.replace('-', '_')}`", both([run["startup"].get(name) for run in runs])] for name in found]
+    words = (
+        "Milliseconds of processor time of a new process beyond a bare interpreter, the median of interleaved processes; "
+        "both runs."
+    )
+    return f"### Imports\n\n{words}\n\n" + table(["", "ms"], rows)
+
+
 def files(runs: list[Run]) -> str:
     found = runs[0]["scale"].get("safetensors")
     if not found:
@@ -197,24 +238,45 @@ def files(runs: list[Run]) -> str:
 
 def threads(runs: list[Run]) -> str:
     rust = runs[0]["scale"]["rust threads"]
+    counts = list(next(iter(rust.values())))
     rows = []
     for name in rust:
         each = [run["scale"]["rust threads"][name] for run in runs]
-        share = [e["2"] / e["1"] for e in each]
-        rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
+        rows.append([name, *(both([e[count] for e in each]) for count in counts), both([e["2"] / e["1"] for e in each])])
     text = [
-        "### Two threads",
-        "Calls per microsecond of one thread, alone and beside a second thread, and the ratio of the two. Two threads "
-        "of the floor share only the allocator and the processors, so every library loses at least what the floor loses.",
-        table(["", "one thread", "each of two", "share"], rows),
-        "From Python, both threads together, under the interpreter's lock:",
+        f"### {'Two threads' if len(counts) == 2 else 'Threads'}",
+        "Calls per microsecond of each thread, alone and beside other threads, and the ratio of the first two numbers. "
+        "Threads of the floor share only the allocator and the processors, so every library loses at least what the "
+        "floor loses.",
+        table(["each of", *map(threads_word, counts), "share"], rows),
+        "From Python, all threads together, under the interpreter's lock:",
     ]
+    return "\n\n".join([*text, together(runs, "threads", threads_word)])
+
+
+def threads_word(count: str) -> str:
+    return "one thread" if count == "1" else f"{count} threads"
+
+
+def processes(runs: list[Run]) -> str:
+    if "processes" not in runs[0]["scale"]:
+        return ""
+    words = "Calls per microsecond of all processes together. Each has an interpreter and a registry of its own."
+    return f"### Processes\n\n{words}\n\n" + together(
+        runs, "processes", lambda count: "one process" if count == "1" else f"{count} processes"
+    )
+
+
+def together(runs: list[Run], what: str, word: Callable[[str], str]) -> str:
+    """Returns the rates of several threads or processes together, and the last over the first."""
+    found = runs[0]["scale"][what]
+    counts = list(next(iter(found.values())))
     rows = []
-    for name in runs[0]["scale"]["threads"]:
-        each = [run["scale"]["threads"][name] for run in runs]
-        share = [e["2"] / e["1"] for e in each]
-        rows.append([name, both([e["1"] for e in each]), both([e["2"] for e in each]), both(share)])
-    return "\n\n".join([*text, table(["NumPy array of", "one thread", "two together", "share"], rows)])
+    for name in found:
+        each = [run["scale"][what][name] for run in runs]
+        share = both([e[counts[-1]] / e[counts[0]] for e in each])
+        rows.append([name, *(both([e[count] for e in each]) for count in counts), share])
+    return table(["NumPy array of", *map(word, counts), "last over first"], rows)
 
 
 def copies(rows: list[dict[str, Any]]) -> str:
@@ -244,9 +306,15 @@ def replaced(page: str, name: str, text: str) -> str:
     return re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n\n{end}", page, flags=re.DOTALL)
 
 
+def complete(results: Results) -> list[Run]:
+    """Returns each run with the results that all runs share."""
+    shared = {name: results[name] for name in ("instructions", "copies") if name in results}
+    return [{**run, **shared} for run in results["runs"]]
+
+
 def rendered(page: str, results: Results) -> str:
     """Returns the page with all its tables."""
-    runs = [{**run, "instructions": results["instructions"]} for run in results["runs"]]
+    runs = complete(results)
     measured_copies = results.get("copies")
     parts = {
         "targets": targets(runs),

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import counted
@@ -57,11 +58,31 @@ def answer(*command: str) -> Any:
     return printed(done.stdout)
 
 
+PROCESSES = 5
+"""The processes that measure a group. The times of one call differ more between processes than between rounds of one."""
+
+
 def group(name: str, quick: bool) -> Any:
-    """Measures a group's rows. A row that ends the process is a crash; the others run again without it."""
+    """Measures a group's rows in several processes. The result of a row is the median of theirs."""
     without: list[str] = []
+    found = [in_process(name, quick, without) for _ in range(1 if quick else PROCESSES)]
+    return {
+        work: {library: typical([each[work][library] for each in found]) for library in libraries}
+        for work, libraries in found[-1].items()
+    }
+
+
+def typical(results: list[float | str]) -> float | str:
+    """Returns the median, or the reason why a number is missing in the last process."""
+    numbers = [result for result in results if not isinstance(result, str)]
+    return results[-1] if len(numbers) < len(results) else round(median(numbers), 2)
+
+
+def in_process(name: str, quick: bool, without: list[str]) -> Any:
+    """Measures a group's rows. A row that ends the process is a crash; the others run again without it."""
     while True:
-        command = [sys.executable, str(PYTHON / "measure.py"), name, *(["--quick"] if quick else []), *without]
+        excluded = [word for row in without for word in ("--without", row)]
+        command = [sys.executable, str(PYTHON / "measure.py"), name, *(["--quick"] if quick else []), *excluded]
         done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
         if done.returncode == 0:
             return printed(done.stdout)
@@ -69,7 +90,7 @@ def group(name: str, quick: bool) -> Any:
         if done.returncode > 0 or not begun or begun[-1] in without:
             raise SystemExit(f"{name}: {done.returncode}\n{done.stderr}")
         print(f"{begun[-1]}: {signal.Signals(-done.returncode).name}")
-        without += ["--without", begun[-1]]
+        without.append(begun[-1])
 
 
 def large_file(folder: Path, size: int, count: int) -> Path:
@@ -117,8 +138,10 @@ def run(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
     done: dict[str, Any] = {"rust": answer(rust, "measure", *flags), "python": {}}
     for name in GROUPS:
         done["python"].update(group(name, quick))
-    done["scale"] = {what: answer(sys.executable, scale, what, *flags) for what in ("bytes", "tensors", "threads")}
+    parts = ("bytes", "tensors", "many", "threads", "processes")
+    done["scale"] = {what: answer(sys.executable, scale, what, *flags) for what in parts}
     done["scale"]["rust threads"] = answer(rust, "threads", *flags)
+    done["startup"] = answer(sys.executable, str(PYTHON / "startup.py"), *flags)
     done["scale"]["safetensors"] = files(rust, scratch, quick)
     return done
 
@@ -172,8 +195,7 @@ def main() -> None:
     results = json.loads(options.results.read_text())
     options.page.write_text(page.rendered(options.page.read_text(), results))
     options.plot.write_text(plot.svg(results["runs"][0]))
-    runs = [{**run, "instructions": results["instructions"]} for run in results["runs"]]
-    print(page.targets(runs))
+    print(page.targets(page.complete(results)))
 
 
 if __name__ == "__main__":

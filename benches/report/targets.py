@@ -16,8 +16,37 @@ def nanoseconds(run: Run, work: str, library: str) -> float | None:
         rust = run["rust"]
         row, source = rust.get(f"{work}/{library}"), rust[f"{work}/source"]
         return None if row is None else row["ns"] - source["ns"]
-    found = run["python"].get(work, {}).get(library)
+    found = by_library(run, work).get(library)
     return found if isinstance(found, (int, float)) else None
+
+
+def by_library(run: Run, work: str) -> dict[str, Any]:
+    """Returns the results of a work from Python: numbers, or the reason why one is missing."""
+    scale = run.get("scale", {})
+    if work in STATE:
+        tensors = scale.get("tensors", {})
+        return {library: counts[LARGEST_STATE][STATE[work]] for library, counts in tensors.items() if LARGEST_STATE in counts}
+    if work in MANY:
+        collection, count = MANY[work]
+        return {library: counts.get(count) for library, counts in scale.get("many", {}).get(collection, {}).items()}
+    found: dict[str, Any] = run["python"].get(work, {})
+    return found
+
+
+STATE = {"state dict, there": "there", "state dict, back": "back"}
+"""The works of a state dict, and their names in its results."""
+
+LARGEST_STATE = "10000"
+
+ENTRIES = "dlbridge: `Entries`"
+
+COLLECTIONS = ("list", "list, written", "dict", "tree")
+
+MANY = {f"{count} in a {collection}": (collection, count) for collection in COLLECTIONS for count in ("1000", "100000")}
+"""The works of many arrays in one argument: nanoseconds per array."""
+
+IN_OTHER_TABLES = {*STATE, *MANY, "import dlbridge", "copies"}
+"""The works with a goal that are not among the rows of `benches/python/rows.py`."""
 
 
 RUST = {
@@ -38,8 +67,27 @@ def instructions(run: Run, work: str, library: str) -> float | None:
     return None if row is None else row - counted[f"{work}/source"]
 
 
+def milliseconds(run: Run, work: str, library: str) -> float | None:
+    """Returns the time of a new process with an import beyond that of a bare interpreter."""
+    return run.get("startup", {}).get(library)
+
+
+BEHIND = 0.95
+"""Below this share of the faster library's speed a copy is behind: two runs of one copy differ by less than the rest."""
+
+
+def copies_behind(run: Run, work: str, library: str) -> float | None:
+    """Returns the number of copies for which NumPy or PyTorch is faster."""
+    rows = run.get("copies")
+    if not rows:
+        return None
+    return sum(row[library] < BEHIND * max(row.get(other) or 0 for other in ("numpy", "torch")) for row in rows)
+
+
 QUANTITIES: dict[str, Callable[[Run, str, str], float | None]] = {
     "ns": nanoseconds,
+    "ms": milliseconds,
+    "cases": copies_behind,
     "allocations": allocations,
     "instructions": instructions,
 }
@@ -54,7 +102,9 @@ class Target:
     title: str
     limit: float
     reference: str | None = None
-    """The library whose number the limit multiplies; without one, the limit is the number itself."""
+    """The library whose number the limit multiplies, or `BEST`; without one, the limit is the number itself."""
+    reference_work: str | None = None
+    """The work of the reference, if it differs."""
     quantity: str = "ns"
     ours: str = "dlbridge"
     subtract: str | None = None
@@ -75,14 +125,25 @@ class Target:
         value = self.own(run)
         if value is None or self.reference is None:
             return value
-        beside = QUANTITIES[self.quantity](run, self.work, self.reference)
+        work = self.reference_work or self.work
+        if self.reference == BEST:
+            found = best(run, work, is_peer, self.quantity)
+            return None if found is None else value / found[1]
+        beside = QUANTITIES[self.quantity](run, work, self.reference)
         return None if beside is None else value / beside
+
+    def is_refused(self, run: Run) -> bool:
+        """Returns True if dlbridge could not run the row; the result is the reason."""
+        return isinstance(by_library(run, self.work).get(self.ours), str)
 
     def reached(self, runs: list[Run]) -> bool:
         """Returns True if the limit holds in every run."""
         values = [self.measured(run) for run in runs]
         return all(value is not None and value <= self.limit for value in values)
 
+
+BEST = "the best peer"
+"""As a reference: the fastest peer of each run."""
 
 BARE = "dlbridge, `import` alone"
 
@@ -125,11 +186,17 @@ TARGETS = (
     Target("array", RUST["array"], 1, quantity="allocations"),
     Target("array", RUST["array"], 240, quantity="instructions"),
     Target("numpy -> no-op", "NumPy array -> Rust no-op argument", 0.6, "nanobind"),
-    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 0.45, "tvm-ffi"),
+    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, BEST),
     Target("jax -> no-op", "JAX array -> Rust no-op argument", 0.2, "nanobind"),
+    Target("jax -> object", "`asdlpack(JAX array)`", 0.25, "nanobind", reference_work="jax -> no-op"),
+    Target("jax -> no-op", "JAX array -> `import`, without a type", 0.25, "nanobind", ours=BARE),
+    Target("numpy -> object", "`asdlpack(NumPy array)`", 0.6, "tvm-ffi"),
     Target("numpy -> object", "`asdlpack(NumPy array)`", 0.006, "pydlpack"),
-    Target("new tensor -> capsule", "new tensor -> capsule", 0.7, "dlpark"),
+    Target("new tensor -> object", "new tensor -> Python object", 1, BEST),
+    Target("new tensor -> capsule", "new tensor -> capsule", 0.8, "dlpark"),
+    Target("new object -> numpy", "new object -> `np.from_dlpack`", 0.9, "pyo3-dlpack"),
     Target("object -> numpy", "our object -> `np.from_dlpack`", 0.8, "pyo3-dlpack"),
+    Target("new object -> torch", "new object -> `torch.from_dlpack`", 0.95, BEST),
     Target(
         "new tensor -> torch",
         "new tensor -> PyTorch tensor, the best way that we offer",
@@ -144,6 +211,21 @@ TARGETS = (
         "pyo3-dlpack: capsule",
         ours="dlbridge: `Torch`",
     ),
+    Target("state dict, there", "state dict of 10 000 from PyTorch, for each tensor", 0.9, "tvm-ffi"),
+    Target("state dict, back", "state dict of 10 000 to PyTorch, for each tensor", 0.9, "dlpark"),
+    *(
+        Target(
+            f"100000 in a {collection}",
+            f"{collection} of 100 000 NumPy arrays -> argument, for each array",
+            1.2,
+            ENTRIES if collection == "dict" else "dlbridge",
+            reference_work=f"1000 in a {collection}",
+            ours=ENTRIES if collection == "dict" else "dlbridge",
+        )
+        for collection in COLLECTIONS
+    ),
+    Target("import dlbridge", "`import dlbridge`, more than a bare interpreter", 5, quantity="ms"),
+    Target("copies", "copies behind NumPy or PyTorch", 0, quantity="cases"),
     Target("new vector -> numpy", "new vector -> NumPy array", 1.1, "rust-numpy"),
     Target("12 new vectors -> numpy", "12 new vectors -> NumPy arrays in tuples", 1.1, "rust-numpy"),
     *(Target(work, title, 1, "rust-numpy") for work, title in COPIED.items()),
@@ -195,7 +277,7 @@ def libraries(run: Run, work: str) -> list[str]:
         named = [row.split("/", 1) for row in run["rust"]]
         found = [library for of, library in named if of == work and library != "source"]
     else:
-        found = list(run["python"].get(work, {}))
+        found = list(by_library(run, work))
     return [library for library in found if nanoseconds(run, work, library) is not None]
 
 

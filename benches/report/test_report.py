@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import subprocess
+import sys
 import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,15 @@ def one_run(ours: float = 10.0) -> dict[str, Any]:
     return {
         "rust": rust,
         "python": python,
+        "startup": {"dlbridge": 4.0},
         "instructions": {row: 200 if row.endswith("source") else 390 for row in rust},
         "scale": {
             "bytes": {"numpy": {"dlbridge": sizes, "nanobind": sizes}},
             "tensors": {"dlbridge": {"100": {"there": 1.0, "back": 2.0}, "1000": {"there": 3.0, "back": 4.0}}},
-            "threads": {"dlbridge": {"1": 4.0, "2": 2.0}},
-            "rust threads": {"vec/dlbridge": {"1": 10.0, "2": 9.0}},
+            "many": {"list": {"dlbridge": {"1000": 5.0, "100000": 6.0}}},
+            "threads": {"dlbridge": {"1": 4.0, "2": 2.0, "16": 1.0}},
+            "processes": {"dlbridge": {"1": 4.0, "4": 8.0}},
+            "rust threads": {"vec/dlbridge": {"1": 10.0, "2": 9.0, "16": 1.0}},
             "safetensors": {
                 "bytes": 5_000_000_000,
                 "tensors": 1000,
@@ -95,6 +99,42 @@ def test_target_can_subtract_another_work() -> None:
     target = next(t for t in targets.TARGETS if t.work == work)
     assert target.measured(run) == 35
     assert target.reached([run])
+
+
+def test_best_peer_is_the_fastest_of_each_run() -> None:
+    target = Target("torch -> no-op", "", 1, targets.BEST)
+    assert target.measured(one_run(30.0)) == 1.5
+    faster = one_run(30.0)
+    faster["python"]["torch -> no-op"].update({"dlpark": 15.0, "floor: owned table": 1.0, "torch's own `from_dlpack`": 1.0})
+    assert target.measured(faster) == 2
+    assert page.promised(target) == "1 x the best peer"
+
+
+def test_reference_can_be_of_another_work() -> None:
+    run = one_run()
+    run["python"]["jax -> no-op"]["nanobind"] = 50.0
+    target = Target("jax -> object", "", 0.25, "nanobind", reference_work="jax -> no-op")
+    assert target.measured(run) == 0.2 and target.reached([run])
+
+
+def test_goals_of_other_tables_are_read_from_them() -> None:
+    run = one_run()
+    run["scale"]["tensors"] = {"dlbridge": {"10000": {"there": 9.0, "back": 2.0}}, "tvm-ffi": {"10000": {"there": 10.0}}}
+    run["scale"]["tensors"]["tvm-ffi"]["10000"]["back"] = 8.0
+    assert Target("state dict, there", "", 0.9, "tvm-ffi").measured(run) == 0.9
+    assert Target("state dict, back", "", 0.9, "tvm-ffi").measured(run) == 0.25
+    run["scale"]["many"] = {"list": {"dlbridge": {"1": 300.0, "1000": 100.0, "100000": 130.0}}}
+    flat = Target("100000 in a list", "", 1.2, "dlbridge", reference_work="1000 in a list")
+    assert flat.measured(run) == 1.3 and not flat.reached([run])
+    assert page.promised(flat) == "1.2 x dlbridge of 1000"
+    run["startup"] = {"dlbridge": 4.5}
+    assert Target("import dlbridge", "", 5, quantity="ms").reached([run])
+    run["copies"] = [
+        {"dlbridge": 10.0, "numpy": 10.4, "torch": None},
+        {"dlbridge": 10.0, "numpy": 5.0, "torch": 11.0},
+        {"dlbridge": 10.0, "numpy": 11.0, "torch": 5.0},
+    ]
+    assert Target("copies", "", 0, quantity="cases").measured(run) == 2
 
 
 def test_target_of_a_newer_row_is_left_out() -> None:
@@ -150,10 +190,11 @@ def test_each_part_is_written_before_the_next_is_measured(tmp_path: Path, monkey
 def test_every_target_has_its_rows(rows: Any) -> None:
     measured = {(row.work, row.library) for row in rows.rows()}
     for target in targets.TARGETS:
-        if target.work in targets.RUST:
+        if target.work in targets.RUST or target.work in targets.IN_OTHER_TABLES:
             continue
-        for library in (target.ours, target.reference):
-            assert library is None or (target.work, library) in measured, target.title
+        assert (target.work, target.ours) in measured, target.title
+        if target.reference not in (None, targets.BEST):
+            assert (target.reference_work or target.work, target.reference) in measured, target.title
         if target.subtract is not None:
             assert (target.subtracted_work or target.work, target.subtract) in measured, target.title
 
@@ -168,7 +209,7 @@ def test_best_considers_only_wanted_libraries() -> None:
 
 
 def test_every_target_has_its_work_on_the_page() -> None:
-    assert {target.work for target in targets.TARGETS} <= set(page.WORKS)
+    assert {target.work for target in targets.TARGETS} <= {*page.WORKS, *targets.IN_OTHER_TABLES}
     assert set(plot.SHOWN) <= set(page.WORKS)
 
 
@@ -185,6 +226,10 @@ def test_page_has_every_part() -> None:
     assert "| dlbridge, there | 1.00 / 1.00 | 3.00 / 3.00 |" in text
     assert "A file of 5 GB, opened as 1000 tensors" in text
     assert "- processor: abacus" in text
+    for title in ("Many arrays in one argument", "Imports", "Threads", "Processes"):
+        assert f"\n### {title}\n" in text
+    assert "| dlbridge | 5.00 / 5.00 | 6.00 / 6.00 |" in text
+    assert "| `import dlbridge` | 4.00 / 4.00 |" in text
     # The results lack copies.
     assert "<!-- begin: copies -->\n<!-- end: copies -->" in text
     # Rendering a second time does not change the page.
@@ -223,6 +268,53 @@ def test_budget_without_a_row_and_row_without_a_budget_are_reported() -> None:
     assert budgets.compared({"a": 99}, {"a": 100})[1] == []
 
 
+def test_count_of_a_library_excludes_its_callees_and_callers() -> None:
+    text = """version: 1
+positions: line
+events: Ir
+ob=(1) /lib/with_dlbridge.so
+fn=(1) noop
+0 7
++3 5
+cob=(2) /lib/libtorch.so
+cfn=(2) export
+calls=2 0
+* 1000
+-2 1
+ob=(2)
+fn=(2)
+0 500
+cob=(1)
+cfn=(3) drop
+calls=1 0
+4 600
+ob=(1)
+fn=(3)
+9 20
+totals: 533
+"""
+    assert counted.of_libraries(text, ("with_dlbridge",)) == 33
+    assert counted.of_libraries(text, ("libtorch", "libc")) == 500
+    assert counted.total(text) == 533
+
+
+def test_row_of_a_missing_framework_keeps_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "budgets.json"
+    row = budgets.rows_of()["torch"][0]
+    file.write_text(json.dumps({"Python: counted": 100, row: 50}))
+    monkeypatch.setattr(budgets, "available", lambda: True)
+    monkeypatch.setattr(budgets, "net_of_source", lambda _: {})
+    monkeypatch.setattr(budgets, "rust_rows", lambda *_: {})
+    monkeypatch.setattr(budgets, "python_rows", lambda group, _: {"Python: counted": 90} if group == "numpy" else {})
+    monkeypatch.setattr(budgets, "groups", lambda: {"numpy": True, "torch": False})
+    options = ["budgets.py", "--rust", "rust", "--scratch", str(tmp_path), "--budgets", str(file)]
+    monkeypatch.setattr(sys, "argv", options)
+    budgets.main()
+    monkeypatch.setattr(sys, "argv", [*options, "--write"])
+    budgets.main()
+    assert json.loads(file.read_text()) == {"Python: counted": 90, row: 50}
+
+
 def test_call_is_the_difference_of_two_lengths() -> None:
     # 500 instructions around the loop and 7 per turn; then a row with 11 per turn.
     assert counted.per_call([500 + 7 * 1000, 500 + 7 * 3000, 11 * 1000, 11 * 3000]) == [7, 11]
@@ -240,6 +332,13 @@ def test_row_that_ends_the_process_is_left_out_of_the_next(monkeypatch: pytest.M
     monkeypatch.setattr(subprocess, "run", answer)
     assert run.group("numpy", quick=True) == {"a": {"one": 1.0, "two": "crash"}}
     assert asked[1][-2:] == ["--without", "a: two"]
+
+
+def test_result_of_a_row_is_the_median_of_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = iter([3.0, 1.0, 2.0, 9.0, 0.5])
+    monkeypatch.setattr(run, "in_process", lambda *_: {"a": {"one": next(processes), "two": "refused: TypeError"}})
+    assert run.group("numpy", quick=False) == {"a": {"one": 2.0, "two": "refused: TypeError"}}
+    assert run.typical([1.0, 2.0, "crash"]) == "crash"
 
 
 def test_sparse_file_is_a_safetensors_file(tmp_path: Path) -> None:

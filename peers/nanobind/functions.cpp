@@ -1,9 +1,15 @@
 // Functions written with nanobind, for the benchmarks and for the comparison.
 
 #include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 
@@ -55,6 +61,14 @@ twice(nb::ndarray<const float, nb::ndim<1>, nb::device::cpu> x) {
 // A float32 matrix.
 void noop(nb::ndarray<const float, nb::ndim<2>, nb::device::cpu> x) { (void)x; }
 
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
+using Written = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
+
+// Lists and a dict of matrices.
+void noop_list(std::vector<Matrix> x) { (void)x; }
+void write_list(std::vector<Written> x) { (void)x; }
+void noop_dict(std::unordered_map<std::string, Matrix> x) { (void)x; }
+
 template <typename Framework> nb::ndarray<Framework, float, nb::ndim<1>> vector() {
     float *values = new float[24];
     for (size_t i = 0; i < 24; ++i)
@@ -65,6 +79,9 @@ template <typename Framework> nb::ndarray<Framework, float, nb::ndim<1>> vector(
 
 NB_MODULE(with_nanobind, m) {
     m.def("noop", &noop, nb::arg("x").noconvert());
+    m.def("noop_list", &noop_list, nb::arg("x").noconvert());
+    m.def("write_list", &write_list, nb::arg("x").noconvert());
+    m.def("noop_dict", &noop_dict, nb::arg("x").noconvert());
     // Without a framework the result is a capsule; with the array API, an object that exports it.
     m.def("new", &vector<nb::no_framework>);
     m.def("make", &vector<nb::array_api>);

@@ -33,6 +33,9 @@ const INSTALLED: &[&str] = &["apache-tvm-ffi", "nanobind", "pandas", "polars"];
 /// Full optimisation for C and C++, as Cargo's packages set it for themselves.
 const OPTIMISED: &[&str] = &["-O3", "-flto=auto", "-DNDEBUG"];
 
+/// The frameworks with rows that have an instruction budget: the groups of `benches/python/repeat.py` beside NumPy's.
+const COUNTED: &[&str] = &["torch", "jax"];
+
 const RESULTS: &str = "benches/results.json";
 const BUDGETS: &str = "benches/budgets.json";
 
@@ -52,6 +55,8 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
         return done(build_cost::sizes(workplace, &venv, true)?);
     }
     if options.instructions {
+        let counted = pins::FRAMEWORKS.iter().filter(|f| COUNTED.contains(&f.name));
+        venv.install(&counted.map(|f| f.requirement).collect::<Vec<_>>())?;
         venv.install_project(".")?;
         return done(instructions(workplace, &venv, options.write)?);
     }
@@ -135,6 +140,13 @@ mod tests {
             assert!(pins::interop().any(|r| is_for(r, project)), "{project}");
         }
         assert!(pins::BENCHES.iter().all(|requirement| requirement.contains("==")));
+    }
+
+    #[test]
+    fn every_counted_framework_is_pinned() {
+        for name in COUNTED {
+            assert!(pins::FRAMEWORKS.iter().any(|f| f.name == *name), "{name}");
+        }
     }
 
     #[test]

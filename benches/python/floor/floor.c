@@ -61,6 +61,31 @@ static PyObject *by_buffer(PyObject *Py_UNUSED(module), PyObject *x) {
     return answer;
 }
 
+// All buffers of a list at once.
+static PyObject *list_by_buffer(PyObject *Py_UNUSED(module), PyObject *list) {
+    if (!PyList_CheckExact(list)) {
+        PyErr_SetString(PyExc_TypeError, "not a list");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(list), taken = 0;
+    Py_buffer *buffers = malloc((count ? count : 1) * sizeof *buffers);
+    if (!buffers)
+        return PyErr_NoMemory();
+    int right = 1;
+    for (; right && taken < count; taken++) {
+        Py_buffer *buffer = &buffers[taken];
+        if (PyObject_GetBuffer(PyList_GET_ITEM(list, taken), buffer, PyBUF_RECORDS_RO))
+            break;
+        const char *format = buffer->format + (buffer->format[0] == '=' || buffer->format[0] == '<');
+        right = buffer->ndim == 2 && format[0] == 'f' && !format[1];
+    }
+    PyObject *answer = PyErr_Occurred() ? NULL : finished(right);
+    while (taken > 0)
+        PyBuffer_Release(&buffers[--taken]);
+    free(buffers);
+    return answer;
+}
+
 // The exchange table of a type, looked up once.
 static const DLPackExchangeAPI *table_of(PyTypeObject *type) {
     static PyTypeObject *known;
@@ -233,6 +258,7 @@ static PyObject *make(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
 static PyMethodDef functions[] = {
     {"by_dlpack", by_dlpack, METH_O, NULL},
     {"by_buffer", by_buffer, METH_O, NULL},
+    {"list_by_buffer", list_by_buffer, METH_O, NULL},
     {"by_borrowed_table", by_borrowed_table, METH_O, NULL},
     {"by_owned_table", by_owned_table, METH_O, NULL},
     {"new", new_capsule, METH_NOARGS, NULL},

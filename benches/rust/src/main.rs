@@ -7,7 +7,7 @@
 //! | `measure` | the way to measure |
 //! | `counting` | the counting allocator |
 //! | `safetensors` | a large file, opened as many tensors |
-//! | `threads` | one thread and two |
+//! | `threads` | one thread to sixteen |
 
 mod counting;
 mod measure;
@@ -29,7 +29,7 @@ const USAGE: &str = "\
 rust-benches measure [--quick]          nanoseconds and allocations of each row, as JSON
 rust-benches rows                       the names of the rows, as JSON
 rust-benches repeat ROW N [ROW N ...]   runs a row N times, between marks for callgrind
-rust-benches threads [--quick]          calls of one thread per microsecond, and of each of two
+rust-benches threads [--quick]          calls of one thread per microsecond, and of each of several
 rust-benches safetensors LIBRARY FILE   time to the first byte, and memory";
 
 fn main() -> ExitCode {

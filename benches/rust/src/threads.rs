@@ -1,4 +1,4 @@
-//! One thread and two: shared state must not make them wait. Tensors share the allocator; borrows share the one
+//! One thread to sixteen: shared state must not make them wait. Tensors share the allocator; borrows share the one
 //! registry of the process.
 
 use std::sync::Barrier;
@@ -9,30 +9,34 @@ use dlbridge_borrow::{Mode, Region, Registry};
 
 use crate::rows;
 
-/// Prints the calls of a thread per microsecond, alone and as one of two, as JSON.
+const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// Prints the calls of a thread per microsecond, alone and as one of several, as JSON.
 pub(crate) fn print(quick: bool) {
     let time = Duration::from_millis(if quick { 100 } else { 1000 });
     let registry = Registry::new();
-    let borrow = |thread: usize| {
+    let borrow = |thread: usize, mode: Mode| {
         // Each thread borrows memory of its own, like two callers with two arrays.
         let region = Region::bytes(0x10_0000 * (1 + thread), 4096);
-        if let Ok(ticket) = registry.acquire(region, Mode::Read, "bench") {
+        if let Ok(ticket) = registry.acquire(region, mode, "bench") {
             registry.release(ticket);
         }
     };
     let named = |name| rows::named(name).map(|row| row.run).expect("it is a row");
     let (ours, dlpark, floor) = (named("vec/dlbridge"), named("vec/dlpark"), named("vec/floor"));
-    let works: [(&str, &(dyn Fn(usize) + Sync)); 4] = [
+    let works: [(&str, &(dyn Fn(usize) + Sync)); 5] = [
         ("vec/floor", &|_| floor()),
         ("vec/dlbridge", &|_| ours()),
         ("vec/dlpark", &|_| dlpark()),
-        ("borrow/dlbridge", &borrow),
+        ("borrow/dlbridge", &|thread| borrow(thread, Mode::Read)),
+        ("borrow for writing/dlbridge", &|thread| borrow(thread, Mode::Write)),
     ];
     let lines: Vec<String> = works
         .iter()
         .map(|(name, work)| {
-            let [one, two] = [1, 2].map(|threads| rate(*work, threads, time));
-            format!(r#""{name}": {{"1": {one:.3}, "2": {two:.3}}}"#)
+            let rates =
+                THREADS.map(|threads| format!(r#""{threads}": {:.3}"#, rate(*work, threads, time)));
+            format!(r#""{name}": {{{}}}"#, rates.join(", "))
         })
         .collect();
     println!("{{{}}}", lines.join(", "));

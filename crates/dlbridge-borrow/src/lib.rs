@@ -22,15 +22,18 @@
 //! - [`LabelWords`]: a label in the form that a registry stores, to use many times
 #![forbid(unsafe_code)]
 
+mod index;
 mod label;
+mod mode;
 mod overlap;
 mod readers;
 mod region;
 mod registry;
 
 pub use label::{Label, LabelWords};
+pub use mode::Mode;
 pub use region::Region;
-pub use registry::{Conflict, Held, Mode, Registry, Ticket};
+pub use registry::{Conflict, Held, Registry, Ticket};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

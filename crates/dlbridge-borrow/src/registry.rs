@@ -8,24 +8,11 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
+use crate::index::Index;
 use crate::label::{Label, LabelWords};
+use crate::mode::Mode;
 use crate::readers::Readers;
 use crate::region::Region;
-
-/// Reading, or reading and writing.
-///
-/// ```
-/// use dlbridge_borrow::Mode;
-///
-/// assert_ne!(Mode::Read, Mode::Write);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A borrow that reads; others may read too.
-    Read,
-    /// A borrow that reads and writes; no other borrow may do either.
-    Write,
-}
 
 /// The current borrows. Any thread can use it.
 ///
@@ -50,6 +37,10 @@ struct State {
     borrows: Vec<Borrow>,
     /// The free places.
     free: Vec<usize>,
+    /// The number of times that more than `FEW` places were checked one after the other.
+    scans: usize,
+    /// The borrows by address, after `SCANS` scans.
+    index: Option<Box<Index>>,
 }
 
 /// A borrow, or a free place for one: then the mode is `None`, and the rest is left from the last borrow. It is
@@ -66,6 +57,12 @@ const READER: usize = 1;
 
 /// Up to this many places stay allocated when the last borrow ends.
 const KEPT: usize = 16;
+
+/// Up to this many places are always checked one after the other, which is faster than an index.
+const FEW: usize = 32;
+
+/// Making the index takes about as long as this many scans. A function that reads many tensors and writes one makes none.
+const SCANS: usize = 64;
 
 impl Borrow {
     const FREE: Self = Self { region: Region::EMPTY, mode: None, label: Label::EMPTY };
@@ -135,14 +132,26 @@ pub struct Conflict {
 impl State {
     /// Returns the borrow that conflicts with a new one as an error.
     #[inline(never)]
-    fn check(&self, region: &Region, mode: Mode) -> Result<(), Box<Conflict>> {
-        let in_the_way = self.borrows.iter().find(|held| {
+    fn check(&mut self, region: &Region, mode: Mode) -> Result<(), Box<Conflict>> {
+        let conflicts = |held: &&Borrow| {
             let matters = match held.mode {
                 None => false,
                 Some(held) => mode == Mode::Write || held == Mode::Write,
             };
             matters && held.region.overlaps(region)
-        });
+        };
+        if self.index.is_none() && self.borrows.len() > FEW {
+            self.scans += 1;
+            if self.scans > SCANS {
+                self.make_index();
+            }
+        }
+        let in_the_way = match &self.index {
+            None => self.borrows.iter().find(conflicts),
+            Some(index) => {
+                index.near(region, mode).map(|place| &self.borrows[place]).find(conflicts)
+            }
+        };
         match in_the_way {
             Some(&Borrow { ref region, mode: Some(mode), label }) => {
                 Err(Box::new(Conflict { label, mode, region: region.clone() }))
@@ -150,10 +159,38 @@ impl State {
             _ => Ok(()),
         }
     }
+
+    #[cold]
+    fn make_index(&mut self) {
+        let index = self.index.insert(Box::default());
+        for (place, borrow) in self.borrows.iter().enumerate() {
+            if let Some(mode) = borrow.mode {
+                index.insert(place, &borrow.region, mode);
+            }
+        }
+    }
+
+    /// Frees a place. Returns the mode of its borrow, or `None` if it was free.
+    fn remove(&mut self, place: usize) -> Option<Mode> {
+        let borrow = self.borrows.get_mut(place)?;
+        let mode = borrow.mode.take()?;
+        if let Some(index) = &mut self.index {
+            index.remove(place, &borrow.region, mode);
+        }
+        self.free.push(place);
+        // A writer checks all places while they are few, so remove them when none is used.
+        if self.borrows.len() > KEPT && self.free.len() == self.borrows.len() {
+            self.free.clear();
+            self.borrows.clear();
+            (self.scans, self.index) = (0, None);
+        }
+        Some(mode)
+    }
 }
 
 impl Registry {
-    const NO_BORROWS: State = State { borrows: Vec::new(), free: Vec::new() };
+    const NO_BORROWS: State =
+        State { borrows: Vec::new(), free: Vec::new(), scans: 0, index: None };
 
     /// A registry without borrows.
     ///
@@ -260,6 +297,9 @@ impl Registry {
         let borrow = &mut state.borrows[place];
         (borrow.region, borrow.mode) = (region, Some(mode));
         borrow.label.set(label);
+        if let Some(index) = &mut state.index {
+            index.insert(place, &borrow.region, mode);
+        }
         Ok(Ticket(place << 1))
     }
 
@@ -294,16 +334,9 @@ impl Registry {
     #[inline(never)]
     fn release_locked(&self, place: usize) -> bool {
         let mut state = self.lock();
-        let borrow = state.borrows.get_mut(place).and_then(|borrow| borrow.mode.take());
-        let Some(mode) = borrow else { return false };
+        let Some(mode) = state.remove(place) else { return false };
         if mode == Mode::Write {
             self.writers.fetch_sub(1, SeqCst);
-        }
-        state.free.push(place);
-        // A writer checks all places, so free them when none is used.
-        if state.borrows.len() > KEPT && state.free.len() == state.borrows.len() {
-            state.free.clear();
-            state.borrows.clear();
         }
         true
     }

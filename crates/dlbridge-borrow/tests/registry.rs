@@ -30,8 +30,17 @@ proptest! {
 
     /// A model of memory with a count for each byte: above zero readers, below zero a writer.
     #[test]
-    fn borrows_in_any_sequence_never_share_a_written_byte(actions in actions()) {
+    fn borrows_in_any_sequence_never_share_a_written_byte(
+        actions in actions(),
+        others in prop_oneof![Just(0_usize), Just(100)],
+    ) {
         let registry = Registry::new();
+        // Many borrows elsewhere, of every size and on both sides, so that the registry searches by address.
+        let others: Vec<_> = (0..others).map(|n| {
+            let region = Region::new(if n % 2 == 0 { 2000 + 64 * n } else { 64 }, 1, &[n as i64 % 9, 2], &[2, 32]);
+            let mode = if n % 2 == 0 { Mode::Write } else { Mode::Read };
+            registry.acquire(region, mode, "").unwrap()
+        }).collect();
         let mut memory = [0_i32; 64];
         let mut held: Vec<(Ticket, Vec<usize>, i32)> = Vec::new();
         for action in actions {
@@ -61,11 +70,37 @@ proptest! {
                 Action::Release(_) => {}
             }
         }
-        for (ticket, ..) in held {
+        for ticket in held.into_iter().map(|(ticket, ..)| ticket).chain(others) {
             registry.release(ticket);
         }
         prop_assert!(registry.is_empty());
     }
+}
+
+#[test]
+fn one_of_many_borrows_conflicts_with_a_new_one() {
+    let registry = Registry::new();
+    let held: Vec<_> = (0..200)
+        .map(|n| {
+            registry.acquire(
+                Region::bytes(0x1000 * (1 + n), 1 << (n % 13)),
+                Mode::Write,
+                format!("{n}"),
+            )
+        })
+        .map(Result::unwrap)
+        .collect();
+    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Read, "").unwrap_err();
+    assert_eq!(all.mode, Mode::Write);
+    for n in 0..200 {
+        let last = Region::bytes(0x1000 * (1 + n) + (1 << (n % 13)) - 1, 1);
+        let conflict = registry.acquire(last, Mode::Read, "").unwrap_err();
+        assert_eq!(conflict.label.as_str(), format!("{n}"));
+    }
+    held.into_iter().for_each(|ticket| registry.release(ticket));
+    assert!(registry.is_empty());
+    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Write, "").unwrap();
+    registry.release(all);
 }
 
 #[test]

@@ -135,8 +135,9 @@ pub use dlbridge;
 pub use argument::{
     ANY, Accepts, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
     AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
-    Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor,
-    PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, WorkStream, Writable,
+    Dims, Each, Entries, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
+    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, Tree, WorkStream,
+    Writable,
 };
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};

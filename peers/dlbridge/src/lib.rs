@@ -11,6 +11,7 @@ mod with_dlbridge {
     #[pymodule_export]
     use crate::measured::{
         bare, cast, exact, hand_on, integers, make, matrix, new, new_numpy, new_torch, noop,
-        open_safetensors, refuses, tries, twelve_numpy, typed_torch, vector,
+        noop_dict, noop_entries, noop_list, noop_tree, open_safetensors, refuses, tries,
+        twelve_numpy, typed_torch, vector, write_list,
     };
 }

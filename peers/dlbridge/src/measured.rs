@@ -1,13 +1,14 @@
 //! The functions for the benchmarks from Python, written with dlbridge-pyo3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::hint::black_box;
 use std::path::PathBuf;
 
 use dlbridge::Tensor;
 use dlbridge_pyo3::{
-    AllowCast, AllowSequence, ImportOptions, Numpy, PyReadonlyTensor, PyTensor, Torch,
+    AllowCast, AllowSequence, Each, Entries, ImportOptions, Numpy, PyReadonlyTensor,
+    PyReadwriteTensor, PyTensor, Torch, Tree,
 };
 use memmap2::Mmap;
 use pyo3::exceptions::PyValueError;
@@ -48,6 +49,36 @@ pub(crate) fn cast(x: PyReadonlyTensor<'_, f64, 2, AllowCast>) {
 #[pyfunction]
 pub(crate) fn exact(x: PyReadonlyTensor<'_, f64, 1>) {
     black_box(x.len());
+}
+
+/// A list of matrices, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_list(x: Each<Vec<PyReadonlyTensor<'_, f32, 2>>>) {
+    black_box(x.len());
+}
+
+/// A list of matrices to write, all borrowed at once.
+#[pyfunction]
+pub(crate) fn write_list(x: Each<Vec<PyReadwriteTensor<'_, f32, 2>>>) {
+    black_box(x.len());
+}
+
+/// A dict of matrices, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_dict(x: Each<HashMap<String, PyReadonlyTensor<'_, f32, 2>>>) {
+    black_box(x.len());
+}
+
+/// A dict of matrices in its order, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_entries(x: Each<Entries<PyReadonlyTensor<'_, f32, 2>>>) {
+    black_box(x.0.0.len());
+}
+
+/// A tree of matrices, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_tree(x: Each<Tree<PyReadonlyTensor<'_, f32, 2>>>) {
+    black_box(x.leaves().len());
 }
 
 /// Returns true if an object does not fit; drops the error.

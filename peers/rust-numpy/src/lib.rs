@@ -10,6 +10,7 @@ mod with_rust_numpy {
     use crate::compared::{hold_readonly, hold_readwrite, invert, mean, twice};
     #[pymodule_export]
     use crate::measured::{
-        cast, exact, integers, matrix, new_numpy, noop, refuses, twelve_numpy, vector,
+        cast, exact, integers, matrix, new_numpy, noop, noop_dict, noop_list, refuses,
+        twelve_numpy, vector, write_list,
     };
 }

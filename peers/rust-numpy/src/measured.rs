@@ -1,17 +1,36 @@
 //! The functions for the benchmarks from Python, written with rust-numpy. It supports only NumPy arrays, without DLPack
 //! capsules.
 
+use std::collections::HashMap;
 use std::hint::black_box;
 
 use numpy::{
     AllowTypeChange, IntoPyArray, PyArray1, PyArrayLike1, PyArrayLike2, PyReadonlyArray1,
-    PyReadonlyArray2, PyUntypedArrayMethods,
+    PyReadonlyArray2, PyReadwriteArray2, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
 /// A typed argument, borrowed and released.
 #[pyfunction]
 pub(crate) fn noop(x: PyReadonlyArray2<'_, f32>) {
+    black_box(x.len());
+}
+
+/// A list of matrices, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_list(x: Vec<PyReadonlyArray2<'_, f32>>) {
+    black_box(x.len());
+}
+
+/// A list of matrices to write, all borrowed at once.
+#[pyfunction]
+pub(crate) fn write_list(x: Vec<PyReadwriteArray2<'_, f32>>) {
+    black_box(x.len());
+}
+
+/// A dict of matrices, all borrowed at once.
+#[pyfunction]
+pub(crate) fn noop_dict(x: HashMap<String, PyReadonlyArray2<'_, f32>>) {
     black_box(x.len());
 }
 

@@ -1,6 +1,7 @@
 //! One function for each kind of tensor argument.
 
 mod casts;
+mod collections;
 mod core_errors;
 mod device;
 mod results;
@@ -332,6 +333,12 @@ mod _native {
         checked_columns, checked_indices, checked_to_bool, checked_to_float32, checked_to_float64,
         checked_to_int8, checked_to_int16, checked_to_int32, checked_to_int64, checked_to_several,
         checked_to_uint8, checked_to_uint16, checked_to_uint32, checked_to_uint64,
+    };
+    #[pymodule_export]
+    use super::collections::{
+        negate_dict, negate_list, negate_vec, same_tensors, subtract_tree, sums_of_dict,
+        sums_of_dict_of_lists, sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs,
+        sums_of_tree, sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
     };
     #[pymodule_export]
     use super::core_errors::core_error_classes;

@@ -10,6 +10,7 @@ mod copy;
 mod described;
 mod device;
 mod dispatch;
+mod each;
 mod expected;
 mod fault;
 mod fits;
@@ -37,6 +38,7 @@ pub use constraint::{
     Requirement, Writable,
 };
 pub use device::PyDeviceTensor;
+pub use each::{Each, Entries, FromItem, Item, Tree};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
 pub use stream::{DefaultStream, Stream, WorkStream};

@@ -6,7 +6,10 @@
 //!
 //! Source: `borrow/shared.rs` of numpy 0.30 on crates.io, version 1 of its interface.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::ffi::{CStr, c_int, c_void};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
@@ -32,8 +35,10 @@ use crate::pending::keeping_pending;
 /// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
 
-/// The borrows in our registry that extensions with rust-numpy hold. Only attached threads take the lock.
-static RECORDED: ForkMutex<Vec<Recorded>> = ForkMutex::new(Vec::new());
+/// The borrows in our registry that extensions with rust-numpy hold, by the address of the array. Only attached threads
+/// take the lock.
+static RECORDED: ForkMutex<HashMap<usize, Vec<Recorded>, ByAddress>> =
+    ForkMutex::new(HashMap::with_hasher(ByAddress::new()));
 
 /// The struct that rust-numpy shares between extensions.
 ///
@@ -315,10 +320,31 @@ impl Numpy {
     }
 }
 
+/// Hashes an address. No other program chooses addresses, so this need not resist an attack.
+type ByAddress = BuildHasherDefault<Scattered>;
+
+#[derive(Default)]
+struct Scattered(u64);
+
+impl Hasher for Scattered {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        /// 2^64 divided by the golden ratio. The rotation brings the best bits to both ends, which the table uses.
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.0 = (self.0 ^ number as u64).wrapping_mul(GOLDEN).rotate_left(32);
+    }
+}
+
 /// A borrow that an extension built on rust-numpy holds in our registry: the geometry of the array, the mode and the
 /// ticket.
 pub(crate) struct Recorded {
-    array: usize,
     data: usize,
     axes: Axes,
     mode: Mode,
@@ -360,7 +386,7 @@ unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
             return Ok(IN_THE_WAY);
         };
         let mut recorded = RECORDED.lock();
-        recorded.push(Recorded { array: array.addr(), data, axes, mode, ticket });
+        recorded.entry(array.addr()).or_default().push(Recorded { data, axes, mode, ticket });
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -421,11 +447,16 @@ unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
         // SAFETY: Interface: `array` is a NumPy array.
         let (data, now) = unsafe { ((*array).data.addr(), Axes::of(array)) };
         let mut recorded = RECORDED.lock();
-        let of_array =
-            |recorded: &Recorded| (recorded.array, recorded.mode) == (array.addr(), mode);
-        let same = recorded.iter().position(|l| of_array(l) && l.data == data && l.axes == now);
-        let place = same.or_else(|| recorded.iter().position(of_array));
-        let ticket = place.map(|place| recorded.swap_remove(place).ticket);
+        let Place::Occupied(mut of_array) = recorded.entry(array.addr()) else { return };
+        let borrows = of_array.get_mut();
+        let same =
+            |borrow: &Recorded| (borrow.data, borrow.mode) == (data, mode) && borrow.axes == now;
+        let place = borrows.iter().rposition(same);
+        let place = place.or_else(|| borrows.iter().position(|borrow| borrow.mode == mode));
+        let ticket = place.map(|place| borrows.swap_remove(place).ticket);
+        if borrows.is_empty() {
+            of_array.remove();
+        }
         drop(recorded);
         if let Some(ticket) = ticket {
             shared.release(ticket);

@@ -1,0 +1,56 @@
+"""Measures imports in new processes: `startup.py [--quick]`; prints the milliseconds beyond a bare interpreter as JSON.
+
+The processes take turns, and the time is the processor's time for the whole process. A row's result is the median over
+the rounds of the difference between the process with the import and the bare one beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from statistics import median
+
+PROGRAMS = {
+    "bare": "pass",
+    "dlbridge": "import dlbridge",
+    "typing": "import typing",
+    "numpy": "import numpy",
+    "tvm-ffi": "import tvm_ffi",
+}
+
+
+def taken(program: str) -> float:
+    """Returns the milliseconds of processor time that a new interpreter takes for a program."""
+    command = [sys.executable, "-c", program]
+    # Not `subprocess`, whose own work would be in the total for all children.
+    process = os.posix_spawn(sys.executable, command, os.environ)
+    _, status, usage = os.wait4(process, 0)
+    if status:
+        raise SystemExit(f"{program}: {os.waitstatus_to_exitcode(status)}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def measure(rounds: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {name: [] for name in PROGRAMS}
+    # The first round fills the caches of the file system, and writes compiled modules.
+    for round_number in range(rounds + 1):
+        for name, program in PROGRAMS.items():
+            milliseconds = taken(program)
+            if round_number:
+                times[name].append(milliseconds)
+    bare = times.pop("bare")
+    more = {name: [with_it - alone for with_it, alone in zip(of_it, bare)] for name, of_it in times.items()}
+    return {name: round(median(differences), 2) for name, differences in more.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    print(json.dumps(measure(3 if options.quick else 60)))
+
+
+if __name__ == "__main__":
+    main()
