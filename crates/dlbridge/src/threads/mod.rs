@@ -4,6 +4,8 @@
 
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 mod job;
+#[forbid(unsafe_code)]
+mod number;
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 #[forbid(unsafe_code)]
 mod pool;
@@ -15,19 +17,17 @@ mod tests;
 
 use core::num::NonZeroUsize;
 
+pub use number::num_threads;
+
 /// A thread pays if it copies at least this number of contiguous bytes: waking one up takes as long as copying a few
 /// hundred kilobytes in cache.
 const BYTES: usize = if SMALL { 256 } else { 1 << 20 };
 
 /// A thread also pays if it moves at least this number of pieces one by one.
-const PIECES: usize = if SMALL { 64 } else { 1 << 16 };
+const PIECES: usize = if SMALL { 64 } else { 1 << 17 };
 
 /// True in tests and under Miri: small copies then use threads on any machine.
 const SMALL: bool = cfg!(any(test, miri));
-
-/// More threads than this do not make memory faster.
-#[cfg(all(feature = "std", feature = "fast-copies"))]
-const DEFAULT_MOST: usize = 8;
 
 /// The largest number of threads that [`set_num_threads`] sets.
 ///
@@ -47,8 +47,8 @@ pub(crate) fn parts(bytes: usize, pieces: usize) -> usize {
 }
 
 /// Sets the number of threads for a large copy, including the thread that calls it; 1 means that no other thread
-/// copies. A number above [`MAX_NUM_THREADS`] means that. It
-/// applies to the whole process, or to one dynamic library if the crate is linked into several.
+/// copies. A number above [`MAX_NUM_THREADS`] counts as that. The number is that of the process, or of one dynamic
+/// library if the crate is linked into several.
 ///
 /// Threads start when a copy needs them, wait for the next copy, and end after ten seconds without one. This function
 /// ends waiting threads that are too many, and waits for their end. Call it with 1 before a `fork` that must find no
@@ -67,52 +67,10 @@ pub fn set_num_threads(threads: NonZeroUsize) {
     let threads = threads.get().min(MAX_NUM_THREADS);
     #[cfg(all(feature = "std", feature = "fast-copies"))]
     {
-        SET.store(threads, core::sync::atomic::Ordering::Relaxed);
+        number::set(threads);
         pool::shrink();
     }
     let _ = threads;
-}
-
-/// Returns the largest number of threads for a copy, including the thread that calls it. The default is the number of
-/// processors that this process may use, at most 8.
-///
-/// ```
-/// assert!(dlbridge::num_threads() >= 1);
-/// ```
-pub fn num_threads() -> usize {
-    #[cfg(all(feature = "std", feature = "fast-copies"))]
-    {
-        match SET.load(core::sync::atomic::Ordering::Relaxed) {
-            0 => default_num_threads(),
-            set => set,
-        }
-    }
-    #[cfg(not(all(feature = "std", feature = "fast-copies")))]
-    1
-}
-
-/// The number that [`set_num_threads`] set, or 0.
-#[cfg(all(feature = "std", feature = "fast-copies"))]
-static SET: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-
-/// The processors that this process may use, at most [`DEFAULT_MOST`].
-#[cfg(all(feature = "std", feature = "fast-copies"))]
-fn default_num_threads() -> usize {
-    use core::sync::atomic::{AtomicUsize, Ordering};
-    // Cached: the system call takes as long as copying a megabyte.
-    static KNOWN: AtomicUsize = AtomicUsize::new(0);
-    if SMALL {
-        return 3;
-    }
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => {
-            let found =
-                std::thread::available_parallelism().map_or(1, |n| n.get().min(DEFAULT_MOST));
-            KNOWN.store(found, Ordering::Relaxed);
-            found
-        }
-        known => known,
-    }
 }
 
 /// Ranges for each thread: a thread that wakes up late leaves more of them to the others.

@@ -12,7 +12,7 @@ use std::vec::Vec;
 use dlbridge_fork::ForkMutex;
 
 use super::job::{self, Helper};
-use super::num_threads;
+use super::number::num_threads;
 
 /// The time for which an idle thread waits for the next copy.
 const KEPT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
