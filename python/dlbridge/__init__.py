@@ -22,9 +22,11 @@ from dlbridge._core import (
     empty,
     fit,
     from_dlpack,
+    get_num_threads,
     like,
     live_exports,
     record_exports,
+    set_num_threads,
 )
 
 # `typing` takes ten times as long to import as this package, and type checkers know the name.
@@ -52,9 +54,11 @@ __all__ = [
     "explain",
     "fit",
     "from_dlpack",
+    "get_num_threads",
     "like",
     "live_exports",
     "record_exports",
+    "set_num_threads",
     "share_memory",
 ]
 

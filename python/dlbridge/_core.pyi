@@ -25,9 +25,11 @@ __all__ = [
     "empty",
     "fit",
     "from_dlpack",
+    "get_num_threads",
     "like",
     "live_exports",
     "record_exports",
+    "set_num_threads",
 ]
 
 __version__: str
@@ -517,6 +519,23 @@ def _canonical(library: str) -> str:
     """The canonical name of a library that has several names.
 
     Raises ValueError for an unknown library.
+    """
+
+def set_num_threads(num_threads: SupportsIndex, /) -> None:
+    """Set the number of threads for a large copy, including the thread that calls.
+
+    ``num_threads`` is from 1 to 1024; 1 means that no other thread copies. The copies of this package use it; each
+    extension built on dlbridge has a number of its own.
+
+    Waiting threads that are too many end before this function returns.
+
+    Raises TypeError for anything but an integer, ValueError for another integer.
+    """
+
+def get_num_threads() -> int:
+    """The largest number of threads for a copy, including the thread that calls.
+
+    The default is the number of processors that the process may use, at most 8.
     """
 
 def record_exports(on: bool) -> bool:

@@ -114,4 +114,42 @@ impl LabelWords {
         }
         Self { words, used: text.len().div_ceil(WORD), len: text.len() }
     }
+
+    /// As [`new`](Self::new), in a constant.
+    ///
+    /// # Panics
+    /// If the text is longer than [`Label::MAX`] bytes.
+    ///
+    /// ```
+    /// use dlbridge_borrow::{LabelWords, Registry};
+    ///
+    /// const WORDS: LabelWords = LabelWords::from_static("tensor that is copied");
+    /// # assert!(Registry::new().read(0, 1, &WORDS).is_some());
+    /// ```
+    #[must_use]
+    pub const fn from_static(text: &'static str) -> Self {
+        let (bytes, mut words, mut nth) = (text.as_bytes(), [0; WORDS], 0);
+        assert!(bytes.len() <= Label::MAX, "the label is too long");
+        while nth < bytes.len() {
+            words[nth / WORD] |= (bytes[nth] as usize) << (8 * (nth % WORD));
+            nth += 1;
+        }
+        Self { words, used: bytes.len().div_ceil(WORD), len: bytes.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_words_in_a_constant_are_those_of_new() {
+        const LONGEST: &str = "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-123456789";
+        assert_eq!(LONGEST.len(), Label::MAX);
+        for text in ["", "a", "tensor", "of eight", "tensor that is copied", "é", LONGEST] {
+            let (found, expected) = (LabelWords::from_static(text), LabelWords::new(text));
+            assert_eq!(found.words, expected.words, "{text}");
+            assert_eq!((found.used, found.len), (expected.used, expected.len), "{text}");
+        }
+    }
 }

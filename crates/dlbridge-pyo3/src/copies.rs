@@ -14,6 +14,11 @@ use crate::error::to_py_err;
 /// gives a thread, which is also how long the copying thread may wait to get it back.
 const DETACHED: usize = 1 << 22;
 
+/// Returns true if a thread copies this number of bytes while it stays attached.
+pub(crate) fn is_short(bytes: u128) -> bool {
+    bytes < DETACHED as u128
+}
+
 /// The time between two checks for signals: a check may wait 5 ms to attach.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
@@ -23,7 +28,11 @@ pub(crate) const BLOCK: usize = 1 << 22;
 /// A copy in C order in new memory, aligned to `alignment` bytes, a power of two. The caller must hold a borrow of
 /// the source, and keep it alive.
 pub(crate) fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
-    detached(bytes(source), |go_on| source.to_copy_while(alignment, go_on))
+    let bytes = bytes(source);
+    if bytes < DETACHED {
+        return source.to_aligned_copy(alignment).map_err(to_py_err);
+    }
+    detached(bytes, |go_on| source.to_copy_while(alignment, go_on))
 }
 
 /// As [`copied`], with the bytes of each number reversed.

@@ -1,5 +1,7 @@
 //! The import functions of the Python package, with arguments as Python passes them.
 
+use std::num::NonZeroUsize;
+
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -137,6 +139,38 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         return list.iter().map(|extent| one(&extent)).collect();
     }
     Ok(vec![one(shape)?])
+}
+
+/// Set the number of threads for a large copy, including the thread that calls.
+///
+/// num_threads is an integer from 1 to 1024; 1 means that no other thread copies. The copies of this package use it; each
+/// extension built on dlbridge has a number of its own.
+///
+/// Waiting threads that are too many end before this function returns.
+///
+/// Raises TypeError for anything but an integer, ValueError for another integer.
+#[pyfunction]
+#[pyo3(signature = (num_threads, /))]
+pub(crate) fn set_num_threads(num_threads: &Bound<'_, PyAny>) -> PyResult<()> {
+    const EXPECTED: &str = "an integer from 1 to 1024";
+    let number = integer(num_threads)?;
+    let number = number.ok_or_else(|| wrong_type("num_threads", EXPECTED, num_threads))?;
+    let threads = number.extract().ok().and_then(NonZeroUsize::new);
+    let threads = threads.filter(|threads| threads.get() <= dlbridge::MAX_NUM_THREADS);
+    let threads = threads.ok_or_else(|| {
+        PyValueError::new_err(format!("num_threads must be {EXPECTED}, not {}", shown(&number)))
+    })?;
+    // A thread that ends needs no GIL.
+    num_threads.py().detach(|| dlbridge::set_num_threads(threads));
+    Ok(())
+}
+
+/// The largest number of threads for a copy, including the thread that calls.
+///
+/// The default is the number of processors that the process may use, at most 8.
+#[pyfunction]
+pub(crate) fn get_num_threads() -> usize {
+    dlbridge::num_threads()
 }
 
 /// Returns true if an object has a protocol, or if the lookup of its attribute raises an exception.

@@ -32,11 +32,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::empty, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::fit, module)?)?;
     module.add_function(wrap_pyfunction!(functions::from_dlpack, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::get_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(functions::has_protocol, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::like, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_exports, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::origin, module)?)?;
     module.add_function(wrap_pyfunction!(pickle::rebuild, module)?)?;
     module.add_function(wrap_pyfunction!(live::record_exports, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::set_num_threads, module)?)?;
     module.add("DTypeName", dtype::class(module.py())?)
 }

@@ -32,6 +32,18 @@ impl<'a> Bytes<'a> {
         Self { address, item, shape: &[], strides: Numbers::None }
     }
 
+    /// All bytes from the lowest to the highest of a tensor with elements.
+    #[inline]
+    pub(super) fn hull(tensor: &TensorRef<'_>) -> Self {
+        if tensor.is_c_contiguous() && !tensor.dtype().is_subbyte() {
+            return Self::run(tensor, tensor.dtype());
+        }
+        let bounds = tensor.byte_bounds();
+        let address = address(tensor).saturating_add_signed(bounds.start);
+        let item = bounds.end.abs_diff(bounds.start);
+        Self { address, item, shape: &[], strides: Numbers::None }
+    }
+
     pub(crate) fn of(tensor: &'a TensorRef<'_>) -> Self {
         let address = address(tensor);
         let dtype = tensor.dtype();

@@ -19,6 +19,7 @@ use self::bytes::Numbers;
 pub(crate) use self::numpy::{AttachedBorrow, NumpyBorrow};
 use self::shared::InTheWay;
 pub(crate) use self::shared::Shared;
+use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
 
 /// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
@@ -33,6 +34,9 @@ pub(crate) struct Guard<N = NumpyBorrow> {
 
 /// A borrow that ends before its thread detaches.
 pub(crate) type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
+
+/// The name of a tensor that is copied, for messages.
+const COPIED: &str = "tensor that is copied";
 
 /// The type of an object whose memory is borrowed.
 pub(crate) struct BorrowedType {
@@ -204,6 +208,30 @@ impl<'py> AttachedGuard<'py> {
 }
 
 impl Guard {
+    /// Borrows the bytes of a tensor for the time of a copy by the CPU, on a thread that stays attached if the copy is
+    /// [short](copies::is_short).
+    pub(crate) fn for_copy(tensor: &Tensor) -> PyResult<Self> {
+        match Self::for_short_copy(&TensorRef::from(tensor)) {
+            Some(guard) => Ok(guard),
+            None => Self::reading(tensor, COPIED),
+        }
+    }
+
+    /// As [`for_copy`](Self::for_copy); `None` if the copy is not short, or if the borrow needs a lock.
+    #[inline]
+    pub(crate) fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
+        static LABEL: LabelWords = LabelWords::from_static(COPIED);
+        // During a short copy no other thread borrows memory, since only attached threads do. So the borrow may also cover
+        // bytes between the elements, and takes no lock.
+        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty();
+        if !is_short || !tensor.device().device_type().is_host_accessible() {
+            return None;
+        }
+        let bytes = Bytes::hull(tensor);
+        let ticket = Shared::known()?.read_here(bytes.address, bytes.item, &LABEL)?;
+        Some(Self { ticket: Some(ticket), numpy: None })
+    }
+
     /// Borrows the bytes of a tensor for reading, under a name for the messages of others.
     pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
         if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {

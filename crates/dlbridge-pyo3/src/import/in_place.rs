@@ -1,12 +1,13 @@
 //! The shortcut of a request: objects that are read in place, without a call of their `__dlpack__`.
 
-use dlbridge::Device;
+use dlbridge::{CopyReason, Device};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+use crate::borrow::Guard;
 use crate::copies;
 use crate::import_options::ImportOptions;
-use crate::imported::Imported;
+use crate::imported::{Imported, Protocol};
 use crate::numpy::array::NumpyArray;
 use crate::protocol::{TypeInfo, buffer, framework_checks, numpy_import, type_info};
 
@@ -62,6 +63,13 @@ pub(super) fn array_in_place(
         return Ok(None);
     }
     copies::forget_interrupt();
+    // A short copy needs no buffer: no other code resizes the array meanwhile.
+    if let Some(source) = head.describe_swapped(array)
+        && let Some(_reading) = Guard::for_short_copy(&source.tensor)
+    {
+        let (tensor, reason) = (copies::byte_swapped(&source.tensor)?, Some(CopyReason::ByteOrder));
+        return Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }));
+    }
     match buffer::import(array, options) {
         Err(error)
             if copies::is_interrupt(array.py(), &error)

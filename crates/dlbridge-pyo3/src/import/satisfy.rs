@@ -166,7 +166,7 @@ pub(crate) fn copy_of(
     let Some(reason) = needed.or(requested.then_some(CopyReason::Requested)) else {
         return Ok(None);
     };
-    let _reading = Guard::reading(tensor, "tensor that is copied")?;
+    let _reading = Guard::for_copy(tensor)?;
     let source = TensorRef::from(tensor);
     let alignment = options.align.unwrap_or(1);
     let copy = match options.order {

@@ -316,7 +316,7 @@ pub(crate) fn to_bytearray<'py>(
     py: Python<'py>,
     tensor: &Tensor,
 ) -> PyResult<Bound<'py, PyByteArray>> {
-    let _reading = Guard::reading(tensor, "tensor that is copied")?;
+    let _reading = Guard::for_copy(tensor)?;
     let tensor = TensorRef::from(tensor);
     let from = tensor.as_bytes().map_err(to_py_err)?;
     // SAFETY: attached; a new object of that length, whose bytes are not initialised.

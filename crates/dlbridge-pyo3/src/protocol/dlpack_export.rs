@@ -97,7 +97,7 @@ impl ExportOptions {
                     )),
                 });
             }
-            let _reading = Guard::reading(tensor, "tensor that is copied")?;
+            let _reading = Guard::for_copy(tensor)?;
             return copies::copied(&TensorRef::from(&**tensor), 1).map(Offer::Copy);
         }
         Ok(Offer::Shared)

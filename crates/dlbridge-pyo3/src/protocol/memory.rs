@@ -171,7 +171,7 @@ impl Memory<'_> {
         if tensor.access() == Access::Exclusive && tensor.is_c_contiguous() {
             return Ok((swapped_in_place(tensor)?, None));
         }
-        let _reading = Guard::reading(&tensor, "tensor that is copied")?;
+        let _reading = Guard::for_copy(&tensor)?;
         let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
         Ok((swapped, Some(CopyReason::ByteOrder)))
     }
@@ -213,7 +213,7 @@ impl Memory<'_> {
         rows: dlbridge::Result<Tensor>,
     ) -> PyResult<(Tensor, Option<CopyReason>)> {
         let rows = rows.map_err(to_py_err)?;
-        let reading = Guard::reading(&rows, "tensor that is copied")?;
+        let reading = Guard::for_copy(&rows)?;
         let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
         let tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
@@ -320,7 +320,7 @@ pub(crate) fn normalized(
     if tensor.dtype() != DataType::BOOL || !on_cpu {
         return Ok((tensor, None));
     }
-    let reading = Guard::reading(&tensor, "tensor that is copied")?;
+    let reading = Guard::for_copy(&tensor)?;
     if are_booleans(&tensor)? {
         drop(reading);
         return Ok((tensor, None));

@@ -184,6 +184,9 @@ fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option
     }
 }
 
+/// Up to this number of contiguous bytes, a copy needs no axes, blocks or threads.
+const PLAIN: usize = if cfg!(any(test, miri)) { 16 } else { 1 << 16 };
+
 /// Copies elements on the host that are whole bytes or contiguous, and reverses each `swapped` bytes. `None` if the
 /// pace stopped the copy.
 fn copied(
@@ -206,10 +209,14 @@ fn copied(
     let run = Layouts { shape: &[bytes as i64], from: &[1], to: &[1], itemsize: 1 };
     let layouts = if packed { run } else { layouts };
     if elements != 0 {
-        // SAFETY: Ref: `bytes` is the byte extent of a contiguous packed tensor. The target has room for every
+        // SAFETY: Ref: `bytes` is the byte extent of a contiguous tensor. The target has room for every
         // element in C order, and is new.
         let done = unsafe {
             match swapped {
+                None if bytes <= PLAIN && source.is_c_contiguous() => {
+                    from.copy_to_nonoverlapping(to, bytes);
+                    true
+                }
                 Some(number) if strided::can_swap(number) => {
                     strided::copy_swapped(from, to, &layouts, number, pace)
                 }

@@ -38,8 +38,8 @@ pieces! { u8 u16 u32 u64 u128 }
 /// # Safety
 /// Places, for pieces of the size of `P`.
 pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides; of more axes,
-    // those inside one index of the outer one.
+    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides, also inside one
+    // index of a second one; of more axes, those inside one index of the outer one.
     unsafe {
         match axes {
             [] => {
@@ -47,6 +47,9 @@ pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
                 ends.to.cast::<P>().write_unaligned(piece);
             }
             [row] => steps::<P>(row.from, row.to, row.extent, ends),
+            // Without a call for each row: rows are short here.
+            [column, row] => (0..column.extent)
+                .for_each(|i| steps::<P>(row.from, row.to, row.extent, ends.at(column, i))),
             [outer, inner @ ..] => {
                 (0..outer.extent).for_each(|i| one_by_one::<P>(inner, ends.at(outer, i)));
             }

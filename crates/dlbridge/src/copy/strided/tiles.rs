@@ -56,6 +56,9 @@ unsafe fn by_tiles_loops<P: Piece, const T: usize>(column: &Axis, row: &Axis, en
     for top in (0..column.extent).step_by(T * ROWS) {
         for left in (0..row.extent).step_by(T) {
             for top in (top..column.extent.min(top + T * ROWS)).step_by(T) {
+                // The last tiles overlap those before them, so that they are whole: some pieces are written twice.
+                let top = top.min(column.extent.saturating_sub(T));
+                let left = left.min(row.extent.saturating_sub(T));
                 let ends = ends.at(column, top).at(row, left);
                 let column = Axis { extent: T.min(column.extent - top), ..*column };
                 let row = Axis { extent: T.min(row.extent - left), ..*row };
@@ -88,7 +91,7 @@ unsafe fn tile<P: Piece, const T: usize>(column: &Axis, row: &Axis, ends: Ends) 
     unsafe { squares::transpose::<P, T>(lines.as_ptr().cast(), ends.to, column.to) }
 }
 
-/// The same for a tile at the edge of the plane.
+/// The same for a tile of a plane that is narrower than a whole tile.
 ///
 /// # Safety
 /// That of [`by_tiles`], for `T` indices of an axis at most.

@@ -1,0 +1,54 @@
+//! The number of threads of copies.
+
+/// More threads than this do not make memory faster.
+#[cfg(all(feature = "std", feature = "fast-copies"))]
+const DEFAULT_MOST: usize = 8;
+
+/// Returns the largest number of threads for a copy, including the thread that calls it. The default is the number of
+/// processors that this process may use, at most 8.
+///
+/// ```
+/// assert!(dlbridge::num_threads() >= 1);
+/// ```
+pub fn num_threads() -> usize {
+    #[cfg(all(feature = "std", feature = "fast-copies"))]
+    {
+        match SET.load(core::sync::atomic::Ordering::Relaxed) {
+            0 => default_num_threads(),
+            set => set,
+        }
+    }
+    #[cfg(not(all(feature = "std", feature = "fast-copies")))]
+    1
+}
+
+/// Sets the result of [`num_threads`].
+#[cfg(all(feature = "std", feature = "fast-copies"))]
+pub(super) fn set(threads: usize) {
+    SET.store(threads, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// The number that was set, or 0.
+#[cfg(all(feature = "std", feature = "fast-copies"))]
+static SET: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+
+/// The processors that this process may use, at most [`DEFAULT_MOST`].
+#[cfg(all(feature = "std", feature = "fast-copies"))]
+fn default_num_threads() -> usize {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    // Cached: the system call takes as long as copying a megabyte.
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    // Tests use several threads on any machine.
+    if cfg!(any(test, miri)) {
+        return 3;
+    }
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let found =
+                std::thread::available_parallelism().map_or(1, |n| n.get().min(DEFAULT_MOST));
+            KNOWN.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    }
+}

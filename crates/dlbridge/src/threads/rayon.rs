@@ -1,0 +1,26 @@
+//! Helpers in the rayon pool of the thread that copies.
+//!
+//! A task that rayon has not begun when no part is left loses its job. So a copy does not wait for a busy pool, as
+//! rayon's scopes do, and runs no other task of the program meanwhile.
+
+use std::iter;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use super::job::{self, Helper};
+
+/// The number of threads of the rayon pool that this thread is in; `None` if it is in no pool.
+pub(super) fn num_threads() -> Option<usize> {
+    rayon_core::current_thread_index().map(|_| rayon_core::current_num_threads())
+}
+
+/// Calls `work` with each number below `parts`, on up to `threads` threads, of which this is one.
+pub(super) fn run(threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
+    let helpers: Vec<_> = iter::repeat_with(Helper::new).take(threads - 1).collect();
+    job::run(parts, work, &helpers, || {
+        for helper in &helpers {
+            let helper = Arc::clone(helper);
+            rayon_core::spawn(move || _ = helper.work());
+        }
+    });
+}

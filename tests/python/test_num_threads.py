@@ -1,0 +1,220 @@
+"""The threads of large copies: their number, forks, the end of the program."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+import dlbridge
+
+#: Bytes of a copy that uses several threads.
+LARGE = 1 << 24
+
+TASKS = Path("/proc/self/task")
+only_linux = pytest.mark.skipif(not TASKS.is_dir(), reason="this platform does not list the threads of a process")
+
+
+@pytest.fixture(autouse=True)
+def several_threads() -> Iterator[None]:
+    """Copies with four threads, also on a machine with one processor."""
+    before = dlbridge.get_num_threads()
+    dlbridge.set_num_threads(4)
+    yield
+    dlbridge.set_num_threads(before)
+
+
+def names() -> list[str]:
+    """The names of the threads of copies."""
+    found = []
+    for task in TASKS.iterdir():
+        try:
+            found.append((task / "comm").read_text().strip())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return [name for name in found if name == "dlbridge-copy"]
+
+
+def source(seed: int = 0) -> bytes:
+    return (bytes(range(seed, 251)) * (LARGE // 200))[:LARGE]
+
+
+def check_copy(data: bytes) -> None:
+    tensor = dlbridge.asdlpack(data, copy=True)
+    assert memoryview(tensor) == data
+
+
+def test_default_is_the_number_of_processors_up_to_eight(run: Run) -> None:
+    code = "import dlbridge; print(dlbridge.get_num_threads())"
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # A limit of a control group may be lower.
+    assert 1 <= int(run(code).stdout) <= min(8, processors)
+
+
+@pytest.mark.parametrize("number", [1, 2, 1024, True + 1])
+def test_set_num_threads_is_returned_by_get(number: int) -> None:
+    dlbridge.set_num_threads(number)
+    assert dlbridge.get_num_threads() == number
+    check_copy(source())
+
+
+class Index:
+    def __index__(self) -> int:
+        return 3
+
+
+def test_set_num_threads_accepts_an_object_with_index() -> None:
+    dlbridge.set_num_threads(Index())
+    assert dlbridge.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("number", [0, -1, 1025, 2**31, 2**64, -(2**70)])
+def test_set_num_threads_refuses_a_wrong_number(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"num_threads must be an integer from 1 to 1024, not {number}"):
+        dlbridge.set_num_threads(number)
+    assert dlbridge.get_num_threads() == 4
+
+
+@pytest.mark.parametrize("value", [None, 2.0, "2", True, [2], b"2"], ids=repr)
+def test_set_num_threads_refuses_anything_but_an_integer(value: object) -> None:
+    with pytest.raises(TypeError, match="num_threads must be an integer from 1 to 1024, not"):
+        dlbridge.set_num_threads(value)  # type: ignore[arg-type]
+    assert dlbridge.get_num_threads() == 4
+
+
+@only_linux
+def test_threads_wait_for_the_next_copy_until_the_number_is_lower() -> None:
+    check_copy(source())
+    assert len(names()) == 3
+    check_copy(source())
+    assert len(names()) == 3
+    dlbridge.set_num_threads(2)
+    assert len(names()) == 1
+    dlbridge.set_num_threads(1)
+    assert names() == []
+    check_copy(source())
+    assert names() == []
+
+
+@only_linux
+def test_small_copies_start_no_threads() -> None:
+    dlbridge.set_num_threads(1)
+    dlbridge.set_num_threads(4)
+    dlbridge.asdlpack(bytes(1 << 16), copy=True)
+    assert names() == []
+
+
+def test_several_python_threads_copy_at_once_while_the_number_changes() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        copies = [pool.submit(check_copy, source(seed)) for seed in range(24)]
+        number = 1
+        while not all(copy.done() for copy in copies):
+            dlbridge.set_num_threads(number)
+            number = number % 5 + 1
+        for copy in copies:
+            copy.result()
+
+
+def in_a_child(work: str) -> str:
+    return f"""
+import os, signal, threading, warnings, dlbridge
+# From Python 3.12 on, a fork warns of other threads.
+warnings.simplefilter("ignore")
+LARGE = {LARGE}
+dlbridge.set_num_threads(4)
+def check():
+    assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
+def fork():
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        dlbridge.set_num_threads(dlbridge.get_num_threads())
+        check()
+        check()
+        os._exit(17)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+data = bytes(range(256)) * (LARGE // 256)
+{work}
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+@pytest.mark.parametrize(
+    "work",
+    [
+        "check(); assert fork() == 17; check()",
+        "assert fork() == 17; check()",
+        # Other threads copy at each fork.
+        """
+stop = threading.Event()
+def copy():
+    while not stop.is_set():
+        check()
+threads = [threading.Thread(target=copy) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(10): assert fork() == 17
+stop.set()
+for thread in threads: thread.join()
+""",
+        # A child of a child.
+        """
+check()
+child = os.fork()
+if child == 0:
+    check()
+    code = fork()
+    check()
+    os._exit(code)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+""",
+    ],
+    ids=["after a copy", "before a copy", "during copies", "twice"],
+)
+def test_child_process_copies(run: Run, work: str) -> None:
+    done = run(in_a_child(work))
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+def test_fork_after_one_thread_warns_of_no_other_thread() -> None:
+    check_copy(source())
+    dlbridge.set_num_threads(1)
+    others = threading.active_count() - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if others else "error")
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", "sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 0)"],
+)
+def test_program_ends_while_threads_wait(run: Run, end: str) -> None:
+    code = f"import os, sys, dlbridge; dlbridge.set_num_threads(4); dlbridge.asdlpack(bytes({LARGE}), copy=True); {end}"
+    assert run(code).returncode == 0
+
+
+def test_program_ends_while_a_daemon_thread_copies(run: Run) -> None:
+    code = f"""
+import threading, time, dlbridge
+dlbridge.set_num_threads(4)
+data = bytes({LARGE})
+def copy():
+    while True:
+        dlbridge.asdlpack(data, copy=True)
+for _ in range(2):
+    threading.Thread(target=copy, daemon=True).start()
+time.sleep(0.2)
+"""
+    for _ in range(5):
+        assert run(code).returncode == 0
