@@ -9,9 +9,9 @@ use super::refusal::Refusal;
 use super::taken::Taken;
 use crate::borrow::Guard;
 use crate::import::Depth;
+use crate::protocol::in_storage::{self, Described};
 use crate::protocol::memory_owner::MemoryOwner;
-use crate::protocol::storage::Described;
-use crate::protocol::{TypeInfo, framework_checks, storage};
+use crate::protocol::{TypeInfo, framework_checks};
 
 impl Expected {
     /// Takes an object that fits and is described in its storage; `None` for everything else, which an import takes or
@@ -45,7 +45,7 @@ impl Expected {
         let may_convert = self.requirement.allow_copy && (self.checks)(dtype);
         if !self.fits(taken.tensor(), false)
             || may_convert
-            || !storage::is_sound(object, type_info, dtype)?
+            || !in_storage::is_sound(object, type_info, dtype)?
         {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ use crate::import::{self, ByTable};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::memory_owner::{self, MemoryOwner};
-use crate::protocol::{is_copied, storage, type_info};
+use crate::protocol::{in_storage, is_copied, type_info};
 use crate::stream::StreamOf;
 
 impl Expected {
@@ -66,7 +66,7 @@ impl Expected {
         // 3.
         let quick = type_info::quick_of(object);
         if let Some(type_info) = &quick
-            && storage::is_described(type_info)
+            && in_storage::is_described(type_info)
             && let Some(taken) = self.take_in_storage(type_info, object)?
         {
             return Ok(taken);

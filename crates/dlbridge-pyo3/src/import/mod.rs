@@ -51,7 +51,7 @@ use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
-use crate::protocol::{TypeInfo, framework_checks, storage, type_info};
+use crate::protocol::{TypeInfo, framework_checks, in_storage, storage, type_info};
 use crate::stream::Streams;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -136,7 +136,7 @@ pub(crate) fn by_table<'py>(
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             framework_checks::check(object, checks, tensor.dtype())?;
-            storage::measure(object, type_info, &tensor)?;
+            in_storage::measure(object, type_info, &tensor)?;
             Ok(ByTable::Tensor(tensor, storage))
         }
         Ok(None) => Ok(ByTable::OnDevice),

@@ -14,6 +14,7 @@ use crate::PyTensor;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::device_copy::kept_until_passed;
+use crate::protocol::storage::storage;
 use crate::protocol::{framework_checks, type_info};
 use crate::stream::{self, DataStream, StreamOf, Streams};
 
@@ -78,10 +79,12 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
     let type_info = type_info::of(object)?;
     let Some(table) = type_info.table else { return Ok(None) };
     framework_checks::check_before(object, &type_info.checks)?;
+    // Before the table: while the checks run, other code may give the object other memory.
+    let storage = storage(object, &type_info)?;
     let answer = table
         .import_on_work_stream(object)
         .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
-    let imported = with_values(object, &type_info, imported)?;
+    let imported = with_values(object, &type_info, storage, imported)?;
     Ok(Some((with_claim(imported, &ImportOptions::default())?.unrestricted(), stream)))
 }

@@ -13,6 +13,7 @@ use crate::gpu::{self, Driver};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
+use crate::protocol::storage::storage;
 use crate::protocol::{Lacking, framework_checks};
 use crate::stream::Streams;
 use crate::stream::has_streams;
@@ -23,6 +24,8 @@ pub(super) struct Received<'a, 'py> {
     pub(super) imported: Imported,
     /// `None` for a capsule.
     pub(super) producer: Option<&'a Producer<'py>>,
+    /// The storage of the producer's memory, if it can be replaced.
+    pub(super) storage: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Selected<'_, 'py> {
@@ -36,11 +39,13 @@ impl<'py> Selected<'_, 'py> {
         let producer = match self {
             Self::Capsule(capsule) => {
                 let imported = capsule::take(capsule)?;
-                return Ok(Some(Received { imported, producer: None }));
+                return Ok(Some(Received { imported, producer: None, storage: None }));
             }
             Self::Producer(producer) => producer,
         };
-        let received = |imported| Received { imported, producer: Some(producer) };
+        // Before the request: while the producer exports its tensor, other code may give it other memory.
+        let storage = storage(&producer.object, &producer.type_info)?;
+        let received = |imported| Received { imported, producer: Some(producer), storage };
         let refusal = match producer.request(options, streams) {
             Ok(imported) => return Ok(imported.map(received)),
             Err(refusal) => refusal,

@@ -25,9 +25,9 @@ impl Valid {
 impl Received<'_, '_> {
     /// Checks the states of the producer that its protocols do not report, and the producer's own mark of a copy.
     pub(super) fn validate(self, options: &ImportOptions) -> PyResult<Valid> {
-        let Self { mut imported, producer } = self;
+        let Self { mut imported, producer, storage } = self;
         if let Some(producer) = producer {
-            imported = with_values(&producer.object, &producer.type_info, imported)?;
+            imported = with_values(&producer.object, &producer.type_info, storage, imported)?;
             let column = producer.column.as_ref();
             imported.reason = imported.reason.or(column.and_then(|column| column.reason));
         }
@@ -39,10 +39,11 @@ impl Received<'_, '_> {
 pub(super) fn with_values(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
+    storage: Option<Bound<'_, PyAny>>,
     imported: Imported,
 ) -> PyResult<Imported> {
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    with_storage(object, type_info, imported)
+    with_storage(storage, imported)
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.

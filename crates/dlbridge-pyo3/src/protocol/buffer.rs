@@ -179,7 +179,7 @@ impl Buffer {
         // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
         // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
         // the crate documentation).
-        Ok(unsafe { described.with_owner(self, access) })
+        Ok(unsafe { Tensor::from_described(self, &described, access) })
     }
 
     /// The number of bytes.

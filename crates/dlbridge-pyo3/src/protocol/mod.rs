@@ -21,8 +21,10 @@ pub(crate) mod exchange_api;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod exchange_table;
 pub(crate) mod framework_checks;
+pub(crate) mod in_storage;
 pub(crate) mod lacking;
 pub(crate) mod left_out;
+mod measured;
 pub(crate) mod memory;
 pub(crate) mod memory_owner;
 pub(crate) mod numpy_import;

@@ -1,6 +1,6 @@
 //! NumPy's arrays as tensors, made from the heads that [`numpy_array`](crate::numpy::array) reads.
 
-use dlbridge::Access;
+use dlbridge::{Access, Tensor};
 use pyo3::prelude::*;
 
 use super::source::Source;
@@ -29,9 +29,9 @@ pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Opt
     // no code writes while a view is alive (see the crate documentation).
     let tensor = unsafe {
         match source {
-            None => tensor.with_owner(PyOwner::new(array)?, access),
-            Some(Source::Object(owner)) => tensor.with_owner(owner, access),
-            Some(Source::Tensor(owner)) => tensor.with_owner(owner, access),
+            None => Tensor::from_described(PyOwner::new(array)?, &tensor, access),
+            Some(Source::Object(owner)) => Tensor::from_described(owner, &tensor, access),
+            Some(Source::Tensor(owner)) => Tensor::from_described(owner, &tensor, access),
         }
     };
     Ok(Some(Imported { version: head.version(), ..Imported::new(tensor, Protocol::Dlpack) }))

@@ -1,20 +1,12 @@
 //! Keeps the storages of tensors that may replace their memory. The managed tensor of such a tensor keeps only the
 //! tensor, and the memory belongs to the storage, a separate object.
-//!
-//! - **Stored.** The elements that an object has at a moment lie in the storage that it has at that moment, which keeps
-//!   their memory.
 
-use std::slice;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-use dlbridge::sys::DLTensor;
-use dlbridge::{Access, DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, RawParts, Tensor};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::cached_attr::CachedAttr;
+use super::is_copied;
 use super::type_info::TypeInfo;
-use super::{framework_checks, is_copied};
 use crate::error::to_py_err;
 use crate::imported::Imported;
 use crate::interpreter::PyOwner;
@@ -33,203 +25,6 @@ pub(crate) fn storage<'py>(
     }
 }
 
-/// Returns true if the table of a type is known to describe the elements of its objects in their storages.
-#[inline]
-pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
-    type_info.in_storage.is(Measured::YES)
-}
-
-/// The description of an object, and the storage that keeps the memory of its elements. [`is_sound`] makes the checks of
-/// an import.
-pub(crate) struct Described<'py> {
-    dtype: DataType,
-    device: Device,
-    ndim: usize,
-    description: DLTensor,
-    pub(crate) storage: Bound<'py, PyAny>,
-}
-
-impl<'py> Described<'py> {
-    /// Describes an object; `None` if only an import can decide: for data on a device, and for elements that are not
-    /// whole bytes, because a description has no flags.
-    ///
-    /// # Errors
-    /// Exceptions that are not errors, such as `KeyboardInterrupt`.
-    #[inline(always)]
-    pub(crate) fn of(object: &Bound<'py, PyAny>, type_info: &TypeInfo) -> PyResult<Option<Self>> {
-        let Some(table) = type_info.table else { return Ok(None) };
-        // Before the description: while the storage is looked up, other code may give the object other memory.
-        let Some(storage) = storage(object, type_info)? else { return Ok(None) };
-        let found = match table.describe(object) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(None),
-            Err(error) => return refused(object, error),
-        };
-        let (dtype, device) = (DataType::from(found.dtype), Device::from(found.device));
-        let ndim = usize::try_from(found.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
-        let is_readable =
-            |dims: *const i64| found.ndim == 0 || !dims.is_null() && dims.is_aligned();
-        let has_dims = is_readable(found.shape) && is_readable(found.strides);
-        let on_host = device.device_type().is_host_accessible();
-        let ndim = ndim.filter(|_| has_dims && on_host && !dtype.is_subbyte());
-        Ok(ndim.map(|ndim| Self { dtype, device, ndim, description: found, storage }))
-    }
-
-    /// The extents and strides.
-    ///
-    /// # Safety
-    /// No code has run since the object was described.
-    #[inline(always)]
-    unsafe fn dims(&self) -> (&[i64], &[i64]) {
-        let dims = |dims: *const i64| match self.ndim {
-            0 => &[][..],
-            // SAFETY: the specification: `ndim` numbers, which stay until other code runs; `of` refused pointers that
-            // are NULL or not aligned.
-            ndim => unsafe { slice::from_raw_parts(dims, ndim) },
-        };
-        (dims(self.description.shape), dims(self.description.strides))
-    }
-
-    /// The elements as a tensor with extents and strides of its own, if they are contiguous in memory of the CPU and
-    /// have at most four dimensions. `None` for all others.
-    ///
-    /// # Safety
-    /// No code has run since the object was described, and the caller keeps the storage and the object as long as the
-    /// tensor.
-    #[inline(always)]
-    pub(crate) unsafe fn run(&self) -> Option<TensorRef<'static>> {
-        // SAFETY: the caller promises that no code has run.
-        let (shape, strides) = unsafe { self.dims() };
-        let mut next = 1_i64;
-        for (&extent, &stride) in shape.iter().zip(strides).rev() {
-            if stride != next {
-                return None;
-            }
-            next = next.wrapping_mul(extent);
-        }
-        if self.device != Device::CPU || self.description.byte_offset != 0 {
-            return None;
-        }
-        // SAFETY: Stored: no code has run since the object returned its storage, so the storage has these elements,
-        // and the caller keeps it. The program promises that no code writes while a view is alive (see the crate
-        // documentation).
-        unsafe { TensorRef::from_raw_run(self.description.data, self.dtype, shape) }
-    }
-
-    /// As [`run`](Self::run), for elements of any layout; `None` if the description is not valid.
-    ///
-    /// # Safety
-    /// As for `run`.
-    pub(crate) unsafe fn tensor(&self) -> Option<TensorRef<'static>> {
-        // SAFETY: the caller promises that no code has run.
-        let (shape, strides) = unsafe { self.dims() };
-        let DLTensor { data, byte_offset, .. } = self.description;
-        let parts =
-            RawParts { device: self.device, byte_offset, ..RawParts::new(data, self.dtype) };
-        let axes = shape.iter().copied().zip(strides.iter().copied());
-        // SAFETY: Stored, as for `run`.
-        unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()
-    }
-}
-
-/// Returns true if the elements of an object that was described are its values. False for one in a state that the
-/// import refuses.
-///
-/// # Errors
-/// Exceptions that are not errors, such as `KeyboardInterrupt`.
-#[inline]
-pub(crate) fn is_sound(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    dtype: DataType,
-) -> PyResult<bool> {
-    match framework_checks::check(object, &type_info.checks, dtype) {
-        Ok(()) => Ok(true),
-        Err(error) => refused(object, error).map(|refused: Option<()>| refused.is_some()),
-    }
-}
-
-/// No description of an object whose library or state refuses it: its import gives the reason.
-#[cold]
-fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
-    if error.is_instance_of::<PyException>(object.py()) { Ok(None) } else { Err(error) }
-}
-
-/// Compares the description of an object with its imported tensor, once per type. A type whose table describes
-/// something else is always imported.
-#[inline]
-pub(crate) fn measure(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    imported: &Tensor,
-) -> PyResult<()> {
-    match type_info.in_storage.is(Measured::UNKNOWN) {
-        // Empty tensors have no address to compare.
-        true if !imported.is_empty() => measure_now(object, type_info, imported),
-        _ => Ok(()),
-    }
-}
-
-#[cold]
-fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tensor) -> PyResult<()> {
-    let by_function = type_info.checks.storage.as_ref().is_some_and(CachedAttr::is_function);
-    let mut is_equal = by_function;
-    if by_function {
-        let Some(found) = Described::of(object, type_info)? else { return Ok(()) };
-        // SAFETY: no code has run since the line above. The storage and the object live as long as this block, and the
-        // tensor does not leave it.
-        let tensor = unsafe { found.run().or_else(|| found.tensor()) };
-        is_equal = tensor.is_some_and(|tensor| {
-            is_same(&tensor, imported) && lies_within(&tensor, &found.storage)
-        });
-    }
-    type_info.in_storage.set(if is_equal { Measured::YES } else { Measured::NO });
-    Ok(())
-}
-
-/// Returns true if a tensor has the elements of an imported one, whose flags a description cannot have.
-fn is_same(tensor: &TensorRef<'_>, imported: &Tensor) -> bool {
-    let theirs = TensorRef::from(imported);
-    tensor.data() == theirs.data()
-        && tensor.byte_offset() == theirs.byte_offset()
-        && tensor.dtype() == theirs.dtype()
-        && tensor.device() == theirs.device()
-        && tensor.shape() == theirs.shape()
-        && tensor.strides() == theirs.strides()
-        && !imported.is_read_only()
-        && !is_copied(imported)
-}
-
-/// Returns true if the address of a tensor is one of its storage's. False if the storage does not say.
-fn lies_within(tensor: &TensorRef<'_>, storage: &Bound<'_, PyAny>) -> bool {
-    let number = |name: &str| storage.call_method0(name).and_then(|found| found.extract::<usize>());
-    let (Ok(start), Ok(len)) = (number("data_ptr"), number("nbytes")) else { return false };
-    let first = tensor.data().addr();
-    first >= start && first - start < len
-}
-
-/// What is known about the descriptions of a type's objects.
-pub(crate) struct Measured(AtomicU8);
-
-impl Measured {
-    const UNKNOWN: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-
-    pub(super) const fn unknown() -> Self {
-        Self(AtomicU8::new(Self::UNKNOWN))
-    }
-
-    #[inline]
-    fn is(&self, state: u8) -> bool {
-        self.0.load(Ordering::Relaxed) == state
-    }
-
-    fn set(&self, state: u8) {
-        self.0.store(state, Ordering::Relaxed);
-    }
-}
-
 /// A tensor, and the storage of the object that it was imported from.
 struct Stored {
     // Fields drop in this order.
@@ -237,16 +32,14 @@ struct Stored {
     _storage: PyOwner,
 }
 
-/// Adds the storage that holds the memory to a tensor imported from an object.
+/// Adds the storage that holds the memory to an imported tensor. The storage was found before the import.
 pub(crate) fn with_storage(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
+    storage: Option<Bound<'_, PyAny>>,
     imported: Imported,
 ) -> PyResult<Imported> {
-    if type_info.checks.storage.is_none() || is_copied(&imported.tensor) {
+    let Some(storage) = storage.filter(|_| !is_copied(&imported.tensor)) else {
         return Ok(imported);
-    }
-    let Some(storage) = storage(object, type_info)? else { return Ok(imported) };
+    };
     let Imported { tensor, .. } = imported;
     let parts = RawParts {
         device: tensor.device(),

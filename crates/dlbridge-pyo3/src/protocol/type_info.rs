@@ -13,7 +13,7 @@ use pyo3::types::{PyTuple, PyType};
 
 use super::exchange_api::Table;
 use super::lacking::Remembered;
-use super::storage::Measured;
+use super::measured::Measured;
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
 use crate::classes::package_of;

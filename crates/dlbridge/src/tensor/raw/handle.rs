@@ -1,7 +1,5 @@
 //! The type of owned tensors: a handle on a described block.
 
-#[cfg(doc)]
-use crate::SharedTensor;
 use crate::block::Managed;
 
 /// A tensor that owns its memory, through a Rust value or a producer.
@@ -21,7 +19,7 @@ use crate::block::Managed;
 ///
 /// # A second tensor
 ///
-/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`] makes a read-only tensor over the same
+/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`](crate::SharedTensor::share) makes a read-only tensor over the same
 /// memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings too, so compare views.
 ///
 /// ```

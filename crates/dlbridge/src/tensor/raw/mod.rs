@@ -1,5 +1,6 @@
 //! The unsafe constructors of [`Tensor`]: from memory and from managed tensors whose validity the caller promises.
 
+mod described;
 pub(super) mod export;
 #[forbid(unsafe_code)]
 mod handle;

@@ -8,7 +8,6 @@ mod dl_tensor;
 #[forbid(unsafe_code)]
 mod from;
 mod mutable;
-mod owned;
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
