@@ -145,20 +145,22 @@ fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, P
 
 /// The major version of a `max_version`.
 fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
-    // NumPy passes the same tuple in every call. A tuple and its integers never change.
-    static SEEN: PyOnceLock<(Py<PyAny>, i64)> = PyOnceLock::new();
+    // A consumer passes the same tuple in every call. A tuple and its integers never change.
+    static SEEN: [PyOnceLock<(Py<PyAny>, i64)>; 4] = [const { PyOnceLock::new() }; 4];
     let py = max_version.py();
-    if let Some((seen, major)) = SEEN.get(py)
-        && max_version.is(seen)
-    {
-        return Ok(*major);
+    for (seen, major) in SEEN.iter().map_while(|seen| seen.get(py)) {
+        if max_version.is(seen) {
+            return Ok(*major);
+        }
     }
     let wrong =
         || wrong_type("max_version", "None or a tuple of two integers like (1, 3)", max_version);
     let tuple = max_version.cast::<PyTuple>().map_err(|_| wrong())?;
     let (major, _minor) = tuple.extract::<(i64, i64)>().map_err(|_| wrong())?;
-    if tuple.is_exact_instance_of::<PyTuple>() {
-        let _ = SEEN.set(py, (max_version.clone().unbind(), major));
+    if tuple.is_exact_instance_of::<PyTuple>()
+        && let Some(free) = SEEN.iter().find(|seen| seen.get(py).is_none())
+    {
+        let _ = free.set(py, (max_version.clone().unbind(), major));
     }
     Ok(major)
 }
