@@ -62,6 +62,15 @@ def test_every_dtype_makes_a_round_trip(dtype: str) -> None:
     assert bytes_of(source) == bytes_of(back)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_array_that_is_read_in_place_is_imported_as_by_its_method(dtype: str) -> None:
+    array = jax.numpy.ones((2, 3), dtype)
+    dlbridge.asdlpack(jax.numpy.ones(4, "float32"))
+    in_place, called = dlbridge.asdlpack(array), dlbridge.asdlpack(array, protocol="dlpack")
+    names = ("address", "shape", "strides", "dtype", "device", "readonly", "protocol", "copied")
+    assert [getattr(in_place, name) for name in names] == [getattr(called, name) for name in names]
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3, 4), (0,), (2, 0, 3), (1, 1, 1)])
 def test_every_shape_makes_a_round_trip(shape: n.Ints) -> None:
     source = jax.numpy.ones(shape, "float32")

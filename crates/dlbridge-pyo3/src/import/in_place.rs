@@ -1,6 +1,6 @@
 //! The shortcut of a request: objects that are read in place, without a call of their `__dlpack__`.
 
-use dlbridge::{CopyReason, Device};
+use dlbridge::{CopyReason, DataTypeCode, Device};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
@@ -31,7 +31,8 @@ pub(super) fn in_place(
     }
 }
 
-/// Reads an object through its buffer, which has the same data as its `__dlpack__`, and is exported faster.
+/// Reads an object through its buffer, which is exported faster than by `__dlpack__` and has the same data: the first
+/// object of its type showed it.
 fn buffer_in_place(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
@@ -41,10 +42,30 @@ fn buffer_in_place(
     if !cfg!(feature = "buffer") || options.copy == Some(true) {
         return Ok(None);
     }
+    let Some(exported) = type_info.exported.get() else { return Ok(None) };
     framework_checks::check_before(object, &type_info.checks)?;
-    let Some(imported) = buffer::import_in_place(object)? else { return Ok(None) };
+    let Some(imported) = buffer::import_in_place(object, exported)? else { return Ok(None) };
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
     Ok(Some(imported))
+}
+
+/// Compares the buffer of the first object of a type with its import by `__dlpack__`.
+pub(super) fn learn(object: &Bound<'_, PyAny>, imported: &Imported) -> PyResult<()> {
+    let type_info = type_info::of(object)?;
+    let by_dlpack = matches!(imported.protocol, Protocol::Dlpack | Protocol::LegacyDlpack);
+    // A buffer has no address of an empty array, and no format for most other dtypes.
+    let dtype = imported.tensor.dtype();
+    let has_format = dtype.itemsize() * 8 == usize::from(dtype.bits())
+        && matches!(
+            dtype.code(),
+            DataTypeCode::INT | DataTypeCode::UINT | DataTypeCode::FLOAT | DataTypeCode::COMPLEX
+        );
+    let is_plain =
+        by_dlpack && has_format && !imported.tensor.is_empty() && imported.reason.is_none();
+    match cfg!(feature = "buffer") && type_info.same_buffer && type_info.exported.is_unknown() {
+        true if is_plain => buffer::learn(object, &type_info.exported, imported),
+        _ => Ok(()),
+    }
 }
 
 /// Reads an array of exactly NumPy's class, with the result of `__dlpack__` but without a call; `None` if a protocol

@@ -11,7 +11,7 @@
 //! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
 //! `argument/imported.rs` copies and borrows.
 //!
-//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place). A typed argument that
+//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through their buffer. A typed argument that
 //! may not copy calls [the exchange table of a type](by_table), and takes the tensor without the rest of an import if
 //! it fits. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options
 //! (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`).
@@ -98,6 +98,7 @@ fn pipeline<'py>(
     let selected = Selected::of(object, choice, options)?;
     let Some(received) = selected.request(options, streams)? else { return Ok(None) };
     let valid = received.validate(options)?;
+    in_place::learn(object, valid.imported())?;
     let satisfied = valid.satisfy(object, options, streams)?;
     Ok(Some(satisfied.record()))
 }

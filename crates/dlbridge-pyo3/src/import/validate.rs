@@ -16,6 +16,10 @@ use crate::protocol::{TypeInfo, framework_checks, is_copied};
 pub(crate) struct Valid(pub(super) Imported);
 
 impl Valid {
+    pub(super) fn imported(&self) -> &Imported {
+        &self.0
+    }
+
     /// The tensor for a caller without options.
     pub(crate) fn unrestricted(self) -> Imported {
         self.0

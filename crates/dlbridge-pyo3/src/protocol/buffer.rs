@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use dlbridge::{CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
@@ -18,6 +18,7 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 
 use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
+use super::exported::{Exported, FirstExport};
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr;
 use crate::borrow::Guard;
@@ -170,16 +171,16 @@ impl Buffer {
         (tensor.len() << shift == self.len()).then_some(tensor)
     }
 
-    /// The tensor over the buffer in place, or the buffer if [`describe`](Self::describe) finds no description.
-    fn into_described(self) -> Result<Tensor, Self> {
+    /// The tensor over the buffer in place, with an access that `__dlpack__` gives; `None` if [`describe`](Self::describe)
+    /// finds no description.
+    fn into_described(self, access: Access) -> Option<Tensor> {
         // A second handle describes the memory while the first moves; it does not release the buffer.
         let lent = ManuallyDrop::new(Self(self.0));
-        let Some(described) = lent.describe() else { return Err(self) };
-        let access = access(self.is_read_only());
+        let described = lent.describe()?;
         // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
         // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
         // the crate documentation).
-        Ok(unsafe { Tensor::from_described(self, &described, access) })
+        Some(unsafe { Tensor::from_described(self, &described, access) })
     }
 
     /// The number of bytes.
@@ -299,13 +300,31 @@ pub(crate) fn import(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
 }
 
-/// Imports an object by its buffer, in place; `None` for an object without one, or whose elements need a copy.
-pub(crate) fn import_in_place(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports an object by its buffer, in place, with the result of its `__dlpack__`; `None` for an object without a buffer,
+/// or whose elements need a copy.
+pub(crate) fn import_in_place(
+    object: &Bound<'_, PyAny>,
+    exported: Exported,
+) -> PyResult<Option<Imported>> {
+    let tensor = if_exported(object)?.and_then(|buffer| buffer.into_described(exported.access()));
+    Ok(tensor.map(|tensor| exported.import(tensor)))
+}
+
+/// Stores how `__dlpack__` exported an object, and whether its buffer has the same data.
+pub(crate) fn learn(
+    object: &Bound<'_, PyAny>,
+    first: &FirstExport,
+    imported: &Imported,
+) -> PyResult<()> {
+    let buffer = if_exported(object)?;
+    first.learn(imported, buffer.as_ref().and_then(Buffer::describe).as_ref());
+    Ok(())
+}
+
+/// The buffer of an object; `None` if it refuses.
+fn if_exported(object: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
     match Buffer::get(object) {
-        Ok(buffer) => {
-            let tensor = buffer.into_described().ok();
-            Ok(tensor.map(|tensor| Imported::new(tensor, Protocol::Buffer)))
-        }
+        Ok(buffer) => Ok(Some(buffer)),
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
         Err(error) => Err(error),
     }

@@ -20,6 +20,7 @@ pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod exchange_table;
+pub(crate) mod exported;
 pub(crate) mod framework_checks;
 pub(crate) mod in_storage;
 pub(crate) mod lacking;

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::exchange_api::Table;
+use super::exported::FirstExport;
 use super::lacking::Remembered;
 use super::measured::Measured;
 use super::type_checks::TypeChecks;
@@ -44,6 +45,8 @@ pub(crate) struct TypeInfo {
     pub(crate) head: Option<NumpyArray>,
     /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
     pub(crate) same_buffer: bool,
+    /// How `__dlpack__` exports such objects.
+    pub(crate) exported: FirstExport,
     /// What is known about descriptions of its objects in place.
     pub(super) in_storage: Measured,
     /// The attributes of protocols that its objects lack.
@@ -188,7 +191,8 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let label = LabelWords::new(&name);
     let borrowed = BorrowedType { name, label, numpy_array };
     let in_storage = Measured::unknown();
-    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, in_storage, lacking })
+    let exported = FirstExport::default();
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, in_storage, lacking })
 }
 
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass
