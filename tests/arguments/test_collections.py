@@ -58,7 +58,7 @@ def test_items_of_several_libraries_are_extracted_together() -> None:
 def test_pairs_of_tensors_are_extracted() -> None:
     pair = np.ones((2, 3), "float32"), np.ones(2, "float32")
     assert typed.sums_of_pairs([pair, list(pair)]) == [8.0, 8.0]
-    with pytest.raises(TypeError, match=r"item \[1\]: expected a list or tuple of 2 items; got 1 items$"):
+    with pytest.raises(TypeError, match=r"item \[1\]: expected a list or tuple of 2 items; got 1 item$"):
         typed.sums_of_pairs([pair, pair[:1]])
     with pytest.raises(TypeError, match=r"item \[0\]\[1\]: expected float32\[_\] on cpu; got float32\[2, 3\]"):
         typed.sums_of_pairs([(pair[0], pair[0])])
@@ -137,7 +137,7 @@ def test_collection_of_another_type_is_refused() -> None:
     x = np.ones((2, 2), "float32")
     for call, expected in [(typed.sums_of_list, "a list or tuple"), (typed.sums_of_dict, "a dict")]:
         for argument in (x, "text", None, 3, {1, 2}):
-            with pytest.raises(TypeError, match=rf"^argument 'x': expected {expected}; got an? .*; .*pass"):
+            with pytest.raises(TypeError, match=rf"^argument 'x': expected {expected}; got an? .*; (pass|put it into)"):
                 call(argument)
     with pytest.raises(TypeError, match=r"^argument 'x': expected a list or tuple; got a generator; put it into a list, or pass list\(x\)$"):
         typed.sums_of_list(row for row in x)
@@ -173,6 +173,24 @@ def test_exception_of_a_producer_is_raised_with_its_place() -> None:
         assert any("while processing item [1]" in line for line in traceback.format_exception(error))
     with pytest.raises(BufferError, match=r"item \[0\]: on strike"):
         typed.sums_of_list([Raises(BufferError("on strike"))])
+
+
+def test_place_is_in_the_message_once_if_a_producer_raises_one_exception_again() -> None:
+    for error in (TypeError("no"), RuntimeError("no")):
+        for _ in range(3):
+            with pytest.raises(type(error)) as caught:
+                typed.sums_of_list([np.ones(1, "float32"), Raises(error)])
+        assert "".join(traceback.format_exception_only(caught.value)).count("item [1]") == 1
+
+
+def test_keys_that_become_equal_are_refused() -> None:
+    class Key:
+        def __index__(self) -> int:
+            return 5
+
+    one = [np.ones(1, "float32")]
+    with pytest.raises(ValueError, match=r"item \[5\]: an earlier key of the dict is equal to this one"):
+        typed.sums_of_dict_of_lists({Key(): one, 5: one})
 
 
 class Changes:

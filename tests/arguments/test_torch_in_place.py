@@ -173,6 +173,37 @@ def test_torch_function_mode_answers_for_the_tensor(function: Any, message: str)
     assert typed.mean(x) == 3.5
 
 
+class ReplacesMemory(torch.overrides.TorchFunctionMode):
+    """Gives a tensor other memory after each function."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__()
+        self.x = x
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **(kwargs or {}))
+            self.count += 1
+            self.x.data = torch.full((200, 300), float(self.count))
+        return result
+
+
+def test_memory_that_is_replaced_during_the_call_is_kept_or_refused() -> None:
+    x = torch.zeros(200, 300)
+    for take in (typed.mean, lambda x: np.from_dlpack(dlbridge.asdlpack(x)).mean()):
+        for _ in range(20):
+            before = float(x[0, 0])
+            with ReplacesMemory(x) as mode:
+                try:
+                    mean = take(x)
+                except BufferError as error:
+                    assert "other memory while it was imported" in str(error)
+                    continue
+            # The elements are those of one memory, which was not freed.
+            assert mean in range(mode.count + 1) or mean == before
+
+
 def test_state_that_changes_after_an_import_is_seen() -> None:
     x = numbers(2, 3)
     assert typed.mean(x) == 3.5

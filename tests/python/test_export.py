@@ -43,6 +43,19 @@ def test_consumers_of_old_versions_get_legacy_capsules(native: Native, max_versi
     held.delete()
 
 
+def test_version_that_changes_is_read_in_each_call(native: Native) -> None:
+    class Major:
+        value = 1
+
+        def __index__(self) -> int:
+            return self.value
+
+    tensor, version = dlbridge.asdlpack(bytearray(4)), (Major(), 0)
+    assert "dltensor_versioned" in repr(tensor.__dlpack__(max_version=version))
+    Major.value = 0
+    assert "dltensor_versioned" not in repr(tensor.__dlpack__(max_version=version))
+
+
 @pytest.mark.parametrize("max_version", [(1, 0), (1, 3), (1, 99), (2, 0), (2**31, 0)])
 def test_consumers_of_new_versions_get_versioned_capsules_of_our_version(native: Native, max_version: Any) -> None:
     tensor, crafted = native.tensor()

@@ -30,8 +30,9 @@ impl Expected {
         // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
         let Some(found) = Described::of(object, type_info)? else { return Ok(None) };
-        // SAFETY: no code has run since the line above. The argument keeps the storage and the object as long as the
-        // tensor.
+        let storage = found.storage.clone();
+        // SAFETY: no code has run since the description. No element is read before `is_stored` below, and the argument
+        // keeps the storage as long as the tensor.
         let mut taken = match unsafe { found.run() } {
             Some(tensor) => Taken::put(place, tensor, Guard::NONE, stored(found), object),
             // SAFETY: as above.
@@ -46,6 +47,7 @@ impl Expected {
         if !self.fits(taken.tensor(), false)
             || may_convert
             || !in_storage::is_sound(object, type_info, dtype)?
+            || !in_storage::is_stored(&storage, taken.tensor())?
         {
             return Ok(None);
         }

@@ -31,7 +31,7 @@ mod tensor;
 pub(crate) mod times;
 mod validate;
 
-use dlbridge::{Access, Tensor};
+use dlbridge::{Access, Tensor, TensorRef};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
@@ -132,12 +132,18 @@ pub(crate) fn by_table<'py>(
     let checks = &type_info.checks;
     let _depth = Depth::enter()?;
     framework_checks::check_before(object, checks)?;
-    // Before the table: while the checks run, other code may give the object other memory.
+    // Before the table, because other code may give the object other memory meanwhile.
     let storage = storage::storage(object, type_info)?;
     match table.on_host(object) {
         Ok(Some(tensor)) => {
             framework_checks::check(object, checks, tensor.dtype())?;
             in_storage::measure(object, type_info, &tensor)?;
+            let storage = match storage {
+                Some(found) => {
+                    storage::keeping(object, type_info, found, &TensorRef::from(&tensor))?
+                }
+                None => None,
+            };
             Ok(ByTable::Tensor(tensor, storage))
         }
         Ok(None) => Ok(ByTable::OnDevice),

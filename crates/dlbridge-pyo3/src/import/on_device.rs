@@ -79,7 +79,7 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
     let type_info = type_info::of(object)?;
     let Some(table) = type_info.table else { return Ok(None) };
     framework_checks::check_before(object, &type_info.checks)?;
-    // Before the table: while the checks run, other code may give the object other memory.
+    // Before the table, because other code may give the object other memory meanwhile; `with_values` compares.
     let storage = storage(object, &type_info)?;
     let answer = table
         .import_on_work_stream(object)

@@ -43,7 +43,7 @@ impl<'py> Selected<'_, 'py> {
             }
             Self::Producer(producer) => producer,
         };
-        // Before the request: while the producer exports its tensor, other code may give it other memory.
+        // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
         let storage = storage(&producer.object, &producer.type_info)?;
         let received = |imported| Received { imported, producer: Some(producer), storage };
         let refusal = match producer.request(options, streams) {

@@ -40,14 +40,14 @@ impl Received<'_, '_> {
 }
 
 /// Refuses the tensor of an object whose state changes the meaning of its bytes, and keeps the memory of storages.
-pub(super) fn with_values(
-    object: &Bound<'_, PyAny>,
+pub(super) fn with_values<'py>(
+    object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
-    storage: Option<Bound<'_, PyAny>>,
+    storage: Option<Bound<'py, PyAny>>,
     imported: Imported,
 ) -> PyResult<Imported> {
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    with_storage(storage, imported)
+    with_storage(object, type_info, storage, imported)
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.

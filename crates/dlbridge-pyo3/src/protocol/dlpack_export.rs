@@ -5,7 +5,7 @@ use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyCapsule, PyInt, PyTuple};
 
 use super::device_copy::copied;
 use super::dlpack::{expect_pair, must_move};
@@ -145,7 +145,7 @@ fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, P
 
 /// The major version of a `max_version`.
 fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
-    // A consumer passes the same tuple in every call. A tuple and its integers never change.
+    // A consumer passes the same tuple in every call. A tuple of exact integers never changes.
     static SEEN: [PyOnceLock<(Py<PyAny>, i64)>; 4] = [const { PyOnceLock::new() }; 4];
     let py = max_version.py();
     for (seen, major) in SEEN.iter().map_while(|seen| seen.get(py)) {
@@ -158,6 +158,7 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
     let tuple = max_version.cast::<PyTuple>().map_err(|_| wrong())?;
     let (major, _minor) = tuple.extract::<(i64, i64)>().map_err(|_| wrong())?;
     if tuple.is_exact_instance_of::<PyTuple>()
+        && tuple.iter_borrowed().all(|number| number.is_exact_instance_of::<PyInt>())
         && let Some(free) = SEEN.iter().find(|seen| seen.get(py).is_none())
     {
         let _ = free.set(py, (max_version.clone().unbind(), major));

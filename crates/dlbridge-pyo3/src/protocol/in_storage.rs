@@ -1,7 +1,8 @@
 //! Descriptions of tensors whose memory belongs to a storage, without an import.
 //!
-//! - **Stored.** The elements that an object has at a moment lie in the storage that it has at that moment, which keeps
-//!   their memory.
+//! - **Stored.** A storage keeps its memory as long as it lives. So elements that lie in the memory of a storage may be
+//!   read as long as the storage is kept ([`is_stored`]). A description alone shows nothing: other code may
+//!   have given the object other memory since the storage was found.
 
 use std::slice;
 
@@ -12,7 +13,7 @@ use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
 use super::measured::Measured;
-use super::storage::storage;
+use super::storage::{holds, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};
 
@@ -77,8 +78,8 @@ impl<'py> Described<'py> {
     /// have at most four dimensions. `None` for all others.
     ///
     /// # Safety
-    /// No code has run since the object was described, and the caller keeps the storage and the object as long as the
-    /// tensor.
+    /// No code has run since the object was described. The caller drops the tensor unless [`is_stored`] returns
+    /// true for it, and otherwise keeps the storage as long as the tensor.
     #[inline(always)]
     pub(crate) unsafe fn run(&self) -> Option<TensorRef<'static>> {
         // SAFETY: the caller promises that no code has run.
@@ -93,9 +94,8 @@ impl<'py> Described<'py> {
         if self.device != Device::CPU || self.description.byte_offset != 0 {
             return None;
         }
-        // SAFETY: Stored: no code has run since the object returned its storage, so the storage has these elements,
-        // and the caller keeps it. The program promises that no code writes while a view is alive (see the crate
-        // documentation).
+        // SAFETY: Stored: the caller reads no element before `is_stored` has returned true, and keeps the storage. The
+        // program promises that no code writes while a view is alive (see the crate documentation).
         unsafe { TensorRef::from_raw_run(self.description.data, self.dtype, shape) }
     }
 
@@ -113,6 +113,15 @@ impl<'py> Described<'py> {
         // SAFETY: Stored, as for `run`.
         unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()
     }
+}
+
+/// Returns true if the elements of an object that was described lie in the memory of a storage.
+///
+/// # Errors
+/// Exceptions that are not errors, such as `KeyboardInterrupt`.
+#[inline]
+pub(crate) fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<bool> {
+    Ok(holds(storage, tensor)? == Some(true))
 }
 
 /// Returns true if the elements of an object that was described are its values. False for one in a state that the
@@ -159,11 +168,10 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
     let mut is_equal = by_function;
     if by_function {
         let Some(found) = Described::of(object, type_info)? else { return Ok(()) };
-        // SAFETY: no code has run since the line above. The storage and the object live as long as this block, and the
-        // tensor does not leave it.
+        // SAFETY: no code has run since the line above. The tensor does not leave this block, and no element is read.
         let tensor = unsafe { found.run().or_else(|| found.tensor()) };
         is_equal = tensor.is_some_and(|tensor| {
-            is_same(&tensor, imported) && lies_within(&tensor, &found.storage)
+            is_same(&tensor, imported) && matches!(holds(&found.storage, &tensor), Ok(Some(true)))
         });
     }
     type_info.in_storage.set(if is_equal { Measured::YES } else { Measured::NO });
@@ -181,12 +189,4 @@ fn is_same(tensor: &TensorRef<'_>, imported: &Tensor) -> bool {
         && tensor.strides() == theirs.strides()
         && !imported.is_read_only()
         && !is_copied(imported)
-}
-
-/// Returns true if the address of a tensor is one of its storage's. False if the storage does not say.
-fn lies_within(tensor: &TensorRef<'_>, storage: &Bound<'_, PyAny>) -> bool {
-    let number = |name: &str| storage.call_method0(name).and_then(|found| found.extract::<usize>());
-    let (Ok(start), Ok(len)) = (number("data_ptr"), number("nbytes")) else { return false };
-    let first = tensor.data().addr();
-    first >= start && first - start < len
 }

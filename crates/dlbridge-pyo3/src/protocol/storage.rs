@@ -1,15 +1,20 @@
 //! Keeps the storages of tensors that may replace their memory. The managed tensor of such a tensor keeps only the
 //! tensor, and the memory belongs to the storage, a separate object.
 
-use dlbridge::{Access, RawParts, Tensor};
-use pyo3::exceptions::PyException;
+use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
+use super::cached_attr::CachedAttr;
 use super::is_copied;
 use super::type_info::TypeInfo;
 use crate::error::to_py_err;
 use crate::imported::Imported;
 use crate::interpreter::PyOwner;
+use crate::keepalive::address_range;
+use crate::once::once;
 
 /// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a
 /// storage or whose library does not return it: their managed tensor keeps the memory alive, as for any producer.
@@ -25,6 +30,68 @@ pub(crate) fn storage<'py>(
     }
 }
 
+/// The functions of a class of storages that return its address and its size in bytes.
+struct Extent {
+    class: Py<PyType>,
+    address: CachedAttr,
+    bytes: CachedAttr,
+}
+
+/// Those of the first class that was seen. PyTorch has one.
+static EXTENT: PyOnceLock<Option<Extent>> = PyOnceLock::new();
+
+impl Extent {
+    fn of(class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+        let py = class.py();
+        let address = CachedAttr::method(class, intern!(py, "data_ptr"), true)?;
+        let bytes = CachedAttr::method(class, intern!(py, "nbytes"), true)?;
+        let both = address.zip(bytes);
+        Ok(both.map(|(address, bytes)| Self { class: class.clone().unbind(), address, bytes }))
+    }
+}
+
+/// Returns true if a storage has the memory of a tensor, false if it has other memory, and `None` if it does not say.
+#[inline]
+pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<Option<bool>> {
+    if tensor.is_empty() {
+        return Ok(Some(true));
+    }
+    let (py, class) = (storage.py(), storage.get_type());
+    let extent = once(&EXTENT, py, || Extent::of(&class))?.as_ref();
+    let Some(extent) = extent.filter(|extent| class.is(&extent.class)) else { return Ok(None) };
+    let number = |attr: &CachedAttr| attr.value(storage).and_then(|found| found.extract::<usize>());
+    match (number(&extent.address), number(&extent.bytes)) {
+        (Ok(address), Ok(bytes)) => {
+            let memory = address_range(tensor);
+            let end = address.saturating_add(bytes);
+            Ok(Some(address <= memory.start && memory.end <= end))
+        }
+        (Err(error), _) | (_, Err(error)) if error.is_instance_of::<PyException>(py) => Ok(None),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
+/// The storage that keeps the memory of a tensor that was imported from an object, after `storage` was found before the
+/// import: this one, or the object's present one if other code gave the object other memory in between.
+pub(crate) fn keeping<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
+    storage: Bound<'py, PyAny>,
+    tensor: &TensorRef<'_>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if holds(&storage, tensor)? != Some(false) {
+        return Ok(Some(storage));
+    }
+    match self::storage(object, type_info)? {
+        None => Ok(None),
+        Some(storage) if holds(&storage, tensor)? != Some(false) => Ok(Some(storage)),
+        Some(_) => Err(PyBufferError::new_err(
+            "the tensor got other memory while it was imported; do not set its data or storage \
+             in another thread or in a function mode meanwhile",
+        )),
+    }
+}
+
 /// A tensor, and the storage of the object that it was imported from.
 struct Stored {
     // Fields drop in this order.
@@ -32,12 +99,18 @@ struct Stored {
     _storage: PyOwner,
 }
 
-/// Adds the storage that holds the memory to an imported tensor. The storage was found before the import.
-pub(crate) fn with_storage(
-    storage: Option<Bound<'_, PyAny>>,
+/// Adds the storage that keeps the memory to an imported tensor. `storage` was found before the import.
+pub(crate) fn with_storage<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
+    storage: Option<Bound<'py, PyAny>>,
     imported: Imported,
 ) -> PyResult<Imported> {
     let Some(storage) = storage.filter(|_| !is_copied(&imported.tensor)) else {
+        return Ok(imported);
+    };
+    let described = TensorRef::from(&imported.tensor);
+    let Some(storage) = keeping(object, type_info, storage, &described)? else {
         return Ok(imported);
     };
     let Imported { tensor, .. } = imported;

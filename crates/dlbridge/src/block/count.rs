@@ -14,7 +14,7 @@ impl Managed {
     pub(crate) fn count_up(&self) {
         // As for `Arc`: a handle is passed to another thread by other means, which order the accesses to the data.
         let before = self.header().count.fetch_add(1, Ordering::Relaxed);
-        if before > MOST {
+        if before >= MOST {
             self.refuse();
         }
     }

@@ -82,7 +82,7 @@ pub(crate) struct Managed(NonNull<DLManagedTensorVersioned>);
 // SAFETY: Send: the owner may be dropped on any thread; the rest is plain data.
 unsafe impl Send for Managed {}
 // SAFETY: shared access reads the dims and the description, which no code writes (Dims), and the owner only if it is
-// `Sync` itself (`owner`).
+// `Sync` itself (`owner`); it changes the count, which is atomic.
 unsafe impl Sync for Managed {}
 
 impl Drop for Managed {
@@ -132,7 +132,7 @@ impl Managed {
     }
 
     fn tensor_mut(&mut self) -> &mut DLTensor {
-        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        // SAFETY: Block: initialised. Count: `&mut self` is the only access.
         unsafe { &mut (*self.0.as_ptr()).dl_tensor }
     }
 
@@ -153,14 +153,14 @@ impl Managed {
     /// # Safety
     /// The flags hold for the data (Exclusive).
     unsafe fn set_flags(&mut self, flags: u64) {
-        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        // SAFETY: Block: initialised. Count: `&mut self` is the only access.
         unsafe { (*self.0.as_ptr()).flags = flags }
     }
 
     /// # Safety
     /// The bit holds for the data (Immutable).
     unsafe fn set_immutable_bit(&mut self, immutable: bool) {
-        // SAFETY: Block: initialised, and `&mut self` is the only access.
+        // SAFETY: Block: initialised. Count: `&mut self` is the only access.
         unsafe { (*self.0.cast::<Header>().as_ptr()).immutable = immutable }
     }
 
@@ -212,7 +212,7 @@ impl Managed {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: Block: initialised, and written through `&mut self` only.
+        // SAFETY: Block: initialised, and written through `&mut self` only, except for the count, which is atomic.
         unsafe { self.0.cast::<Header>().as_ref() }
     }
 

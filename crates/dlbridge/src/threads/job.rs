@@ -26,7 +26,8 @@ struct Job<'a> {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Calls `work` with each number below `parts`, on this thread and on those helpers that are idle. Calls `given` when they have the job.
+/// Calls `work` with each number below `parts`, on this thread and on those helpers that are idle. Calls `given` when
+/// they have the job.
 ///
 /// # Panics
 /// If `work` panics on any thread.
@@ -146,7 +147,7 @@ impl Helper {
                 }
             }
         };
-        // SAFETY: Job: the state is `Working` until the end of this function.
+        // SAFETY: Job: the state is `Working` until this function sets `Idle`, after the last use of the job.
         let job = unsafe { &*job.0 };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work())) {
             *job.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);

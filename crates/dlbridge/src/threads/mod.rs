@@ -68,7 +68,7 @@ pub fn set_num_threads(threads: NonZeroUsize) {
     #[cfg(all(feature = "std", feature = "fast-copies"))]
     {
         number::set(threads);
-        pool::shrink();
+        pool::shrink_and_wait();
     }
     let _ = threads;
 }

@@ -25,16 +25,24 @@ struct Idle {
 
 struct Pool {
     idle: Vec<Idle>,
+    /// Threads that end by themselves, because they were idle for long.
+    ending: Vec<JoinHandle<()>>,
+    /// The number of threads that other callers of [`shrink`] wait for.
+    awaited: usize,
     /// All threads, also those that start or work.
     count: usize,
 }
 
-static POOL: ForkMutex<Pool> =
-    ForkMutex::with_child(Pool { idle: Vec::new(), count: 0 }, |mut pool| {
+static POOL: ForkMutex<Pool> = ForkMutex::with_child(
+    Pool { idle: Vec::new(), ending: Vec::new(), awaited: 0, count: 0 },
+    |mut pool| {
         // The child does not touch what it would share with threads that it lacks.
         mem::forget(mem::take(&mut pool.idle));
+        mem::forget(mem::take(&mut pool.ending));
+        pool.awaited = 0;
         pool.count = 0;
-    });
+    },
+);
 
 /// Helpers that are out of the pool. They go back on drop.
 struct Taken {
@@ -91,7 +99,8 @@ fn serve(helper: &Arc<Helper>) -> bool {
     // A helper that is out of the pool is about to get a job, or to go back.
     let place = pool.idle.iter().position(|idle| Arc::ptr_eq(&idle.helper, helper));
     let Some(place) = place else { return true };
-    let _: Idle = pool.idle.swap_remove(place);
+    let Idle { thread, .. } = pool.idle.swap_remove(place);
+    pool.ending.push(thread);
     pool.count -= 1;
     false
 }
@@ -104,12 +113,27 @@ pub(super) fn shrink() {
     let excess = pool.count.saturating_sub(most).min(pool.idle.len());
     let kept = pool.idle.len() - excess;
     let ended = pool.idle.split_off(kept);
+    let mut threads = mem::take(&mut pool.ending);
+    let awaited = ended.len() + threads.len();
     pool.count -= excess;
+    pool.awaited += awaited;
     drop(pool);
     for Idle { helper, thread } in ended {
         helper.end();
+        threads.push(thread);
+    }
+    for thread in threads {
         // It cannot have panicked: panics of its work go to the copying thread.
         let _ = thread.join();
+    }
+    POOL.lock().awaited -= awaited;
+}
+
+/// As [`shrink`], and waits for the threads that other callers end.
+pub(super) fn shrink_and_wait() {
+    shrink();
+    while POOL.lock().awaited > 0 {
+        thread::sleep(Duration::from_micros(100));
     }
 }
 

@@ -27,6 +27,7 @@ mod owners;
 mod reshape;
 mod safetensors;
 mod safetensors_hostile;
+mod shared;
 mod slices;
 mod slices_odd;
 mod slices_owned;

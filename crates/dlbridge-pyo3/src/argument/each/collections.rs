@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 #[cfg(feature = "experimental-inspect")]
 use pyo3::type_hint_union;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::item::{FromItem, Item};
 use crate::error::{type_name, with_article};
@@ -32,13 +33,19 @@ fn list_of<'py>(item: &Item<'_, 'py>, count: Option<usize>) -> PyResult<Bound<'p
     };
     let Some(objects) = listed(item.object()) else {
         let found = with_article(&type_name(item.object()));
-        return Err(
-            item.unexpected(&expected(), &format!("{found}; put it into a list, or pass list(x)"))
-        );
+        let object = item.object();
+        let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
+        let remedy = match () {
+            () if object.is_instance_of::<PyDict>() => "pass list(x.values())",
+            () if is_text || !object.hasattr("__iter__")? => "put it into a list",
+            () => "put it into a list, or pass list(x)",
+        };
+        return Err(item.unexpected(&expected(), &format!("{found}; {remedy}")));
     };
     match count {
         Some(count) if objects.len() != count => {
-            Err(item.unexpected(&expected(), &format!("{} items", objects.len())))
+            let items = if objects.len() == 1 { "item" } else { "items" };
+            Err(item.unexpected(&expected(), &format!("{} {items}", objects.len())))
         }
         _ => Ok(objects),
     }
@@ -88,16 +95,20 @@ tuples! {
     4: A 0, B 1, C 2, D 3;
 }
 
-/// Calls a function with the keys and values of a dict.
+/// Calls a function with the keys and values of a dict. It returns false for a key that it has already got: different
+/// objects in Python may become equal keys in Rust.
 pub(super) fn each_value<'py, K: FromPyObjectOwned<'py>, T: FromItem<'py>>(
     item: &Item<'_, 'py>,
     dict: &Bound<'py, PyDict>,
-    mut insert: impl FnMut(K, T),
+    mut insert: impl FnMut(K, T) -> bool,
 ) -> PyResult<()> {
     for (key, object) in dict {
         let at = item.under(&key, &object);
         let known = key.extract::<K>().map_err(|error| at.placed(error.into()))?;
-        insert(known, T::from_item(&at)?);
+        if !insert(known, T::from_item(&at)?) {
+            let text = "an earlier key of the dict is equal to this one after its conversion; make the keys differ";
+            return Err(at.placed(PyValueError::new_err(text)));
+        }
     }
     Ok(())
 }
@@ -105,7 +116,7 @@ pub(super) fn each_value<'py, K: FromPyObjectOwned<'py>, T: FromItem<'py>>(
 fn dict_of<'py>(item: &Item<'_, 'py>) -> PyResult<Bound<'py, PyDict>> {
     keyed(item.object())?.ok_or_else(|| {
         let found = with_article(&type_name(item.object()));
-        item.unexpected("a dict", &format!("{found}; pass a dict"))
+        item.unexpected("a dict", &format!("{found}; pass dict(x)"))
     })
 }
 
@@ -125,7 +136,7 @@ where
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
         let dict = dict_of(item)?;
         let mut extracted = Self::with_capacity_and_hasher(dict.len(), S::default());
-        each_value(item, &dict, |key, value| drop(extracted.insert(key, value)))?;
+        each_value(item, &dict, |key, value| extracted.insert(key, value).is_none())?;
         Ok(extracted)
     }
 }
@@ -141,7 +152,7 @@ impl<'py, K: FromPyObjectOwned<'py> + Ord, T: FromItem<'py>> FromItem<'py> for B
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
         let dict = dict_of(item)?;
         let mut extracted = Self::new();
-        each_value(item, &dict, |key, value| drop(extracted.insert(key, value)))?;
+        each_value(item, &dict, |key, value| extracted.insert(key, value).is_none())?;
         Ok(extracted)
     }
 }
@@ -177,7 +188,10 @@ impl<'py, T: FromItem<'py>, K: FromPyObjectOwned<'py>> FromItem<'py> for Entries
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
         let dict = dict_of(item)?;
         let mut entries = Vec::with_capacity(dict.len());
-        each_value(item, &dict, |key, value| entries.push((key, value)))?;
+        each_value(item, &dict, |key, value| {
+            entries.push((key, value));
+            true
+        })?;
         Ok(Self(entries))
     }
 }

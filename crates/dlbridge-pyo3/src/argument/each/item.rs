@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError
 use pyo3::prelude::*;
 
 use crate::error::ErrorClass;
+use crate::shown::shown;
 use crate::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
 use crate::{
     argument::accepts::Accepts, argument::constraint::Constraint, argument::stream::Stream,
@@ -160,6 +161,13 @@ impl<'a, 'py> Item<'a, 'py> {
         }
         let place = self.place();
         let value = error.value(py);
+        // A producer may raise one exception many times.
+        let begins_with_place =
+            |text: &str| text.strip_prefix(&place).is_some_and(|rest| rest.starts_with(": "));
+        let note = format!("while processing {place}");
+        let has_note = || -> PyResult<bool> {
+            value.getattr_opt("__notes__")?.map_or(Ok(false), |notes| notes.contains(&note))
+        };
         let class = error.get_type(py);
         // Only their authors know how other classes show themselves.
         let is_known = class.is(py.get_type::<PyTypeError>())
@@ -171,8 +179,10 @@ impl<'a, 'py> Item<'a, 'py> {
         let message = value.getattr("args").and_then(|arguments| arguments.extract::<(String,)>());
         // An exception without the place is better than an error of this code instead of it.
         let _ = match message {
+            Ok((message,)) if is_known && begins_with_place(&message) => Ok(()),
             Ok((message,)) if is_known => value.setattr("args", (format!("{place}: {message}"),)),
-            _ => value.call_method1("add_note", (format!("while processing {place}"),)).map(drop),
+            _ if has_note().unwrap_or(false) => Ok(()),
+            _ => value.call_method1("add_note", (note,)).map(drop),
         };
         error
     }
@@ -191,10 +201,7 @@ impl<'a, 'py> Item<'a, 'py> {
         for place in steps.iter().rev().take(SHOWN) {
             let _ = match place {
                 Place::Index(index) => write!(text, "[{index}]"),
-                Place::Key(key) => match key.repr() {
-                    Ok(key) => write!(text, "[{}]", key.to_string_lossy()),
-                    Err(_) => write!(text, "[...]"),
-                },
+                Place::Key(key) => write!(text, "[{}]", shown(key)),
             };
         }
         if steps.len() > SHOWN {

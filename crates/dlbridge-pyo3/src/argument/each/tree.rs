@@ -133,7 +133,10 @@ impl<'py, T: FromItem<'py>, K: FromPyObjectOwned<'py>> FromItem<'py> for Tree<T,
         }
         if let Some(dict) = keyed {
             let mut trees = Vec::with_capacity(dict.len());
-            each_value(item, &dict, |key, tree| trees.push((key, tree)))?;
+            each_value(item, &dict, |key, tree| {
+                trees.push((key, tree));
+                true
+            })?;
             return Ok(Self::Dict(trees));
         }
         let trees: PyResult<Vec<Self>> = listed

@@ -90,7 +90,7 @@ pub(crate) fn share_bytes(
 /// The tensor that a legacy managed tensor keeps alive.
 enum Held {
     Owned(Managed),
-    Lent(SharedTensor),
+    Shared(SharedTensor),
 }
 
 #[repr(C)]
@@ -137,7 +137,7 @@ fn check_expressible(managed: &Managed) -> Result<()> {
 fn legacy(held: Held) -> NonNull<DLManagedTensor> {
     let dl_tensor = match &held {
         Held::Owned(managed) => *managed.tensor(),
-        Held::Lent(tensor) => *tensor.managed().tensor(),
+        Held::Shared(tensor) => *tensor.managed().tensor(),
     };
     let managed = DLManagedTensor { dl_tensor, manager_ctx: brand(), deleter: Some(DELETER) };
     NonNull::from(Box::leak(Box::new(LegacyBlock { managed, held }))).cast()
@@ -156,7 +156,7 @@ pub(crate) fn into_raw_legacy(
 /// Exports a shared tensor as a legacy managed tensor.
 pub(crate) fn to_raw_legacy(tensor: SharedTensor) -> Result<NonNull<DLManagedTensor>> {
     check_expressible(tensor.managed())?;
-    Ok(legacy(Held::Lent(tensor)))
+    Ok(legacy(Held::Shared(tensor)))
 }
 
 /// Returns the tensor of a legacy managed tensor, if this crate made it.
@@ -174,6 +174,6 @@ pub(crate) unsafe fn recognise_legacy(managed: NonNull<DLManagedTensor>) -> Opti
     let block = unsafe { Box::from_raw(managed.cast::<LegacyBlock>().as_ptr()) };
     Some(match block.held {
         Held::Owned(managed) => managed,
-        Held::Lent(tensor) => to_raw(&tensor),
+        Held::Shared(tensor) => to_raw(&tensor),
     })
 }

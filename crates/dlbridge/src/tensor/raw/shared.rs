@@ -54,7 +54,9 @@ impl From<Tensor> for SharedTensor {
 }
 
 impl SharedTensor {
-    /// Returns the tensor, unless another handle or an export exists; then it returns `self`.
+    /// Returns the tensor, unless another handle on it exists or an export keeps it; then it returns `self`.
+    ///
+    /// An export or a [`share`](Self::share) of a tensor that itself shares memory keeps the source of that memory instead.
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -76,7 +78,8 @@ impl SharedTensor {
         Ok(unsafe { ManuallyDrop::take(&mut this.0) })
     }
 
-    /// Returns the tensor by `&mut`, unless another handle or an export exists.
+    /// Returns the tensor by `&mut`, unless another handle on it exists or an export keeps it, as for
+    /// [`try_into_tensor`](Self::try_into_tensor).
     ///
     /// ```
     /// use dlbridge::Tensor;
@@ -91,7 +94,8 @@ impl SharedTensor {
         self.is_sole().then(|| &mut *self.0)
     }
 
-    /// Returns true if no other handle and no export exists.
+    /// Returns true if no other handle on the tensor exists and no export keeps it, as for
+    /// [`try_into_tensor`](Self::try_into_tensor).
     ///
     /// ```
     /// use dlbridge::Tensor;
