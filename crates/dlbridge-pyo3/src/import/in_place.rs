@@ -42,9 +42,16 @@ fn buffer_in_place(
     if !cfg!(feature = "buffer") || options.copy == Some(true) {
         return Ok(None);
     }
-    let Some(exported) = type_info.exported.get() else { return Ok(None) };
+    let first = &type_info.exported;
+    let Some(exported) = first.get().filter(|_| first.may_have_format(object)) else {
+        return Ok(None);
+    };
     framework_checks::check_before(object, &type_info.checks)?;
-    let Some(imported) = buffer::import_in_place(object, exported)? else { return Ok(None) };
+    let Some(imported) = buffer::import_in_place(object, exported)? else {
+        // An object that cannot tell its dtype is imported by the protocols, which report the reason.
+        let _ = first.learn_refusal(object);
+        return Ok(None);
+    };
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
     Ok(Some(imported))
 }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor, TensorRef};
+use pyo3::prelude::*;
 
 use super::is_copied;
 use crate::imported::{Imported, Protocol};
@@ -28,21 +29,52 @@ impl Exported {
     }
 }
 
-/// The place for these facts: empty before the first object; `None` if its buffer had other data.
+/// What is known about the exports of a type's objects.
 #[derive(Default)]
-pub(crate) struct FirstExport(OnceLock<Option<Exported>>);
+pub(crate) struct FirstExport {
+    /// Empty before the first object; `None` if its buffer had other data.
+    exported: OnceLock<Option<Exported>>,
+    /// Dtypes of NumPy for which no buffer has a format. A request for one takes a tenth of an import.
+    without_format: [OnceLock<Py<PyAny>>; 4],
+}
 
 impl FirstExport {
     /// Returns true before the first object.
     #[inline]
     pub(crate) fn is_unknown(&self) -> bool {
-        self.0.get().is_none()
+        self.exported.get().is_none()
     }
 
     /// The facts, if buffers have the same data.
     #[inline]
     pub(crate) fn get(&self) -> Option<Exported> {
-        *self.0.get()?
+        *self.exported.get()?
+    }
+
+    /// Returns true if an object may have a buffer, as far as is known.
+    #[inline]
+    pub(crate) fn may_have_format(&self, object: &Bound<'_, PyAny>) -> bool {
+        self.without_format[0].get().is_none() || self.has_other_dtype(object)
+    }
+
+    #[cold]
+    fn has_other_dtype(&self, object: &Bound<'_, PyAny>) -> bool {
+        let Ok(dtype) = object.getattr(intern!(object.py(), "dtype")) else { return true };
+        !self.without_format.iter().map_while(OnceLock::get).any(|known| dtype.is(known))
+    }
+
+    /// Remembers the dtype of an object without a buffer, unless the reason is another one.
+    #[cold]
+    pub(crate) fn learn_refusal(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let dtype = object.getattr(intern!(py, "dtype"))?;
+        let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
+        if let Some(free) = self.without_format.iter().find(|known| known.get().is_none())
+            && !"iufc".contains(&kind)
+        {
+            let _ = free.set(dtype.unbind());
+        }
+        Ok(())
     }
 
     /// Stores the facts of an import by `__dlpack__` if the buffer of the same object has the same description.
@@ -56,6 +88,6 @@ impl FirstExport {
                 && buffer.strides() == tensor.strides()
         });
         let exported = Exported { protocol: *protocol, version: *version, access: tensor.access() };
-        let _ = self.0.set((is_same && !is_copied(tensor)).then_some(exported));
+        let _ = self.exported.set((is_same && !is_copied(tensor)).then_some(exported));
     }
 }
