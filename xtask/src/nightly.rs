@@ -40,8 +40,8 @@ const SANITIZED: &str = "nightly";
 /// The time for new inputs of a fuzz target, in seconds.
 const FUZZ_SECONDS: &str = "20";
 
-/// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would be
-/// the last to end, alone on two cores.
+/// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would
+/// be the last to end, alone on two cores.
 pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
     let mut ready = false;
     steps.try_run("the nightly toolchain", || {

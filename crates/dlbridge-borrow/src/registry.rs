@@ -61,7 +61,8 @@ const KEPT: usize = 16;
 /// Up to this many places are always checked one after the other, which is faster than an index.
 const FEW: usize = 32;
 
-/// Making the index takes about as long as this many scans. A function that reads many tensors and writes one makes none.
+/// Making the index takes about as long as this many scans. A function that reads many tensors and writes one makes
+/// none.
 const SCANS: usize = 64;
 
 impl Borrow {

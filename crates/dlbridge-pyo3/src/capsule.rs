@@ -89,7 +89,8 @@ unsafe fn new<'py>(
     destructor: ffi::PyCapsule_Destructor,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let pointer = NonNull::new(pointer).expect("a managed tensor is never NULL");
-    // SAFETY: the caller promises that the destructor is right for the name and the pointer. The name lives as long as the process.
+    // SAFETY: the caller promises that the destructor is right for the name and the pointer. The name lives as long as
+    // the process.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
 }
 

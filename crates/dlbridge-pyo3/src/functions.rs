@@ -143,8 +143,8 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 
 /// Set the number of threads for a large copy, including the thread that calls.
 ///
-/// num_threads is an integer from 1 to 1024; 1 means that no other thread copies. The copies of this package use it; each
-/// extension built on dlbridge has a number of its own.
+/// num_threads is an integer from 1 to 1024; 1 means that no other thread copies. The copies of this package use it;
+/// each extension built on dlbridge has a number of its own.
 ///
 /// Waiting threads that are too many end before this function returns.
 ///

@@ -39,9 +39,9 @@
 //! - All of them can be sliced, transposed, reshaped, reversed ([`slice`](Tensor::slice),
 //!   [`transpose`](Tensor::transpose), [`reshape`](Tensor::reshape), [`flip`](Tensor::flip), ...)
 //!   without a copy. Functions that copy are named `to_...`, or return a [`CopyReason`] beside the result.
-//! - [`Tensor::into_raw`] exports a tensor to C; [`SharedTensor::to_raw`] exports it any number of times; [`Tensor::from_raw`]
-//!   imports one. An imported tensor that this crate exported is recognised: [`try_into_owner`](Tensor::try_into_owner)
-//!   returns the original `Vec`.
+//! - [`Tensor::into_raw`] exports a tensor to C; [`SharedTensor::to_raw`] exports it any number of times;
+//!   [`Tensor::from_raw`] imports one. An imported tensor that this crate exported is recognised:
+//!   [`try_into_owner`](Tensor::try_into_owner) returns the original `Vec`.
 //!
 //! # Types
 //!

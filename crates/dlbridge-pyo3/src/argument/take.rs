@@ -10,7 +10,8 @@
 //! 6. An object whose buffer has the same data as its `__dlpack__`, such as a JAX array, is viewed through that buffer.
 //! 7. A C exchange table exports the tensor without a lookup of the other protocols.
 //!
-//! The pipeline of `import/mod.rs` imports everything else, and `imported.rs` compares the result with the argument's type.
+//! The pipeline of `import/mod.rs` imports everything else, and `imported.rs` compares the result with the argument's
+//! type.
 
 use dlbridge::TensorRef;
 use dlbridge_borrow::Mode;

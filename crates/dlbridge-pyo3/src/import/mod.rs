@@ -11,11 +11,12 @@
 //! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
 //! `argument/imported.rs` copies and borrows.
 //!
-//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through their buffer. A typed argument that
-//! may not copy calls [the exchange table of a type](by_table), and takes the tensor without the rest of an import if
-//! it fits. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options
-//! (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`).
-//! Arguments on a work stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
+//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through
+//! their buffer. A typed argument that may not copy calls [the exchange table of a type](by_table), and takes the
+//! tensor without the rest of an import if it fits. A tensor of our own class was validated when it was made, so
+//! `PyTensor::import` only satisfies the options (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is
+//! described in place (`argument/in_storage.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow
+//! ([`times`]) skip the pipeline too.
 
 mod depth;
 mod in_place;

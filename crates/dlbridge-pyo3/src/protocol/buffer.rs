@@ -171,8 +171,8 @@ impl Buffer {
         (tensor.len() << shift == self.len()).then_some(tensor)
     }
 
-    /// The tensor over the buffer in place, with an access that `__dlpack__` gives; `None` if [`describe`](Self::describe)
-    /// finds no description.
+    /// The tensor over the buffer in place, with an access that `__dlpack__` gives; `None` if
+    /// [`describe`](Self::describe) finds no description.
     fn into_described(self, access: Access) -> Option<Tensor> {
         // A second handle describes the memory while the first moves; it does not release the buffer.
         let lent = ManuallyDrop::new(Self(self.0));
@@ -300,8 +300,8 @@ pub(crate) fn import(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
 }
 
-/// Imports an object by its buffer, in place, with the result of its `__dlpack__`; `None` for an object without a buffer,
-/// or whose elements need a copy.
+/// Imports an object by its buffer, in place, with the result of its `__dlpack__`; `None` for an object without a
+/// buffer, or whose elements need a copy.
 pub(crate) fn import_in_place(
     object: &Bound<'_, PyAny>,
     exported: Exported,

@@ -79,7 +79,8 @@ unsafe extern "C" fn call(
         Err(_) => PanicException::new_err("dlbridge panicked in __dlpack__"),
     };
     error.restore(py);
-    ptr::null_mut()
+    // PyO3 frees objects that were dropped here only when it attaches the next time.
+    Python::attach(|_| ptr::null_mut())
 }
 
 /// # Safety

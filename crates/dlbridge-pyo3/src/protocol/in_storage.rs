@@ -23,8 +23,8 @@ pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
     type_info.in_storage.is(Measured::YES)
 }
 
-/// The description of an object, and the storage that keeps the memory of its elements. [`is_sound`] makes the checks of
-/// an import.
+/// The description of an object, and the storage that keeps the memory of its elements. [`is_sound`] makes the checks
+/// of an import.
 pub(crate) struct Described<'py> {
     dtype: DataType,
     device: Device,

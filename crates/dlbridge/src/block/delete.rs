@@ -2,9 +2,8 @@
 //!
 //! An owner may keep another tensor alive, whose owner keeps another one: repeated round trips through a library that
 //! does not return the owner make such a chain, of any length. So a deleter that runs inside [`DEEPEST`] others on its
-//! thread queues its block, and the enclosing deleter drops the queued blocks. An owner of plain memory cannot run another
-//! deleter, so its block is dropped at once. The blocks hold the links of the queue,
-//! so it needs no allocation.
+//! thread queues its block, and the enclosing deleter drops the queued blocks. An owner of plain memory cannot run
+//! another deleter, so its block is dropped at once. The blocks hold the links of the queue, so it needs no allocation.
 //!
 //! Without the feature `std` thread-local variables are missing: each deleter drops its block at once, inside the
 //! others.

@@ -187,8 +187,8 @@ impl<O: Send + 'static> Draft<O> {
         (self.owner_mut(), dims)
     }
 
-    /// Writes the header: the description with shape and strides, and the data that the deleter and `into_owner` need. `is_leaf` is true
-    /// if the owner's drop runs no deleter.
+    /// Writes the header: the description with shape and strides, and the data that the deleter and `into_owner` need.
+    /// `is_leaf` is true if the owner's drop runs no deleter.
     ///
     /// # Safety
     /// The dims are written, or the description has no dimensions. Data, Calm, Exclusive, Immutable

@@ -61,8 +61,8 @@ impl<O: 'static> Block<O> {
         // SAFETY: Block: the header is initialised, and only this handle has the block.
         let layout = Self::VTABLE.layout(unsafe { (*block).header.dims } as usize);
         let free = Free { header, layout };
-        // SAFETY: Block: the owner is initialised; it is dropped once, because the block is freed right afterwards. Send:
-        // any thread may do this.
+        // SAFETY: Block: the owner is initialised; it is dropped once, because the block is freed right afterwards.
+        // Send: any thread may do this.
         no_unwind(|| unsafe { (*block).owner.assume_init_drop() });
         drop(free);
     }

@@ -45,7 +45,8 @@ impl AlignedBytes {
         let block = NonNull::new(unsafe { alloc(layout) });
         let block = block.ok_or(Error::OutOfMemory { bytes, for_copy: true })?;
         pages::prefer_huge(block, bytes);
-        // A block is a multiple of `UNALIGNED` bytes from the first aligned address in it, so the bytes fit behind that.
+        // A block is a multiple of `UNALIGNED` bytes from the first aligned address in it, so the bytes fit behind
+        // that.
         let first = if is_small { first_aligned(block, ALIGNMENT) } else { 0 };
         Ok(Self { block, layout, first, bytes })
     }

@@ -54,8 +54,8 @@ pub(crate) fn parts(bytes: usize, pieces: usize) -> usize {
 /// ends waiting threads that are too many, and waits for their end. Call it with 1 before a `fork` that must find no
 /// other thread.
 ///
-/// With the feature `rayon`, a copy in a thread of a rayon pool uses at most this number of threads of that pool. Without
-/// the features `std` and `fast-copies` copies use one thread, and this function does nothing.
+/// With the feature `rayon`, a copy in a thread of a rayon pool uses at most this number of threads of that pool.
+/// Without the features `std` and `fast-copies` copies use one thread, and this function does nothing.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

@@ -1,8 +1,8 @@
 //! Helpers in the rayon pool of the thread that copies.
 //!
 //! A task that rayon has not begun when no part is left loses its job. So a copy does not wait for a busy pool, as
-//! rayon's scopes do, and runs no other task of the program meanwhile. A busy pool keeps such tasks until it has time for
-//! them, so their number is limited.
+//! rayon's scopes do, and runs no other task of the program meanwhile. A busy pool keeps such tasks until it has time
+//! for them, so their number is limited.
 
 use std::iter;
 use std::sync::Arc;

@@ -62,6 +62,7 @@ impl<'py, T: FromItem<'py>> FromItem<'py> for Vec<T> {
         let objects = list_of(item, None)?;
         let mut extracted = Self::with_capacity(objects.len());
         for (index, object) in objects.iter().enumerate() {
+            check_signals(object.py(), index)?;
             extracted.push(T::from_item(&item.at(index, &object))?);
         }
         Ok(extracted)
@@ -95,6 +96,11 @@ tuples! {
     4: A 0, B 1, C 2, D 3;
 }
 
+/// Lets Ctrl-C end the extraction of many items, at each few thousand of them.
+pub(super) fn check_signals(py: Python<'_>, index: usize) -> PyResult<()> {
+    if index % 4096 == 4095 { py.check_signals() } else { Ok(()) }
+}
+
 /// Calls a function with the keys and values of a dict. It returns false for a key that it has already got: different
 /// objects in Python may become equal keys in Rust.
 pub(super) fn each_value<'py, K: FromPyObjectOwned<'py>, T: FromItem<'py>>(
@@ -102,7 +108,8 @@ pub(super) fn each_value<'py, K: FromPyObjectOwned<'py>, T: FromItem<'py>>(
     dict: &Bound<'py, PyDict>,
     mut insert: impl FnMut(K, T) -> bool,
 ) -> PyResult<()> {
-    for (key, object) in dict {
+    for (index, (key, object)) in dict.iter().enumerate() {
+        check_signals(dict.py(), index)?;
         let at = item.under(&key, &object);
         let known = key.extract::<K>().map_err(|error| at.placed(error.into()))?;
         if !insert(known, T::from_item(&at)?) {

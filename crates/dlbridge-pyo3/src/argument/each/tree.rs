@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::collections::{each_value, keyed, listed};
+use super::collections::{check_signals, each_value, keyed, listed};
 use super::item::{FromItem, Item};
 
 /// Lists, tuples and dicts in each other, with arguments as their leaves: what JAX calls a pytree.
@@ -127,9 +127,9 @@ impl<'py, T: FromItem<'py>, K: FromPyObjectOwned<'py>> FromItem<'py> for Tree<T,
             return T::from_item(item).map(Self::Leaf);
         }
         if item.depth() >= DEEPEST {
-            return Err(PyValueError::new_err(format!(
+            return Err(item.placed(PyValueError::new_err(format!(
                 "lists and dicts are nested more than {DEEPEST} deep; pass a tree that does not contain itself"
-            )));
+            ))));
         }
         if let Some(dict) = keyed {
             let mut trees = Vec::with_capacity(dict.len());
@@ -143,7 +143,10 @@ impl<'py, T: FromItem<'py>, K: FromPyObjectOwned<'py>> FromItem<'py> for Tree<T,
             .iter()
             .flatten()
             .enumerate()
-            .map(|(index, object)| Self::from_item(&item.at(index, &object)))
+            .map(|(index, object)| {
+                check_signals(object.py(), index)?;
+                Self::from_item(&item.at(index, &object))
+            })
             .collect();
         match object.is_instance_of::<PyTuple>() {
             true => trees.map(Self::Tuple),

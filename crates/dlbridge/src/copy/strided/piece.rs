@@ -38,8 +38,8 @@ pieces! { u8 u16 u32 u64 u128 }
 /// # Safety
 /// Places, for pieces of the size of `P`.
 pub(super) unsafe fn one_by_one<P: Piece>(axes: &[Axis], ends: Ends) {
-    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides, also inside one
-    // index of a second one; of more axes, those inside one index of the outer one.
+    // SAFETY: Places: without axes one piece is at the ends; one axis is passed on with its own strides, also inside
+    // one index of a second one; of more axes, those inside one index of the outer one.
     unsafe {
         match axes {
             [] => {

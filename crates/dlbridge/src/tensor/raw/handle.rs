@@ -19,8 +19,9 @@ use crate::block::Managed;
 ///
 /// # A second tensor
 ///
-/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`](crate::SharedTensor::share) makes a read-only tensor over the same
-/// memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings too, so compare views.
+/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`](crate::SharedTensor::share) makes a
+/// read-only tensor over the same memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings
+/// too, so compare views.
 ///
 /// ```
 /// use dlbridge::Tensor;

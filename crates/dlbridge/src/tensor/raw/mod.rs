@@ -32,8 +32,8 @@ impl Tensor {
     /// - Until `owner` is dropped, on any thread, every element of the layout lies in one allocation on `parts.device`,
     ///   initialised, valid for reads and, for [`Access::Exclusive`](crate::Access::Exclusive) and
     ///   [`Access::Shared`](crate::Access::Shared), for writes. It stays valid when the owner moves.
-    /// - If `owner` is a [`SharedTensor`](crate::SharedTensor), these are elements of that tensor, or bytes of its elements: the new tensor
-    ///   counts as a further handle on it.
+    /// - If `owner` is a [`SharedTensor`](crate::SharedTensor), these are elements of that tensor, or bytes of its
+    ///   elements: the new tensor counts as a further handle on it.
     /// - Nothing writes it while a view of the tensor is alive.
     /// - With [`Access::Exclusive`](crate::Access::Exclusive), only the holder of the tensor reads or writes it.
     /// - With [`Access::Immutable`](crate::Access::Immutable), nothing writes it until `owner` is dropped or returned
@@ -167,7 +167,8 @@ impl Tensor {
     /// # Safety
     /// From now on nothing writes the data until this tensor is dropped: not the producer, not a consumer
     /// that already has the memory, and not a consumer that gets it from this tensor. Tensors that
-    /// [`SharedTensor::share`](crate::SharedTensor::share) or [`SharedTensor::to_raw`](crate::SharedTensor::to_raw) made of this one, and libraries that hold it, keep it alive.
+    /// [`SharedTensor::share`](crate::SharedTensor::share) or [`SharedTensor::to_raw`](crate::SharedTensor::to_raw)
+    /// made of this one, and libraries that hold it, keep it alive.
     ///
     /// ```
     /// use dlbridge::{Access, RawParts, Tensor};

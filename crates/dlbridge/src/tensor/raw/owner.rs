@@ -310,8 +310,8 @@ fn number<N: TryInto<i64>>(number: N, fits: &mut bool) -> i64 {
 }
 
 /// Makes a tensor of an owner that knows its own shape and strides. `describe` gets the owner in its final place,
-/// writes the dims, and returns the parts and the number of elements. `check` is that of the elements; `is_leaf` is true
-/// if the owner's drop runs no deleter.
+/// writes the dims, and returns the parts and the number of elements. `check` is that of the elements; `is_leaf` is
+/// true if the owner's drop runs no deleter.
 ///
 /// # Safety
 /// The contract of [`Tensor::from_raw_parts`](crate::Tensor::from_raw_parts), for the parts and dims of `describe`, on

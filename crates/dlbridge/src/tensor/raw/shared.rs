@@ -56,7 +56,8 @@ impl From<Tensor> for SharedTensor {
 impl SharedTensor {
     /// Returns the tensor, unless another handle on it exists or an export keeps it; then it returns `self`.
     ///
-    /// An export or a [`share`](Self::share) of a tensor that itself shares memory keeps the source of that memory instead.
+    /// An export or a [`share`](Self::share) of a tensor that itself shares memory keeps the source of that memory
+    /// instead.
     ///
     /// ```
     /// use dlbridge::Tensor;
