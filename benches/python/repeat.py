@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import Any
 
 MANY = 1000
-"""The number of arrays in a collection. A row with a collection runs once for so many turns, so its count is per array."""
+"""The number of arrays in a collection. A row with a collection runs once for this number of turns, so its count is per array."""
 
 EMPTY = "an empty loop"
 

@@ -77,7 +77,7 @@ BEHIND = 0.95
 
 
 def copies_behind(run: Run, work: str, library: str) -> float | None:
-    """Returns the number of copies for which NumPy or PyTorch is faster."""
+    """Returns the number of copies that NumPy or PyTorch makes faster."""
     rows = run.get("copies")
     if not rows:
         return None

@@ -85,7 +85,7 @@ impl Sorted {
     }
 }
 
-/// Returns the least `k` for which a region spans at most `2^k` bytes; `None` for an empty region, which conflicts with
+/// Returns the least `k` such that a region spans at most `2^k` bytes; `None` for an empty region, which conflicts with
 /// no borrow.
 fn class(region: &Region) -> Option<usize> {
     let last = (region.end() - region.start()).checked_sub(1)?;

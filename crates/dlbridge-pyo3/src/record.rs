@@ -21,7 +21,7 @@ pub(crate) struct Record(*mut Fields);
 
 // SAFETY: Word: a number, or a box of these fields.
 unsafe impl Send for Record where Fields: Send {}
-// SAFETY: Word: a number, or a box of these fields, which `&Record` only lends.
+// SAFETY: Word: a number, or a box of these fields, which `&Record` only reads.
 unsafe impl Sync for Record where Fields: Sync {}
 
 /// A record that does not fit a word.

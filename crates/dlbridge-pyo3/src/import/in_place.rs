@@ -60,7 +60,7 @@ fn buffer_in_place(
 pub(super) fn learn(object: &Bound<'_, PyAny>, imported: &Imported) -> PyResult<()> {
     let type_info = type_info::of(object)?;
     let by_dlpack = matches!(imported.protocol, Protocol::Dlpack | Protocol::LegacyDlpack);
-    // A buffer has no address of an empty array, and no format for most other dtypes.
+    // A buffer lacks the address of an empty array, and a format for most other dtypes.
     let dtype = imported.tensor.dtype();
     let has_format = dtype.itemsize() * 8 == usize::from(dtype.bits())
         && matches!(

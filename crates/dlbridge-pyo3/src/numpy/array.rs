@@ -36,7 +36,7 @@ pub(crate) struct NumpyArray(&'static Numpy);
 struct Numpy {
     class: ArrayClass,
     /// The addresses of NumPy's own descriptions of its dtypes, which live as long as the process, and their dtypes
-    /// in DLPack, in the order of [`DTYPES`].
+    /// in DLPack, ordered as [`DTYPES`].
     dtypes: [(usize, DataType); DTYPES.len()],
     /// The version in NumPy's managed tensors.
     version: Option<DLPackVersion>,

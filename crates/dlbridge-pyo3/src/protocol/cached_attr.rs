@@ -141,7 +141,7 @@ fn getter(
     Ok(entry.and_then(|entry| Some((entry.get?, Closure(entry.closure)))))
 }
 
-/// The C function of a method of a type that has no arguments. `found` is a descriptor.
+/// The C function of a method without arguments. `found` is a descriptor.
 fn function(
     object_type: &Bound<'_, PyType>,
     found: &Bound<'_, PyAny>,

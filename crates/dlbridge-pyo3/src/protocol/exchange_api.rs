@@ -135,7 +135,7 @@ impl Table {
         }
     }
 
-    /// The description of an object of the type, which has no flags; `None` if the table has no function for it. Its
+    /// The description of an object of the type, without flags; `None` if the table has no function for it. Its
     /// extents and strides belong to the object, and stay until other code runs.
     #[inline]
     pub(super) fn describe(self, object: &Bound<'_, PyAny>) -> PyResult<Option<DLTensor>> {

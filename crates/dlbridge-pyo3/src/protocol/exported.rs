@@ -29,12 +29,12 @@ impl Exported {
     }
 }
 
-/// What is known about the exports of a type's objects.
+/// The known facts about the exports of a type's objects.
 #[derive(Default)]
 pub(crate) struct FirstExport {
     /// Empty before the first object; `None` if its buffer had other data.
     exported: OnceLock<Option<Exported>>,
-    /// Dtypes of NumPy for which no buffer has a format. A request for one takes a tenth of an import.
+    /// Dtypes of NumPy without a format in buffers. A request for such a buffer takes a tenth of an import.
     without_format: [OnceLock<Py<PyAny>>; 4],
 }
 

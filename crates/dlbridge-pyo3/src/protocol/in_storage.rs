@@ -35,7 +35,7 @@ pub(crate) struct Described<'py> {
 
 impl<'py> Described<'py> {
     /// Describes an object; `None` if only an import can decide: for data on a device, and for elements that are not
-    /// whole bytes, because a description has no flags.
+    /// whole bytes, because a description lacks flags.
     ///
     /// # Errors
     /// Exceptions that are not errors, such as `KeyboardInterrupt`.
@@ -156,7 +156,7 @@ pub(crate) fn measure(
     imported: &Tensor,
 ) -> PyResult<()> {
     match type_info.in_storage.is(Measured::UNKNOWN) {
-        // Empty tensors have no address to compare.
+        // Empty tensors lack an address to compare.
         true if !imported.is_empty() => measure_now(object, type_info, imported),
         _ => Ok(()),
     }

@@ -1,8 +1,8 @@
-//! What was found out about the descriptions of a type's objects, when the first of them was imported.
+//! Facts about the descriptions of a type's objects, found when the first of them was imported.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What is known about the descriptions of a type's objects.
+/// The known facts about the descriptions of a type's objects.
 pub(crate) struct Measured(AtomicU8);
 
 impl Measured {

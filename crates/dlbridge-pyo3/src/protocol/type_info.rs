@@ -47,7 +47,7 @@ pub(crate) struct TypeInfo {
     pub(crate) same_buffer: bool,
     /// How `__dlpack__` exports such objects.
     pub(crate) exported: FirstExport,
-    /// What is known about descriptions of its objects in place.
+    /// The known facts about descriptions of its objects in place.
     pub(super) in_storage: Measured,
     /// The attributes of protocols that its objects lack.
     pub(crate) lacking: Remembered,

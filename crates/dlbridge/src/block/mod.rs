@@ -16,7 +16,7 @@
 //! - **Block.** `m` begins a heap block laid out as above. The `Managed` is the only handle on it, except for those
 //!   that Count allows: no other code calls the deleter, and it has not run.
 //! - **Count.** A `Managed` in a [`SharedTensor`](crate::SharedTensor) is one of as many as the block's `count` says,
-//!   all of them in such types, which lend it by `&` only. The last one alone is taken out, lent by `&mut`, or dropped.
+//!   all of them in such types, which give it by `&` only. The last one alone is taken out, given by `&mut`, or dropped.
 //!   Outside of these types the count is one.
 //! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and point at `ndim`
 //!   initialised `i64`, which no code writes while the block lives. They are in the block itself or in one that the

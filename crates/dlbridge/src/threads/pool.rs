@@ -14,7 +14,7 @@ use dlbridge_fork::ForkMutex;
 use super::job::{self, Helper};
 use super::number::num_threads;
 
-/// The time for which an idle thread waits for the next copy.
+/// The longest time that an idle thread waits for the next copy.
 const KEPT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// A thread of the pool, while it is idle.
@@ -137,7 +137,7 @@ pub(super) fn shrink_and_wait() {
     }
 }
 
-/// Calls `work` with each number below `parts`, on up to `threads` threads, of which this is one.
+/// Calls `work` with each number below `parts`, on up to `threads` threads, including this one.
 pub(super) fn run(threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
     let taken = Taken::up_to(threads - 1);
     job::run(parts, work, &taken.helpers, || ());

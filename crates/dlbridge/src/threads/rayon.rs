@@ -19,7 +19,7 @@ pub(super) fn num_threads() -> Option<usize> {
     rayon_core::current_thread_index().map(|_| rayon_core::current_num_threads())
 }
 
-/// Calls `work` with each number below `parts`, on up to `threads` threads, of which this is one.
+/// Calls `work` with each number below `parts`, on up to `threads` threads, including this one.
 pub(super) fn run(threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers: Vec<_> = iter::repeat_with(Helper::new).take(threads - 1).collect();
     job::run(parts, work, &helpers, || {

@@ -51,7 +51,7 @@ pub enum Tree<T, K = String> {
     Dict(Vec<(K, Self)>),
 }
 
-/// Real trees are a few levels deep; one that contains itself has no end.
+/// Real trees are a few levels deep; one that contains itself never ends.
 const DEEPEST: usize = 64;
 
 impl<T, K> Tree<T, K> {

@@ -8,7 +8,7 @@ use core::ptr;
 use crate::Tensor;
 use crate::block::Managed;
 
-/// A tensor with any number of handles, each of which can export it.
+/// A tensor with any number of handles. Each handle can export it.
 ///
 /// [`Tensor::into_shared`] makes it, and a clone is a further handle on the same tensor. The owner of the memory is
 /// dropped with the last handle and the last export. It does what `Arc<Tensor>` would do, but counts in the block of
