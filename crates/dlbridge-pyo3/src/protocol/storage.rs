@@ -30,23 +30,28 @@ pub(crate) fn storage<'py>(
     }
 }
 
-/// The functions of a class of storages that return its address and its size in bytes.
+/// The function of a class of storages that returns its address. Its length is its size in bytes.
 struct Extent {
     class: Py<PyType>,
     address: CachedAttr,
-    bytes: CachedAttr,
 }
 
-/// Those of the first class that was seen. PyTorch has one.
+/// That of the first class that was seen; `None` if its length is something else. PyTorch has one class.
 static EXTENT: PyOnceLock<Option<Extent>> = PyOnceLock::new();
 
 impl Extent {
-    fn of(class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
-        let py = class.py();
-        let address = CachedAttr::method(class, intern!(py, "data_ptr"), true)?;
-        let bytes = CachedAttr::method(class, intern!(py, "nbytes"), true)?;
-        let both = address.zip(bytes);
-        Ok(both.map(|(address, bytes)| Self { class: class.clone().unbind(), address, bytes }))
+    fn of(storage: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let (py, class) = (storage.py(), storage.get_type());
+        let address = CachedAttr::method(&class, intern!(py, "data_ptr"), true)?;
+        let bytes: usize = storage.call_method0(intern!(py, "nbytes"))?.extract()?;
+        let address = address.filter(|_| storage.len().is_ok_and(|len| len == bytes));
+        Ok(address.map(|address| Self { class: class.unbind(), address }))
+    }
+
+    /// The address of a storage, and its size in bytes.
+    #[inline]
+    fn read(&self, storage: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+        Ok((self.address.value(storage)?.extract()?, storage.len()?))
     }
 }
 
@@ -56,18 +61,20 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
     if tensor.is_empty() {
         return Ok(Some(true));
     }
-    let (py, class) = (storage.py(), storage.get_type());
-    let extent = once(&EXTENT, py, || Extent::of(&class))?.as_ref();
-    let Some(extent) = extent.filter(|extent| class.is(&extent.class)) else { return Ok(None) };
-    let number = |attr: &CachedAttr| attr.value(storage).and_then(|found| found.extract::<usize>());
-    match (number(&extent.address), number(&extent.bytes)) {
-        (Ok(address), Ok(bytes)) => {
-            let memory = address_range(tensor);
-            let end = address.saturating_add(bytes);
+    let py = storage.py();
+    let found = once(&EXTENT, py, || Extent::of(storage)).and_then(|extent| {
+        let extent = extent.as_ref();
+        let known = extent.filter(|known| known.class.as_ptr() == storage.get_type_ptr().cast());
+        known.map(|extent| extent.read(storage)).transpose()
+    });
+    match found {
+        Ok(None) => Ok(None),
+        Ok(Some((address, bytes))) => {
+            let (memory, end) = (address_range(tensor), address.saturating_add(bytes));
             Ok(Some(address <= memory.start && memory.end <= end))
         }
-        (Err(error), _) | (_, Err(error)) if error.is_instance_of::<PyException>(py) => Ok(None),
-        (Err(error), _) | (_, Err(error)) => Err(error),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
