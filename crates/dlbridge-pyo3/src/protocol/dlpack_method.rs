@@ -78,9 +78,9 @@ unsafe extern "C" fn call(
         Ok(Err(error)) => error,
         Err(_) => PanicException::new_err("dlbridge panicked in __dlpack__"),
     };
-    error.restore(py);
-    // PyO3 frees objects that were dropped here only when it attaches the next time.
-    Python::attach(|_| ptr::null_mut())
+    // PyO3 frees objects that were dropped here when it attaches the next time: now, before an exception is pending.
+    Python::attach(|py| error.restore(py));
+    ptr::null_mut()
 }
 
 /// # Safety
