@@ -25,8 +25,8 @@ struct Idle {
 
 struct Pool {
     idle: Vec<Idle>,
-    /// Threads that end by themselves, because they were idle for long.
-    ending: Vec<JoinHandle<()>>,
+    /// The last thread that ended by itself, because it was idle for long. It joined the one before it.
+    ended: Option<JoinHandle<()>>,
     /// The number of threads that other callers of [`shrink`] wait for.
     awaited: usize,
     /// All threads, also those that start or work.
@@ -34,11 +34,11 @@ struct Pool {
 }
 
 static POOL: ForkMutex<Pool> = ForkMutex::with_child(
-    Pool { idle: Vec::new(), ending: Vec::new(), awaited: 0, count: 0 },
+    Pool { idle: Vec::new(), ended: None, awaited: 0, count: 0 },
     |mut pool| {
         // The child does not touch what it would share with threads that it lacks.
         mem::forget(mem::take(&mut pool.idle));
-        mem::forget(mem::take(&mut pool.ending));
+        mem::forget(pool.ended.take());
         pool.awaited = 0;
         pool.count = 0;
     },
@@ -100,8 +100,10 @@ fn serve(helper: &Arc<Helper>) -> bool {
     let place = pool.idle.iter().position(|idle| Arc::ptr_eq(&idle.helper, helper));
     let Some(place) = place else { return true };
     let Idle { thread, .. } = pool.idle.swap_remove(place);
-    pool.ending.push(thread);
+    let before = pool.ended.replace(thread);
     pool.count -= 1;
+    drop(pool);
+    join(before);
     false
 }
 
@@ -113,20 +115,22 @@ pub(super) fn shrink() {
     let excess = pool.count.saturating_sub(most).min(pool.idle.len());
     let kept = pool.idle.len() - excess;
     let ended = pool.idle.split_off(kept);
-    let mut threads = mem::take(&mut pool.ending);
-    let awaited = ended.len() + threads.len();
+    let by_itself = pool.ended.take();
+    let awaited = ended.len() + usize::from(by_itself.is_some());
     pool.count -= excess;
     pool.awaited += awaited;
     drop(pool);
-    for Idle { helper, thread } in ended {
-        helper.end();
-        threads.push(thread);
-    }
+    ended.iter().for_each(|idle| idle.helper.end());
+    join(ended.into_iter().map(|idle| idle.thread).chain(by_itself));
+    POOL.lock().awaited -= awaited;
+}
+
+/// Waits for the end of threads.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         // It cannot have panicked: panics of its work go to the copying thread.
         let _ = thread.join();
     }
-    POOL.lock().awaited -= awaited;
 }
 
 /// As [`shrink`], and waits for the threads that other callers end.

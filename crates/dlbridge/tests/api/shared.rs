@@ -64,6 +64,7 @@ fn export_keeps_the_tensor_or_the_source_of_its_memory() {
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [10, 2]);
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn shared_tensor_is_an_owner_that_drops_in_a_chain() {
     let mut tensor = Tensor::from(vec![7_u16; 3]);
