@@ -20,7 +20,6 @@ impl Expected {
     pub(super) fn take_imported<'py>(
         &'static self,
         mut imported: Imported,
-        storage: Option<Bound<'py, PyAny>>,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
@@ -50,25 +49,20 @@ impl Expected {
                 Found::tensor(&TensorRef::from(&imported.tensor), unmet),
             ));
         }
-        self.taken_from(imported.tensor, storage, type_info, object)
+        self.taken_from(imported.tensor, type_info, object)
     }
 
     /// Borrows an imported tensor that fits.
     pub(super) fn taken_from<'py>(
         &self,
         owner: Tensor,
-        storage: Option<Bound<'py, PyAny>>,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<Taken<'py>>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        let memory_owner = match storage {
-            _ if own => MemoryOwner::Copy(owner),
-            None => MemoryOwner::Tensor(owner),
-            Some(storage) => MemoryOwner::Stored(Box::new((owner, storage))),
-        };
+        let memory_owner = if own { MemoryOwner::Copy(owner) } else { MemoryOwner::Tensor(owner) };
         self.taken(tensor, Some(memory_owner), type_info, object)
     }
 

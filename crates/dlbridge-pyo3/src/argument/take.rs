@@ -26,7 +26,6 @@ use crate::borrow::Guard;
 use crate::classes;
 use crate::import::{self, ByTable};
 use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
 use crate::protocol::memory_owner::{self, MemoryOwner};
 use crate::protocol::{in_storage, is_copied, type_info};
 use crate::stream::StreamOf;
@@ -113,23 +112,23 @@ impl Expected {
             false => import::by_table(object, &type_info)?,
         };
         let imported = match answer {
-            ByTable::Tensor(tensor, storage) => {
+            ByTable::Imported(imported) => {
+                let tensor = &imported.tensor;
                 // Writes to a copy would be lost.
-                let shared = self.mode == Mode::Read || !is_copied(&tensor);
-                if shared && self.fits(&TensorRef::from(&tensor), tensor.is_read_only()) {
-                    return self.taken_from(tensor, storage, &type_info, object);
+                let shared = self.mode == Mode::Read || !is_copied(tensor);
+                if shared && self.fits(&TensorRef::from(tensor), tensor.is_read_only()) {
+                    return self.taken_from(imported.tensor, &type_info, object);
                 }
-                let imported = Imported::new(tensor, Protocol::ExchangeApi);
                 let valid = import::with_claim(imported, &ImportOptions::default());
                 let imported = valid.map_err(|error| self.no_tensor(object, error))?.unrestricted();
-                return self.take_imported(imported, storage, &type_info, object);
+                return self.take_imported(imported, &type_info, object);
             }
             ByTable::OnDevice => import::past_table(object, &self.import_options()),
             ByTable::None => import::any_imported(object, &self.import_options()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         let imported = imported.ok_or(Refusal::Object(self))?;
-        self.take_imported(imported, None, &type_info, object)
+        self.take_imported(imported, &type_info, object)
     }
 
     /// Takes an argument for code that works on the data's device, and synchronises the data with the argument's

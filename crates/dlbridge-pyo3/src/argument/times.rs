@@ -41,7 +41,7 @@ impl Expected {
             let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
             imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
         }
-        let taken = self.take_imported(imported, None, &type_info, &source);
+        let taken = self.take_imported(imported, &type_info, &source);
         let mut taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
         taken.note_times(chosen.name, object);
         Ok(taken)

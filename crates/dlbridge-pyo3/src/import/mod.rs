@@ -12,8 +12,8 @@
 //! `argument/imported.rs` copies and borrows.
 //!
 //! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through
-//! their buffer. A typed argument that may not copy calls [the exchange table of a type](by_table), and takes the
-//! tensor without the rest of an import if it fits. A tensor of our own class was validated when it was made, so
+//! their buffer. An object whose type has an [exchange table](table) is imported by it, without a search for a
+//! protocol; a typed argument that may not copy takes the tensor without the rest of an import if it fits. A tensor of our own class was validated when it was made, so
 //! `PyTensor::import` only satisfies the options (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is
 //! described in place (`argument/in_storage.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow
 //! ([`times`]) skip the pipeline too.
@@ -27,12 +27,13 @@ mod protocols;
 mod request;
 pub(crate) mod satisfy;
 mod select;
+mod table;
 #[cfg(feature = "tensor-class")]
 mod tensor;
 pub(crate) mod times;
 mod validate;
 
-use dlbridge::{Access, Tensor, TensorRef};
+use dlbridge::{Access, Tensor};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 
@@ -41,6 +42,7 @@ use self::in_place::{in_place, may_be_in_place};
 pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
 use self::protocols::ORDER;
 use self::select::{Choice, Selected};
+pub(crate) use self::table::{ByTable, by_table};
 use self::validate::Valid;
 pub(crate) use self::validate::with_claim;
 #[cfg(feature = "tensor-class")]
@@ -52,7 +54,7 @@ use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
-use crate::protocol::{TypeInfo, framework_checks, in_storage, storage, type_info};
+use crate::protocol::type_info;
 use crate::stream::Streams;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -104,52 +106,20 @@ fn pipeline<'py>(
     Ok(Some(satisfied.record()))
 }
 
-/// The shortcut of the first three stages, for an object that is read in place; `None` if the stages are needed.
+/// The shortcut of the first three stages, for an object that is read in place or by a table. Otherwise returns the
+/// protocols that the stages try.
 #[inline(always)]
-fn if_in_place(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
-    match options.protocol.is_none() && may_be_in_place(options) {
-        true => Ok(in_place(object, options)?.map(Valid)),
-        false => Ok(None),
+fn if_in_place(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Result<Valid, Choice>> {
+    if options.protocol.is_some() || !may_be_in_place(options) {
+        return Ok(Err(Choice::Options));
     }
-}
-
-/// The result of the exchange table of an object's type.
-pub(crate) enum ByTable<'py> {
-    /// The tensor, and the storage to keep with it.
-    Tensor(Tensor, Option<Bound<'py, PyAny>>),
-    /// The data is on a device, and other protocols can synchronise it with a stream.
-    OnDevice,
-    /// The type lacks a table.
-    None,
-}
-
-/// The shortcut of a typed argument: the tensor of an object by the table of its type, requested and validated. Tries
-/// no other protocol.
-pub(crate) fn by_table<'py>(
-    object: &Bound<'py, PyAny>,
-    type_info: &TypeInfo,
-) -> PyResult<ByTable<'py>> {
-    let Some(table) = type_info.table else { return Ok(ByTable::None) };
-    let checks = &type_info.checks;
-    let _depth = Depth::enter()?;
-    framework_checks::check_before(object, checks)?;
-    // Before the table, because other code may give the object other memory meanwhile.
-    let storage = storage::storage(object, type_info)?;
-    match table.on_host(object) {
-        Ok(Some(tensor)) => {
-            framework_checks::check(object, checks, tensor.dtype())?;
-            in_storage::measure(object, type_info, &tensor)?;
-            let storage = match storage {
-                Some(found) => {
-                    storage::keeping(object, type_info, found, &TensorRef::from(&tensor))?
-                }
-                None => None,
-            };
-            Ok(ByTable::Tensor(tensor, storage))
-        }
-        Ok(None) => Ok(ByTable::OnDevice),
-        Err(error) => Err(framework_checks::explained(object, checks, error)),
-    }
+    Ok(match in_place(object, options)? {
+        Ok(imported) => Ok(with_claim(imported, options)?),
+        Err(left) => Err(left),
+    })
 }
 
 /// Imports an object of another library, by the protocol in the options or by the first that the object has.
@@ -157,10 +127,8 @@ pub(crate) fn from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Imported> {
-    match if_in_place(object, options)? {
-        Some(valid) => valid.settle(options),
-        None => from_producer_on(object, options, &Streams::default()),
-    }
+    let imported = any_from_producer(object, options)?;
+    imported.ok_or_else(|| no_protocol::refusal(object, &ORDER))
 }
 
 /// As [`from_producer`], synchronised with a stream.
@@ -174,13 +142,14 @@ pub(crate) fn from_producer_on<'py>(
 }
 
 /// As [`from_producer`]; `None` for an object without a protocol.
+#[inline]
 fn any_from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     match if_in_place(object, options)? {
-        Some(valid) => valid.settle(options).map(Some),
-        None => pipeline(object, Choice::Options, options, &Streams::default()),
+        Ok(valid) => valid.settle(options).map(Some),
+        Err(left) => pipeline(object, left, options, &Streams::default()),
     }
 }
 

@@ -9,8 +9,7 @@ use pyo3::prelude::*;
 use super::request::Received;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::storage::with_storage;
-use crate::protocol::{TypeInfo, framework_checks, is_copied};
+use crate::protocol::{TypeInfo, framework_checks, is_copied, storage};
 
 /// A tensor whose elements are the values of its producer.
 pub(crate) struct Valid(pub(super) Imported);
@@ -47,7 +46,8 @@ pub(super) fn with_values<'py>(
     imported: Imported,
 ) -> PyResult<Imported> {
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    with_storage(object, type_info, storage, imported)
+    let tensor = storage::keeping(object, type_info, storage, imported.tensor)?;
+    Ok(Imported { tensor, ..imported })
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.

@@ -95,6 +95,19 @@ impl CachedAttr {
         }
     }
 
+    /// The value for an object of the type, which is an address or a number of bytes.
+    #[inline]
+    pub(super) fn size(&self, object: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let value = self.value(object)?;
+        // Takes a third of the time of `extract`, which also converts objects that are no integers.
+        // SAFETY: attached; a live object. The value that means an error is one only with an exception.
+        let size = unsafe { ffi::PyLong_AsSize_t(value.as_ptr()) };
+        match size == usize::MAX {
+            true => PyErr::take(object.py()).map_or(Ok(size), Err),
+            false => Ok(size),
+        }
+    }
+
     /// The value for an object of the type.
     #[inline]
     pub(super) fn value<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

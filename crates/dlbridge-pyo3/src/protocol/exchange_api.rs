@@ -127,10 +127,10 @@ impl Table {
     /// The tensor of an object of the type, for a caller that names no protocol; `None` as for
     /// [`import`](Self::import).
     #[inline]
-    pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let (tensor, _) = self.unsynchronized(object)?;
+    pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+        let (tensor, version) = self.unsynchronized(object)?;
         match tensor.device().device_type().is_host_accessible() {
-            true => Ok(Some(tensor)),
+            true => Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })),
             false => on_device(object, &tensor, None).map(|()| None),
         }
     }

@@ -12,9 +12,6 @@ use super::{TypeInfo, framework_checks};
 pub(crate) enum MemoryOwner<'py> {
     /// A tensor that was imported.
     Tensor(Tensor),
-    /// An imported tensor, and the storage to keep with it. Boxed, so that the arguments of all other libraries stay
-    /// small.
-    Stored(Box<(Tensor, Bound<'py, PyAny>)>),
     /// A copy, which nothing else holds.
     Copy(Tensor),
     /// A buffer, which no tensor wraps.

@@ -1,7 +1,7 @@
 //! Keeps the storages of tensors that may replace their memory. The managed tensor of such a tensor keeps only the
 //! tensor, and the memory belongs to the storage, a separate object.
 
-use dlbridge::{Access, RawParts, Tensor, TensorRef};
+use dlbridge::{Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -10,8 +10,6 @@ use pyo3::types::PyType;
 use super::cached_attr::CachedAttr;
 use super::is_copied;
 use super::type_info::TypeInfo;
-use crate::error::to_py_err;
-use crate::imported::Imported;
 use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
 use crate::once::once;
@@ -51,7 +49,7 @@ impl Extent {
     /// The address of a storage, and its size in bytes.
     #[inline]
     fn read(&self, storage: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-        Ok((self.address.value(storage)?.extract()?, storage.len()?))
+        Ok((self.address.size(storage)?, storage.len()?))
     }
 }
 
@@ -78,18 +76,37 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
     }
 }
 
-/// The storage that keeps the memory of a tensor that was imported from an object, after `storage` was found before the
-/// import: this one, or the object's present one if other code gave the object other memory in between.
-pub(crate) fn keeping<'py>(
+/// Adds the storage that keeps the memory to a tensor that was imported from an object. `found` is the storage of the
+/// object before the import: that one, or the object's present one if other code gave the object other memory in
+/// between.
+pub(crate) fn keeping(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    found: Option<Bound<'_, PyAny>>,
+    tensor: Tensor,
+) -> PyResult<Tensor> {
+    match found {
+        Some(found) if !is_copied(&tensor) => {
+            let storage = of_memory(object, type_info, found, &TensorRef::from(&tensor))?;
+            Ok(match storage {
+                Some(storage) => tensor.keeping(PyOwner::new(&storage)?),
+                None => tensor,
+            })
+        }
+        _ => Ok(tensor),
+    }
+}
+
+fn of_memory<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
-    storage: Bound<'py, PyAny>,
+    found: Bound<'py, PyAny>,
     tensor: &TensorRef<'_>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if holds(&storage, tensor)? != Some(false) {
-        return Ok(Some(storage));
+    if holds(&found, tensor)? != Some(false) {
+        return Ok(Some(found));
     }
-    match self::storage(object, type_info)? {
+    match storage(object, type_info)? {
         None => Ok(None),
         Some(storage) if holds(&storage, tensor)? != Some(false) => Ok(Some(storage)),
         Some(_) => Err(PyBufferError::new_err(
@@ -97,41 +114,4 @@ pub(crate) fn keeping<'py>(
              in another thread or in a function mode meanwhile",
         )),
     }
-}
-
-/// A tensor, and the storage of the object that it was imported from.
-struct Stored {
-    // Fields drop in this order.
-    _tensor: Tensor,
-    _storage: PyOwner,
-}
-
-/// Adds the storage that keeps the memory to an imported tensor. `storage` was found before the import.
-pub(crate) fn with_storage<'py>(
-    object: &Bound<'py, PyAny>,
-    type_info: &TypeInfo,
-    storage: Option<Bound<'py, PyAny>>,
-    imported: Imported,
-) -> PyResult<Imported> {
-    let Some(storage) = storage.filter(|_| !is_copied(&imported.tensor)) else {
-        return Ok(imported);
-    };
-    let described = TensorRef::from(&imported.tensor);
-    let Some(storage) = keeping(object, type_info, storage, &described)? else {
-        return Ok(imported);
-    };
-    let Imported { tensor, .. } = imported;
-    let parts = RawParts {
-        device: tensor.device(),
-        access: if tensor.is_read_only() { Access::ReadOnly } else { Access::Shared },
-        subbyte_padded: tensor.is_subbyte_padded(),
-        byte_offset: tensor.byte_offset(),
-        ..RawParts::new(tensor.data(), tensor.dtype())
-    };
-    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    let owner = Stored { _tensor: tensor, _storage: PyOwner::new(&storage)? };
-    // SAFETY: the metadata of a valid tensor, whose invariants (Data, Dims) hold as long as it lives; it is part of
-    // the owner. The storage is kept in addition, and nothing here relies on it.
-    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, &shape, Some(&strides)) };
-    Ok(Imported { tensor: tensor.map_err(to_py_err)?, ..imported })
 }

@@ -1,10 +1,10 @@
 //! Tensors with several handles, and tensors made of a description.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use crate::common::{Counted, delete};
-use dlbridge::{Access, SharedTensor, Tensor, TensorRef};
+use dlbridge::{Access, DataType, SharedTensor, Tensor, TensorRef};
 
 #[test]
 fn handles_of_many_threads_end_with_one_drop() {
@@ -108,4 +108,38 @@ fn tensor_of_a_description_has_its_layout_and_drops_its_owner_once() {
         drop(again);
         assert_eq!(dropped.get(), 1);
     }
+}
+
+#[test]
+fn tensor_keeping_a_value_has_the_same_elements_and_drops_them_before_it() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    struct Noted(Arc<Mutex<Vec<&'static str>>>, &'static str);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push(self.1);
+        }
+    }
+    let values: &'static [i32] = &[1, 2, 3, 4, 5, 6];
+    let columns = TensorRef::from(values).reshape([2, 3]).unwrap().transpose();
+    let noted = |name| Noted(Arc::clone(&order), name);
+    for access in [Access::Immutable, Access::ReadOnly] {
+        // SAFETY: the values are static, and never written.
+        let tensor = unsafe { Tensor::from_described(noted("memory"), &columns, access) };
+        let kept = tensor.keeping(noted("kept")).keeping(noted("kept outside"));
+        assert_eq!((kept.shape(), kept.strides()), (&[3, 2][..], &[1, 3][..]));
+        assert_eq!((kept.dtype(), kept.access()), (DataType::INT32, access));
+        assert_eq!(kept.data(), values.as_ptr().cast_mut().cast());
+        // A consumer keeps all of them.
+        let raw = kept.into_raw();
+        assert!(order.lock().unwrap().is_empty());
+        // SAFETY: a managed tensor that nothing else uses.
+        drop(unsafe { Tensor::from_raw(raw) }.unwrap());
+        assert_eq!(*order.lock().unwrap(), ["memory", "kept", "kept outside"]);
+        order.lock().unwrap().clear();
+    }
+    let mut exclusive = Tensor::from(vec![1_u8; 3]).keeping(());
+    assert_eq!(exclusive.access(), Access::Exclusive);
+    exclusive.view_mut::<u8>().unwrap().into_mut_slice().unwrap().fill(2);
+    let exclusive = exclusive.try_into_owner::<Vec<u8>>().unwrap_err();
+    assert_eq!(exclusive.view::<u8>().unwrap().to_vec(), [2, 2, 2]);
 }

@@ -1,10 +1,10 @@
-//! A tensor with the description of a borrowed one, whose memory an owner keeps.
+//! A tensor with the description of another one, whose memory an owner keeps.
 
 use core::ptr;
 
 use dlbridge_sys::DLTensor;
 
-use crate::block::{Draft, RawParts};
+use crate::block::{Draft, Managed, RawParts};
 use crate::{Access, Tensor, TensorRef};
 
 impl Tensor {
@@ -53,5 +53,35 @@ impl Tensor {
         // SAFETY: the dims were just written. Layout and Dtype hold for the borrowed tensor (Ref), and the caller
         // guarantees Data, Calm, Exclusive, Immutable and Send.
         Self::from_managed(unsafe { draft.finish(description, parts.marks(), None, false) })
+    }
+
+    /// Makes a tensor over the same memory that keeps a value alive too. Both drop together, the tensor first.
+    ///
+    /// The result is a tensor with another owner, so [`try_into_owner`](Tensor::try_into_owner) does not return the first one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use dlbridge::Tensor;
+    ///
+    /// let session = Arc::new("the session that the memory belongs to");
+    /// let tensor = Tensor::from(vec![1_u8, 2]).keeping(Arc::clone(&session));
+    /// assert_eq!(tensor.view::<u8>()?.to_vec(), [1, 2]);
+    /// assert_eq!(Arc::strong_count(&session), 2);
+    /// drop(tensor);
+    /// assert_eq!(Arc::strong_count(&session), 1);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn keeping<K: Send + 'static>(self, kept: K) -> Self {
+        /// Fields drop in this order.
+        #[expect(dead_code, reason = "kept for what they own")]
+        struct Kept<K>(Managed, K);
+
+        let managed = self.into_managed();
+        let (marks, description) = (managed.marks(), *managed.tensor());
+        let draft = Draft::new(Kept(managed, kept), 0);
+        // SAFETY: everything holds for the tensor in the block, which keeps its dims and its memory. This block has the
+        // only handle on it, and drops it with its own.
+        Self::from_managed(unsafe { draft.finish_with_dims(description, marks) })
     }
 }

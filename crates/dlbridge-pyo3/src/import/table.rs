@@ -1,0 +1,65 @@
+//! The shortcut of a request for objects whose type has an exchange table: requested and validated, without a search for
+//! a protocol.
+
+use pyo3::prelude::*;
+
+use super::depth::Depth;
+use super::select::Choice;
+use crate::import_options::ImportOptions;
+use crate::imported::Imported;
+use crate::protocol::exchange_api::Table;
+use crate::protocol::{TypeInfo, framework_checks, in_storage, storage};
+use crate::stream::Streams;
+
+/// The result of the exchange table of an object's type.
+pub(crate) enum ByTable {
+    Imported(Imported),
+    /// The data is on a device, and other protocols can synchronise it with a stream.
+    OnDevice,
+    /// The type lacks a table.
+    None,
+}
+
+/// The tensor of an object by the table of its type, for a typed argument, which reads it on the host.
+pub(crate) fn by_table(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<ByTable> {
+    imported(object, type_info, |table| table.on_host(object))
+}
+
+/// As [`by_table`], on any device, for a caller with the default stream. Otherwise returns the protocols that are left
+/// to try.
+pub(super) fn by_table_anywhere(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Result<Imported, Choice>> {
+    let import = |table: Table| table.import(object, options, &Streams::default());
+    Ok(match imported(object, type_info, import)? {
+        ByTable::Imported(imported) => Ok(imported),
+        ByTable::OnDevice => Err(Choice::PastTable),
+        ByTable::None => Err(Choice::Options),
+    })
+}
+
+#[inline(always)]
+fn imported(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    import: impl FnOnce(Table) -> PyResult<Option<Imported>>,
+) -> PyResult<ByTable> {
+    let Some(table) = type_info.table else { return Ok(ByTable::None) };
+    let checks = &type_info.checks;
+    let _depth = Depth::enter()?;
+    framework_checks::check_before(object, checks)?;
+    // Before the table, because other code may give the object other memory meanwhile.
+    let storage = storage::storage(object, type_info)?;
+    match import(table) {
+        Ok(Some(imported)) => {
+            framework_checks::check(object, checks, imported.tensor.dtype())?;
+            in_storage::measure(object, type_info, &imported.tensor)?;
+            let tensor = storage::keeping(object, type_info, storage, imported.tensor)?;
+            Ok(ByTable::Imported(Imported { tensor, ..imported }))
+        }
+        Ok(None) => Ok(ByTable::OnDevice),
+        Err(error) => Err(framework_checks::explained(object, checks, error)),
+    }
+}
