@@ -33,6 +33,9 @@ EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-nu
 
 WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
 
+CHECKED = ", with dlbridge's checks in Python"
+"""Marks a row in which the caller makes the checks that the library does not make."""
+
 ONE_USE = ("dlpk",)
 """Libraries whose objects can be exported only once, so each call makes a new object."""
 
@@ -77,6 +80,12 @@ def arguments(group: str) -> Iterator[Row]:
         yield row(library, partial(function_of, library, "noop"))
     yield row("dlbridge, `import` alone", partial(function_of, "dlbridge", "bare"))
     yield row("tvm-ffi", tvm_nothing)
+    if group == "torch":
+        # A tensor that requires grad or has its negative bit set is refused by dlbridge alone.
+        statement = "x.requires_grad or x.is_neg() or f(x)"
+        checked = {"tvm-ffi": tvm_nothing, "dlpark": partial(function_of, "dlpark", "noop")}
+        for library, function in checked.items():
+            yield Row(group, work, library + CHECKED, statement, calling(group, function))
     protocols = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
     for protocol in protocols.get(group, ("dlpack", "buffer")):
         yield row(f"floor: {protocol.replace('_', ' ')}", partial(function_of, "floor", f"by_{protocol}"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from targets import (
+    CHECKED,
     COLLECTIONS,
     RUST,
     TARGETS,
@@ -15,6 +16,7 @@ from targets import (
     allocations,
     best,
     instructions,
+    is_checked,
     is_floor,
     is_offer,
     is_ours,
@@ -113,7 +115,8 @@ def targets(runs: list[Run]) -> str:
             continue
         # A difference of two rows of dlbridge lacks a peer.
         alone = target.subtract is not None
-        peer = None if alone else best(first, target.work, is_peer, target.quantity)
+        wanted = is_checked if target.reference == CHECKED else is_peer
+        peer = None if alone else best(first, target.work, wanted, target.quantity)
         floor = None if alone else best(first, target.work, is_floor, target.quantity)
         what = f", {target.quantity}" if target.quantity in ("allocations", "instructions") else ""
         rows.append(

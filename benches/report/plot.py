@@ -6,7 +6,7 @@ from math import log2
 from xml.sax.saxutils import escape
 
 from page import WORKS
-from targets import Run, best, is_floor, is_offer, is_ours, libraries, nanoseconds
+from targets import Run, best, is_checked, is_floor, is_offer, is_ours, libraries, nanoseconds
 
 SHOWN = (
     "vec",
@@ -43,7 +43,8 @@ def ratios(run: Run, work: str) -> list[tuple[str, float]]:
     ours = best(run, work, is_offer)
     if ours is None or ours[1] <= 0:
         return []
-    found = [(name, nanoseconds(run, work, name)) for name in libraries(run, work) if not is_ours(name)]
+    others = [name for name in libraries(run, work) if not is_ours(name) and not is_checked(name)]
+    found = [(name, nanoseconds(run, work, name)) for name in others]
     return sorted(((name, max(ns, 0.01) / ours[1]) for name, ns in found if ns is not None), key=lambda f: f[1])
 
 

@@ -126,8 +126,9 @@ class Target:
         if value is None or self.reference is None:
             return value
         work = self.reference_work or self.work
-        if self.reference == BEST:
-            found = best(run, work, is_peer, self.quantity)
+        if self.reference in (BEST, CHECKED):
+            wanted = is_peer if self.reference == BEST else is_checked
+            found = best(run, work, wanted, self.quantity)
             return None if found is None else value / found[1]
         beside = QUANTITIES[self.quantity](run, work, self.reference)
         return None if beside is None else value / beside
@@ -144,6 +145,9 @@ class Target:
 
 BEST = "the best peer"
 """As a reference: the fastest peer of each run."""
+
+CHECKED = "the best peer with every check"
+"""As a reference: the fastest row of a peer with the checks of `benches/python/rows.py`."""
 
 BARE = "dlbridge, `import` alone"
 
@@ -187,6 +191,7 @@ TARGETS = (
     Target("array", RUST["array"], 240, quantity="instructions"),
     Target("numpy -> no-op", "NumPy array -> Rust no-op argument", 0.6, "nanobind"),
     Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, BEST),
+    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, CHECKED),
     Target("jax -> no-op", "JAX array -> Rust no-op argument", 0.2, "nanobind"),
     Target("jax -> object", "`asdlpack(JAX array)`", 0.25, "nanobind", reference_work="jax -> no-op"),
     Target("jax -> no-op", "JAX array -> `import`, without a type", 0.25, "nanobind", ours=BARE),
@@ -269,6 +274,11 @@ def is_floor(library: str) -> bool:
 def is_peer(library: str) -> bool:
     """Returns True for other libraries, except hand-written code and a framework's own function."""
     return not is_ours(library) and not is_floor(library) and "'s own " not in library
+
+
+def is_checked(library: str) -> bool:
+    """Returns True for another library's row in which the caller makes dlbridge's checks."""
+    return library.endswith("checks in Python")
 
 
 def libraries(run: Run, work: str) -> list[str]:

@@ -193,7 +193,9 @@ def test_every_target_has_its_rows(rows: Any) -> None:
         if target.work in targets.RUST or target.work in targets.IN_OTHER_TABLES:
             continue
         assert (target.work, target.ours) in measured, target.title
-        if target.reference not in (None, targets.BEST):
+        if target.reference == targets.CHECKED:
+            assert any(work == target.work and targets.is_checked(library) for work, library in measured)
+        elif target.reference not in (None, targets.BEST):
             assert (target.reference_work or target.work, target.reference) in measured, target.title
         if target.subtract is not None:
             assert (target.subtracted_work or target.work, target.subtract) in measured, target.title
@@ -206,6 +208,7 @@ def test_best_considers_only_wanted_libraries() -> None:
     assert targets.best(one_run(), "numpy -> no-op", targets.is_offer) == ("dlbridge", 10.0)
     assert targets.best(one_run(), "vec", lambda name: name == "abacus") is None
     assert not targets.is_peer("numpy's own `from_dlpack`")
+    assert targets.is_checked("tvm-ffi, with dlbridge's checks in Python") and not targets.is_checked("tvm-ffi")
 
 
 def test_every_target_has_its_work_on_the_page() -> None:
