@@ -11,11 +11,12 @@ use std::boxed::Box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{hint, ptr};
 
-/// Checks before a thread sleeps: a few microseconds, less than it takes to wake one up.
-const SPINS: usize = if cfg!(miri) { 2 } else { 200 };
+/// How long a thread looks for a change before it sleeps: as long as it takes to wake one up on a virtual machine, where
+/// the processor of a sleeping thread often sleeps too.
+const AWAKE: Duration = Duration::from_micros(if cfg!(miri) { 0 } else { 100 });
 
 /// The parts of a copy.
 struct Job<'a> {
@@ -95,24 +96,56 @@ enum State {
 pub(super) struct Helper {
     state: Mutex<State>,
     changed: Condvar,
+    /// The number of changes. A thread that looks for one does not lock the state, so it does not slow the other down.
+    changes: AtomicUsize,
 }
 
 impl Helper {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State::Idle), changed: Condvar::new() })
+        Arc::new(Self {
+            state: Mutex::new(State::Idle),
+            changed: Condvar::new(),
+            changes: AtomicUsize::new(0),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes the state, and wakes up the thread that waits for it.
+    fn change(&self, mut state: MutexGuard<'_, State>, next: State) {
+        *state = next;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Looks for a change for a short time, until the state is not to be waited for.
+    fn look(&self, is_waiting: &mut impl FnMut(&mut State) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let mut state = self.state();
+            if !is_waiting(&mut state) {
+                return;
+            }
+            // Under the lock, so no change is missed.
+            let seen = self.changes.load(Ordering::Relaxed);
+            drop(state);
+            while self.changes.load(Ordering::Relaxed) == seen {
+                if begin.elapsed() >= AWAKE {
+                    return;
+                }
+                (0..16).for_each(|_| hint::spin_loop());
+            }
+        }
+    }
+
     /// Changes the state of an idle helper.
     fn give(&self, next: State) {
-        let mut state = self.state();
+        let state = self.state();
         if let State::Idle = *state {
-            *state = next;
-            drop(state);
-            self.changed.notify_one();
+            self.change(state, next);
         }
     }
 
@@ -123,13 +156,8 @@ impl Helper {
 
     /// On the helper: waits until there is a job or the end. Returns false if the time is over.
     pub(super) fn wait(&self, time: Duration) -> bool {
-        let is_idle = |state: &mut State| matches!(state, State::Idle);
-        for _ in 0..SPINS {
-            if !is_idle(&mut self.state()) {
-                return true;
-            }
-            hint::spin_loop();
-        }
+        let mut is_idle = |state: &mut State| matches!(state, State::Idle);
+        self.look(&mut is_idle);
         let waited = self.changed.wait_timeout_while(self.state(), time, is_idle);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -152,26 +180,20 @@ impl Helper {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work())) {
             *job.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        *self.state() = State::Idle;
-        self.changed.notify_one();
+        self.change(self.state(), State::Idle);
         true
     }
 
     /// On the copying thread: takes the job back, or waits until the helper has finished it.
     fn finish(&self) {
-        let is_working = |state: &mut State| match state {
+        let mut is_working = |state: &mut State| match state {
             State::Given(_) => {
                 *state = State::Idle;
                 false
             }
             state => matches!(state, State::Working),
         };
-        for _ in 0..SPINS {
-            if !is_working(&mut self.state()) {
-                return;
-            }
-            hint::spin_loop();
-        }
+        self.look(&mut is_working);
         drop(self.changed.wait_while(self.state(), is_working));
     }
 }

@@ -73,9 +73,10 @@ pub fn set_num_threads(threads: NonZeroUsize) {
     let _ = threads;
 }
 
-/// Ranges for each thread: a thread that wakes up late leaves more of them to the others.
+/// Ranges for each thread: a thread that wakes up late leaves more of them to the others, and the last range that a thread
+/// works on is short.
 #[cfg(all(feature = "std", feature = "fast-copies"))]
-const RANGES: usize = 4;
+const RANGES: usize = 16;
 
 /// Splits `0..extent` into ranges and calls `work` with the beginning and end of each, on up to `parts` threads. The
 /// lengths of all ranges except the last are multiples of `grain`, if that leaves a range for each thread.
