@@ -29,7 +29,7 @@ TOLERANCE = 0.03
 """The allowed excess over a stored size, as a share: another minor release of the compiler changes sizes that much."""
 
 SLACK = 64
-"""The allowed excess of one more argument, in bytes: sections are aligned, so that single bytes become several."""
+"""The allowed excess of one more argument, in bytes: functions are aligned, so that single bytes become several."""
 
 PROFILES: dict[str, dict[str, str]] = {
     "the release profile": {},
@@ -60,11 +60,19 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Built:
-    """A build from an empty folder: its time in all processes, its crates, and the bytes of the stripped library."""
+    """A build from an empty folder: its time in all processes, and its crates."""
 
     seconds: float
     crates: int
     size: int
+    """The bytes of the stripped library."""
+    code: int
+    """The bytes of code and data: a file also aligns its segments to pages, so a few bytes more can add 4096."""
+
+    @classmethod
+    def of(cls, library: Path, seconds: float, crates: int) -> Built:
+        text, data = output(["size", str(library)]).splitlines()[1].split()[:2]
+        return cls(seconds, crates, library.stat().st_size, int(text) + int(data))
 
 
 def cpu_of_children() -> float:
@@ -98,7 +106,7 @@ def cargo(folder: str, options: list[str], profile: Mapping[str, str], target: P
     messages = [json.loads(line) for line in said.splitlines()]
     made = [message for message in messages if message["reason"] == "compiler-artifact"]
     library = next(file for message in made if "cdylib" in message["target"]["kind"] for file in message["filenames"])
-    return Built(seconds, len({message["package_id"] for message in made}), Path(library).stat().st_size)
+    return Built.of(Path(library), seconds, len({message["package_id"] for message in made}))
 
 
 def cxx(source: str, options: list[str], profile: Mapping[str, str], target: Path) -> Built:
@@ -117,7 +125,7 @@ def cxx(source: str, options: list[str], profile: Mapping[str, str], target: Pat
     output([compiler, "-c", "-Os", *common, str(folder / "src/nb_combined.cpp"), "-o", objects[0]])
     output([compiler, "-c", "-O3", *common, *options, source, "-o", objects[1]])
     output([compiler, "-shared", "-O3", *common, "-Wl,--gc-sections", "-Wl,-s", *objects, "-o", str(library)])
-    return Built(cpu_of_children() - begun, 2, library.stat().st_size)
+    return Built.of(library, cpu_of_children() - begun, 2)
 
 
 def build(extension: str, library: str, options: list[str], profile: Mapping[str, str], target: Path) -> Built:
@@ -149,20 +157,20 @@ def cxx_options(dtypes: int, dimensions: int) -> list[str]:
 
 
 def per_argument(library: str, scratch: Path) -> dict[str, int]:
-    """Returns the bytes of an extension with one argument, of one more dtype, and of one more number of dimensions."""
+    """Returns the code of an extension with one argument, of one more dtype, and of one more number of dimensions, in bytes."""
 
-    def size(dtypes: int, dimensions: int) -> int:
+    def code(dtypes: int, dimensions: int) -> int:
         options = cxx_options(dtypes, dimensions) if library == "nanobind" else DTYPES[dtypes] + DIMENSIONS[dimensions]
         if library == "nanobind":
-            return build("typed_arguments", library, options, PROFILES[LTO], scratch / library).size
+            return build("typed_arguments", library, options, PROFILES[LTO], scratch / library).code
         # The dependencies are the same each time, so the folder need not be empty.
-        return cargo(f"typed_arguments/{library}", options, PROFILES[LTO], scratch / library).size
+        return cargo(f"typed_arguments/{library}", options, PROFILES[LTO], scratch / library).code
 
     shutil.rmtree(scratch / library, ignore_errors=True)
-    one = size(1, 1)
-    dtypes = {count: size(count, 1) - one for count in DTYPES if count > 1}
+    one = code(1, 1)
+    dtypes = {count: code(count, 1) - one for count in DTYPES if count > 1}
     found = {f"{count} dtypes": more // (count - 1) for count, more in dtypes.items()}
-    return {"one argument": one, **found, "dimensions": (size(1, 4) - one) // 3}
+    return {"one argument": one, **found, "dimensions": (code(1, 4) - one) // 3}
 
 
 def build_table(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
@@ -203,11 +211,11 @@ def tables(results: Mapping[str, Any]) -> str:
 
 
 def sizes(scratch: Path) -> dict[str, int]:
-    """Returns the sizes that are guarded: of the template, and of one more argument."""
+    """Returns the sizes of code that are guarded: of the template, and of one more argument."""
     target = scratch / "dlbridge"
     found = per_argument("dlbridge", scratch)
     template = cargo("template/dlbridge", [], PROFILES[LTO], target)
-    return {"template": template.size, "one dtype": found["10 dtypes"], "one number of dimensions": found["dimensions"]}
+    return {"template": template.code, "one dtype": found["10 dtypes"], "one number of dimensions": found["dimensions"]}
 
 
 def faults(measured: Mapping[str, int], stored: Mapping[str, int]) -> list[str]:

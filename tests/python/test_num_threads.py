@@ -218,3 +218,22 @@ time.sleep(0.2)
 """
     for _ in range(5):
         assert run(code).returncode == 0
+
+
+@only_linux
+def test_copy_is_complete_if_no_thread_can_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Rust asks for stacks of this size, which no machine has.
+    monkeypatch.setenv("RUST_MIN_STACK", str(1 << 46))
+    code = f"""
+import dlbridge
+from pathlib import Path
+dlbridge.set_num_threads(4)
+data = bytes(range(256)) * ({LARGE} // 256)
+for _ in range(3):
+    assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
+print([name for task in Path("/proc/self/task").iterdir() if "dlbridge" in (name := (task / "comm").read_text())])
+"""
+    done = run(code)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    monkeypatch.setenv("RUST_MIN_STACK", str(1 << 20))
+    assert run(code).stdout.count("dlbridge-copy") == 3
