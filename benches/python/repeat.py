@@ -31,10 +31,16 @@ ROWS: dict[str, dict[str, str]] = {
         "new object -> np.from_dlpack": "from_dlpack(make())",
         "asdlpack(NumPy array)": "asdlpack(array)",
         "new vector -> NumPy array": "new_numpy()",
+        "asdlpack(24 elements, copy=True)": "asdlpack(tensor, copy=True)",
+        "asdlpack(64 x 64 transposed, copy=True)": "asdlpack(transposed, copy=True)",
     },
     "torch": {
         EMPTY: "pass",
         "PyTorch tensor -> no-op argument": "noop(x)",
+        "PyTorch tensor -> import": "bare(x)",
+        "asdlpack(PyTorch tensor)": "asdlpack(x)",
+        "list of a PyTorch tensor to write -> argument": "write_list(tensors)",
+        "object -> torch.from_dlpack": "from_dlpack(kept)",
         "new object -> torch.from_dlpack": "from_dlpack(make())",
         "new vector -> PyTorch tensor": "new_torch()",
     },
@@ -76,7 +82,8 @@ def names(group: str) -> dict[str, Any]:
     if group == "torch":
         import torch
 
-        return {**known, "x": torch.ones(4, 6), "from_dlpack": torch.from_dlpack}
+        x = torch.ones(4, 6)
+        return {**known, "x": x, "tensors": [x], "kept": ours.make(), "from_dlpack": torch.from_dlpack}
     if group == "jax":
         import jax
 
@@ -90,6 +97,7 @@ def names(group: str) -> dict[str, Any]:
         "named": named,
         "objects": {name: ours.hand_on(array) for name, array in named.items()},
         "tensor": dlbridge.asdlpack(np.ones((4, 6), "float32")),
+        "transposed": dlbridge.asdlpack(np.ones((64, 64), "float32").T),
         "kept": ours.make(),
         "version": (1, 3),
         "from_dlpack": np.from_dlpack,

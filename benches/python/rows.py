@@ -33,8 +33,8 @@ EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-nu
 
 WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
 
-CHECKED = ", with dlbridge's checks in Python"
-"""Marks a row in which the caller makes the checks that the library does not make."""
+CHECKED_SUFFIX = ", with dlbridge's checks in Python"
+"""Ends the name of a row in which the caller makes the checks that the library does not make."""
 
 ONE_USE = ("dlpk",)
 """Libraries whose objects can be exported only once, so each call makes a new object."""
@@ -85,7 +85,7 @@ def arguments(group: str) -> Iterator[Row]:
         statement = "x.requires_grad or x.is_neg() or f(x)"
         checked = {"tvm-ffi": tvm_nothing, "dlpark": partial(function_of, "dlpark", "noop")}
         for library, function in checked.items():
-            yield Row(group, work, library + CHECKED, statement, calling(group, function))
+            yield Row(group, work, library + CHECKED_SUFFIX, statement, calling(group, function))
     protocols = {"numpy": ("dlpack", "buffer"), "torch": ("dlpack", "borrowed_table", "owned_table")}
     for protocol in protocols.get(group, ("dlpack", "buffer")):
         yield row(f"floor: {protocol.replace('_', ' ')}", partial(function_of, "floor", f"by_{protocol}"))
@@ -133,6 +133,9 @@ def imports(group: str) -> Iterator[Row]:
     yield Row(group, work, "pydlpack", "f(x)", calling(group, pydlpack_function))
     yield Row(group, work, "tvm-ffi", "f(x)", calling(group, tvm))
     yield Row(group, work, f"{group}'s own `from_dlpack`", "f(x)", calling(group, own))
+    if group != "torch":
+        # PyTorch's tensors have no buffer.
+        yield Row(group, work, "floor: buffer", "f(x)", calling(group, partial(function_of, "floor", "hold")))
 
 
 def exports() -> Iterator[Row]:

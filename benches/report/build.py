@@ -178,7 +178,7 @@ def build_table(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     texts = []
     for profile, rows in found.items():
         peer = rows["rust-numpy"]
-        header = [profile, "s of CPU", "x rust-numpy", "crates", "MiB", "x rust-numpy"]
+        header = [profile, "s of CPU", "x rust-numpy, goal 1.2", "crates", "MiB", "x rust-numpy, goal 1.0"]
         lines = [
             [
                 f"**{row}**" if row == "dlbridge" else row,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from targets import (
-    CHECKED,
+    BEST_CHECKED,
     COLLECTIONS,
     RUST,
     TARGETS,
@@ -15,6 +15,7 @@ from targets import (
     Target,
     allocations,
     best,
+    copy_ratio,
     instructions,
     is_checked,
     is_floor,
@@ -98,7 +99,7 @@ def measured(target: Target, run: Run) -> str:
 
 
 def promised(target: Target) -> str:
-    unit = {"ns": " ns", "ms": " ms"}.get(target.quantity, "")
+    unit = {"ns": " ns", "ms": " ms", "cases": " cases"}.get(target.quantity, "")
     if target.reference is None:
         return f"{target.limit:g}{unit}"
     with_count = {f"1000 in a {collection}": " of 1000" for collection in COLLECTIONS}
@@ -115,7 +116,7 @@ def targets(runs: list[Run]) -> str:
             continue
         # A difference of two rows of dlbridge lacks a peer.
         alone = target.subtract is not None
-        wanted = is_checked if target.reference == CHECKED else is_peer
+        wanted = is_checked if target.reference == BEST_CHECKED else is_peer
         peer = None if alone else best(first, target.work, wanted, target.quantity)
         floor = None if alone else best(first, target.work, is_floor, target.quantity)
         what = f", {target.quantity}" if target.quantity in ("allocations", "instructions") else ""
@@ -282,11 +283,15 @@ def together(runs: list[Run], what: str, word: Callable[[str], str]) -> str:
     return table(["NumPy array of", *map(word, counts), "last over first"], rows)
 
 
-def copies(rows: list[dict[str, Any]]) -> str:
-    """Returns the results of `benches/python/copies.py`: gigabytes per second."""
-    names = [name for name in rows[0] if name not in ("case", "bytes")]
-    cells = [[row["case"], size(row["bytes"]), *(number(row[name]) for name in names)] for row in rows]
-    return table(["GB/s", "size", *names], cells)
+def copies(runs: list[Run]) -> str:
+    """Returns the results of `benches/python/copies.py`: gigabytes per second in the first run, and the ratio in each."""
+    rows = [run["copies"] for run in runs]
+    names = [name for name in rows[0][0] if name not in ("case", "bytes")]
+    cells = [
+        [row["case"], size(row["bytes"]), *(number(row[name]) for name in names), *(number(copy_ratio(row)) for row in of_runs)]
+        for row, of_runs in zip(rows[0], zip(*rows, strict=True), strict=True)
+    ]
+    return table(["GB/s", "size", *names, *(f"ratio, run {n + 1}" for n in range(len(runs)))], cells)
 
 
 def size(count: int) -> str:
@@ -311,19 +316,17 @@ def replaced(page: str, name: str, text: str) -> str:
 
 def complete(results: Results) -> list[Run]:
     """Returns each run with the results that all runs share."""
-    shared = {name: results[name] for name in ("instructions", "copies") if name in results}
-    return [{**run, **shared} for run in results["runs"]]
+    return [{**run, "instructions": results["instructions"]} for run in results["runs"]]
 
 
 def rendered(page: str, results: Results) -> str:
     """Returns the page with all its tables."""
     runs = complete(results)
-    measured_copies = results.get("copies")
     parts = {
         "targets": targets(runs),
         "peers": peers(runs),
         "scale": scale(runs),
-        "copies": f"## Copies\n\n{copies(measured_copies)}" if measured_copies else "",
+        "copies": f"## Copies\n\n{copies(runs)}" if "copies" in runs[0] else "",
         "machine": machine(results["machine"]),
     }
     for name, text in parts.items():

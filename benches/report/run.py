@@ -143,13 +143,11 @@ def run(rust: str, scratch: Path, quick: bool) -> dict[str, Any]:
     done["scale"]["rust threads"] = answer(rust, "threads", *flags)
     done["startup"] = answer(sys.executable, str(PYTHON / "startup.py"), *flags)
     done["scale"]["safetensors"] = files(rust, scratch, quick)
+    done["copies"] = copies(quick)
     return done
 
 
-def copies(quick: bool) -> list[dict[str, Any]] | None:
-    """Returns the results of the module of the copies, if it exists."""
-    if not (PYTHON / "copies.py").exists():
-        return None
+def copies(quick: bool) -> list[dict[str, Any]]:
     source = f"import sys; sys.path.insert(0, {str(PYTHON)!r})\n"
     source += f"import json, copies; print(json.dumps({{'rows': copies.rows({quick})}}))"
     found: list[dict[str, Any]] = answer(sys.executable, "-c", source)["rows"]
@@ -157,21 +155,12 @@ def copies(quick: bool) -> list[dict[str, Any]] | None:
 
 
 def measure(rust: str, scratch: Path, file: Path, quick: bool) -> None:
-    """Measures everything, and writes the results after each part, so that an interrupted run keeps its parts.
-
-    Copies of an earlier run stay until new ones are measured, if machine and libraries are the same. Other parts of two
-    runs are never mixed.
-    """
-    described = machine.described()
-    results: dict[str, Any] = {"machine": described, "instructions": counted.rust_rows(rust, scratch), "runs": []}
-    earlier = json.loads(file.read_text()) if file.exists() else {}
-    if "copies" in earlier and earlier["machine"] == described:
-        results["copies"] = earlier["copies"]
+    """Measures everything, and writes the results after each run, so that an interruption keeps the runs before it."""
+    counts = counted.rust_rows(rust, scratch)
+    results: dict[str, Any] = {"machine": machine.described(), "instructions": counts, "runs": []}
     for _ in range(1 if quick else 2):
         results["runs"].append(run(rust, scratch, quick))
         write(file, results)
-    if (measured := copies(quick)) is not None:
-        write(file, {**results, "copies": measured})
 
 
 def write(file: Path, results: dict[str, Any]) -> None:

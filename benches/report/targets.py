@@ -81,7 +81,13 @@ def copies_behind(run: Run, work: str, library: str) -> float | None:
     rows = run.get("copies")
     if not rows:
         return None
-    return sum(row[library] < BEHIND * max(row.get(other) or 0 for other in ("numpy", "torch")) for row in rows)
+    return sum(copy_ratio(row) < BEHIND for row in rows)
+
+
+def copy_ratio(row: dict[str, Any]) -> float:
+    """Returns dlbridge's speed as a multiple of the faster of NumPy and PyTorch."""
+    fastest: float = row["dlbridge"] / max(row.get(other) or 0 for other in ("numpy", "torch"))
+    return fastest
 
 
 QUANTITIES: dict[str, Callable[[Run, str, str], float | None]] = {
@@ -126,7 +132,7 @@ class Target:
         if value is None or self.reference is None:
             return value
         work = self.reference_work or self.work
-        if self.reference in (BEST, CHECKED):
+        if self.reference in (BEST, BEST_CHECKED):
             wanted = is_peer if self.reference == BEST else is_checked
             found = best(run, work, wanted, self.quantity)
             return None if found is None else value / found[1]
@@ -146,8 +152,11 @@ class Target:
 BEST = "the best peer"
 """As a reference: the fastest peer of each run."""
 
-CHECKED = "the best peer with every check"
+BEST_CHECKED = "the best peer with every check"
 """As a reference: the fastest row of a peer with the checks of `benches/python/rows.py`."""
+
+CHECKED_SUFFIX = ", with dlbridge's checks in Python"
+"""The end of the names of such rows."""
 
 BARE = "dlbridge, `import` alone"
 
@@ -191,7 +200,7 @@ TARGETS = (
     Target("array", RUST["array"], 240, quantity="instructions"),
     Target("numpy -> no-op", "NumPy array -> Rust no-op argument", 0.6, "nanobind"),
     Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, BEST),
-    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, CHECKED),
+    Target("torch -> no-op", "PyTorch tensor -> Rust no-op argument", 1, BEST_CHECKED),
     Target("jax -> no-op", "JAX array -> Rust no-op argument", 0.2, "nanobind"),
     Target("jax -> object", "`asdlpack(JAX array)`", 0.25, "nanobind", reference_work="jax -> no-op"),
     Target("jax -> no-op", "JAX array -> `import`, without a type", 0.25, "nanobind", ours=BARE),
@@ -272,13 +281,13 @@ def is_floor(library: str) -> bool:
 
 
 def is_peer(library: str) -> bool:
-    """Returns True for other libraries, except hand-written code and a framework's own function."""
-    return not is_ours(library) and not is_floor(library) and "'s own " not in library
+    """Returns True for other libraries as they are: no hand-written code, and no framework's own function."""
+    return not (is_ours(library) or is_floor(library) or is_checked(library) or "'s own " in library)
 
 
 def is_checked(library: str) -> bool:
     """Returns True for another library's row in which the caller makes dlbridge's checks."""
-    return library.endswith("checks in Python")
+    return library.endswith(CHECKED_SUFFIX)
 
 
 def libraries(run: Run, work: str) -> list[str]:

@@ -174,18 +174,20 @@ def test_torch_function_mode_answers_for_the_tensor(function: Any, message: str)
 
 
 class ReplacesMemory(torch.overrides.TorchFunctionMode):
-    """Gives a tensor other memory after each function."""
+    """Gives a tensor other memory after each of the first functions."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, times: int = 10**9) -> None:
         super().__init__()
         self.x = x
+        self.times = times
         self.count = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
             result = func(*args, **(kwargs or {}))
-            self.count += 1
-            self.x.data = torch.full((200, 300), float(self.count))
+            if self.count < self.times:
+                self.count += 1
+                self.x.data = torch.full((200, 300), float(self.count))
         return result
 
 
@@ -202,6 +204,10 @@ def test_memory_that_is_replaced_during_the_call_is_kept_or_refused() -> None:
                     continue
             # The elements are those of one memory, which was not freed.
             assert mean in range(mode.count + 1) or mean == before
+        # Only the storage that was looked up first is another one.
+        for round in range(20):
+            with ReplacesMemory(x, times=1) as mode:
+                assert take(x) == mode.count == 1, round
 
 
 def test_state_that_changes_after_an_import_is_seen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -196,12 +197,12 @@ sys.exit(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize(
-    "end",
-    ["", "sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 0)"],
+    ("end", "returncode"),
+    [("", 0), ("sys.exit(0)", 0), ("os._exit(0)", 0), ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM)],
 )
-def test_program_ends_while_threads_wait(run: Run, end: str) -> None:
-    code = f"import os, sys, dlbridge; dlbridge.set_num_threads(4); dlbridge.asdlpack(bytes({LARGE}), copy=True); {end}"
-    assert run(code).returncode == 0
+def test_program_ends_while_threads_wait(run: Run, end: str, returncode: int) -> None:
+    code = "import os, signal, sys, dlbridge; dlbridge.set_num_threads(4)"
+    assert run(f"{code}; dlbridge.asdlpack(bytes({LARGE}), copy=True); {end}").returncode == returncode
 
 
 def test_program_ends_while_a_daemon_thread_copies(run: Run) -> None:
@@ -237,3 +238,32 @@ print([name for task in Path("/proc/self/task").iterdir() if "dlbridge" in (name
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
     monkeypatch.setenv("RUST_MIN_STACK", str(1 << 20))
     assert run(code).stdout.count("dlbridge-copy") == 3
+
+
+@only_linux
+def test_idle_threads_end_after_ten_seconds(run: Run) -> None:
+    code = f"""
+import time, dlbridge
+from pathlib import Path
+def threads():
+    return sum("dlbridge" in (task / "comm").read_text() for task in Path("/proc/self/task").iterdir())
+def ended(seconds):
+    deadline = time.monotonic() + seconds
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return not threads()
+dlbridge.set_num_threads(4)
+data = bytes(range(256)) * ({LARGE} // 256)
+dlbridge.asdlpack(data, copy=True)
+assert not ended(8), "too early"
+assert ended(60), threads()
+# The pool counts them as gone.
+for _ in range(2):
+    assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
+    assert threads() == 3, threads()
+dlbridge.set_num_threads(1)
+assert threads() == 0, threads()
+print("done")
+"""
+    done = run(code)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -289,3 +289,55 @@ def test_tensor_inside_vmap_is_refused() -> None:
 def test_new_tensors_by_its_dtypes() -> None:
     for name in ("bfloat16", "float32", "int8", "bool", "complex64"):
         assert dlbridge.empty(2, getattr(torch, name)).dtype == name
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "no copy": {"copy": False},
+    "a copy": {"copy": True},
+    "writable": {"writable": True},
+    "read-only": {"writable": False},
+    "C order": {"order": "C"},
+    "C order, no copy": {"order": "C", "copy": False},
+    "aligned": {"align": 4096},
+    "on the CPU": {"device": "cpu"},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_import_by_the_table_at_once_equals_that_of_the_protocol(layout: str, options: dict[str, Any]) -> None:
+    """Without a protocol the table is called before any search, with one after it."""
+    source = LAYOUTS[layout](torch.arange(40.0).reshape(2, 4, 5))
+
+    def imported(**more: Any) -> Any:
+        try:
+            tensor = dlbridge.asdlpack(source, **options, **more)
+        except Exception as error:
+            return type(error), str(error)
+        facts = tensor.protocol, tensor.copied, tensor.copy_reason, tensor.readonly, str(tensor)
+        shared = tensor.address == source.data_ptr()
+        return *facts, tensor.shape, tensor.strides, str(tensor.device), shared, tensor.tolist()
+
+    assert imported() == imported(protocol="exchange-api")
+
+
+STATES: dict[str, Any] = {
+    "requires grad": lambda x: x.requires_grad_(),
+    "negative bit": lambda x: torch._C._set_neg(x, True) or x,
+    "conjugate bit": lambda x: x.to(torch.complex64).conj(),
+    "sparse": lambda x: x.to_sparse(),
+    "meta": lambda x: x.to("meta"),
+    "nested": lambda x: torch.nested.nested_tensor([x[0], x[1, :2]]),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_refusal_by_the_table_at_once_equals_that_of_the_protocol(state: str) -> None:
+    refusals = []
+    for more in ({}, {"protocol": "exchange-api"}):
+        x = STATES[state](torch.arange(6.0).reshape(2, 3))
+        with pytest.raises(BufferError) as refusal:
+            dlbridge.asdlpack(x, **more)
+        refusals.append((str(refusal.value), type(refusal.value.__cause__)))
+    assert refusals[0] == refusals[1]

@@ -215,7 +215,7 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, SANITIZED, &arguments);
     // The sanitizer does not know the fences of rayon's queues.
     test.arg("--").args(THREAD_TESTS).args(["--skip", "in_a_rayon_pool"]);
-    // The next copy joins a thread that ended because it was idle, and no copy follows the last test.
+    // The next copy or change of the number joins a thread that ended because it was idle. None follows the last test.
     test.env("TSAN_OPTIONS", "report_thread_leaks=0");
     process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
     let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);

@@ -58,7 +58,7 @@
 //! A waiting call never returns if it waits on the thread that would drop the tensor. To write meanwhile, copy the
 //! tensor ([`Tensor::to_copy`](dlbridge::Tensor::to_copy)), or promise by hand what the lock ensures
 //! ([`CandleExt::into_tensor_unlocked`]). To get several tensors of one storage, make them before any code writes, or
-//! share one ([`SharedTensor::share`](dlbridge::SharedTensor::share)).
+//! share one ([`ArcTensor::share`](dlbridge::ArcTensor::share)).
 //!
 //! The feature `send_guard` of parking_lot, which lets a thread release a lock that another took, is on for the whole
 //! program; with parking_lot's `deadlock_detection` it does not compile.

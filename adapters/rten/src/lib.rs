@@ -34,7 +34,7 @@
 //! [`into_read_only`](dlbridge::Tensor::into_read_only), because its producer may write.
 //!
 //! Copy a refused tensor with `to_…`. Make an exclusive tensor immutable with
-//! [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) before you [share](dlbridge::SharedTensor::share) it. If
+//! [`try_into_immutable`](dlbridge::Tensor::try_into_immutable) before you [share](dlbridge::ArcTensor::share) it. If
 //! you know that no code writes the memory, promise it with the unsafe
 //! [`assume_immutable`](dlbridge::Tensor::assume_immutable).
 //!

@@ -255,6 +255,36 @@ static PyObject *make(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing))
     return (PyObject *)vector;
 }
 
+// An object that holds a buffer of another object; an export would describe it.
+typedef struct {
+    PyObject_HEAD
+    Py_buffer buffer;
+} Held;
+
+static void release_held(PyObject *self) {
+    PyBuffer_Release(&((Held *)self)->buffer);
+    PyObject_Free(self);
+}
+
+static PyTypeObject HeldType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "with_floor.Held",
+    .tp_basicsize = sizeof(Held),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = release_held,
+};
+
+static PyObject *hold(PyObject *Py_UNUSED(module), PyObject *x) {
+    Held *held = PyObject_New(Held, &HeldType);
+    if (!held)
+        return NULL;
+    if (PyObject_GetBuffer(x, &held->buffer, PyBUF_RECORDS_RO)) {
+        held->buffer.obj = NULL;
+        Py_DECREF(held);
+        return NULL;
+    }
+    return (PyObject *)held;
+}
+
 static PyMethodDef functions[] = {
     {"by_dlpack", by_dlpack, METH_O, NULL},
     {"by_buffer", by_buffer, METH_O, NULL},
@@ -264,6 +294,7 @@ static PyMethodDef functions[] = {
     {"new", new_capsule, METH_NOARGS, NULL},
     {"new_as", new_as, METH_O, NULL},
     {"make", make, METH_NOARGS, NULL},
+    {"hold", hold, METH_O, NULL},
     {0},
 };
 
@@ -277,7 +308,8 @@ PyMODINIT_FUNC PyInit_with_floor(void) {
     Py_XDECREF(name);
     version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     device = Py_BuildValue("(ii)", kDLCPU, 0);
-    if (!dlpack_name || !exchange_name || !max_version || !version || !device || PyType_Ready(&VectorType))
+    if (!dlpack_name || !exchange_name || !max_version || !version || !device || PyType_Ready(&VectorType) ||
+        PyType_Ready(&HeldType))
         return NULL;
     return PyModule_Create(&module);
 }

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use dlbridge::{Access, Device, DeviceType, RawParts, SharedTensor, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, Device, DeviceType, RawParts, Tensor, TensorRef};
 
 use super::driver::{Driver, Failure, MemoryFunctions, Result, StreamHandle};
 use super::event::order;
@@ -113,7 +113,7 @@ pub struct Place {
 /// }
 /// ```
 pub unsafe fn copied(
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     passed: Option<StreamHandle>,
     to: Place,
 ) -> Result<Tensor> {
@@ -184,7 +184,7 @@ fn span(tensor: &Tensor) -> (u64, usize) {
 ///
 /// # Safety
 /// The tensor's device is that of the transfer, and the transfer's stream runs after the pending writes to the tensor.
-unsafe fn fetched(tensor: &SharedTensor, transfer: &Transfer) -> Result<Tensor> {
+unsafe fn fetched(tensor: &ArcTensor, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let mut bytes = Tensor::zeros::<u8>([count]).map_err(Failure::core)?;
     let mut view = bytes.view_mut::<u8>().map_err(Failure::core)?;
@@ -237,7 +237,7 @@ unsafe fn sent(tensor: &Tensor, to: Device, transfer: &Transfer) -> Result<Tenso
 ///
 /// # Safety
 /// The tensor is on a CUDA device, and the transfer's stream runs after the pending writes to the tensor.
-unsafe fn moved(tensor: &SharedTensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
+unsafe fn moved(tensor: &ArcTensor, to: Device, transfer: &Transfer) -> Result<Tensor> {
     let (first, count) = span(tensor);
     let stream = transfer.stream;
     let source = TensorRef::from(&**tensor);

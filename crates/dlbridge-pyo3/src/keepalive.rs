@@ -5,35 +5,35 @@
 
 use std::ops::Range;
 
-use dlbridge::{Access, SharedTensor, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, Tensor, TensorRef};
 
 use crate::live::Recorded;
 
 /// An export's handle on its tensor. If exports are recorded, its record lasts until it is dropped.
 pub(crate) struct Export {
-    tensor: SharedTensor,
+    tensor: ArcTensor,
     _recorded: Recorded,
 }
 
 impl Export {
-    pub(crate) fn new(tensor: &SharedTensor, protocol: &'static str) -> Self {
+    pub(crate) fn new(tensor: &ArcTensor, protocol: &'static str) -> Self {
         let recorded = Recorded::new(tensor, protocol);
         Self { tensor: root(tensor), _recorded: recorded }
     }
 
     /// A handle that keeps the tensor alive for another tensor of this library, and does not count as an export.
-    pub(crate) fn unrecorded(tensor: &SharedTensor) -> Self {
+    pub(crate) fn unrecorded(tensor: &ArcTensor) -> Self {
         Self { tensor: root(tensor), _recorded: Recorded::NONE }
     }
 
     /// The tensor that keeps the memory alive.
-    pub(crate) fn tensor(&self) -> &SharedTensor {
+    pub(crate) fn tensor(&self) -> &ArcTensor {
         &self.tensor
     }
 }
 
 /// The tensor that owns the memory of a tensor: follows the sources to the first one.
-pub(crate) fn root(tensor: &SharedTensor) -> SharedTensor {
+pub(crate) fn root(tensor: &ArcTensor) -> ArcTensor {
     let mut tensor = tensor;
     while let Some(source) = inner(tensor) {
         tensor = source;
@@ -42,13 +42,13 @@ pub(crate) fn root(tensor: &SharedTensor) -> SharedTensor {
 }
 
 /// The source that a tensor shares its memory with. `None` for an exclusive tensor, which nothing else may use.
-pub(crate) fn inner(tensor: &Tensor) -> Option<&SharedTensor> {
+pub(crate) fn inner(tensor: &Tensor) -> Option<&ArcTensor> {
     if tensor.access() == Access::Exclusive {
         return None;
     }
     // SAFETY: this reads the type of the owner, and accesses no element through it.
     let (shared, export) =
-        unsafe { (tensor.owner_ref::<SharedTensor>(), tensor.owner_ref::<Export>()) };
+        unsafe { (tensor.owner_ref::<ArcTensor>(), tensor.owner_ref::<Export>()) };
     shared.or_else(|| export.map(Export::tensor))
 }
 

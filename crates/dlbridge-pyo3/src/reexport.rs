@@ -1,16 +1,12 @@
 //! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of
 //! another dtype.
 
-use dlbridge::{Access, DataType, Error, RawParts, Result, SharedTensor, Tensor};
+use dlbridge::{Access, ArcTensor, DataType, Error, RawParts, Result, Tensor};
 
 use crate::keepalive::Export;
 
 /// The same elements, recorded as an export until the last handle on them is dropped.
-pub(crate) fn same(
-    tensor: &SharedTensor,
-    protocol: &'static str,
-    read_only: bool,
-) -> Result<Tensor> {
+pub(crate) fn same(tensor: &ArcTensor, protocol: &'static str, read_only: bool) -> Result<Tensor> {
     let parts = RawParts {
         byte_offset: tensor.byte_offset(),
         ..parts(tensor, read_only, tensor.dtype(), tensor.is_subbyte_padded())
@@ -23,7 +19,7 @@ pub(crate) fn same(
 
 /// The same elements under a dtype of the same size.
 pub(crate) fn with_dtype(
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     protocol: &'static str,
     read_only: bool,
     dtype: DataType,
@@ -44,7 +40,7 @@ pub(crate) fn with_dtype(
 /// All bytes of a tensor in C order as elements of another dtype and shape; recorded as an export if a protocol is
 /// named.
 pub(crate) fn with_shape(
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     protocol: Option<&'static str>,
     read_only: bool,
     (dtype, padded): (DataType, bool),

@@ -1,7 +1,7 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
-use dlbridge::{SharedTensor, Tensor};
+use dlbridge::{ArcTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
@@ -19,7 +19,7 @@ use crate::{live, reexport};
 #[cfg_attr(doc, doc = include_str!("tensor.md"))]
 #[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
 pub struct PyTensor {
-    pub(crate) tensor: SharedTensor,
+    pub(crate) tensor: ArcTensor,
     record: Record,
 }
 
@@ -86,7 +86,7 @@ impl PyTensor {
     }
 
     /// The tensor. Code that returns a view of it must borrow its memory.
-    pub(crate) fn tensor(&self) -> &SharedTensor {
+    pub(crate) fn tensor(&self) -> &ArcTensor {
         &self.tensor
     }
 

@@ -39,7 +39,7 @@
 //! - All of them can be sliced, transposed, reshaped, reversed ([`slice`](Tensor::slice),
 //!   [`transpose`](Tensor::transpose), [`reshape`](Tensor::reshape), [`flip`](Tensor::flip), ...)
 //!   without a copy. Functions that copy are named `to_...`, or return a [`CopyReason`] beside the result.
-//! - [`Tensor::into_raw`] exports a tensor to C; [`SharedTensor::to_raw`] exports it any number of times;
+//! - [`Tensor::into_raw`] exports a tensor to C; [`ArcTensor::to_raw`] exports it any number of times;
 //!   [`Tensor::from_raw`] imports one. An imported tensor that this crate exported is recognised:
 //!   [`try_into_owner`](Tensor::try_into_owner) returns the original `Vec`.
 //!
@@ -151,7 +151,7 @@ pub use element::{Element, Items, Unaligned};
 pub use error::{Error, Result};
 pub use subbyte::{SubbyteView, SubbyteViewMut};
 pub use tensor::raw::{Owner, TensorSlice, TensorSliceMut};
-pub use tensor::{SharedTensor, Tensor};
+pub use tensor::{ArcTensor, Tensor};
 pub use tensor_ref::{DLTensorRef, TensorRef, TensorRefMut};
 pub use threads::{MAX_NUM_THREADS, num_threads, set_num_threads};
 pub use time::{

@@ -10,7 +10,7 @@ mod shared;
 
 use std::num::NonZeroUsize;
 
-use dlbridge::{Access, RawParts, SharedTensor, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, RawParts, Tensor, TensorRef};
 use dlbridge_borrow::{LabelWords, Mode};
 use pyo3::prelude::*;
 
@@ -311,10 +311,10 @@ pub(crate) struct Borrowed<T> {
     _tensor: T,
 }
 
-impl Borrowed<SharedTensor> {
+impl Borrowed<ArcTensor> {
     /// A read-only tensor over a tensor that Rust made, with a borrow for reading as long as it lives: some consumers
     /// ignore the read-only flag. Refused while the memory is borrowed for writing.
-    pub(crate) fn read_only(tensor: &SharedTensor) -> PyResult<Tensor> {
+    pub(crate) fn read_only(tensor: &ArcTensor) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
         let owner = Self { _guard: guard, _tensor: tensor.clone() };
         over(owner, parts(tensor, true), tensor.shape(), tensor.strides())

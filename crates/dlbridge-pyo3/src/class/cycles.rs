@@ -9,7 +9,7 @@
 //! it reports its references, and one of them can be cleared, such as an instance of a Python class or a list. A
 //! NumPy array of objects reports no references, and a `memoryview` cannot be cleared while its buffer is exported.
 
-use dlbridge::SharedTensor;
+use dlbridge::ArcTensor;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::interpreter::PyOwner;
@@ -21,17 +21,14 @@ use crate::protocol::buffer::Buffer;
 ///
 /// Handles are cloned by attached threads, and the collector runs attached too: a count of one stays one during the
 /// traversal.
-pub(super) fn traverse(
-    mut tensor: &SharedTensor,
-    visit: &PyVisit<'_>,
-) -> Result<(), PyTraverseError> {
+pub(super) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     while tensor.is_sole() {
         // SAFETY: no element is accessed through the owner.
         let (object, buffer, shared, export) = unsafe {
             (
                 tensor.owner_ref::<PyOwner>(),
                 tensor.owner_ref::<Buffer>(),
-                tensor.owner_ref::<SharedTensor>(),
+                tensor.owner_ref::<ArcTensor>(),
                 tensor.owner_ref::<Export>(),
             )
         };

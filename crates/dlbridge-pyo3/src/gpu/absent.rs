@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dlbridge::{Device, DeviceType, SharedTensor, Tensor};
+use dlbridge::{ArcTensor, Device, DeviceType, Tensor};
 
 type StreamHandle = usize;
 
@@ -50,7 +50,7 @@ pub(crate) struct Place {
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn copied(_: &SharedTensor, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
+pub(crate) unsafe fn copied(_: &ArcTensor, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
     Err(Failure)
 }
 

@@ -4,8 +4,6 @@ use dlbridge::{CopyReason, DataTypeCode, Device};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::select::Choice;
-use super::table::by_table_anywhere;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::import_options::ImportOptions;
@@ -19,27 +17,18 @@ pub(super) fn may_be_in_place(options: &ImportOptions) -> bool {
     options.device.is_none_or(|device| device == Device::CPU)
 }
 
-/// Reads an object in place or by the table of its type, if its type allows it. Otherwise returns the protocols that
-/// are left to try.
+/// Reads an object in place, if its type allows it; `None` if a protocol is needed.
 #[inline(always)]
 pub(super) fn in_place(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
-) -> PyResult<Result<Imported, Choice>> {
+) -> PyResult<Option<Imported>> {
     let type_info = type_info::of(object)?;
-    let imported = match type_info.head {
-        Some(head) => array_in_place(object, head, options)?,
-        None if type_info.same_buffer => buffer_in_place(object, &type_info, options)?,
-        // The search decides who copies to a device, and the producer of a requested copy is the object's library.
-        None if type_info.table.is_some()
-            && options.device.is_none()
-            && options.copy != Some(true) =>
-        {
-            return by_table_anywhere(object, &type_info, options);
-        }
-        None => None,
-    };
-    Ok(imported.ok_or(Choice::Options))
+    match type_info.head {
+        Some(head) => array_in_place(object, head, options),
+        None if type_info.same_buffer => buffer_in_place(object, &type_info, options),
+        None => Ok(None),
+    }
 }
 
 /// Reads an object through its buffer, which is exported faster than by `__dlpack__` and has the same data: the first

@@ -13,10 +13,10 @@
 //!
 //! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through
 //! their buffer. An object whose type has an [exchange table](table) is imported by it, without a search for a
-//! protocol; a typed argument that may not copy takes the tensor without the rest of an import if it fits. A tensor of our own class was validated when it was made, so
-//! `PyTensor::import` only satisfies the options (`import/tensor.rs`). A PyTorch tensor that a typed argument reads is
-//! described in place (`argument/in_storage.rs`). Arguments on a work stream ([`on_device`]) and times from Arrow
-//! ([`times`]) skip the pipeline too.
+//! protocol; a typed argument that may not copy takes the tensor without the rest of an import if it fits. A tensor of
+//! our own class was validated when it was made, so `PyTensor::import` only satisfies the options (`import/tensor.rs`).
+//! A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`). Arguments on a work
+//! stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
 
 mod depth;
 mod in_place;
@@ -106,20 +106,24 @@ fn pipeline<'py>(
     Ok(Some(satisfied.record()))
 }
 
-/// The shortcut of the first three stages, for an object that is read in place or by a table. Otherwise returns the
-/// protocols that the stages try.
+/// The shortcut of the first three stages, for an object that is read in place; `None` if the stages are needed.
 #[inline(always)]
-fn if_in_place(
+fn if_in_place(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
+    match options.protocol.is_none() && may_be_in_place(options) {
+        true => Ok(in_place(object, options)?.map(Valid)),
+        false => Ok(None),
+    }
+}
+
+/// Imports an object by the exchange table of its type, or by the stages.
+fn by_table_or_pipeline(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
-) -> PyResult<Result<Valid, Choice>> {
-    if options.protocol.is_some() || !may_be_in_place(options) {
-        return Ok(Err(Choice::Options));
+) -> PyResult<Option<Imported>> {
+    match table::if_by_table(object, options)? {
+        Ok(imported) => with_claim(imported, options)?.settle(options).map(Some),
+        Err(left) => pipeline(object, left, options, &Streams::default()),
     }
-    Ok(match in_place(object, options)? {
-        Ok(imported) => Ok(with_claim(imported, options)?),
-        Err(left) => Err(left),
-    })
 }
 
 /// Imports an object of another library, by the protocol in the options or by the first that the object has.
@@ -127,7 +131,10 @@ pub(crate) fn from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Imported> {
-    let imported = any_from_producer(object, options)?;
+    if let Some(valid) = if_in_place(object, options)? {
+        return valid.settle(options);
+    }
+    let imported = by_table_or_pipeline(object, options)?;
     imported.ok_or_else(|| no_protocol::refusal(object, &ORDER))
 }
 
@@ -142,14 +149,13 @@ pub(crate) fn from_producer_on<'py>(
 }
 
 /// As [`from_producer`]; `None` for an object without a protocol.
-#[inline]
 fn any_from_producer(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     match if_in_place(object, options)? {
-        Ok(valid) => valid.settle(options).map(Some),
-        Err(left) => pipeline(object, left, options, &Streams::default()),
+        Some(valid) => valid.settle(options).map(Some),
+        None => by_table_or_pipeline(object, options),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The shortcut of a request for objects whose type has an exchange table: requested and validated, without a search for
-//! a protocol.
+//! The shortcut of a request for objects whose type has an exchange table: requested and validated, without a search
+//! for a protocol.
 
 use pyo3::prelude::*;
 
@@ -8,7 +8,7 @@ use super::select::Choice;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{TypeInfo, framework_checks, in_storage, storage};
+use crate::protocol::{TypeInfo, framework_checks, in_storage, storage, type_info};
 use crate::stream::Streams;
 
 /// The result of the exchange table of an object's type.
@@ -22,18 +22,23 @@ pub(crate) enum ByTable {
 
 /// The tensor of an object by the table of its type, for a typed argument, which reads it on the host.
 pub(crate) fn by_table(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<ByTable> {
-    imported(object, type_info, |table| table.on_host(object))
+    by_table_with(object, type_info, |table| table.on_host(object))
 }
 
-/// As [`by_table`], on any device, for a caller with the default stream. Otherwise returns the protocols that are left
-/// to try.
-pub(super) fn by_table_anywhere(
+/// The tensor of an object by the table of its type, on any device, for a caller with the default stream. Otherwise
+/// returns the protocols that are left to try.
+pub(super) fn if_by_table(
     object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Result<Imported, Choice>> {
+    // The search decides who copies to a device, and the producer of a requested copy is the object's library.
+    let may = options.protocol.is_none() && options.device.is_none() && options.copy != Some(true);
+    let type_info = type_info::of(object)?;
+    if !may || type_info.table.is_none() {
+        return Ok(Err(Choice::Options));
+    }
     let import = |table: Table| table.import(object, options, &Streams::default());
-    Ok(match imported(object, type_info, import)? {
+    Ok(match by_table_with(object, &type_info, import)? {
         ByTable::Imported(imported) => Ok(imported),
         ByTable::OnDevice => Err(Choice::PastTable),
         ByTable::None => Err(Choice::Options),
@@ -41,7 +46,7 @@ pub(super) fn by_table_anywhere(
 }
 
 #[inline(always)]
-fn imported(
+fn by_table_with(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     import: impl FnOnce(Table) -> PyResult<Option<Imported>>,
@@ -55,8 +60,10 @@ fn imported(
     match import(table) {
         Ok(Some(imported)) => {
             framework_checks::check(object, checks, imported.tensor.dtype())?;
-            in_storage::measure(object, type_info, &imported.tensor)?;
-            let tensor = storage::keeping(object, type_info, storage, imported.tensor)?;
+            if imported.tensor.device().device_type().is_host_accessible() {
+                in_storage::measure(object, type_info, &imported.tensor)?;
+            }
+            let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
             Ok(ByTable::Imported(Imported { tensor, ..imported }))
         }
         Ok(None) => Ok(ByTable::OnDevice),

@@ -46,7 +46,7 @@ pub(super) fn with_values<'py>(
     imported: Imported,
 ) -> PyResult<Imported> {
     framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    let tensor = storage::keeping(object, type_info, storage, imported.tensor)?;
+    let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
     Ok(Imported { tensor, ..imported })
 }
 

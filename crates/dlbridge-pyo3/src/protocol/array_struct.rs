@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use dlbridge::{Device, SharedTensor};
+use dlbridge::{ArcTensor, Device};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -135,7 +135,7 @@ struct Exported {
 /// A capsule over the tensor; `AttributeError` if the tensor has none.
 pub(crate) fn export<'py>(
     py: Python<'py>,
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     read_only: bool,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let on_cpu = tensor.device().device_type().is_host_accessible();

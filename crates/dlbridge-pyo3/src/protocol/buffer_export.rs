@@ -5,7 +5,7 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-use dlbridge::{SharedTensor, Tensor};
+use dlbridge::{ArcTensor, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ struct Exported {
 /// `view` is NULL, or a `Py_buffer` to write to.
 pub(crate) unsafe fn export(
     object: &Bound<'_, PyAny>,
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     read_only: bool,
     view: *mut ffi::Py_buffer,
     flags: c_int,

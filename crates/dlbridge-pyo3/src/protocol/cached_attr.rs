@@ -99,8 +99,8 @@ impl CachedAttr {
     #[inline]
     pub(super) fn size(&self, object: &Bound<'_, PyAny>) -> PyResult<usize> {
         let value = self.value(object)?;
-        // Takes a third of the time of `extract`, which also converts objects that are no integers.
-        // SAFETY: attached; a live object. The value that means an error is one only with an exception.
+        // Takes a third of the time of `extract`, which also converts objects with `__index__`.
+        // SAFETY: attached; a live object. `usize::MAX` means an error only if an exception is set.
         let size = unsafe { ffi::PyLong_AsSize_t(value.as_ptr()) };
         match size == usize::MAX {
             true => PyErr::take(object.py()).map_or(Ok(size), Err),

@@ -2,7 +2,7 @@
 //!
 //! Also keeps memory until a stream has passed.
 
-use dlbridge::{Device, SharedTensor, Tensor};
+use dlbridge::{ArcTensor, Device, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::Guard;
@@ -12,7 +12,7 @@ use crate::stream::{self, DataStream, has_streams};
 /// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
 pub(crate) fn copied(
     py: Python<'_>,
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     passed: &DataStream,
     device: Device,
     stream: &DataStream,

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use dlbridge::sys::DLManagedTensorVersioned;
-use dlbridge::{Access, RawParts, SharedTensor, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
@@ -79,7 +79,7 @@ pub(super) fn rooted(tensor: Tensor, keeper_of: KeeperOf) -> Tensor {
 }
 
 /// Our tensor that keeps the memory of another copy's tensor.
-fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<SharedTensor> {
+fn source(tensor: &Tensor, keeper_of: KeeperOf) -> Option<ArcTensor> {
     let theirs = tensor.foreign().filter(|_| tensor.access() != Access::Exclusive)?;
     // SAFETY: Answer: the managed tensor is valid as long as `tensor`.
     let keeper = NonNull::new(unsafe { keeper_of(theirs.as_ptr()) })?;

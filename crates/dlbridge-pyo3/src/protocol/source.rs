@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use dlbridge::{Access, SharedTensor, Tensor};
+use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
@@ -27,7 +27,7 @@ const MOST: usize = 8;
 /// The owner of memory.
 pub(super) enum Source {
     /// A dlbridge tensor.
-    Tensor(SharedTensor),
+    Tensor(ArcTensor),
     /// The Python object that a dlbridge tensor was made from.
     Object(PyOwner),
 }

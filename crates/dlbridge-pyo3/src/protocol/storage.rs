@@ -76,10 +76,9 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
     }
 }
 
-/// Adds the storage that keeps the memory to a tensor that was imported from an object. `found` is the storage of the
-/// object before the import: that one, or the object's present one if other code gave the object other memory in
-/// between.
-pub(crate) fn keeping(
+/// Adds the storage that keeps the memory to a tensor that was imported from an object. `found` is the object's storage
+/// before the import. If other code gave the object other memory meanwhile, the object's present storage is kept.
+pub(crate) fn with_storage(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     found: Option<Bound<'_, PyAny>>,
@@ -89,7 +88,7 @@ pub(crate) fn keeping(
         Some(found) if !is_copied(&tensor) => {
             let storage = of_memory(object, type_info, found, &TensorRef::from(&tensor))?;
             Ok(match storage {
-                Some(storage) => tensor.keeping(PyOwner::new(&storage)?),
+                Some(storage) => tensor.with_keepalive(PyOwner::new(&storage)?),
                 None => tensor,
             })
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use dlbridge::{DataType, DataTypeCode, SharedTensor, Tensor};
+use dlbridge::{ArcTensor, DataType, DataTypeCode, Tensor};
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,7 +20,7 @@ pub(super) const SHAPE: [usize; 2] = [2, 3];
 pub(super) struct Probe<'a, 'py> {
     pub(super) framework: &'static Framework,
     pub(super) function: &'a Bound<'py, PyAny>,
-    memory: SharedTensor,
+    memory: ArcTensor,
 }
 
 /// The result of a framework's import of a probe.

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use core::ptr;
 
-use crate::{Access, Error, Owner, Result, SharedTensor, Tensor, TensorRef};
+use crate::{Access, ArcTensor, Error, Owner, Result, Tensor, TensorRef};
 
 // SAFETY: a handle on memory that does not move while any handle lives, and that no code writes.
 unsafe impl Owner for Bytes {
@@ -51,7 +51,7 @@ impl AsRef<[u8]> for TensorBytes {
 /// A second handle on the `Bytes` that the tensor was made from. A handle on the tensor instead would lengthen the
 /// chain of owners on each round trip.
 fn shared_handle(tensor: &Tensor) -> Option<Bytes> {
-    let source = tensor.managed().owner::<SharedTensor>()?;
+    let source = tensor.managed().owner::<ArcTensor>()?;
     let is_read_only = tensor.is_read_only() && source.is_read_only();
     source.managed().owner::<Bytes>().filter(|_| is_read_only).cloned()
 }

@@ -1,4 +1,4 @@
-//! The count of the handles on a block, for [`SharedTensor`](crate::SharedTensor).
+//! The count of the handles on a block, for [`ArcTensor`](crate::ArcTensor).
 
 use core::sync::atomic::Ordering;
 

@@ -15,7 +15,7 @@
 //!
 //! - **Block.** `m` begins a heap block laid out as above. The `Managed` is the only handle on it, except for those
 //!   that Count allows: no other code calls the deleter, and it has not run.
-//! - **Count.** A `Managed` in a [`SharedTensor`](crate::SharedTensor) is one of as many as the block's `count` says,
+//! - **Count.** A `Managed` in an [`ArcTensor`](crate::ArcTensor) is one of as many as the block's `count` says,
 //!   all of them in such types, which give it by `&` only. The last one alone is taken out, given by `&mut`, or dropped.
 //!   Outside of these types the count is one.
 //! - **Dims.** `0 <= t.ndim <= MAX_NDIM`; `t.shape` and `t.strides` are not NULL, are aligned and point at `ndim`
@@ -30,9 +30,9 @@
 //! - **Calm.** Nothing writes the data while a view borrowed from the tensor is alive. For memory
 //!   that Rust owns and does not export the types guarantee it; for foreign memory it is the contract
 //!   of [`Tensor::from_raw`](crate::Tensor::from_raw), and for memory that
-//!   [`SharedTensor::to_raw`](crate::SharedTensor::to_raw) exported, the duty of the code that passed it on.
+//!   [`ArcTensor::to_raw`](crate::ArcTensor::to_raw) exported, the duty of the code that passed it on.
 //! - **Exclusive.** If `IS_COPIED` is set and `READ_ONLY` is not, only two parties read or write the data:
-//!   the holder of the `Managed` and, while that is in a `SharedTensor`, the consumers it was exported to. So code
+//!   the holder of the `Managed` and, while that is in an `ArcTensor`, the consumers it was exported to. So code
 //!   that has it by `&mut` is its only user.
 //! - **Immutable.** If the block's bit `immutable` is set, nothing writes the data until the owner is dropped or taken
 //!   out of the block, and `READ_ONLY` is set. The bit comes from an owner that promises it, from exclusive data

@@ -1,11 +1,11 @@
-//! Exports tensors to C consumers: once, or any number of times as a `SharedTensor`.
+//! Exports tensors to C consumers: once, or any number of times as an `ArcTensor`.
 
 use core::ptr::NonNull;
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 
 use super::raw::export;
-use crate::{DataType, Error, Result, SharedTensor, Tensor};
+use crate::{ArcTensor, DataType, Error, Result, Tensor};
 
 impl Tensor {
     /// Exports the tensor to a C consumer, which must call its deleter once.
@@ -56,7 +56,7 @@ impl Tensor {
     }
 }
 
-impl SharedTensor {
+impl ArcTensor {
     /// Exports the tensor to a C consumer, which must call the deleter of the returned struct once. You can export a
     /// tensor many times; the owner is dropped with the last handle.
     ///
@@ -78,7 +78,7 @@ impl SharedTensor {
         export::to_raw(self).into_raw().as_ptr()
     }
 
-    /// Exports the tensor as [`SharedTensor::to_raw`] does, to a consumer of the legacy struct.
+    /// Exports the tensor as [`ArcTensor::to_raw`] does, to a consumer of the legacy struct.
     ///
     /// # Errors
     /// [`Error::LegacyReadOnly`] and [`Error::LegacySubbytePadded`] for tensors that this struct cannot describe.

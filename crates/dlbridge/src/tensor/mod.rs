@@ -6,4 +6,4 @@ mod export;
 mod methods;
 pub(crate) mod raw;
 
-pub use raw::{SharedTensor, Tensor};
+pub use raw::{ArcTensor, Tensor};

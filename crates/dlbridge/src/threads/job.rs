@@ -14,9 +14,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{hint, ptr};
 
+use super::number::{num_threads, processors};
+
 /// How long a thread looks for a change before it sleeps: as long as it takes to wake one up on a virtual machine, where
-/// the processor of a sleeping thread often sleeps too.
-const AWAKE: Duration = Duration::from_micros(if cfg!(miri) { 0 } else { 100 });
+/// the processor of a sleeping thread often sleeps too. None if there are more threads than processors, because then it
+/// would take the processor of a thread that works.
+fn awake() -> Duration {
+    match cfg!(miri) || num_threads() > processors() {
+        true => Duration::ZERO,
+        false => Duration::from_micros(100),
+    }
+}
 
 /// The parts of a copy.
 struct Job<'a> {
@@ -121,9 +129,9 @@ impl Helper {
         self.changed.notify_one();
     }
 
-    /// Looks for a change for a short time, until the state is not to be waited for.
+    /// Looks for a change for a short time. Returns once `is_waiting` returns false for the state.
     fn look(&self, is_waiting: &mut impl FnMut(&mut State) -> bool) {
-        let begin = Instant::now();
+        let (begin, awake) = (Instant::now(), awake());
         loop {
             let mut state = self.state();
             if !is_waiting(&mut state) {
@@ -133,7 +141,7 @@ impl Helper {
             let seen = self.changes.load(Ordering::Relaxed);
             drop(state);
             while self.changes.load(Ordering::Relaxed) == seen {
-                if begin.elapsed() >= AWAKE {
+                if begin.elapsed() >= awake {
                     return;
                 }
                 (0..16).for_each(|_| hint::spin_loop());
@@ -186,14 +194,14 @@ impl Helper {
 
     /// On the copying thread: takes the job back, or waits until the helper has finished it.
     fn finish(&self) {
-        let mut is_working = |state: &mut State| match state {
+        let mut must_wait = |state: &mut State| match state {
             State::Given(_) => {
                 *state = State::Idle;
                 false
             }
             state => matches!(state, State::Working),
         };
-        self.look(&mut is_working);
-        drop(self.changed.wait_while(self.state(), is_working));
+        self.look(&mut must_wait);
+        drop(self.changed.wait_while(self.state(), must_wait));
     }
 }

@@ -50,7 +50,8 @@ pub(crate) fn parts(bytes: usize, pieces: usize) -> usize {
 /// copies. A number above [`MAX_NUM_THREADS`] counts as that. The number is that of the process, or of one dynamic
 /// library if the crate is linked into several.
 ///
-/// Threads start when a copy needs them, wait for the next copy, and end after ten seconds without one. This function
+/// Threads start when a copy needs them, wait for the next copy, and end after ten seconds without one. They look for it
+/// for 100 microseconds, then they sleep. This function
 /// ends waiting threads that are too many, and waits for their end. Call it with 1 before a `fork` that must find no
 /// other thread.
 ///

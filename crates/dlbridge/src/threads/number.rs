@@ -14,7 +14,9 @@ pub fn num_threads() -> usize {
     #[cfg(all(feature = "std", feature = "fast-copies"))]
     {
         match SET.load(core::sync::atomic::Ordering::Relaxed) {
-            0 => default_num_threads(),
+            // Tests use several threads on any machine.
+            0 if cfg!(any(test, miri)) => 3,
+            0 => processors().min(DEFAULT_MOST),
             set => set,
         }
     }
@@ -32,20 +34,15 @@ pub(super) fn set(threads: usize) {
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 static SET: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// The processors that this process may use, at most [`DEFAULT_MOST`].
+/// The number of processors that this process may use.
 #[cfg(all(feature = "std", feature = "fast-copies"))]
-fn default_num_threads() -> usize {
+pub(super) fn processors() -> usize {
     use core::sync::atomic::{AtomicUsize, Ordering};
     // Cached: the system call takes as long as copying a megabyte.
     static KNOWN: AtomicUsize = AtomicUsize::new(0);
-    // Tests use several threads on any machine.
-    if cfg!(any(test, miri)) {
-        return 3;
-    }
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            let found =
-                std::thread::available_parallelism().map_or(1, |n| n.get().min(DEFAULT_MOST));
+            let found = std::thread::available_parallelism().map_or(1, |n| n.get());
             KNOWN.store(found, Ordering::Relaxed);
             found
         }

@@ -25,7 +25,7 @@ struct Idle {
 
 struct Pool {
     idle: Vec<Idle>,
-    /// The last thread that ended by itself, because it was idle for long. It joined the one before it.
+    /// The last thread that ended by itself, because it was idle for long. It joins the one before it.
     ended: Option<JoinHandle<()>>,
     /// The number of threads that other callers of [`shrink`] wait for.
     awaited: usize,

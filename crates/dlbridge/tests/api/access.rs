@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Counted, Producer, delete, take, take_legacy};
 use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY};
-use dlbridge::{Access, DataType, Error, RawParts, SharedTensor, Tensor};
+use dlbridge::{Access, ArcTensor, DataType, Error, RawParts, Tensor};
 
 const READ_ONLY: u64 = DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = DLPACK_FLAG_BITMASK_IS_COPIED;
@@ -94,7 +94,7 @@ fn last_tensor_that_shares_exclusive_data_becomes_immutable() {
     drop(tensor);
     let part = part.try_into_immutable().unwrap().into_shared();
     assert_eq!(part.access(), Access::Immutable);
-    let source = part.share().try_into_owner::<SharedTensor>().unwrap();
+    let source = part.share().try_into_owner::<ArcTensor>().unwrap();
     assert_eq!(
         (source.access(), source.len()),
         (Access::Immutable, 3),
@@ -143,8 +143,8 @@ fn promise_about_an_exported_tensor_ends_with_that_tensor() {
     let second = promised.share();
     assert_eq!(second.access(), Access::Immutable);
     // A share of it keeps the tensor of the promise, not the source.
-    let owner = second.try_into_owner::<SharedTensor>().unwrap();
-    assert!(SharedTensor::ptr_eq(&owner, &promised));
+    let owner = second.try_into_owner::<ArcTensor>().unwrap();
+    assert!(ArcTensor::ptr_eq(&owner, &promised));
     assert_eq!(source.access(), Access::Exclusive);
 }
 
@@ -154,8 +154,8 @@ fn exported_tensor_declared_exclusive_keeps_its_own_promise_when_immutable() {
     // SAFETY: nothing else uses the vector while the tensor lives.
     let exclusive = unsafe { take(source.to_raw()).unwrap().assume_exclusive() };
     let immutable = exclusive.try_into_immutable().unwrap().into_shared();
-    let owner = immutable.share().try_into_owner::<SharedTensor>().unwrap();
-    assert!(SharedTensor::ptr_eq(&owner, &immutable));
+    let owner = immutable.share().try_into_owner::<ArcTensor>().unwrap();
+    assert!(ArcTensor::ptr_eq(&owner, &immutable));
 }
 
 #[test]

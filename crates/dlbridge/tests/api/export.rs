@@ -7,7 +7,7 @@ use crate::common::{Count, Counted, Producer, delete, delete_the_legacy, dims, t
 use dlbridge::sys::{
     DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, kDLCPU, kDLFloat,
 };
-use dlbridge::{Access, DataType, Error, RawParts, SharedTensor, Tensor};
+use dlbridge::{Access, ArcTensor, DataType, Error, RawParts, Tensor};
 
 const READ_ONLY: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_READ_ONLY;
 const IS_COPIED: u64 = dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
@@ -118,7 +118,7 @@ fn shared_export_has_every_field_and_no_flags() {
 #[test]
 fn owner_of_many_exports_drops_with_the_last_in_any_order() {
     enum Handle {
-        Own(SharedTensor),
+        Own(ArcTensor),
         Versioned(*mut DLManagedTensorVersioned),
         Legacy(*mut DLManagedTensor),
     }
@@ -243,8 +243,8 @@ fn handle_comes_back_from_an_exported_tensor() {
     let legacy = take_legacy(tensor.to_raw_legacy().unwrap()).unwrap();
     assert_eq!((lent.access(), legacy.access()), (Access::Shared, Access::Shared));
     assert_eq!(legacy.view::<f32>().unwrap()[[5]], 6.0);
-    let mut handles = [lent, legacy].map(|t| t.try_into_owner::<SharedTensor>().unwrap()).to_vec();
-    assert!(handles.iter().all(|handle| SharedTensor::ptr_eq(handle, &tensor)));
+    let mut handles = [lent, legacy].map(|t| t.try_into_owner::<ArcTensor>().unwrap()).to_vec();
+    assert!(handles.iter().all(|handle| ArcTensor::ptr_eq(handle, &tensor)));
     handles.clear();
     // It is the only handle again, and the tensor is exclusive again.
     let mut tensor = tensor.try_into_tensor().unwrap();

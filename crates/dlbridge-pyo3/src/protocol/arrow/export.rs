@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU8;
 
-use dlbridge::{SharedTensor, Tensor};
+use dlbridge::{ArcTensor, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use crate::keepalive::Export;
 /// A capsule over the schema and one over the array of a tensor.
 pub(crate) fn export<'py>(
     py: Python<'py>,
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
     let form = Form::of(tensor)?;
     let schema = capsule(py, form.schema())?;
@@ -94,7 +94,7 @@ impl Form {
         schema(lists, c"", self.metadata.clone(), Some(item))
     }
 
-    fn array(&self, tensor: &SharedTensor) -> ArrowArray {
+    fn array(&self, tensor: &ArcTensor) -> ArrowArray {
         let (items, export) =
             (self.items.unwrap_or(1), Export::new(tensor, Protocol::Arrow.name()));
         let data = match tensor.is_empty() {
@@ -208,7 +208,7 @@ fn array(
 }
 
 /// The tensor that keeps the elements of an array that dlbridge made; `None` for others.
-pub(super) fn tensor_of(array: &ArrowArray) -> Option<&SharedTensor> {
+pub(super) fn tensor_of(array: &ArrowArray) -> Option<&ArcTensor> {
     let is_ours = array.release.is_some_and(|release| {
         ptr::fn_addr_eq(release, release_array as unsafe extern "C" fn(*mut ArrowArray))
     });

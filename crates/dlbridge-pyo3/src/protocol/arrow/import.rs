@@ -1,6 +1,6 @@
 //! The import through Arrow.
 
-use dlbridge::{Access, CopyReason, DataType, RawParts, SharedTensor, Tensor};
+use dlbridge::{Access, ArcTensor, CopyReason, DataType, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -147,11 +147,7 @@ fn import_as(
 }
 
 /// The dlbridge tensor that keeps the elements of an array, if dlbridge made the array.
-fn known_source(
-    array: &Owned<ArrowArray>,
-    parts: &RawParts,
-    extents: &[i64],
-) -> Option<SharedTensor> {
+fn known_source(array: &Owned<ArrowArray>, parts: &RawParts, extents: &[i64]) -> Option<ArcTensor> {
     let tensor = export::tensor_of(array.get())?;
     let count =
         extents.iter().try_fold(1_usize, |n, &e| n.checked_mul(usize::try_from(e).ok()?))?;

@@ -1,4 +1,4 @@
-//! A tensor with the description of another one, whose memory an owner keeps.
+//! Tensors with the description of another one: over memory that an owner keeps, or with a further value to keep.
 
 use core::ptr;
 
@@ -55,33 +55,34 @@ impl Tensor {
         Self::from_managed(unsafe { draft.finish(description, parts.marks(), None, false) })
     }
 
-    /// Makes a tensor over the same memory that keeps a value alive too. Both drop together, the tensor first.
+    /// Makes a tensor over the same memory that keeps a value alive too, such as the session that counts its tensors.
     ///
-    /// The result is a tensor with another owner, so [`try_into_owner`](Tensor::try_into_owner) does not return the first one.
+    /// Both are dropped with the result, in no fixed order: in a long chain of owners a tensor is dropped late. So a value
+    /// that the owner needs in its own drop belongs into that owner. The result has another owner, so
+    /// [`try_into_owner`](Tensor::try_into_owner) does not return the first one.
     ///
     /// ```
     /// use std::sync::Arc;
     ///
     /// use dlbridge::Tensor;
     ///
-    /// let session = Arc::new("the session that the memory belongs to");
-    /// let tensor = Tensor::from(vec![1_u8, 2]).keeping(Arc::clone(&session));
+    /// let session = Arc::new("a session");
+    /// let tensor = Tensor::from(vec![1_u8, 2]).with_keepalive(Arc::clone(&session));
     /// assert_eq!(tensor.view::<u8>()?.to_vec(), [1, 2]);
     /// assert_eq!(Arc::strong_count(&session), 2);
     /// drop(tensor);
     /// assert_eq!(Arc::strong_count(&session), 1);
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
-    pub fn keeping<K: Send + 'static>(self, kept: K) -> Self {
-        /// Fields drop in this order.
+    pub fn with_keepalive<K: Send + 'static>(self, kept: K) -> Self {
         #[expect(dead_code, reason = "kept for what they own")]
         struct Kept<K>(Managed, K);
 
         let managed = self.into_managed();
         let (marks, description) = (managed.marks(), *managed.tensor());
         let draft = Draft::new(Kept(managed, kept), 0);
-        // SAFETY: everything holds for the tensor in the block, which keeps its dims and its memory. This block has the
-        // only handle on it, and drops it with its own.
+        // SAFETY: Dims, Layout, Data, Calm, Exclusive, Immutable, Dtype and Send hold for `managed`, whose description and
+        // marks these are. The owner keeps `managed`, the only handle on its block (Count), so they hold as long as it.
         Self::from_managed(unsafe { draft.finish_with_dims(description, marks) })
     }
 }

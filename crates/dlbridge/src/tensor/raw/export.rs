@@ -10,14 +10,14 @@ use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_
 use crate::block::RawParts;
 use crate::block::{Draft, Managed, Undescribed, no_unwind};
 use crate::tensor::raw::owner::within;
-use crate::{Access, DataType, Error, MAX_NDIM, Result, SharedTensor, TensorRef};
+use crate::{Access, ArcTensor, DataType, Error, MAX_NDIM, Result, TensorRef};
 
 /// Makes a block that holds the tensor through a shared handle. Shape and strides stay in the block of the tensor that
 /// owns the memory, which the handle keeps alive (Dims).
 ///
 /// If the tensor itself holds such a handle, the new block clones that handle instead. Otherwise each round trip would
 /// lengthen a chain of tensors, and dropping it would need a deeper stack.
-pub(crate) fn to_raw(tensor: &SharedTensor) -> Managed {
+pub(crate) fn to_raw(tensor: &ArcTensor) -> Managed {
     let marks = tensor.managed().marks().without_exclusive();
     let description = *tensor.managed().tensor();
     let (owner, dims_end) = match source(tensor) {
@@ -39,9 +39,9 @@ pub(crate) fn to_raw(tensor: &SharedTensor) -> Managed {
 }
 
 /// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. A
-/// `SharedTensor` as owner has the elements (the contract of `from_raw_parts`).
-fn source(tensor: &SharedTensor) -> Option<&SharedTensor> {
-    let source = tensor.managed().owner::<SharedTensor>()?;
+/// `ArcTensor` as owner has the elements (the contract of `from_raw_parts`).
+fn source(tensor: &ArcTensor) -> Option<&ArcTensor> {
+    let source = tensor.managed().owner::<ArcTensor>()?;
     let holds = match tensor.access() {
         // It was declared exclusive later: its holder must be the only user while it lives (Exclusive).
         Access::Exclusive => false,
@@ -54,7 +54,7 @@ fn source(tensor: &SharedTensor) -> Option<&SharedTensor> {
 }
 
 /// Makes a second tensor over the memory of a first. It is read-only, because the first still exists.
-pub(crate) fn share(tensor: &SharedTensor) -> Managed {
+pub(crate) fn share(tensor: &ArcTensor) -> Managed {
     let mut managed = to_raw(tensor);
     managed.set_read_only();
     managed
@@ -62,7 +62,7 @@ pub(crate) fn share(tensor: &SharedTensor) -> Managed {
 
 /// Makes a read-only tensor of another dtype over some bytes of a first, contiguous in C order.
 pub(crate) fn share_bytes(
-    tensor: &SharedTensor,
+    tensor: &ArcTensor,
     dtype: DataType,
     shape: &[usize],
     byte_offset: usize,
@@ -90,7 +90,7 @@ pub(crate) fn share_bytes(
 /// The tensor that a legacy managed tensor keeps alive.
 enum Held {
     Owned(Managed),
-    Shared(SharedTensor),
+    Shared(ArcTensor),
 }
 
 #[repr(C)]
@@ -154,7 +154,7 @@ pub(crate) fn into_raw_legacy(
 }
 
 /// Exports a shared tensor as a legacy managed tensor.
-pub(crate) fn to_raw_legacy(tensor: SharedTensor) -> Result<NonNull<DLManagedTensor>> {
+pub(crate) fn to_raw_legacy(tensor: ArcTensor) -> Result<NonNull<DLManagedTensor>> {
     check_expressible(tensor.managed())?;
     Ok(legacy(Held::Shared(tensor)))
 }

@@ -19,7 +19,7 @@ use crate::block::Managed;
 ///
 /// # A second tensor
 ///
-/// `Tensor` has no `Clone`, because there are two meanings: [`SharedTensor::share`](crate::SharedTensor::share) makes a
+/// `Tensor` has no `Clone`, because there are two meanings: [`ArcTensor::share`](crate::ArcTensor::share) makes a
 /// read-only tensor over the same memory, [`Tensor::to_copy`] one over memory of its own. Equality has two meanings
 /// too, so compare views.
 ///

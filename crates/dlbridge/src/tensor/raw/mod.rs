@@ -18,7 +18,7 @@ use crate::{Error, MAX_NDIM, Result};
 
 pub use self::handle::Tensor;
 pub use self::owner::Owner;
-pub use self::shared::SharedTensor;
+pub use self::shared::ArcTensor;
 pub use self::tensor_slice::{TensorSlice, TensorSliceMut};
 
 impl Tensor {
@@ -32,7 +32,7 @@ impl Tensor {
     /// - Until `owner` is dropped, on any thread, every element of the layout lies in one allocation on `parts.device`,
     ///   initialised, valid for reads and, for [`Access::Exclusive`](crate::Access::Exclusive) and
     ///   [`Access::Shared`](crate::Access::Shared), for writes. It stays valid when the owner moves.
-    /// - If `owner` is a [`SharedTensor`](crate::SharedTensor), these are elements of that tensor, or bytes of its
+    /// - If `owner` is an [`ArcTensor`](crate::ArcTensor), these are elements of that tensor, or bytes of its
     ///   elements: the new tensor counts as a further handle on it.
     /// - Nothing writes it while a view of the tensor is alive.
     /// - With [`Access::Exclusive`](crate::Access::Exclusive), only the holder of the tensor reads or writes it.
@@ -167,7 +167,7 @@ impl Tensor {
     /// # Safety
     /// From now on nothing writes the data until this tensor is dropped: not the producer, not a consumer
     /// that already has the memory, and not a consumer that gets it from this tensor. Tensors that
-    /// [`SharedTensor::share`](crate::SharedTensor::share) or [`SharedTensor::to_raw`](crate::SharedTensor::to_raw)
+    /// [`ArcTensor::share`](crate::ArcTensor::share) or [`ArcTensor::to_raw`](crate::ArcTensor::to_raw)
     /// made of this one, and libraries that hold it, keep it alive.
     ///
     /// ```

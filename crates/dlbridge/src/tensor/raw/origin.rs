@@ -8,7 +8,7 @@ use dlbridge_sys::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION};
 
 use crate::block::Managed;
 use crate::tensor::raw::import;
-use crate::{Access, SharedTensor, Tensor};
+use crate::{Access, ArcTensor, Tensor};
 
 impl Tensor {
     /// Returns the owner if the tensor was made of an `O`, else the tensor.
@@ -41,8 +41,8 @@ impl Tensor {
         if !sole_source(&mut managed).is_some_and(|source| source.managed().gives::<O>()) {
             return Err(Self::from_managed(managed));
         }
-        // SAFETY: `sole_source` compared the type: the owner is a `SharedTensor`.
-        let source: SharedTensor = unsafe { managed.into_owner() };
+        // SAFETY: `sole_source` compared the type: the owner is an `ArcTensor`.
+        let source: ArcTensor = unsafe { managed.into_owner() };
         let source = source.try_into_tensor().expect("`sole_source` saw no other handle");
         // SAFETY: the type was compared.
         Ok(unsafe { source.into_managed().into_owner() })
@@ -51,8 +51,8 @@ impl Tensor {
     /// Makes the tensor [`Access::Immutable`]: nothing can write its data any more.
     ///
     /// This needs an [`Access::Exclusive`] tensor, or the last tensor that shares the memory of one: only
-    /// its holder could write the data, and after the conversion the holder cannot either. [`SharedTensor::share`]
-    /// and [`SharedTensor::to_raw`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
+    /// its holder could write the data, and after the conversion the holder cannot either. [`ArcTensor::share`]
+    /// and [`ArcTensor::to_raw`] of an immutable tensor return immutable tensors. [`Tensor::try_into_owner`] still
     /// returns the owner of the last one.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Tensor {
         exclusive
     }
 
-    /// The owner, if it is an `O`: the value that the tensor was made of, or the [`SharedTensor`] that this tensor
+    /// The owner, if it is an `O`: the value that the tensor was made of, or the [`ArcTensor`] that this tensor
     /// shares its memory with.
     ///
     /// Adapters clone a handle on the memory, instead of keeping the tensor itself alive.
@@ -99,13 +99,13 @@ impl Tensor {
     /// The caller does not access elements through the owner: another holder of the tensor may write them.
     ///
     /// ```
-    /// use dlbridge::{SharedTensor, Tensor};
+    /// use dlbridge::{ArcTensor, Tensor};
     ///
     /// let source = Tensor::from(vec![1_u8, 2, 3]).into_shared();
     /// let shared = source.share();
     /// // SAFETY: only the handle is compared.
-    /// let owner = unsafe { shared.owner_ref::<SharedTensor>() };
-    /// assert!(SharedTensor::ptr_eq(owner.unwrap(), &source));
+    /// let owner = unsafe { shared.owner_ref::<ArcTensor>() };
+    /// assert!(ArcTensor::ptr_eq(owner.unwrap(), &source));
     /// ```
     pub unsafe fn owner_ref<O: Sync + 'static>(&self) -> Option<&O> {
         self.managed().owner()
@@ -157,12 +157,12 @@ impl Tensor {
     }
 }
 
-/// The tensor that a block shares its memory with, if the block has the last handle on it. A `SharedTensor` as owner is
+/// The tensor that a block shares its memory with, if the block has the last handle on it. An `ArcTensor` as owner is
 /// such a tensor: `from_raw_parts` demands it, and `to_raw` and `share_bytes` make no others.
 fn sole_source(managed: &mut Managed) -> Option<&mut Tensor> {
-    if !managed.owner_is::<SharedTensor>() {
+    if !managed.owner_is::<ArcTensor>() {
         return None;
     }
     // SAFETY: the type was compared.
-    unsafe { managed.owner_mut::<SharedTensor>() }.get_mut()
+    unsafe { managed.owner_mut::<ArcTensor>() }.get_mut()
 }

@@ -17,9 +17,9 @@ use crate::block::Managed;
 /// A handle has the size of a pointer, is `Send` and `Sync`, and dereferences to [`Tensor`].
 ///
 /// ```
-/// use dlbridge::{SharedTensor, Tensor};
+/// use dlbridge::{ArcTensor, Tensor};
 ///
-/// let tensor: SharedTensor = Tensor::from(vec![1.0_f32, 2.0]).into_shared();
+/// let tensor: ArcTensor = Tensor::from(vec![1.0_f32, 2.0]).into_shared();
 /// let second = tensor.clone();
 /// assert_eq!(second.data(), tensor.data());
 ///
@@ -28,7 +28,7 @@ use crate::block::Managed;
 /// // SAFETY: `to_raw` returned it, and its deleter is called once.
 /// unsafe { (*managed).deleter.unwrap()(managed) };
 /// ```
-pub struct SharedTensor(ManuallyDrop<Tensor>);
+pub struct ArcTensor(ManuallyDrop<Tensor>);
 
 impl Tensor {
     /// Makes a tensor that can be exported any number of times. It allocates nothing.
@@ -41,19 +41,19 @@ impl Tensor {
     /// assert_eq!(first.data(), second.data());
     /// ```
     #[inline]
-    pub fn into_shared(self) -> SharedTensor {
-        SharedTensor(ManuallyDrop::new(self))
+    pub fn into_shared(self) -> ArcTensor {
+        ArcTensor(ManuallyDrop::new(self))
     }
 }
 
-impl From<Tensor> for SharedTensor {
+impl From<Tensor> for ArcTensor {
     #[inline]
     fn from(tensor: Tensor) -> Self {
         tensor.into_shared()
     }
 }
 
-impl SharedTensor {
+impl ArcTensor {
     /// Returns the tensor, unless another handle on it exists or an export keeps it; then it returns `self`.
     ///
     /// An export or a [`share`](Self::share) of a tensor that itself shares memory keeps the source of that memory
@@ -115,18 +115,18 @@ impl SharedTensor {
     /// Returns true for two handles on the same tensor.
     ///
     /// ```
-    /// use dlbridge::{SharedTensor, Tensor};
+    /// use dlbridge::{ArcTensor, Tensor};
     ///
     /// let tensor = Tensor::from([1, 2]).into_shared();
-    /// assert!(SharedTensor::ptr_eq(&tensor, &tensor.clone()));
-    /// assert!(!SharedTensor::ptr_eq(&tensor, &tensor.share().into_shared()));
+    /// assert!(ArcTensor::ptr_eq(&tensor, &tensor.clone()));
+    /// assert!(!ArcTensor::ptr_eq(&tensor, &tensor.share().into_shared()));
     /// ```
     pub fn ptr_eq(&self, other: &Self) -> bool {
         ptr::eq(self.as_raw(), other.as_raw())
     }
 }
 
-impl Clone for SharedTensor {
+impl Clone for ArcTensor {
     #[inline]
     fn clone(&self) -> Self {
         self.managed().count_up();
@@ -135,7 +135,7 @@ impl Clone for SharedTensor {
     }
 }
 
-impl Drop for SharedTensor {
+impl Drop for ArcTensor {
     #[inline]
     fn drop(&mut self) {
         if self.managed().count_down() {
@@ -145,7 +145,7 @@ impl Drop for SharedTensor {
     }
 }
 
-impl Deref for SharedTensor {
+impl Deref for ArcTensor {
     type Target = Tensor;
 
     #[inline]
@@ -154,7 +154,7 @@ impl Deref for SharedTensor {
     }
 }
 
-impl fmt::Debug for SharedTensor {
+impl fmt::Debug for ArcTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
