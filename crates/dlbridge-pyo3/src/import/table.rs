@@ -31,7 +31,7 @@ pub(super) fn if_by_table(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Result<Imported, Choice>> {
-    // The search decides who copies to a device, and the producer of a requested copy is the object's library.
+    // The search chooses what copies to a device, and the library of the object makes a requested copy.
     let may = options.protocol.is_none() && options.device.is_none() && options.copy != Some(true);
     let type_info = type_info::of(object)?;
     if !may || type_info.table.is_none() {
