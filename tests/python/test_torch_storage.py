@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import require
+from conftest import Run, require
 
 import dlbridge
 
@@ -81,3 +81,59 @@ def test_copy_does_not_keep_the_memory() -> None:
     gc.collect()
     assert owner() is None
     assert numpy.from_dlpack(t).tolist() == [0, 1, 2, 3]
+
+
+def test_class_that_exports_other_memory_by_its_own_method_is_imported_from_it() -> None:
+    other = torch.arange(3.0)
+
+    class Converted(torch.Tensor):  # type: ignore[misc]
+        def __dlpack__(self, **options: Any) -> Any:
+            return other.__dlpack__(**options)
+
+    x = torch.ones(2, 3).as_subclass(Converted)
+    tensor = dlbridge.asdlpack(x)
+    assert (tensor.address, tensor.tolist()) == (other.data_ptr(), [0.0, 1.0, 2.0])
+    assert dlbridge.from_dlpack(x).address == other.data_ptr()
+
+
+def test_imports_within_an_import_end_with_an_error() -> None:
+    x, calls = torch.ones(3), []
+
+    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(func)
+            with self:
+                dlbridge.asdlpack(x)
+            return func(*args, **(kwargs or {}))
+
+    with Mode(), pytest.raises(RecursionError):
+        dlbridge.asdlpack(x)
+    assert len(calls) < 200
+
+
+def test_storage_of_another_class_does_not_replace_that_of_pytorch(run: Run) -> None:
+    code = """
+import dlbridge, torch
+class Storage:
+    def data_ptr(self): return 0
+    def nbytes(self): return 1 << 62
+    def __len__(self): return 1 << 62
+class Odd(torch.Tensor):
+    def untyped_storage(self): return Storage()
+dlbridge.asdlpack(torch.ones(3).as_subclass(Odd))
+x = torch.ones(3)
+t = dlbridge.asdlpack(x)
+class Mode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **(kwargs or {}))
+            x.data = torch.zeros(3)
+        return result
+try:
+    with Mode():
+        dlbridge.asdlpack(x)
+except BufferError as error:
+    print(error)
+"""
+    done = run(code)
+    assert "other memory while it was imported" in done.stdout, done.stderr

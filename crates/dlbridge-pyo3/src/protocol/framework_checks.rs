@@ -62,7 +62,9 @@ pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> Py
 /// does not say what to do. The library's exception is the cause.
 pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
     let py = object.py();
-    if !error.is_instance_of::<PyException>(py) || copies::is_interrupt(py, &error) {
+    let is_final =
+        copies::must_be_raised(py, &error) || error.is_instance_of::<PyRecursionError>(py);
+    if is_final {
         return error;
     }
     let refusal = match checks.rules.and_then(|rules| rules.explain) {

@@ -8,12 +8,11 @@ use std::slice;
 
 use dlbridge::sys::DLTensor;
 use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
 use super::measured::Measured;
-use super::storage::{holds, storage};
+use super::storage::{holds, is_answer, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};
 
@@ -144,7 +143,7 @@ pub(crate) fn is_sound(
 /// No description of an object whose library or state refuses it: its import gives the reason.
 #[cold]
 fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
-    if error.is_instance_of::<PyException>(object.py()) { Ok(None) } else { Err(error) }
+    if is_answer(object.py(), &error) { Ok(None) } else { Err(error) }
 }
 
 /// Compares the description of an object with its imported tensor, once per type. A type whose table describes
@@ -170,9 +169,10 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
         let Some(found) = Described::of(object, type_info)? else { return Ok(()) };
         // SAFETY: no code has run since the line above. The tensor does not leave this block, and no element is read.
         let tensor = unsafe { found.run().or_else(|| found.tensor()) };
-        is_equal = tensor.is_some_and(|tensor| {
-            is_same(&tensor, imported) && matches!(holds(&found.storage, &tensor), Ok(Some(true)))
-        });
+        is_equal = match tensor.filter(|tensor| is_same(tensor, imported)) {
+            Some(tensor) => is_stored(&found.storage, &tensor)?,
+            None => false,
+        };
     }
     type_info.in_storage.set(if is_equal { Measured::YES } else { Measured::NO });
     Ok(())

@@ -2,7 +2,7 @@
 //! tensor, and the memory belongs to the storage, a separate object.
 
 use dlbridge::{Tensor, TensorRef};
-use pyo3::exceptions::{PyBufferError, PyException};
+use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -23,9 +23,15 @@ pub(crate) fn storage<'py>(
     let Some(storage) = &type_info.checks.storage else { return Ok(None) };
     match storage.value(object) {
         Ok(storage) => Ok(Some(storage)),
-        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
+        Err(error) if is_answer(object.py(), &error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Returns true if an exception means that a library does not answer. An import within an import that goes too deep
+/// must end all of them.
+pub(super) fn is_answer(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py)
 }
 
 /// The function of a class of storages that returns its address. Its length is its size in bytes.
@@ -34,22 +40,36 @@ struct Extent {
     address: CachedAttr,
 }
 
-/// That of the first class that was seen; `None` if its length is something else. PyTorch has one class.
-static EXTENT: PyOnceLock<Option<Extent>> = PyOnceLock::new();
+/// That of the first class whose addresses a C function returns. PyTorch has one class.
+static EXTENT: PyOnceLock<Extent> = PyOnceLock::new();
 
 impl Extent {
+    /// `None` for a class of Python code, and if the length of its objects is something else.
     fn of(storage: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let (py, class) = (storage.py(), storage.get_type());
         let address = CachedAttr::method(&class, intern!(py, "data_ptr"), true)?;
+        let Some(address) = address.filter(CachedAttr::is_function) else { return Ok(None) };
         let bytes: usize = storage.call_method0(intern!(py, "nbytes"))?.extract()?;
-        let address = address.filter(|_| storage.len().is_ok_and(|len| len == bytes));
-        Ok(address.map(|address| Self { class: class.unbind(), address }))
+        Ok((storage.len()? == bytes).then(|| Self { class: class.unbind(), address }))
     }
 
-    /// The address of a storage, and its size in bytes.
+    /// The address of a storage, and its size in bytes; `None` for one of another class.
     #[inline]
-    fn read(&self, storage: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-        Ok((self.address.size(storage)?, storage.len()?))
+    fn read_if_known(&self, storage: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
+        match self.class.as_ptr() == storage.get_type_ptr().cast() {
+            true => Ok(Some((self.address.size(storage)?, storage.len()?))),
+            false => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn learn(storage: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
+        match Self::of(storage)? {
+            Some(found) => {
+                once(&EXTENT, storage.py(), || Ok::<_, PyErr>(found))?.read_if_known(storage)
+            }
+            None => Ok(None),
+        }
     }
 }
 
@@ -60,18 +80,17 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
         return Ok(Some(true));
     }
     let py = storage.py();
-    let found = once(&EXTENT, py, || Extent::of(storage)).and_then(|extent| {
-        let extent = extent.as_ref();
-        let known = extent.filter(|known| known.class.as_ptr() == storage.get_type_ptr().cast());
-        known.map(|extent| extent.read(storage)).transpose()
-    });
+    let found = match EXTENT.get(py) {
+        Some(extent) => extent.read_if_known(storage),
+        None => Extent::learn(storage),
+    };
     match found {
         Ok(None) => Ok(None),
         Ok(Some((address, bytes))) => {
             let (memory, end) = (address_range(tensor), address.saturating_add(bytes));
             Ok(Some(address <= memory.start && memory.end <= end))
         }
-        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) if is_answer(py, &error) => Ok(None),
         Err(error) => Err(error),
     }
 }

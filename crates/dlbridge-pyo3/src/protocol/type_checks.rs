@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
-use crate::classes::is_subclass;
+use crate::classes::{is_subclass, package_of};
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, State};
 
 /// The checks for objects of one type.
@@ -46,9 +46,15 @@ impl TypeChecks {
                 states.append(&mut found);
             }
         }
+        let exporter = exporter_of(object_type)?;
         let mut storage = None;
-        for name in IMPORT_RULES.iter().filter_map(|rules| rules.storage) {
-            storage = storage.or(method(name)?);
+        for rules in IMPORT_RULES {
+            // A class of a program that exports by a method of its own may export other memory.
+            if let Some(name) = rules.storage
+                && exporter.as_ref().is_some_and(|package| rules.is_of(package))
+            {
+                storage = storage.or(method(name)?);
+            }
         }
         Ok(Self {
             states: states.into(),
@@ -73,6 +79,18 @@ impl TypeChecks {
     pub(super) fn same_buffer(&self, py: Python<'_>, package: &str) -> bool {
         self.rules.is_some_and(|rules| (rules.same_buffer)(py, package))
     }
+}
+
+/// The package of the class that has the method `__dlpack__` of a type.
+fn exporter_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<String>> {
+    let py = object_type.py();
+    for class in object_type.mro().iter() {
+        let namespace = class.getattr(intern!(py, "__dict__"))?;
+        if namespace.contains(intern!(py, "__dlpack__"))? {
+            return package_of(class.cast::<PyType>()?).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// The rules of the framework that a type belongs to: by its class, or else by its package.
