@@ -8,6 +8,7 @@ import re
 import signal
 import weakref
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import dlbridge
@@ -231,12 +232,20 @@ def test_text_of_a_tensor_without_elements_is_short() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of the system")
 def test_tolist_without_end_is_interrupted() -> None:
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    def endless() -> None:
+        dlbridge.empty((1 << 40, 0), "uint8").tolist()
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        # Not in code after the call, and not in a callback of Python's garbage collector, such as JAX has: Python would
+        # drop the exception.
+        if frame is not None and frame.f_code is endless.__code__:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        # Repeated: Python drops an exception that is raised in a callback of its garbage collector, as JAX has one.
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            dlbridge.empty((1 << 40, 0), "uint8").tolist()
+            endless()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
