@@ -42,8 +42,8 @@ class Library:
         return f"{packages[self.package]}, PyO3 {packages['pyo3']}"
 
     def part(self, name: str) -> str:
-        """Returns the source of one part, without the markers."""
-        text = (self.folder / self.source).read_text()
+        """Returns the source of one part, without the markers and what the module of an extension needs besides."""
+        text = (self.folder / self.source).read_text().replace("pub(crate) ", "")
         pattern = rf"^[ ]*// begin: {name}\n(.*?)^[ ]*// end: {name}\n"
         found = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
         if not found and name != "shared":
