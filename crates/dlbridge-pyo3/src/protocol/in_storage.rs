@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
 use super::measured::Measured;
-use super::storage::{holds, is_answer, storage};
+use super::storage::{holds, is_ignored, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};
 
@@ -143,7 +143,7 @@ pub(crate) fn is_sound(
 /// No description of an object whose library or state refuses it: its import gives the reason.
 #[cold]
 fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
-    if is_answer(object.py(), &error) { Ok(None) } else { Err(error) }
+    if is_ignored(object.py(), &error) { Ok(None) } else { Err(error) }
 }
 
 /// Compares the description of an object with its imported tensor, once per type. A type whose table describes

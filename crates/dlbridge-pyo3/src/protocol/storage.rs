@@ -23,14 +23,14 @@ pub(crate) fn storage<'py>(
     let Some(storage) = &type_info.checks.storage else { return Ok(None) };
     match storage.value(object) {
         Ok(storage) => Ok(Some(storage)),
-        Err(error) if is_answer(object.py(), &error) => Ok(None),
+        Err(error) if is_ignored(object.py(), &error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Returns true if an exception means that a library does not answer. An import within an import that goes too deep
-/// must end all of them.
-pub(super) fn is_answer(py: Python<'_>, error: &PyErr) -> bool {
+/// Returns true for an exception after which an import goes on without an answer of the library. False for an import
+/// within an import that goes too deep, which must end all of them.
+pub(super) fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py)
 }
 
@@ -90,7 +90,7 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
             let (memory, end) = (address_range(tensor), address.saturating_add(bytes));
             Ok(Some(address <= memory.start && memory.end <= end))
         }
-        Err(error) if is_answer(py, &error) => Ok(None),
+        Err(error) if is_ignored(py, &error) => Ok(None),
         Err(error) => Err(error),
     }
 }
