@@ -34,7 +34,7 @@ EXTENSIONS = ("dlbridge", "dlpark", "dlpk", "pyo3-dlpack", "dlpack-rs", "rust-nu
 WITH_CAPSULES = tuple(name for name in EXTENSIONS if name != "rust-numpy")
 
 CHECKED_SUFFIX = ", with dlbridge's checks in Python"
-"""Ends the name of a row in which the caller makes the checks that the library does not make."""
+"""Ends the name of a row whose caller adds the checks that the library lacks."""
 
 ONE_USE = ("dlpk",)
 """Libraries whose objects can be exported only once, so each call makes a new object."""
@@ -134,7 +134,7 @@ def imports(group: str) -> Iterator[Row]:
     yield Row(group, work, "tvm-ffi", "f(x)", calling(group, tvm))
     yield Row(group, work, f"{group}'s own `from_dlpack`", "f(x)", calling(group, own))
     if group != "torch":
-        # PyTorch's tensors have no buffer.
+        # PyTorch's tensors lack a buffer.
         yield Row(group, work, "floor: buffer", "f(x)", calling(group, partial(function_of, "floor", "hold")))
 
 

@@ -286,7 +286,7 @@ def is_peer(library: str) -> bool:
 
 
 def is_checked(library: str) -> bool:
-    """Returns True for another library's row in which the caller makes dlbridge's checks."""
+    """Returns True for a row of another library whose caller adds dlbridge's checks."""
     return library.endswith(CHECKED_SUFFIX)
 
 
