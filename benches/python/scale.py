@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from rows import EXTENSIONS, extension, function_of, tvm_nothing
 
@@ -44,6 +44,15 @@ def taken(function: Callable[[Any], Any], argument: Any, calls: int) -> float:
     for _ in turns:
         function(argument)
     return (time.thread_time_ns() - before) / calls
+
+
+Work = TypeVar("Work")
+
+
+def rotated(works: list[Work], turn: int) -> list[Work]:
+    """Returns the works with another one first in each turn: the first finds the memory that the last one freed."""
+    first = turn % len(works)
+    return works[first:] + works[:first]
 
 
 def by_bytes(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
@@ -86,8 +95,8 @@ def by_tensors(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
         # As in a model: a few shapes, many times.
         state = {f"layer.{n}.weight": torch.ones(4 + n % 5, 6) for n in range(count)}
         rounds: dict[str, list[tuple[float, float]]] = {library: [] for library in pairs}
-        for _ in range(5 if quick else 15):
-            for library, (there, back) in pairs.items():
+        for turn in range(5 if quick else 15):
+            for library, (there, back) in rotated(list(pairs.items()), turn):
                 begun = time.thread_time_ns()
                 held = {name: there(tensor) for name, tensor in state.items()}
                 between = time.thread_time_ns()
@@ -114,15 +123,27 @@ MANY = {
     "list, written": ("write_list", ("dlbridge", "rust-numpy", "nanobind")),
     "dict": ("noop_dict", ("dlbridge", ENTRIES, "rust-numpy", "nanobind")),
     "tree": ("noop_tree", ("dlbridge",)),
+    "list of PyTorch tensors": ("noop_list", ("dlbridge", "nanobind")),
 }
 """The function of each collection, and the libraries that have it."""
 
 
-def collections_of(arrays: list[Any]) -> dict[str, Any]:
-    """Returns the arrays in each kind of collection."""
+def collections_of(count: int) -> dict[str, Any]:
+    """Returns as many arrays in each kind of collection."""
+    import numpy as np
+    import torch
+
+    arrays = [np.ones((4, 6), "float32") for _ in range(count)]
     named = {f"layer.{n}.weight": array for n, array in enumerate(arrays)}
     layers = [{"w": pair[0], "b": pair[-1]} for pair in zip(arrays[::2], arrays[1::2], strict=False)]
-    return {"list": arrays, "list, written": arrays, "dict": named, "tree": layers or arrays}
+    tensors = [torch.ones(4, 6) for _ in range(count)]
+    return {
+        "list": arrays,
+        "list, written": arrays,
+        "dict": named,
+        "tree": layers or arrays,
+        "list of PyTorch tensors": tensors,
+    }
 
 
 def by_many(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
@@ -132,7 +153,7 @@ def by_many(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
     extension("dlbridge").noop(np.ones((4, 6), "float32"))
     found: dict[str, dict[str, dict[str, float]]] = {}
     for count in COUNTS[:-1] if quick else COUNTS:
-        arguments = collections_of([np.ones((4, 6), "float32") for _ in range(count)])
+        arguments = collections_of(count)
         calls = max(1, 10_000 // count)
         works = [
             (collection, library, function_of(*OTHER_FUNCTIONS.get(library, (library, name))))
@@ -143,8 +164,8 @@ def by_many(quick: bool) -> dict[str, dict[str, dict[str, float]]]:
         # A collection of garbage would look at each array, at a moment that no library chooses.
         gc.disable()
         slow: set[tuple[str, str]] = set()
-        for _ in range(3 if quick else 9):
-            for collection, library, function in works:
+        for turn in range(3 if quick else 9):
+            for collection, library, function in rotated(works, turn):
                 if (collection, library) in slow:
                     continue
                 each = taken(function, arguments[collection], calls) / count

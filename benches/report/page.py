@@ -199,7 +199,7 @@ def many(runs: list[Run]) -> str:
         return ""
     text = [
         "### Many arrays in one argument",
-        "Nanoseconds per NumPy array of 4 x 6 float32, in a list, dict or tree that is one argument; all arrays are "
+        "Nanoseconds per array of 4 x 6 float32 (NumPy's unless PyTorch is named), in a list, dict or tree that is one argument; all arrays are "
         "borrowed at once. The floor locks and releases the buffer of each array. Both runs.",
     ]
     for collection, libraries_of in found.items():

@@ -29,6 +29,9 @@ def by_library(run: Run, work: str) -> dict[str, Any]:
     if work in MANY:
         collection, count = MANY[work]
         return {library: counts.get(count) for library, counts in scale.get("many", {}).get(collection, {}).items()}
+    if work in AT_ONCE:
+        kind, count = AT_ONCE[work]
+        return {library: 1000 / rates[count] for library, rates in scale.get(kind, {}).items() if count in rates}
     found: dict[str, Any] = run["python"].get(work, {})
     return found
 
@@ -40,12 +43,19 @@ LARGEST_STATE = "10000"
 
 ENTRIES = "dlbridge: `Entries`"
 
-COLLECTIONS = ("list", "list, written", "dict", "tree")
+COLLECTIONS = ("list", "list, written", "dict", "tree", "list of PyTorch tensors")
 
-MANY = {f"{count} in a {collection}": (collection, count) for collection in COLLECTIONS for count in ("1000", "100000")}
+MANY = {
+    f"{count} in a {collection}": (collection, count)
+    for collection in COLLECTIONS
+    for count in ("1", "10", "1000", "100000")
+}
 """The works of many arrays in one argument: nanoseconds per array."""
 
-IN_OTHER_TABLES = {*STATE, *MANY, "import dlbridge", "copies"}
+AT_ONCE = {"16 threads": ("threads", "16"), "4 processes": ("processes", "4")}
+"""The works of several threads or processes: nanoseconds of all together for each call."""
+
+IN_OTHER_TABLES = {*STATE, *MANY, *AT_ONCE, "import dlbridge", "copies"}
 """The works with a goal that are not among the rows of `benches/python/rows.py`."""
 
 
@@ -230,7 +240,7 @@ TARGETS = (
     *(
         Target(
             f"100000 in a {collection}",
-            f"{collection} of 100 000 NumPy arrays -> argument, for each array",
+            f"{collection} of 100 000 -> argument, for each array",
             1.2,
             ENTRIES if collection == "dict" else "dlbridge",
             reference_work=f"1000 in a {collection}",
@@ -238,6 +248,12 @@ TARGETS = (
         )
         for collection in COLLECTIONS
     ),
+    *(
+        Target(f"{count} in a {collection}", f"{collection} of {count} -> argument, for each array", 1, "nanobind")
+        for collection in ("list", "list of PyTorch tensors")
+        for count in ("1", "10")
+    ),
+    *(Target(work, f"NumPy array -> argument, {work} at once", 1, "nanobind") for work in AT_ONCE),
     Target("import dlbridge", "`import dlbridge`, more than a bare interpreter", 5, quantity="ms"),
     Target("copies", "copies behind NumPy or PyTorch", 0, quantity="cases"),
     Target("new vector -> numpy", "new vector -> NumPy array", 1.1, "rust-numpy"),

@@ -18,6 +18,7 @@ from dlbridge._core import (
     Tensor,
     __version__,
     asdlpack,
+    chunks,
     consumers,
     empty,
     fit,
@@ -36,19 +37,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dlbridge._errors import TensorBorrowError, TensorMismatchError
+    from dlbridge._ragged import Ragged, ragged
     from dlbridge.explanation import Explanation, explain
-    from dlbridge.shared import SharedTensor, attach, share_memory
+    from dlbridge.files import TensorFile, load, save
+    from dlbridge.shared import SharedScope, SharedTensor, attach, share_memory
 
 __all__ = [
     "DTypeName",
     "Explanation",
+    "Ragged",
+    "SharedScope",
     "SharedTensor",
     "Tensor",
     "TensorBorrowError",
+    "TensorFile",
     "TensorMismatchError",
     "__version__",
     "asdlpack",
     "attach",
+    "chunks",
     "consumers",
     "empty",
     "explain",
@@ -57,7 +64,10 @@ __all__ = [
     "get_num_threads",
     "like",
     "live_exports",
+    "load",
+    "ragged",
     "record_exports",
+    "save",
     "set_num_threads",
     "share_memory",
 ]
@@ -65,8 +75,10 @@ __all__ = [
 #: Names that are imported on first use, because they take longer to import, and their modules.
 _LATE = {
     **dict.fromkeys(["TensorBorrowError", "TensorMismatchError"], "dlbridge._errors"),
+    **dict.fromkeys(["Ragged", "ragged"], "dlbridge._ragged"),
     **dict.fromkeys(["Explanation", "explain"], "dlbridge.explanation"),
-    **dict.fromkeys(["SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
+    **dict.fromkeys(["TensorFile", "load", "save"], "dlbridge.files"),
+    **dict.fromkeys(["SharedScope", "SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
 }
 
 #: Functions of array libraries that a newcomer may look for here.

@@ -8,12 +8,14 @@ from importlib import import_module
 USAGE = """\
 usage: python -m dlbridge COMMAND [--help]
 
+clean   remove the shared memory that killed processes left behind
 doctor  test which installed libraries exchange tensors with dlbridge, and how
 
 The package dlbridge-conformance has python -m dlbridge_conformance, which checks libraries against DLPack 1.3."""
 
 #: The module of each command; its function ``main`` gets the arguments.
 COMMANDS = {
+    "clean": "dlbridge.clean",
     "doctor": "dlbridge.doctor",
 }
 

@@ -1,6 +1,6 @@
 from collections.abc import Iterator, Sequence
 from types import EllipsisType, ModuleType
-from typing import Any, Literal, SupportsIndex, TypeAlias, final
+from typing import Any, Literal, Self, SupportsIndex, TypeAlias, final
 
 # If a library is not installed, type checkers treat its types as Any. The second code of each
 # comment applies if the library is installed and mypy checks this file itself.
@@ -18,9 +18,16 @@ __all__ = [
     "_canonical",
     "_has_protocol",
     "_origin",
+    "_FileWriter",
+    "_TensorFile",
     "_copy",
+    "_list_array",
+    "_list_schema",
+    "_lists",
+    "_offsets_range",
     "_rebuild",
     "asdlpack",
+    "chunks",
     "consumers",
     "empty",
     "fit",
@@ -414,7 +421,8 @@ def asdlpack(
 
     ``copy=None`` shares the memory if a tensor can express it, and copies it if not, for instance numbers in the
     other byte order. ``copy=False`` makes such a copy an error. ``copy=True`` always copies, in C order, aligned to
-    ``align`` and at least to 256 bytes unless the producer makes the copy. :attr:`Tensor.copied` and
+    ``align`` and at least to 256 bytes unless the producer makes the copy; it also makes one tensor of an Arrow column
+    of several chunks, which is refused otherwise (:func:`chunks` shares them). :attr:`Tensor.copied` and
     :attr:`Tensor.copy_reason` report a copy.
 
     ``device`` is the requested device: a name like those of :attr:`Tensor.device`, or a tuple of
@@ -459,6 +467,21 @@ def from_dlpack(
     device id; ``stream`` is as for :func:`asdlpack`.
 
     Raises AttributeError for an object without ``__dlpack__``, and otherwise as :func:`asdlpack`.
+    """
+
+def chunks(
+    obj: TensorLike | CapsuleType,
+    /,
+    *,
+    copy: bool | None = None,
+) -> Iterator[Tensor]:
+    """Iterate over the chunks of a column, each as a :class:`Tensor` without a copy.
+
+    ``obj`` is a column of Arrow, such as a ``pyarrow.ChunkedArray``, a ``polars.Series`` or a ``pandas.Series``. Each
+    chunk is imported when it is requested; empty chunks give empty tensors. Any other object that :func:`asdlpack`
+    imports gives one tensor. ``copy`` is as for :func:`asdlpack`, for each chunk.
+
+    Raises as :func:`asdlpack`. The refusal of a chunk is raised when it is requested, and ends the iteration.
     """
 
 def empty(
@@ -507,6 +530,12 @@ def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | Non
     Raises ValueError for an unknown library.
     """
 
+def _lists(
+    obj: Any, /, *, copy: bool | None = None
+) -> tuple[Tensor, Tensor, tuple[int, int]] | None: ...
+def _list_array(offsets: Tensor, values: Tensor, /) -> tuple[CapsuleType, CapsuleType]: ...
+def _list_schema(offsets: Tensor, values: Tensor, /) -> CapsuleType: ...
+def _offsets_range(offsets: Tensor, /) -> tuple[int, int]: ...
 def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
     """The origin of a tensor: the DLPack version of the producer's managed tensor, None for protocols without a
     version; and the names of the flags that are set.
@@ -550,3 +579,28 @@ def live_exports() -> list[Export]:
 
 def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool) -> Tensor: ...
 def _copy(target: Buffer, source: Buffer) -> None: ...
+
+@final
+class _TensorFile:
+    def __new__(cls, path: str) -> Self: ...
+    def names(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: object, /) -> bool: ...
+    def metadata(self) -> dict[str, Any]: ...
+    def describe(
+        self, name: str
+    ) -> tuple[str, list[int], int, int, tuple[str, int, int, list[int]] | None]: ...
+    def tensor(self, name: str, private: bool, has_pairs: bool) -> Tensor: ...
+
+@final
+class _FileWriter:
+    def __new__(
+        cls,
+        path: str,
+        planned: list[tuple[str, str, tuple[int, ...]]],
+        metadata: list[tuple[str, str]],
+        max_shard_bytes: int | None,
+    ) -> Self: ...
+    def next(self) -> int | None: ...
+    def write(self, object: TensorLike) -> None: ...
+    def finish(self) -> None: ...

@@ -10,69 +10,42 @@ b'xbc'
 
 from __future__ import annotations
 
-import errno
-import json
-import mmap
 import os
-import sys
-import threading
 import weakref
-from collections.abc import Callable, Hashable
-from multiprocessing import resource_tracker, util
-from types import TracebackType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dlbridge import _core
-from dlbridge._core import Tensor, _copy, _rebuild, asdlpack
+from dlbridge import _segment_format, _segments, _shm
+from dlbridge._core import Tensor
+from dlbridge._core import empty as _empty
+from dlbridge._segment_format import DATA
+from dlbridge._shm import Ownership, Remover
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import SupportsIndex
+
     from typing_extensions import CapsuleType
 
     from dlbridge.typing import TensorLike
 
-if sys.platform != "win32":
-    import _posixshmem  # type: ignore[import-not-found]
-
-__all__ = ["SharedTensor", "attach", "share_memory"]
-
-#: The first bytes of a segment; the digit is the version of the layout.
-MAGIC = b"dlbridge shared tensor 1\n"
-
-#: The offset of the data: a page, behind the description.
-DATA = 4096
-
-#: The longest name, without the slash that precedes it in the system.
-LONGEST = {"linux": 255, "darwin": 30}.get(sys.platform, 200)
-
-#: The only map of each segment in this process. Borrows compare addresses, so a second map of a segment would look like
-#: separate memory. An entry is removed with the last tensor over its map. The extension module keeps the dictionary,
-#: because a process loads that module once, even if it loads this one again.
-_MAPS: weakref.WeakValueDictionary[Hashable, mmap.mmap] = vars(_core).setdefault(
-    "_maps", weakref.WeakValueDictionary()
-)
-#: Held during the lookup or creation of a map, and while a name is made or removed. Reentrant, because the garbage
-#: collector may run a finalizer meanwhile.
-_MAPS_LOCK: Any = vars(_core).setdefault("_maps_lock", threading.RLock())
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_MAPS_LOCK.acquire,
-        after_in_parent=_MAPS_LOCK.release,
-        after_in_child=_MAPS_LOCK.release,
-    )
+__all__ = ["SharedScope", "SharedTensor", "attach", "share_memory"]
 
 
 class SharedTensor:
-    """A tensor in shared memory. Made by :func:`share_memory` and :func:`attach`.
+    """A tensor in shared memory. Made by :func:`share_memory`, :func:`attach` and :class:`SharedScope`.
 
-    As a context manager it is closed at the end, and the process that made it removes the name. Pickling stores the
+    As a context manager it is closed at the end, and the process that owns it removes the name. Pickling stores the
     name: another process attaches when it unpickles.
     """
 
-    def __init__(self, name: str, tensor: Tensor, remove: Callable[[], Any] | None) -> None:
+    def __init__(
+        self, name: str, tensor: Tensor, ownership: Ownership | None, scope: SharedScope | None = None
+    ) -> None:
         self._name = name
         self._tensor: Tensor | None = tensor
-        self._remove = remove
+        self._ownership = ownership
+        self._scope = scope
 
     @property
     def name(self) -> str:
@@ -96,27 +69,30 @@ class SharedTensor:
         self._tensor = None
 
     def unlink(self) -> None:
-        """Remove the name if :func:`share_memory` made this. Then processes can no longer attach.
+        """Remove the name if this process owns it. Then processes can no longer attach.
+
+        A process owns what its :func:`share_memory` made, and what it received from a process of its
+        :class:`SharedScope`.
 
         The memory is freed when the last process releases it.
         """
-        if self._remove is not None:
-            self._remove()
+        if self._ownership is not None:
+            self._ownership.remove()
 
     def __enter__(self) -> SharedTensor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
         self.unlink()
 
-    def __reduce__(self) -> tuple[Callable[[str], SharedTensor], tuple[str]]:
-        return attach, (self._name,)
+    def __reduce__(self) -> tuple[Callable[..., SharedTensor], tuple[Any, ...]]:
+        if self._scope is None:
+            return attach, (self._name,)
+        if self._ownership is not None and not self._scope._is_owner():
+            # From now on, the owner of the scope removes the name.
+            self._ownership.remove.made = False
+        return _receive, (self._scope, self._name)
 
     def __repr__(self) -> str:
         return f"dlbridge.SharedTensor(name={self._name!r}, tensor={self._tensor!r})"
@@ -128,35 +104,17 @@ def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -
     Data in another order is copied twice. The name is removed by :meth:`SharedTensor.unlink`, when the result is
     garbage, or when this process ends and has waited for its children, whichever is first.
 
+    On Linux, a name that a killed process left behind is free. See ``python -m dlbridge clean``.
+
     Raises FileExistsError for a name that exists, ValueError for an invalid name, OSError if the system does not have
     that much shared memory, and the exceptions of ``asdlpack``.
     """
-    parts: Any = asdlpack(obj).__reduce_ex__(5)
-    _, (elements, dtype, shape, padded) = parts
-    data = elements.raw()
-    description = {"dtype": dtype, "shape": shape, "padded": padded, "bytes": data.nbytes}
-    header = json.dumps(description).encode()
-    if len(MAGIC) + len(header) >= DATA:
-        raise ValueError(f"the tensor has too many dimensions to be described: {len(shape)}")
-    name = f"dlbridge_{os.urandom(8).hex()}" if name is None else _checked(name)
-    remove = _Remover(name)
-    # A signal handler may raise anywhere in here.
-    try:
-        mapping = _create(name, DATA + data.nbytes, remove)
-        with memoryview(mapping) as view:
-            with view[DATA : DATA + data.nbytes] as target:
-                _copy(target, data)
-            view[len(MAGIC) : len(MAGIC) + len(header)] = header
-            # Written last, so that no process attaches to unfinished data.
-            view[: len(MAGIC)] = MAGIC
-        shared = SharedTensor(name, _tensor(mapping, description), remove)
-        # A priority below zero runs after the children have ended, which may still attach. Unlike atexit handlers,
-        # this also runs at the end of a child, in every version of Python.
-        util.Finalize(shared, remove, exitpriority=-10)
-    except BaseException:
-        remove()
-        raise
-    return shared
+    data, description = _segment_format.elements(obj)
+    description |= _segments.owner()
+    if name is None:
+        name = f"dlbridge_{os.urandom(8).hex()}"
+        return _make(name, data, description, Remover(name, random=True), None)
+    return _make(_shm.checked(name), data, description, Remover(name), None)
 
 
 def attach(name: str) -> SharedTensor:
@@ -169,174 +127,202 @@ def attach(name: str) -> SharedTensor:
     not a tensor or is truncated, OSError for a link or a folder of that name and for memory that this user may not
     open.
     """
-    name = _checked(name)
+    name = _shm.checked(name)
     try:
-        mapping = _open(name)
+        mapping = _shm.open_map(name)
         # One copy: another process may write the segment between a check and a use.
-        description = _described(mapping[:DATA], len(mapping) - DATA)
-        tensor = _tensor(mapping, description)
+        description = _segment_format.described(mapping[:DATA], len(mapping) - DATA)
+        tensor = _segment_format.tensor(mapping, description)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"the shared memory {name!r} is not a tensor: {error}") from error
     return SharedTensor(name, tensor, None)
 
 
-def _described(page: bytes, available: int) -> dict[str, Any]:
-    """The description on the first page, which any process may have written."""
-    if page[: len(MAGIC)] != MAGIC:
-        raise ValueError(f"it begins with {page[: len(MAGIC)]!r} instead of {MAGIC!r}")
+def _make(
+    name: str,
+    data: memoryview | None,
+    description: dict[str, Any],
+    remove: Remover,
+    scope: SharedScope | None,
+) -> SharedTensor:
+    """Make a segment. ``data`` is copied into it, if there is any."""
+    header = _segment_format.encoded(description)
+    # A signal handler may raise anywhere in here.
     try:
-        description, _ = json.JSONDecoder().raw_decode(page[len(MAGIC) :].decode("latin-1"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"its description is not JSON: {error}") from error
-    if not isinstance(description, dict):
-        raise ValueError(f"its description is {description!r:.80}; it must be an object")
-
-    def is_count(value: object) -> bool:
-        return type(value) is int and 0 <= value < 1 << 63
-
-    fields: dict[str, tuple[str, Callable[[Any], bool]]] = {
-        "dtype": ("a string", lambda value: isinstance(value, str)),
-        "shape": (
-            "a list of numbers from 0 to 2**63 - 1",
-            lambda value: isinstance(value, list) and all(map(is_count, value)),
-        ),
-        "padded": ("true or false", lambda value: isinstance(value, bool)),
-        "bytes": ("a number from 0 to 2**63 - 1", is_count),
-    }
-    for field, (expected, fits) in fields.items():
-        value = description.get(field)
-        if not fits(value):
-            raise ValueError(f"{field!r} in its description is {value!r:.80}; it must be {expected}")
-    if description["bytes"] > available:
-        raise ValueError(
-            f"{description['bytes']} bytes of data are needed, and {available} are available"
-        )
-    if description["dtype"].startswith("handle"):
-        raise ValueError("its elements are handles, which are not valid in another process")
-    return description
+        mapping = _shm.create(name, header, DATA + description["bytes"], remove)
+        _segment_format.write(mapping, header, data)
+        tensor = _segment_format.tensor(mapping, description)
+        return SharedTensor(name, tensor, Ownership(remove), scope)
+    except BaseException:
+        remove()
+        raise
 
 
-def _tensor(mapping: mmap.mmap, description: dict[str, Any]) -> Tensor:
-    data = memoryview(mapping)[DATA : DATA + description["bytes"]]
-    shape = tuple(description["shape"])
-    return _rebuild(data, description["dtype"], shape, description["padded"])
+class SharedScope:
+    """Owns the shared memory that several processes make for this one. Removes all of it at the end of its ``with``.
+
+    Make it in the process that receives the tensors, for example the one that reads from a ``DataLoader`` or a
+    ``multiprocessing`` pool. Pass it to the workers, by ``fork`` or pickled. A worker calls :meth:`share_memory` or
+    :meth:`empty`, and returns the result: only a name is sent. The process that made the scope owns what it receives:
+    the name is removed when the received :class:`SharedTensor` is garbage. Tensors stay valid.
+
+    The end of the scope removes what was not received, for example because a worker was killed.
+
+    >>> import dlbridge
+    >>> with dlbridge.SharedScope() as scope:
+    ...     shared = scope.share_memory(b"abc")         # in a worker
+    ...     bytes(shared.tensor)
+    b'abc'
+
+    Pickling stores what identifies the scope.
+    """
+
+    def __init__(self) -> None:
+        owner = _segments.owner()["owner"]
+        # The workers inherit the tracker, which removes all names after the last of these processes was killed.
+        self._set(f"dlbridge_{os.urandom(6).hex()}_", owner, _shm.tracker())
+        self._process: int | None = os.getpid()
+        marker = Remover(self._prefix, random=True)
+        self._closer = _Closer(self._prefix, marker, self._owned)
+        # A signal handler may raise anywhere in here.
+        try:
+            _shm.create_marker(self._prefix, _segment_format.encoded({"owner": owner}), marker)
+            _SCOPES[self._prefix] = self
+            self._close = _shm.finalize(self, self._closer)
+        except BaseException:
+            marker()
+            raise
+
+    def _set(self, prefix: str, owner: dict[str, Any], tracker: Any) -> None:
+        self._prefix = prefix
+        self._owner = owner
+        self._tracker = tracker
+        #: The names that this process made or received, in the process that made the scope.
+        self._owned: weakref.WeakValueDictionary[str, Ownership] = weakref.WeakValueDictionary()
+
+    def _is_owner(self) -> bool:
+        return self._process == os.getpid()
+
+    def share_memory(self, obj: TensorLike | CapsuleType, /) -> SharedTensor:
+        """Copy anything that :func:`dlbridge.asdlpack` imports into new shared memory of this scope, in C order.
+
+        Raises ValueError once the scope is closed, and the exceptions of :func:`dlbridge.share_memory`.
+        """
+        data, description = _segment_format.elements(obj)
+        return self._make(data, description)
+
+    def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], /, dtype: object = "float32") -> SharedTensor:
+        """Make shared memory of this scope with any contents. Write a batch into it, and no copy is needed.
+
+        Raises ValueError once the scope is closed, and for a wrong shape or dtype.
+        """
+        # No page of this tensor is used.
+        _, description = _segment_format.elements(_empty(shape, dtype))
+        return self._make(None, description)
+
+    def _make(self, data: memoryview | None, description: dict[str, Any]) -> SharedTensor:
+        tracked = self._tracker is not None and self._tracker == _shm.tracker()
+        # The owner removes the name and must know whether its tracker has it.
+        name = f"{self._prefix}{'t' if tracked else 'u'}{os.urandom(8).hex()}"[:_shm.LONGEST]
+        remove = Remover(name, tracked, alone=self._is_owner(), random=True)
+        shared = _make(name, data, {**description, "owner": self._owner}, remove, self)
+        if self._is_owner() and shared._ownership is not None:
+            self._owned[name] = shared._ownership
+        # Checked after the segment exists: either the owner finds it when it closes the scope, or this finds no marker.
+        if not _shm.marker_exists(self._prefix):
+            remove()
+            raise ValueError("the scope is closed; make a new dlbridge.SharedScope")
+        return shared
+
+    def _receive(self, name: str) -> SharedTensor:
+        """Attach to a segment of this scope. If this process made the scope, it owns the segment from then on."""
+        if not self._is_owner():
+            return SharedTensor(name, attach(name).tensor, None, self)
+        # The name may be removed meanwhile, together with its remover.
+        with _shm.DO_LEFT, _shm.LOCK:
+            attached = attach(name)
+            ownership = self._owned.get(name)
+            if ownership is None:
+                ownership = self._owned[name] = Ownership(_left(self._prefix, name))
+        return SharedTensor(name, attached.tensor, ownership, self)
+
+    def clear(self) -> None:
+        """Remove the names that this process has not received, while no worker makes or sends tensors.
+
+        Call it after an epoch whose last batches were not read. Only Linux lists names: elsewhere, this does nothing.
+        """
+        if self._is_owner() and self._close.still_active():
+            self._closer.remove(received=False)
+
+    def close(self) -> None:
+        """Remove all names of this scope, in the process that made it. Tensors stay valid."""
+        if self._is_owner() and self._close.still_active():
+            self._closer()
+            self._close.cancel()
+
+    def __enter__(self) -> SharedScope:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., SharedScope], tuple[Any, ...]]:
+        return _scope, (self._prefix, self._owner, self._tracker)
+
+    def __repr__(self) -> str:
+        return f"dlbridge.SharedScope(name={self._prefix!r}, owner={self._owner['pid']})"
 
 
-def _checked(name: str) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"name must be a string, not {type(name).__name__}")
-    if name in ("", ".", ".."):
-        problem = "such a name is reserved"
-    elif len(name) > LONGEST:
-        problem = f"it has {len(name)} characters"
-    else:
-        # The resource tracker of multiprocessing, which cleans up after killed processes, reads lines of ASCII with
-        # colons between the fields.
-        wrong = (place for place, c in enumerate(name) if not " " <= c <= "~" or c in "/:")
-        place = next(wrong, None)
-        if place is None:
-            return name
-        problem = f"there is {name[place]!r} at index {place}"
-    raise ValueError(
-        f"{name!r:.80} is not a name for shared memory: {problem}; use 1 to {LONGEST} printable ASCII "
-        "characters except '/' and ':'"
-    )
+#: The scopes that this process made, and their copies from a process that forked it.
+_SCOPES: weakref.WeakValueDictionary[str, SharedScope] = weakref.WeakValueDictionary()
 
 
-def _mapped(key: Hashable, make: Callable[[], mmap.mmap]) -> mmap.mmap:
-    """The only map of a segment in this process. No other segment has its key while the map lives."""
-    with _MAPS_LOCK:
-        mapping = _MAPS.get(key)
-        if mapping is None:
-            _MAPS[key] = mapping = make()
-        return mapping
+def _scope(prefix: str, owner: dict[str, Any], tracker: Any) -> SharedScope:
+    """Unpickle a scope."""
+    # Two threads may unpickle the same scope.
+    with _shm.DO_LEFT, _shm.LOCK:
+        scope = _SCOPES.get(prefix)
+        if scope is None:
+            scope = SharedScope.__new__(SharedScope)
+            scope._set(prefix, owner, tracker)
+            scope._process = None
+            _SCOPES[prefix] = scope
+        return scope
 
 
-def _key(descriptor: int, name: str) -> Hashable:
-    """The identity of a segment: its inode, or its name on systems without inodes for segments, like macOS."""
-    status = os.fstat(descriptor)
-    return (status.st_dev, status.st_ino) if status.st_ino else name
+def _receive(scope: SharedScope, name: str) -> SharedTensor:
+    """Unpickle a tensor of a scope."""
+    return scope._receive(_shm.checked(name))
 
 
-class _Remover:
-    """Removes a name once, in the process that made it."""
+class _Closer:
+    """Removes the names of a scope, in the process that owns them. Holds no reference to the scope."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.process = os.getpid()
-        #: true while the name exists
-        self.made = False
+    def __init__(
+        self, prefix: str, marker: Remover, owned: weakref.WeakValueDictionary[str, Ownership]
+    ) -> None:
+        self.prefix = prefix
+        self.marker = marker
+        self.owned = owned
 
     def __call__(self) -> None:
-        if os.getpid() != self.process or sys.platform == "win32":
-            return
-        # Another thread may make a segment of the same name as soon as this name is removed.
-        with _MAPS_LOCK:
-            if not self.made:
-                return
-            try:
-                _posixshmem.shm_unlink(f"/{self.name}")
-            except FileNotFoundError:
-                pass
-            self.made = False
-            resource_tracker.unregister(f"/{self.name}", "shared_memory")
+        # Without the marker, workers make no new segments.
+        self.marker()
+        self.remove(received=True)
+
+    def remove(self, received: bool) -> None:
+        """Remove all names except the marker, and except those that this process has received unless ``received``."""
+        for name in _segments.names_with(self.prefix):
+            with _shm.DO_LEFT, _shm.LOCK:
+                ownership = self.owned.get(name)
+                if ownership is None and name != self.prefix:
+                    _left(self.prefix, name)()
+                elif ownership is not None and received:
+                    ownership.remove()
 
 
-def _create(name: str, size: int, remove: _Remover) -> mmap.mmap:
-    if sys.platform == "win32":
-        if name in _MAPS:
-            raise FileExistsError(errno.EEXIST, "shared memory of that name exists", name)
-        return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name))
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
-    with _MAPS_LOCK:
-        descriptor = _posixshmem.shm_open(f"/{name}", flags, mode=0o600)
-        remove.made = True
-        # The tracker cleans up after a process that is killed before it removes the name.
-        resource_tracker.register(f"/{name}", "shared_memory")
-    try:
-        os.ftruncate(descriptor, size)
-        if hasattr(os, "posix_fallocate"):
-            # Allocates now: otherwise a write to a page without memory would kill the process.
-            os.posix_fallocate(descriptor, 0, size)
-        with _MAPS_LOCK:
-            key = _key(descriptor, name)
-            # A new segment is not mapped yet, so an existing entry belongs to an older one.
-            _MAPS.pop(key, None)
-            return _mapped(key, lambda: mmap.mmap(descriptor, size))
-    except OSError as error:
-        if not _is_raised_here(error):
-            # A signal handler raised it.
-            raise
-        text = f"{size} bytes of shared memory cannot be allocated: {error.strerror}"
-        raise OSError(error.errno, text, name) from error
-    finally:
-        os.close(descriptor)
-
-
-def _is_raised_here(error: BaseException) -> bool:
-    """Return true if a call in this file raised the exception itself, and not code of another file."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and last.tb_frame.f_code.co_filename == __file__
-
-
-def _open(name: str) -> mmap.mmap:
-    if sys.platform == "win32":
-        # A name refers to the same memory as long as any process maps it.
-        return _mapped(name, lambda: mmap.mmap(-1, 0, tagname=name))
-    try:
-        descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
-    except FileNotFoundError as error:
-        text = "no shared memory has that name; the process that made it may have ended or removed it"
-        raise FileNotFoundError(errno.ENOENT, text, name) from error
-    try:
-        size = os.fstat(descriptor).st_size
-        if size < DATA:
-            raise ValueError(f"it has {size} bytes, fewer than a description")
-        mapping = _mapped(_key(descriptor, name), lambda: mmap.mmap(descriptor, size))
-        if size < len(mapping):
-            raise ValueError(f"it is truncated: {size} of {len(mapping)} bytes are left")
-        return mapping
-    finally:
-        os.close(descriptor)
+def _left(prefix: str, name: str) -> Remover:
+    """The remover of a name that another process made for the owner of a scope."""
+    remove = Remover(name, name[len(prefix)] == "t", alone=False)
+    remove.made = True
+    return remove

@@ -119,6 +119,7 @@ CASES: dict[str, Callable[[], object]] = {
     "Masked elements": lambda: asdlpack(np.ma.array([1, 2], mask=[False, True])),
     "Nulls": lambda: asdlpack(pa.array([1, None])),
     "Several chunks": lambda: asdlpack(pa.chunked_array([[1], [2]])),
+    "Lists of different lengths": lambda: asdlpack(pa.array([[1, 2], [3]])),
     "A whole table": lambda: asdlpack(pd.DataFrame({"a": [1]})),
     "pandas needs pyarrow": without_pyarrow,
     "`copy=False` forbids a copy that is needed": lambda: asdlpack(BIG_ENDIAN, copy=False),

@@ -318,3 +318,13 @@ def test_referents_of_a_tensor_show_the_exporter(make: Maker) -> None:
 def test_referents_of_a_tensor_without_a_python_owner_are_none() -> None:
     t = dlbridge.empty((2, 3), "float32")
     assert [r for r in gc.get_referents(t) if r is not type(t)] == []
+
+
+def test_import_that_holds_no_python_object_is_unknown_to_the_collector() -> None:
+    torch = require("torch")
+    assert not gc.is_tracked(dlbridge.asdlpack(torch.ones(2, 3)))
+
+
+@pytest.mark.parametrize("make", [some_bytes, some_array])
+def test_import_that_holds_a_python_object_is_known_to_the_collector(make: Maker) -> None:
+    assert gc.is_tracked(dlbridge.asdlpack(make()))

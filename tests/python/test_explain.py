@@ -295,11 +295,13 @@ def ran(code: str) -> Any:
     ("arguments", "code", "said"),
     [
         ([], 2, "usage: python -m dlbridge COMMAND"),
+        (["--help"], 0, "\nclean  "),
         (["--help"], 0, "\ndoctor  "),
         (["conformance"], 2, "python -m dlbridge_conformance, which checks"),
         (["nonsense"], 2, "unknown command: nonsense\nusage: python -m dlbridge COMMAND"),
         (["doctor", "nonsense"], 2, "unknown: nonsense; known are numpy, torch"),
         (["doctor", "--help"], 0, "Test which frameworks exchange tensors"),
+        (["clean", "--help"], 0, "--dry-run   list the segments and remove nothing"),
     ],
 )
 def test_command_line_reports_usage_and_errors(arguments: list[str], code: int, said: str) -> None:

@@ -370,7 +370,7 @@ def test_subinterpreter_is_refused(run: Run) -> None:
             import _xxsubinterpreters as interpreters
         there = interpreters.create()
         script = "try:\\n import dlbridge\\nexcept ImportError as e: print(e)"
-        interpreters.run_string(there, script, shared=None)
+        interpreters.run_string(there, script)
         interpreters.destroy(there)
     """
     done = run(textwrap.dedent(code))

@@ -20,7 +20,9 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import Run, missing, require
-from dlbridge.shared import DATA, MAGIC
+from dlbridge import _segments
+from dlbridge._segment_format import DATA, MAGIC
+from shared_segments import wait_until
 
 np = require("numpy")
 
@@ -148,11 +150,29 @@ def test_joblib() -> None:
         assert np.array_equal(result, numbers() + i)
 
 
+def is_of_another_test(pid: int) -> bool:
+    """Returns true if a process lives and is neither this one nor started by it."""
+    while pid not in (0, os.getpid()):
+        try:
+            # The fields after the name of the program: the state, and the parent.
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:
+            return False
+    return pid == 0
+
+
 def segments() -> set[str]:
-    """The names of dlbridge's segments that exist now."""
-    return {path.name for path in SHM.glob("dlbridge_*")} if SHM.is_dir() else set()
+    """The names of dlbridge's segments that exist now, without those of test files that run at the same time.
+
+    A test that kills an owner leaves names for a moment, so wait until there are no more than before.
+    """
+    found = {path.name for path in SHM.glob("dlbridge_*")} if SHM.is_dir() else set()
+    owners = {name: _segments.examine(name) for name in found}
+    return {name for name, s in owners.items() if s is None or not s.pid or not is_of_another_test(s.pid)}
 
 
+# Python warns if any library has started a thread.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_shared_memory_is_one_memory(method: str) -> None:
     before = segments()
@@ -167,7 +187,7 @@ def test_shared_memory_is_one_memory(method: str) -> None:
             pool.submit(double_in_place, shared).result()
         assert array[0, 0] == 100, "the worker saw the write of this process"
     assert array[0, 0] == 100, "tensors outlive the name"
-    assert segments() == before
+    wait_until(lambda: segments() <= before)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +234,7 @@ def test_garbage_collection_removes_the_name() -> None:
     before = segments()
     tensor = dlbridge.share_memory(numbers()).tensor
     gc.collect()
-    assert segments() == before
+    wait_until(lambda: segments() <= before)
     assert memoryview(tensor)[1, 2] == 5
 
 
@@ -268,7 +288,7 @@ print(shared.name)
     result = run(maker)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.strip() not in segments()
-    assert segments() == before
+    wait_until(lambda: segments() <= before)
 
 
 def make_and_keep(names: Any) -> None:
@@ -330,7 +350,7 @@ except OSError as error:
     result = run(maker)
     assert "2101248 bytes of shared memory cannot be allocated: " in result.stdout
     assert (result.returncode, result.stderr) == (0, "")
-    assert segments() == before
+    wait_until(lambda: segments() <= before)
 
 
 def test_shared_memory_that_is_full_is_an_error_and_not_a_crash() -> None:
@@ -360,7 +380,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.startswith("dlbridge_")
-    assert segments() == before, "the tracker of multiprocessing has removed it"
+    wait_until(lambda: segments() <= before)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

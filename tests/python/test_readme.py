@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,16 @@ import dlbridge
 import pytest
 from conftest import Run, missing
 
-FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py")
+FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py", "ray", "distributed")
 
 #: The pages of docs/ for users of Python.
 PAGES = (
     "exchange.md",
+    "files.md",
     "processes.md",
     "conformance.md",
     "getting-started/python.md",
+    "guides/load-model-file.md",
     "guides/share-between-processes.md",
     "guides/gpu-streams.md",
 )
@@ -57,6 +61,7 @@ def frameworks(code: str) -> list[str]:
     pattern = r"^(?:>>>|\.\.\.)?\s*(?:import|from)\s+(\w+)"
     imported = re.findall(pattern, code, re.M)
     imported += re.findall(r"import [^\n#]*?,\s*(\w+)", code)
+    imported += re.findall(r"\bto=\"(\w+)\"", code)
     return sorted({name for name in imported if name in FRAMEWORKS})
 
 
@@ -78,7 +83,11 @@ def test_readme_has_python_blocks() -> None:
 
 
 @pytest.mark.parametrize(("line", "code"), params())
-def test_block_of_a_page_runs(run: Run, tmp_path: Path, line: int, code: str) -> None:
+def test_block_of_a_page_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: int, code: str
+) -> None:
+    # Some blocks write files.
+    monkeypatch.chdir(tmp_path)
     for framework in frameworks(code):
         if importlib.util.find_spec(framework) is None:
             missing(f"{framework} is not installed")
@@ -86,6 +95,11 @@ def test_block_of_a_page_runs(run: Run, tmp_path: Path, line: int, code: str) ->
         file = tmp_path / "block.txt"
         file.write_text(code, encoding="utf-8")
         done = run(DOCTEST, str(file), options=[])
+    elif "__main__" in code:
+        # Worker processes import the file.
+        file = tmp_path / "block.py"
+        file.write_text("\n" * (line - 1) + code, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300)
     else:
         # The empty lines let tracebacks name the lines of the page.
         done = run("\n" * (line - 1) + code, options=[])
@@ -138,7 +152,7 @@ def test_options_page_names_every_option() -> None:
         pytest.skip("an installed package does not include the README")
     page = (path.parent / "docs/options.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
-    functions = (dlbridge.asdlpack, dlbridge.from_dlpack, dlbridge.empty, dlbridge.like)
+    functions = (dlbridge.asdlpack, dlbridge.from_dlpack, dlbridge.empty, dlbridge.like, dlbridge.load, dlbridge.save)
     parameters = {name for function in functions for name in inspect.signature(function).parameters}
     public = {name for name in (*dir(dlbridge.Tensor), *dlbridge.__all__) if not name.startswith("_")}
     sources = (path.parent / "crates/dlbridge-pyo3/src/argument/constraint").glob("*.rs")

@@ -17,7 +17,9 @@ from typing import Any
 
 import dlbridge
 import pytest
-from dlbridge.shared import DATA, LONGEST, MAGIC
+from dlbridge import _shm
+from dlbridge._segment_format import DATA, MAGIC
+from dlbridge._shm import LONGEST
 
 SHM = Path("/dev/shm")
 
@@ -404,3 +406,24 @@ def test_name_that_is_taken_is_not_removed_by_a_second_maker() -> None:
             dlbridge.share_memory(b"x", name=name)
         assert bytes(dlbridge.attach(name).tensor) == b"abc"
         shared.unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists names")
+def test_signal_as_soon_as_a_random_name_exists_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    real = _shm._posixshmem.shm_open
+
+    class Interrupted:
+        shm_unlink = staticmethod(_shm._posixshmem.shm_unlink)
+
+        @staticmethod
+        def shm_open(name: str, flags: int, mode: int) -> int:
+            os.close(real(name, flags, mode=mode))
+            made.append(name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_shm, "_posixshmem", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.share_memory(b"abc")
+    assert len(made) == 1
+    assert not os.path.exists(f"/dev/shm{made[0]}")

@@ -42,6 +42,9 @@ assert_type(dlbridge.explain(tensor).verdicts[0].zero_copy, bool)
 with dlbridge.share_memory(tensor) as shared:
     assert_type(shared.tensor, dlbridge.Tensor)
     assert_type(dlbridge.attach(shared.name), dlbridge.SharedTensor)
+with dlbridge.SharedScope() as scope:
+    assert_type(scope.share_memory(b"abc"), dlbridge.SharedTensor)
+    assert_type(scope.empty((2, 3), "bfloat16"), dlbridge.SharedTensor)
 with exports_released():
     memoryview(tensor).tolist()
 
@@ -69,6 +72,14 @@ dlbridge.asdlpack(tensor.__dlpack__())
 dlbridge.asdlpack(tensor)
 assert_type(dlbridge.like(b"", tensor), Any)
 dlbridge.explain([1, 2, 3])
+for chunk in dlbridge.chunks(b"abc"):
+    assert_type(chunk, dlbridge.Tensor)
+dlbridge.save("x.npy", tensor)
+dlbridge.save("x.safetensors", {"x": b"abc", "y": tensor}, metadata={"a": "b"}, max_shard_bytes=1)
+opened: dlbridge.TensorFile = dlbridge.load("x.safetensors", to="torch")
+with opened as file:
+    assert_type(file.info("x").shape, tuple[int, ...])
+assert_type(dlbridge.load("x.npy", writable=True), Any)
 
 dlbridge.asdlpack([1, 2, 3])  # error: a list supports no protocol
 dlbridge.asdlpack((1, 2, 3))  # error: nor does a tuple
@@ -79,6 +90,9 @@ dlbridge.like(b"", [1, 2, 3])  # error: a list supports no protocol
 dlbridge.share_memory([1, 2, 3])  # error: a list supports no protocol
 asdlpack([1, 2, 3])  # error: a list supports no protocol
 dlbridge.from_dlpack(b"abc")  # error: no __dlpack__
+dlbridge.save("x.npz", {1: tensor})  # error: a name is text
+dlbridge.save("x.npz", {"x": [1, 2, 3]})  # error: a list supports no protocol
+dlbridge.load(3)  # error: not a path
 dlbridge.asdlpack(b"abc", protocol="buffers")  # error: unknown protocol
 dlbridge.asdlpack(b"abc", contiguous="K")  # error: no such order
 dlbridge.asdlpack(obj=b"abc")  # error: by position

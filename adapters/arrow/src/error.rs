@@ -86,6 +86,12 @@ pub enum Error {
         /// The number of elements in all dimensions except the first.
         len: usize,
     },
+    /// The offsets of lists decrease, are negative, or exceed the values.
+    #[error("the offsets of the lists are wrong: {reason}; fix them")]
+    Offsets {
+        /// The reason.
+        reason: String,
+    },
     /// The batch has no columns, so it does not have a dtype.
     #[error("the batch has no columns, and so no dtype; add a column")]
     NoColumns,

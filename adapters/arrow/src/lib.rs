@@ -18,7 +18,7 @@
 //! # Ok::<(), dlbridge_arrow::Error>(())
 //! ```
 //!
-//! | | values | to tensors: [`ArrayExt`], [`BufferExt`], [`FixedShapeExt`] | from tensors: [`TensorExt`] |
+//! | | values | to tensors: [`ArrayExt`], [`BufferExt`], [`FixedShapeExt`], [`ListExt`] | from tensors: [`TensorExt`] |
 //! | --- | --- | --- | --- |
 //! | [`Buffer`] | bytes; from tensors of any dtype | zero-copy | zero-copy |
 //! | [`ScalarBuffer`] | integers of 8 to 128 bits, `f16`, `f32`, `f64` | zero-copy | zero-copy |
@@ -28,10 +28,11 @@
 //! | [`BooleanArray`] | bits | [copy](ArrayExt::to_tensor) to bytes | [copy](TensorExt::to_array) to bits |
 //! | [`FixedSizeListArray`], nested | any of the above | as above, with one more dimension each | as above |
 //! | the same, as `arrow.fixed_shape_tensor` | any of the above | zero-copy, permuted | zero-copy, permuted |
+//! | [`ListArray`], [`LargeListArray`] of any of the above | offsets and values | zero-copy, [two tensors](ListExt) | zero-copy, [of two tensors](TensorExt::into_list_array) |
 //! | [`RecordBatch`] of columns at equal distances in one allocation | numbers of one type | zero-copy, read-only | zero-copy, if the elements of each column are contiguous |
 //! | other [`RecordBatch`]es | numbers or booleans of one type | [copy](ArrayExt::to_tensor) | [copy](TensorExt::to_record_batch) |
 //!
-//! Other types are refused by name: strings, lists of any length, structs, dictionaries, `Decimal256`, and intervals
+//! Other types are refused by name: strings, lists of lists, structs, dictionaries, `Decimal256`, and intervals
 //! of several units. Nulls are refused. An empty array becomes an empty tensor.
 //!
 //! # Write access
@@ -79,6 +80,8 @@
 //! [`ArrayRef`]: arrow_array::ArrayRef
 //! [`BooleanArray`]: arrow_array::BooleanArray
 //! [`FixedSizeListArray`]: arrow_array::FixedSizeListArray
+//! [`ListArray`]: arrow_array::ListArray
+//! [`LargeListArray`]: arrow_array::LargeListArray
 //! [`RecordBatch`]: arrow_array::RecordBatch
 
 mod array;
@@ -86,6 +89,7 @@ mod batch;
 mod dtype;
 mod error;
 mod fixed_shape;
+mod list;
 mod memory;
 mod tensor;
 mod time;
@@ -93,6 +97,7 @@ mod time;
 pub use array::{ArrayExt, BufferExt};
 pub use error::{Error, Result};
 pub use fixed_shape::FixedShapeExt;
+pub use list::ListExt;
 pub use tensor::TensorExt;
 pub use time::{TimeArrayExt, TimeElement, TimeTensorExt};
 

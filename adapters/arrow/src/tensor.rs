@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray, RecordBatch};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait,
+    PrimitiveArray, RecordBatch,
+};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
 use arrow_schema::Field;
 use dlbridge::{DataType, Element, Error as TensorError, Tensor};
 
 use crate::dtype::with_array_type;
 use crate::sealed::Sealed;
-use crate::{Result, batch, fixed_shape, memory};
+use crate::{Result, batch, fixed_shape, list, memory};
 
 /// Tensors as buffers, arrays and batches of Arrow.
 ///
@@ -133,6 +136,30 @@ pub trait TensorExt: Sealed {
         name: impl Into<String>,
     ) -> Result<(Field, FixedSizeListArray)>;
 
+    /// The elements as the values of lists of different lengths: list `i` has the indices from `offsets[i]` to
+    /// `offsets[i + 1]` of the first dimension. The offsets are `int32` for a [`ListArray`](arrow_array::ListArray) and
+    /// `int64` for a [`LargeListArray`](arrow_array::LargeListArray).
+    ///
+    /// # Errors
+    /// [`Error::Offsets`](crate::Error::Offsets) for offsets that decrease, are negative or exceed the values; those of
+    /// [`into_array`](Self::into_array) for the values; those of [`into_scalar_buffer`](Self::into_scalar_buffer) for the
+    /// offsets, with [`Ndim`](TensorError::Ndim) unless they have one dimension.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_arrow::TensorExt;
+    ///
+    /// let offsets = Tensor::from(vec![0_i64, 2, 3]);
+    /// let lists = Tensor::from(vec![1.0_f32, 2.0, 3.0]).into_list_array::<i64>(offsets)?;
+    /// assert_eq!(lists.len(), 2);
+    /// # use arrow_array::Array;
+    /// # Ok::<(), dlbridge_arrow::Error>(())
+    /// ```
+    fn into_list_array<O: OffsetSizeTrait + Element>(
+        self,
+        offsets: Tensor,
+    ) -> Result<GenericListArray<O>>;
+
     /// Rows and columns as a batch with these columns. The elements of each column must be contiguous; the stride
     /// between columns does not matter.
     ///
@@ -245,6 +272,16 @@ impl TensorExt for Tensor {
         let array = nested(rows, &shape)?;
         let field = Field::new(name, array.data_type().clone(), false);
         Ok((field.with_metadata(metadata), array))
+    }
+
+    fn into_list_array<O: OffsetSizeTrait + Element>(
+        self,
+        offsets: Tensor,
+    ) -> Result<GenericListArray<O>> {
+        if offsets.ndim() != 1 {
+            return Err(TensorError::Ndim { expected: 1, found: offsets.ndim() }.into());
+        }
+        list::from_parts(offsets.into_scalar_buffer()?, self.into_array()?)
     }
 
     fn into_record_batch(

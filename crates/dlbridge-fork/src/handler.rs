@@ -11,7 +11,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A lock in the list.
+/// A lock in the list. Without fork, nothing calls its functions.
+#[cfg_attr(not(unix), allow(dead_code))]
 pub(crate) struct Link {
     /// The lock that was added before this one.
     next: AtomicPtr<Link>,

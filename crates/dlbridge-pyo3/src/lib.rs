@@ -65,9 +65,12 @@ mod argument;
 mod borrow;
 mod capsule;
 #[cfg(feature = "tensor-class")]
+mod chunks;
+#[cfg(feature = "tensor-class")]
 mod class;
 mod classes;
 mod copies;
+mod cycles;
 #[cfg(feature = "tensor-class")]
 mod dtype_name;
 mod elements;
@@ -100,8 +103,11 @@ mod pending;
 mod pickle;
 mod protocol;
 #[cfg(feature = "tensor-class")]
+mod ragged;
+#[cfg(feature = "tensor-class")]
 mod record;
 mod reexport;
+mod references;
 mod returned;
 mod shown;
 mod stream;

@@ -6,7 +6,7 @@
 use pyo3::prelude::*;
 
 use crate::class::dtype;
-use crate::{PyTensor, functions, live, pickle, to_library};
+use crate::{PyTensor, chunks, functions, live, pickle, ragged, to_library};
 
 /// Adds the class `Tensor` and the functions of the Python package to a module.
 ///
@@ -27,6 +27,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
     module.add_function(wrap_pyfunction!(functions::asdlpack, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::canonical, module)?)?;
+    module.add_function(wrap_pyfunction!(chunks::chunks, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::consumers, module)?)?;
     module.add_function(wrap_pyfunction!(pickle::copy_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(functions::empty, module)?)?;
@@ -35,7 +36,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::get_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(functions::has_protocol, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::like, module)?)?;
+    module.add_function(wrap_pyfunction!(ragged::list_array, module)?)?;
+    module.add_function(wrap_pyfunction!(ragged::list_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(ragged::lists, module)?)?;
     module.add_function(wrap_pyfunction!(live::live_exports, module)?)?;
+    module.add_function(wrap_pyfunction!(ragged::offsets_range, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::origin, module)?)?;
     module.add_function(wrap_pyfunction!(pickle::rebuild, module)?)?;
     module.add_function(wrap_pyfunction!(live::record_exports, module)?)?;

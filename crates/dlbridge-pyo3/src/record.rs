@@ -7,10 +7,10 @@
 //!   box that belongs to this `Record` alone.
 
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dlbridge::sys::{DLPACK_MAJOR_VERSION, DLPackVersion};
-use dlbridge::{CopyReason, Tensor};
+use dlbridge::{ArcTensor, CopyReason, Tensor};
 
 use crate::borrow::Guard;
 use crate::imported::Protocol;
@@ -29,6 +29,7 @@ struct Fields {
     common: Common,
     stream: DataStream,
     reading: OnceLock<Guard>,
+    writable: Mutex<Option<ArcTensor>>,
 }
 
 /// The fields of every record.
@@ -58,7 +59,18 @@ impl Record {
 
     #[cold]
     fn boxed(common: Common, stream: DataStream) -> Self {
-        Self(Box::into_raw(Box::new(Fields { common, stream, reading: OnceLock::new() })))
+        Self::of(Fields { common, stream, reading: OnceLock::new(), writable: Mutex::new(None) })
+    }
+
+    /// The record of read-only data that Rust made, whose first export is another tensor over the same memory.
+    pub(crate) fn writable_once(writable: ArcTensor) -> Self {
+        let (common, stream) = (Common::default(), DataStream::Default);
+        let writable = Mutex::new(Some(writable));
+        Self::of(Fields { common, stream, reading: OnceLock::new(), writable })
+    }
+
+    fn of(fields: Fields) -> Self {
+        Self(Box::into_raw(Box::new(fields)))
     }
 
     /// Returns true for the record of writable data that Rust made, on the default stream.
@@ -88,6 +100,20 @@ impl Record {
         self.fields().map_or(&DEFAULT, |fields| &fields.stream)
     }
 
+    /// Takes the tensor of the only writable export; `None` if there is none, or it was taken.
+    #[inline]
+    pub(crate) fn take_writable(&self) -> Option<ArcTensor> {
+        self.fields()?.writable.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns true if the next export is writable although the tensor is not.
+    #[inline]
+    pub(crate) fn has_writable(&self) -> bool {
+        self.fields().is_some_and(|fields| {
+            fields.writable.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        })
+    }
+
     /// The place of a borrow, in the record of read-only data that Rust made. It is filled once such data was
     /// exported through a protocol whose consumers keep the object.
     #[inline]
@@ -110,7 +136,7 @@ impl Drop for Record {
 const PLAIN_RUST: usize = 1;
 
 /// The reasons that fit into a word.
-const REASONS: [CopyReason; 13] = [
+const REASONS: [CopyReason; 14] = [
     CopyReason::NotContiguous,
     CopyReason::NotFortranContiguous,
     CopyReason::ReadOnly,
@@ -124,6 +150,7 @@ const REASONS: [CopyReason; 13] = [
     CopyReason::BitPacked,
     CopyReason::InvalidBooleans,
     CopyReason::Nulls,
+    CopyReason::SeveralChunks,
 ];
 
 impl Common {

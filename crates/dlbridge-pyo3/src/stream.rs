@@ -140,6 +140,11 @@ impl DataStream {
         }
     }
 
+    /// Returns true if the stream is an object that is reported.
+    pub(crate) fn is_queue(&self) -> bool {
+        matches!(self, Self::Queue(_))
+    }
+
     pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Self::Default => Self::Default,

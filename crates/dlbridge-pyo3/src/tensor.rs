@@ -1,7 +1,7 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
-use dlbridge::{ArcTensor, Tensor};
+use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
@@ -51,6 +51,47 @@ impl PyTensor {
     pub(crate) fn with_record(tensor: Tensor, common: Common, stream: DataStream) -> Self {
         let record = Record::new(&tensor, common, stream);
         Self { tensor: tensor.into_shared(), record }
+    }
+
+    /// A tensor whose first export may be written, and every later one only read: for memory that a class of an
+    /// extension keeps and gives to consumers that do not know each other.
+    ///
+    /// The object itself is read-only, and so are its slices and buffers. The first consumer that takes it by DLPack,
+    /// also through `t.numpy()`, `t.torch()` and `t.to(...)`, gets the memory writable and without a copy. A tensor that
+    /// others hold too, such as one of `Bytes` with several handles, is only read. A capsule that is dropped unused, and
+    /// `dlbridge.explain`, count as the first consumer, and so does a call of `t.to(...)` that copies or fails. A legacy capsule, which cannot be marked, gets a copy.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn decode() -> PyTensor {
+    ///     PyTensor::writable_once(vec![1.0_f32, 2.0])
+    /// }
+    /// ```
+    pub fn writable_once<T>(owner: T) -> Self
+    where
+        Tensor: From<T>,
+    {
+        let tensor = Tensor::from(owner);
+        if tensor.access() != Access::Exclusive {
+            return Self::from(tensor.into_read_only());
+        }
+        let writable = tensor.into_shared();
+        let tensor = writable.share().into_shared();
+        Self { tensor, record: Record::writable_once(writable) }
+    }
+
+    /// Takes the only writable export, as a tensor of its own.
+    pub(crate) fn take_writable(&self) -> Option<Self> {
+        let tensor = self.record.take_writable()?;
+        Some(Self { record: Record::new(&tensor, Common::default(), DataStream::Default), tensor })
+    }
+
+    /// Returns true if the next export may not be written.
+    pub(crate) fn exports_read_only(&self) -> bool {
+        self.is_read_only() && !self.record.has_writable()
     }
 
     /// An import that is synchronised with a stream.
@@ -157,6 +198,13 @@ impl PyTensor {
     }
 
     fn to_raw_of_import(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+        if let Some(writable) = self.record.take_writable() {
+            return match live::is_recording() {
+                true => reexport::same(&writable, protocol.name(), false).map(Tensor::into_raw),
+                false => Ok(writable.to_raw()),
+            }
+            .map_err(to_py_err);
+        }
         let read_only = self.is_read_only();
         if live::is_recording() {
             let recorded =

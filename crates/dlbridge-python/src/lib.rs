@@ -1,9 +1,12 @@
-//! The extension module of the Python package: registration only.
+//! The extension module of the Python package: registration, and files with tensors.
+
+mod files;
 
 use pyo3::prelude::*;
 
 /// The compiled core of dlbridge.
-#[pymodule(gil_used = true)]
+#[cfg_attr(feature = "free-threaded", pymodule(gil_used = false))]
+#[cfg_attr(not(feature = "free-threaded"), pymodule(gil_used = true))]
 mod _core {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
@@ -16,6 +19,8 @@ mod _core {
             ));
         }
         dlbridge_pyo3::package::register(module)?;
+        module.add_class::<crate::files::File>()?;
+        module.add_class::<crate::files::Writer>()?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -14,7 +14,8 @@
 //! | `DLPackExchangeAPI`, its header and its five function types | the crate root |
 //!
 //! `tests/abi.rs` compares sizes, offsets, alignments and values with those that a C program
-//! prints, compiled against the real header.
+//! prints, compiled against the real header. The layouts for 64-bit and 32-bit targets are also
+//! asserted at compile time, and `tests/layout.rs` compares them with C compilers for many targets.
 //!
 //! ```
 //! use dlbridge_sys::{DLDevice, kDLCPU};
@@ -27,6 +28,7 @@
 mod device;
 mod dtype;
 mod exchange_api;
+mod layout;
 mod tensor;
 mod version;
 
@@ -47,3 +49,27 @@ macro_rules! codes {
     )*};
 }
 pub(crate) use codes;
+
+/// The column of [`layout::layouts`] for this target, if it has one of these layouts.
+const LAYOUT: Option<usize> = match (size_of::<*const ()>(), align_of::<u64>()) {
+    (8, 8) => Some(0),
+    (4, 8) => Some(1),
+    (4, 4) => Some(2),
+    _ => None,
+};
+
+/// Asserts the layout of each struct, and that no field is missing in the list.
+macro_rules! assert_layouts {
+    ($($struct:ident {
+        size $($size:literal)*, align $($align:literal)*,
+        $($field:ident $($offset:literal)*),*
+    })*) => {$(
+        const _: fn(&$struct) = |$struct { $($field: _),* }| ();
+        const _: () = if let Some(layout) = LAYOUT {
+            assert!(size_of::<$struct>() == [$($size),*][layout]);
+            assert!(align_of::<$struct>() == [$($align),*][layout]);
+            $(assert!(core::mem::offset_of!($struct, $field) == [$($offset),*][layout]);)*
+        };
+    )*};
+}
+layout::layouts!(assert_layouts);

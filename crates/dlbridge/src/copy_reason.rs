@@ -52,6 +52,8 @@ pub enum CopyReason {
     InvalidBooleans,
     /// Some times were null, and are `NaT` now.
     Nulls,
+    /// The elements were in several chunks of memory, and are contiguous now.
+    SeveralChunks,
 }
 
 impl fmt::Display for CopyReason {
@@ -73,6 +75,7 @@ impl fmt::Display for CopyReason {
             Self::BitPacked => "the elements were packed, eight to a byte",
             Self::InvalidBooleans => "some booleans were neither 0 nor 1",
             Self::Nulls => "some times were null",
+            Self::SeveralChunks => "the elements were in several chunks of memory",
         })
     }
 }

@@ -193,10 +193,6 @@ struct GettingStarted;
 #[doc = include_str!("../../../docs/getting-started/c.md")]
 struct GettingStartedInC;
 
-#[cfg(all(doctest, feature = "memmap2", feature = "ndarray", feature = "safetensors"))]
-#[doc = include_str!("../../../docs/guides/load-model-file.md")]
-struct LoadModelFile;
-
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/write-adapter.md")]
 struct WriteAdapter;

@@ -348,7 +348,7 @@ mod _native {
         on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
     };
     #[pymodule_export]
-    use super::results::{cube, matrix, names_in_file, zeros};
+    use super::results::{cube, fetched, matrix, names_in_file, writable_once, zeros};
     #[pymodule_export]
     use super::returned::returned;
     #[pymodule_export]

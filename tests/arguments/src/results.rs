@@ -1,7 +1,8 @@
 //! Results made with the core crate: `?` converts its errors, and tensors come from several sources.
 
+use bytes::Bytes;
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::dlbridge::{Tensor, safetensors};
+use dlbridge_pyo3::dlbridge::{DataType, Tensor, safetensors};
 use ndarray::Array3;
 use pyo3::prelude::*;
 
@@ -22,6 +23,25 @@ pub(crate) fn zeros(n: usize) -> PyResult<PyTensor> {
 #[pyfunction]
 pub(crate) fn cube(n: usize) -> PyTensor {
     PyTensor::from(Array3::from_shape_fn((n, n, n), |(i, j, k)| (i + j + k) as f64))
+}
+
+/// A vector whose first export may be written.
+#[pyfunction]
+pub(crate) fn writable_once(elements: Vec<f32>) -> PyTensor {
+    PyTensor::writable_once(elements)
+}
+
+/// A picture of `rows` rows, as a store of objects returns its bytes: writable if `bytes` is the only handle.
+#[pyfunction]
+pub(crate) fn fetched(rows: usize, shared: bool) -> PyResult<PyTensor> {
+    let bytes = Bytes::from(vec![7_u8; rows * 4]);
+    let other = shared.then(|| bytes.clone());
+    let tensor = match bytes.try_into_mut() {
+        Ok(only) => Tensor::from_bytes(only, DataType::UINT8, [rows, 4], 0)?,
+        Err(shared) => Tensor::from_bytes(shared, DataType::UINT8, [rows, 4], 0)?,
+    };
+    drop(other);
+    Ok(PyTensor::from(tensor))
 }
 
 /// The names of the tensors in a safetensors file.

@@ -49,10 +49,10 @@ static RECORDED: ForkMutex<HashMap<usize, Vec<Recorded>, ByAddress>> =
 struct Interface {
     version: u64,
     flags: *mut c_void,
-    acquire: unsafe extern "C" fn(*mut c_void, *mut Head) -> c_int,
-    acquire_mut: unsafe extern "C" fn(*mut c_void, *mut Head) -> c_int,
-    release: unsafe extern "C" fn(*mut c_void, *mut Head),
-    release_mut: unsafe extern "C" fn(*mut c_void, *mut Head),
+    acquire: unsafe extern "C" fn(*mut c_void, *mut ffi::PyObject) -> c_int,
+    acquire_mut: unsafe extern "C" fn(*mut c_void, *mut ffi::PyObject) -> c_int,
+    release: unsafe extern "C" fn(*mut c_void, *mut ffi::PyObject),
+    release_mut: unsafe extern "C" fn(*mut c_void, *mut ffi::PyObject),
 }
 
 // SAFETY: Interface: no code writes it, and its functions are called by attached threads.
@@ -223,7 +223,7 @@ impl Interface {
     /// Requests a borrow of an array.
     #[inline]
     fn borrow(&self, array: &Bound<'_, PyAny>, mode: Mode) -> c_int {
-        let array = array.as_ptr().cast();
+        let array = array.as_ptr();
         // SAFETY: Interface: this thread is attached, and `array` is a NumPy array.
         unsafe {
             match mode {
@@ -235,7 +235,7 @@ impl Interface {
 
     /// Ends a borrow of an array. Called at most once for each granted borrow.
     fn give_back(&self, array: &Bound<'_, PyAny>, mode: Mode) {
-        let array = array.as_ptr().cast();
+        let array = array.as_ptr();
         // SAFETY: Interface: this thread is attached, and the elements of `array` are at the place that was borrowed.
         unsafe {
             match mode {
@@ -355,20 +355,22 @@ pub(crate) struct Recorded {
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe fn borrow(flags: *mut c_void, array: *mut Head, mode: Mode) -> c_int {
+unsafe fn borrow(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) -> c_int {
     let acquire = || -> PyResult<c_int> {
         // SAFETY: Interface: the caller is attached.
         let py = unsafe { Python::assume_attached() };
         // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
-        let (data, flags, axes) =
-            unsafe { ((*array).data.addr(), (*array).flags, Axes::of(array)) };
+        let (data, flags, axes) = unsafe {
+            let head = Head::of(array);
+            ((*head).data.addr(), (*head).flags, Axes::of(array))
+        };
         if mode == Mode::Write && flags & WRITEABLE == 0 {
             return Ok(NOT_WRITEABLE);
         }
         // SAFETY: `array` is a valid Python object, and `from_borrowed_ptr` takes a new reference.
-        let object = unsafe { Bound::from_borrowed_ptr(py, array.cast()) };
+        let object = unsafe { Bound::from_borrowed_ptr(py, array) };
         let (shape, strides) = axes.numbers();
         let geometry = Geometry::of(&object);
         let item = match &geometry {
@@ -409,10 +411,12 @@ const FEW: usize = 4;
 impl Axes {
     /// # Safety
     /// The rules of [`Interface`].
-    unsafe fn of(array: *const Head) -> Self {
+    unsafe fn of(array: *const ffi::PyObject) -> Self {
         // SAFETY: Interface: a NumPy array.
-        let (ndim, extents, strides) =
-            unsafe { ((*array).ndim, (*array).dimensions, (*array).strides) };
+        let (ndim, extents, strides) = unsafe {
+            let head = Head::of(array);
+            ((*head).ndim, (*head).dimensions, (*head).strides)
+        };
         let ndim = usize::try_from(ndim).unwrap_or(0);
         let numbers = |first: *const isize| {
             // SAFETY: Interface: a NumPy array has `ndim` extents and `ndim` strides.
@@ -440,12 +444,12 @@ impl Axes {
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
+unsafe fn give_back(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) {
     let release = || {
         // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
-        let (data, now) = unsafe { ((*array).data.addr(), Axes::of(array)) };
+        let (data, now) = unsafe { ((*Head::of(array)).data.addr(), Axes::of(array)) };
         let mut recorded = RECORDED.lock();
         let Place::Occupied(mut of_array) = recorded.entry(array.addr()) else { return };
         let borrows = of_array.get_mut();
@@ -466,22 +470,22 @@ unsafe fn give_back(flags: *mut c_void, array: *mut Head, mode: Mode) {
     let _ = panic::catch_unwind(AssertUnwindSafe(release));
 }
 
-unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut Head) -> c_int {
+unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut ffi::PyObject) -> c_int {
     // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { borrow(flags, array, Mode::Read) }
 }
 
-unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut Head) -> c_int {
+unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut ffi::PyObject) -> c_int {
     // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { borrow(flags, array, Mode::Write) }
 }
 
-unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut Head) {
+unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut ffi::PyObject) {
     // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { give_back(flags, array, Mode::Read) }
 }
 
-unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut Head) {
+unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut ffi::PyObject) {
     // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
     unsafe { give_back(flags, array, Mode::Write) }
 }

@@ -359,11 +359,11 @@ impl Iterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyTensor>> {
-        let next = self.next.load(Ordering::Relaxed);
-        if next >= self.len {
+        // One step: threads that share the iterator never get the same item.
+        let step = |next| (next < self.len).then_some(next + 1);
+        let Ok(next) = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) else {
             return Ok(None);
-        }
-        self.next.store(next + 1, Ordering::Relaxed);
+        };
         sub_tensor(py, self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
     }
 

@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyMemoryView, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::{cycles, dtype, elements, index, operators};
-use crate::PyTensor;
+use super::{dtype, elements, index, operators};
 use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 use crate::order::Order;
@@ -19,7 +18,7 @@ use crate::protocol::{
     array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface, exchange_table,
     sibling,
 };
-use crate::{pickle, to_library};
+use crate::{PyTensor, cycles, pickle, to_library};
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;

@@ -1,6 +1,5 @@
 //! Python's view of [`PyTensor`](crate::PyTensor): its methods, its operators and its elements.
 
-mod cycles;
 pub(crate) mod dtype;
 mod elements;
 mod index;

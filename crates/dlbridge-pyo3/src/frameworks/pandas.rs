@@ -5,7 +5,6 @@
 
 use dlbridge::{CopyReason, DataType};
 use pyo3::exceptions::{PyBufferError, PyImportError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -17,6 +16,7 @@ use crate::classes::{attribute, is_instance, loaded_class};
 use crate::error::{beyond_tensors, type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::once::once;
+use crate::references::has_one_reference;
 use crate::shown::named;
 
 pub(super) static PANDAS: Framework = Framework {
@@ -90,7 +90,7 @@ fn array_of<'py>(
     }
     // An array that owns its elements and has a single reference was made for this call.
     // SAFETY: the thread is attached, and `array` is a live object.
-    let only_here = unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1;
+    let only_here = unsafe { has_one_reference(py, array.as_ptr()) };
     let owns = array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "owndata"))?.is_truthy()?;
     let reason = (only_here && owns).then_some(CopyReason::Producer);
     if reason.is_some() && options.copy == Some(false) {

@@ -16,8 +16,11 @@
 //! protocol; a typed argument that may not copy takes the tensor without the rest of an import if it fits. A tensor of
 //! our own class was validated when it was made, so `PyTensor::import` only satisfies the options (`import/tensor.rs`).
 //! A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`). Arguments on a work
-//! stream ([`on_device`]) and times from Arrow ([`times`]) skip the pipeline too.
+//! stream ([`on_device`]), times from Arrow ([`times`]) and columns of several chunks or of lists (`columns`) skip the
+//! pipeline too.
 
+#[cfg(feature = "tensor-class")]
+pub(crate) mod columns;
 mod depth;
 mod in_place;
 mod instead;

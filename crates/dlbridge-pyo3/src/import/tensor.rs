@@ -2,11 +2,13 @@
 
 use dlbridge::{CopyReason, Device, DeviceType};
 use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::satisfy;
 use crate::PyTensor;
+use crate::cycles;
 use crate::gpu;
 use crate::import;
 use crate::import_options::ImportOptions;
@@ -41,7 +43,7 @@ impl PyTensor {
         }
         let imported = import::from_producer(object, options)?;
         match imported.tensor.device().device_type().is_host_accessible() {
-            true => Bound::new(object.py(), Self::from(imported)),
+            true => Self::from(imported).into_object(object.py()),
             false => Self::on_stream(object, imported, &Streams::default()),
         }
     }
@@ -138,6 +140,17 @@ impl PyTensor {
         Bound::new(py, Self::with_record(tensor, ours.get().record(), chosen))
     }
 
+    /// The object of an import. The garbage collector visits it only if it may report another one.
+    fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
+        let reports = self.stream().is_queue() || cycles::may_report(&self.tensor);
+        let object = Bound::new(py, self)?;
+        if !reports {
+            // SAFETY: the object is alive, and its class reports to the collector, so it has the collector's header.
+            unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) };
+        }
+        Ok(object)
+    }
+
     /// The Python tensor for an import that was synchronised with a stream, which it remembers.
     pub(super) fn on_stream<'py>(
         object: &Bound<'py, PyAny>,
@@ -169,7 +182,7 @@ impl PyTensor {
         if !streams.is_default() {
             imported.tensor = kept_until_passed(imported.tensor, &stream)?;
         }
-        Bound::new(object.py(), Self::imported_on(imported, stream))
+        Self::imported_on(imported, stream).into_object(object.py())
     }
 
     /// The copy on another device, or on its own, that only the driver can make; `None` if none is requested.

@@ -365,12 +365,22 @@ fn managed(tensor: &Tensor) -> Option<(usize, *mut c_void)> {
     Some((deleter? as usize, context))
 }
 
+/// The array that a managed tensor of NumPy's holds, for a tensor that was imported from one.
+fn managed_array(tensor: &Tensor) -> Option<*mut c_void> {
+    let (deleter, array) = managed(tensor)?;
+    (deleter == DELETER.load(Ordering::Relaxed)).then_some(array)
+}
+
+/// Returns true if [`traverse`] reports an array.
+pub(crate) fn is_reported(tensor: &Tensor) -> bool {
+    managed_array(tensor).is_some()
+}
+
 /// Reports the array that NumPy's managed tensor holds to Python's garbage collector.
 pub(crate) fn traverse(tensor: &Tensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-    let array = managed(tensor).filter(|&(found, _)| found == DELETER.load(Ordering::Relaxed));
     // SAFETY: the collector runs attached. The deleter shows that this is an array. The reference belongs to the
     // managed tensor; this code neither counts nor releases it.
-    let array = array.map(|(_, array)| unsafe {
+    let array = managed_array(tensor).map(|array| unsafe {
         let py = Python::assume_attached();
         ManuallyDrop::new(Bound::from_owned_ptr(py, array.cast()).unbind())
     });

@@ -1,9 +1,10 @@
 //! The head of NumPy's arrays: the fields that NumPy's C ABI puts first. They contain everything that `__dlpack__`
 //! reports.
 //!
-//! - **Head.** An object of NumPy's class begins with a [`Head`], by NumPy's C API in its ABI versions 1 and 2. An
-//!   attached thread reads it; it holds the GIL, so no other thread writes it meanwhile. `dimensions` and `strides`
-//!   point at `ndim` numbers each, `descr` at a [`Descr`], and `base` is NULL or an object that the array keeps.
+//! - **Head.** An object of NumPy's class is the head of every object and then a [`Head`], by NumPy's C API in its ABI versions 1 and 2. An
+//!   attached thread reads it, and no other thread writes it meanwhile: such a thread would need the GIL; in a Python
+//!   without the GIL the program promises it (`docs/free-threaded.md`), for NumPy's own functions too. `dimensions` and
+//!   `strides` point at `ndim` numbers each, `descr` at an object with a [`Descr`], and `base` is NULL or an object that the array keeps.
 //!
 //! Source: `PyArrayObject_fields` and `PyArray_Descr` in `numpy/ndarraytypes.h`, of NumPy 1.7 to 2.5.
 
@@ -14,24 +15,23 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::api::NumpyApi;
+use super::object_head;
 
 /// The first fields of an array.
 #[repr(C)]
 pub(crate) struct Head {
-    object: ffi::PyObject,
     pub(crate) data: *mut u8,
     pub(crate) ndim: c_int,
     pub(crate) dimensions: *const isize,
     pub(crate) strides: *const isize,
     base: *mut ffi::PyObject,
-    descr: *const Descr,
+    descr: *const ffi::PyObject,
     pub(crate) flags: c_int,
 }
 
 /// The first fields of a dtype.
 #[repr(C)]
 struct Descr {
-    object: ffi::PyObject,
     scalar_type: *mut ffi::PyTypeObject,
     kind: u8,
     letter: u8,
@@ -41,8 +41,17 @@ struct Descr {
     number: c_int,
 }
 
-/// Checks that the bindings declare the fields of a Python object: for some Pythons they declare an empty struct.
-const _: () = assert!(size_of::<ffi::PyObject>() >= 2 * size_of::<usize>());
+impl Head {
+    /// The first fields of an array.
+    ///
+    /// # Safety
+    /// Head: attached, and `array` is a NumPy array.
+    #[inline(always)]
+    pub(crate) unsafe fn of(array: *const ffi::PyObject) -> *const Self {
+        // SAFETY: Head, which the caller promises.
+        unsafe { object_head::fields(array) }
+    }
+}
 
 /// The address of NumPy's class of arrays.
 #[derive(Clone, Copy)]
@@ -62,8 +71,8 @@ impl ArrayClass {
     #[inline(always)]
     pub(super) fn head<'a>(self, object: &'a Bound<'_, PyAny>) -> Option<ArrayHead<'a>> {
         // Exact: the comparison, and the borrow of `object`, whose lifetime is one of an attached thread.
-        let head = object.as_ptr().cast_const().cast();
-        self.is(object.get_type_ptr()).then_some(ArrayHead { head, array: PhantomData })
+        let array = object.as_ptr().cast_const();
+        self.is(object.get_type_ptr()).then_some(ArrayHead { array, borrow: PhantomData })
     }
 
     /// The address of the object that keeps the memory of an array; `None` if an array of a subclass is in between.
@@ -72,7 +81,7 @@ impl ArrayClass {
         loop {
             let base = head.base();
             if base.is_null() {
-                return Some(head.head.addr());
+                return Some(head.array.addr());
             }
             // SAFETY: Head, Exact: attached; `base` is an object that the array keeps.
             let class = unsafe { ffi::Py_TYPE(base) };
@@ -82,38 +91,44 @@ impl ArrayClass {
                 return (derived == 0).then(|| base.addr());
             }
             // Exact: the comparison; arrays keep their bases, and `array` is borrowed.
-            head.head = base.cast_const().cast();
+            head.array = base.cast_const();
         }
     }
 }
 
 /// The head of an array.
 ///
-/// - **Exact.** `head` is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
+/// - **Exact.** `array` is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
 ///   between [`ArrayClass::head`] and the last read of the extents, strides and base, because it could replace them.
 #[derive(Clone, Copy)]
 pub(super) struct ArrayHead<'a> {
-    head: *const Head,
-    array: PhantomData<&'a ()>,
+    array: *const ffi::PyObject,
+    borrow: PhantomData<&'a ()>,
 }
 
 impl<'a> ArrayHead<'a> {
     #[inline(always)]
+    fn fields(self) -> *const Head {
+        // SAFETY: Exact.
+        unsafe { Head::of(self.array) }
+    }
+
+    #[inline(always)]
     pub(super) fn data(self) -> *mut u8 {
         // SAFETY: Head, Exact.
-        unsafe { (*self.head).data }
+        unsafe { (*self.fields()).data }
     }
 
     #[inline(always)]
     pub(super) fn flags(self) -> c_int {
         // SAFETY: Head, Exact.
-        unsafe { (*self.head).flags }
+        unsafe { (*self.fields()).flags }
     }
 
     #[inline(always)]
     pub(super) fn ndim(self) -> usize {
         // SAFETY: Head, Exact. NumPy's numbers of dimensions are not negative.
-        unsafe { (*self.head).ndim as u32 as usize }
+        unsafe { (*self.fields()).ndim as u32 as usize }
     }
 
     /// The extent of an axis and its stride in bytes; `None` if the array has fewer axes.
@@ -124,7 +139,10 @@ impl<'a> ArrayHead<'a> {
         }
         // SAFETY: Head, Exact: `ndim` numbers each.
         Some(unsafe {
-            ((*self.head).dimensions.add(axis).read(), (*self.head).strides.add(axis).read())
+            (
+                (*self.fields()).dimensions.add(axis).read(),
+                (*self.fields()).strides.add(axis).read(),
+            )
         })
     }
 
@@ -132,7 +150,7 @@ impl<'a> ArrayHead<'a> {
     #[inline(always)]
     pub(super) fn axes(self) -> impl ExactSizeIterator<Item = (isize, isize)> {
         // SAFETY: Head, Exact.
-        let (extents, strides) = unsafe { ((*self.head).dimensions, (*self.head).strides) };
+        let (extents, strides) = unsafe { ((*self.fields()).dimensions, (*self.fields()).strides) };
         (0..self.ndim()).map(move |axis| {
             // SAFETY: Head, Exact: `ndim` numbers each.
             unsafe { (extents.add(axis).read(), strides.add(axis).read()) }
@@ -143,7 +161,7 @@ impl<'a> ArrayHead<'a> {
     #[inline(always)]
     pub(super) fn descr(self) -> usize {
         // SAFETY: Head, Exact.
-        unsafe { (*self.head).descr.addr() }
+        unsafe { (*self.fields()).descr.addr() }
     }
 
     /// The kind of the elements, their byte order, and the number of the dtype.
@@ -151,7 +169,7 @@ impl<'a> ArrayHead<'a> {
     pub(super) fn dtype(self) -> (u8, u8, c_int) {
         // SAFETY: Head, Exact.
         unsafe {
-            let descr = (*self.head).descr;
+            let descr: *const Descr = object_head::fields((*self.fields()).descr);
             ((*descr).kind, (*descr).byte_order, (*descr).number)
         }
     }
@@ -159,11 +177,11 @@ impl<'a> ArrayHead<'a> {
     /// The object that keeps the memory; NULL if the array owns it.
     pub(super) fn base(self) -> *mut ffi::PyObject {
         // SAFETY: Head, Exact.
-        unsafe { (*self.head).base }
+        unsafe { (*self.fields()).base }
     }
 
     fn class(self) -> *mut ffi::PyTypeObject {
         // SAFETY: Exact.
-        unsafe { ffi::Py_TYPE(self.head.cast_mut().cast()) }
+        unsafe { ffi::Py_TYPE(self.array.cast_mut()) }
     }
 }

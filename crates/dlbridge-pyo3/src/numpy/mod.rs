@@ -4,4 +4,5 @@ pub(crate) mod api;
 pub(crate) mod array;
 pub(crate) mod geometry;
 pub(crate) mod head;
+mod object_head;
 pub(crate) mod scalar;

@@ -9,11 +9,11 @@
 use std::slice;
 
 use dlbridge::DataType;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::api::NumpyApi;
+use super::object_head;
 use crate::once::once;
 
 /// A NumPy scalar type; subclasses are excluded.
@@ -62,11 +62,10 @@ impl NumpyScalar {
             return None;
         }
         // Values have an alignment of eight bytes or less, and the size of a head is a multiple of eight.
-        const { assert!(size_of::<ffi::PyObject>().is_multiple_of(8)) };
         // SAFETY: Scalar: the value follows the head, and has the size of an element of the dtype. The reference
         // keeps the object alive.
         Some(unsafe {
-            let value = object.as_ptr().cast_const().add(1).cast::<u8>();
+            let value = object_head::fields::<u8>(object.as_ptr());
             slice::from_raw_parts(value, self.dtype.itemsize())
         })
     }

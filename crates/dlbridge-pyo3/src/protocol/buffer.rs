@@ -27,6 +27,7 @@ use crate::error::to_py_err;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
+use crate::references::has_one_reference;
 use crate::strides::in_elements;
 
 /// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
@@ -195,11 +196,11 @@ impl Buffer {
 
     /// Returns true for the buffer of a `bytes` object that only this buffer refers to: the producer made it for this
     /// export, as Pillow does.
-    pub(super) fn is_of_bytes_without_another_reference(&self, _py: Python<'_>) -> bool {
+    pub(super) fn is_of_bytes_without_another_reference(&self, py: Python<'_>) -> bool {
         let object = self.fields().obj;
         // SAFETY: attached; NULL, or an object that the buffer keeps.
         !object.is_null()
-            && unsafe { ffi::PyBytes_CheckExact(object) != 0 && ffi::Py_REFCNT(object) == 1 }
+            && unsafe { ffi::PyBytes_CheckExact(object) != 0 && has_one_reference(py, object) }
     }
 
     pub(crate) fn is_read_only(&self) -> bool {

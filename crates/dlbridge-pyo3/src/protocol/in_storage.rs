@@ -3,6 +3,9 @@
 //! - **Stored.** A storage keeps its memory as long as it lives. So elements that lie in the memory of a storage may be
 //!   read as long as the storage is kept ([`is_stored`]). A description alone shows nothing: other code may
 //!   have given the object other memory since the storage was found.
+//! - **Undisturbed.** No code changes an object between its description and the last read of its extents: this thread
+//!   runs none, and another one would need the GIL. In a Python without the GIL the program promises it
+//!   (`docs/free-threaded.md`), for PyTorch's own functions too.
 
 use std::slice;
 
@@ -61,13 +64,13 @@ impl<'py> Described<'py> {
     /// The extents and strides.
     ///
     /// # Safety
-    /// No code has run since the object was described.
+    /// No code has run on this thread since the object was described.
     #[inline(always)]
     unsafe fn dims(&self) -> (&[i64], &[i64]) {
         let dims = |dims: *const i64| match self.ndim {
             0 => &[][..],
-            // SAFETY: the specification: `ndim` numbers, which stay until other code runs; `of` refused pointers that
-            // are NULL or not aligned.
+            // SAFETY: Undisturbed, and the specification: `ndim` numbers, which stay until other code runs; `of` refused
+            // pointers that are NULL or not aligned.
             ndim => unsafe { slice::from_raw_parts(dims, ndim) },
         };
         (dims(self.description.shape), dims(self.description.strides))

@@ -19,7 +19,7 @@ pub(crate) fn to_array<'py>(
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let needs_copy = || -> PyResult<_> {
         let behaviour = &Entrance::of(py, &numpy::NUMPY)?.behaviour;
-        let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
+        let (this, read_only) = (tensor.get().tensor(), tensor.get().exports_read_only());
         Ok(numpy::NUMPY.needs_copy(behaviour, this, read_only))
     };
     // NumPy's own exception, which programs catch to allow the copy.

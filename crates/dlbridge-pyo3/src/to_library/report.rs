@@ -111,7 +111,7 @@ pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> 
         Some(entrance) => entrance.behaviour_on(device),
         None => framework.stated_on(device),
     };
-    let need = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
+    let need = framework.needs_copy(behaviour, this.tensor(), this.exports_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
     Ok((refused, reason, remedy, entrance.and_then(|entrance| entrance.measured.as_deref())))
 }

@@ -41,6 +41,12 @@ pub(crate) fn to<'py>(
     if let Some(reason) = entrance.misreads(py, framework, this.tensor())? {
         return Err(PyBufferError::new_err(reason));
     }
+    // Taken once, before it is decided whether a copy is needed: another thread may take it meanwhile.
+    if copy != Some(true)
+        && let Some(writable) = this.take_writable()
+    {
+        return to(&Bound::new(py, writable)?, framework, copy);
+    }
     let behaviour = entrance.behaviour_on(this.tensor().device());
     let needs_copy = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {

@@ -1,6 +1,7 @@
 //! Copying elements from any layout to any other.
 
 mod byte_order;
+mod concatenate;
 #[forbid(unsafe_code)]
 pub(crate) mod pace;
 mod strided;

@@ -109,12 +109,15 @@ mod tests {
 
     #[test]
     fn all_reached_overlapping_indices_visits_each_place_once() {
+        // The most dimensions of extent 2 whose number of elements fits in `isize`.
+        const DIMS: usize = usize::BITS as usize - 2;
         let mut asked = 0;
-        assert!(all_reached(&Dims::borrowed(&[2; 62], &[1; 62]), |offset| {
+        assert!(all_reached(&Dims::borrowed(&[2; DIMS], &[1; DIMS]), |offset| {
             asked += 1;
-            (0..63).contains(&offset)
+            (0..=DIMS as isize).contains(&offset)
         }));
-        assert_eq!(asked, 63);
-        assert!(!all_reached(&Dims::borrowed(&[2; 62], &[-1; 62]), |offset| offset > -62));
+        assert_eq!(asked, DIMS + 1);
+        let dims = Dims::borrowed(&[2; DIMS], &[-1; DIMS]);
+        assert!(!all_reached(&dims, |offset| offset > -(DIMS as isize)));
     }
 }

@@ -298,3 +298,37 @@ fn append_mapped_converts_all_elements_in_c_order() {
     empty.view::<i64>().unwrap().append_mapped(&mut to, |value| value as u8).unwrap();
     assert_eq!(to, [3, 2, 1]);
 }
+
+#[test]
+fn concatenated_tensors_follow_one_another() {
+    let columns = Tensor::from([[1, 2, 3], [4, 5, 6]]).transpose();
+    let (row, none) = (Tensor::from([[7, 8]]), Tensor::zeros::<i32>([0, 2]).unwrap());
+    let tensors = [&columns, &none, &row, &columns].map(TensorRef::from);
+    let whole = TensorRef::concatenate_while(&tensors, 4096, || true).unwrap().unwrap();
+    assert_eq!((whole.shape(), whole.access()), (&[7, 2][..], Access::Exclusive));
+    assert_eq!(whole.data().addr() % 4096, 0);
+    let expected = [1, 4, 2, 5, 3, 6, 7, 8, 1, 4, 2, 5, 3, 6];
+    assert_eq!(whole.view::<i32>().unwrap().to_vec(), expected);
+    let empty = TensorRef::concatenate_while(&tensors[1..2], 1, || true).unwrap().unwrap();
+    assert_eq!(empty.shape(), [0, 2]);
+    assert!(TensorRef::concatenate_while(&tensors, 1, || false).unwrap().is_none());
+}
+
+#[test]
+fn concatenation_of_unlike_tensors_is_refused() {
+    let first = Tensor::from([[1, 2]]);
+    let refusal = |other: Tensor| {
+        let tensors = [TensorRef::from(&first), TensorRef::from(&other)];
+        TensorRef::concatenate_while(&tensors, 1, || true).unwrap_err()
+    };
+    assert!(matches!(refusal(Tensor::from([[1_i64, 2]])), Error::DataType { .. }));
+    assert!(matches!(refusal(Tensor::from([1, 2])), Error::Ndim { expected: 2, found: 1 }));
+    assert!(matches!(
+        refusal(Tensor::from([[1]])),
+        Error::Extent { axis: 1, expected: 2, found: 1 }
+    ));
+    let number = Tensor::from_parts(vec![1], [0_usize; 0]).unwrap();
+    let tensors = [TensorRef::from(&number)];
+    let error = TensorRef::concatenate_while(&tensors, 1, || true).unwrap_err();
+    assert!(matches!(error, Error::Ndim { expected: 1, found: 0 }));
+}

@@ -2,8 +2,8 @@
 //! contiguity and the order of the elements, for any `i64` shapes and strides.
 
 use crate::common::{Counted, Producer, indices, through_both};
-use crate::layout_import::{Description, Rng, UINT1, positive};
-use dlbridge::{DeviceType, Error, Tensor};
+use crate::layout_import::{Description, Rng, positive};
+use dlbridge::{Error, Tensor};
 
 /// The number of random layouts per test.
 const CASES: usize = if cfg!(miri) { 80 } else { 40_000 };
@@ -24,6 +24,9 @@ fn layout_is_accepted_exactly_if_all_its_numbers_fit() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn each_limit_holds_to_the_last_unit() {
+    use crate::layout_import::UINT1;
+    use dlbridge::DeviceType;
+
     const MAX: i64 = i64::MAX;
     const FAR: u64 = i64::MAX as u64;
     let bits = |shape: &[i64], strides: &[i64]| Description {

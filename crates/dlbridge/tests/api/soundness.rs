@@ -131,15 +131,17 @@ fn bytes_shared_repeatedly_do_not_grow_a_chain() {
 
 #[test]
 fn elements_repeated_by_stride_zero_are_checked_once() {
+    // The most dimensions of extent 2 whose number of elements fits in `isize`.
+    const DIMS: usize = usize::BITS as usize - 2;
     let lent = |last: u8| {
-        let mut bytes = vec![1; 63];
-        bytes[62] = last;
-        let lent = Producer::new(bytes, &[2; 62]).strides(&[1; 62]);
+        let mut bytes = vec![1; DIMS + 1];
+        bytes[DIMS] = last;
+        let lent = Producer::new(bytes, &[2; DIMS]).strides(&[1; DIMS]);
         lent.with(|p| p.tensor.dtype = DataType::BOOL.into()).import().unwrap()
     };
-    assert!(lent(1).view::<bool>().unwrap()[[1; 62]]);
+    assert!(lent(1).view::<bool>().unwrap()[[1; DIMS]]);
     let refused = Error::InvalidElement { dtype: DataType::BOOL };
     assert_eq!(lent(2).view::<bool>().unwrap_err(), refused);
-    let owned = Tensor::from_parts_strided(vec![true; 63], [2; 62], [1; 62], 0).unwrap();
-    assert_eq!(owned.try_into_owner::<Vec<bool>>().unwrap(), [true; 63]);
+    let owned = Tensor::from_parts_strided(vec![true; DIMS + 1], [2; DIMS], [1; DIMS], 0);
+    assert_eq!(owned.unwrap().try_into_owner::<Vec<bool>>().unwrap(), [true; DIMS + 1]);
 }

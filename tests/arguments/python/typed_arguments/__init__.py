@@ -16,6 +16,7 @@ from typed_arguments._native import (
     cube,
     dtype,
     epoch,
+    fetched,
     first_column,
     gaps,
     has_drivers,
@@ -55,6 +56,7 @@ from typed_arguments._native import (
     while_on_device,
     while_reading,
     while_writing,
+    writable_once,
     zeros,
 )
 
@@ -74,6 +76,7 @@ __all__ = [
     "cube",
     "dtype",
     "epoch",
+    "fetched",
     "first_column",
     "gaps",
     "has_drivers",
@@ -113,5 +116,6 @@ __all__ = [
     "while_on_device",
     "while_reading",
     "while_writing",
+    "writable_once",
     "zeros",
 ]

@@ -6,9 +6,10 @@
 //! - **Valid.** Until it is released, a struct of these types is as the interface describes. In a schema, `format` is
 //!   NULL or a string, and `metadata` is NULL, or the number of pairs and then the pairs, each text behind its
 //!   length. In an array, `buffers` leads to `n_buffers` pointers, and a buffer that is not NULL has a number or a
-//!   bit for each of the first `offset + length` elements, which nothing writes. `children` leads to `n_children`
-//!   pointers to structs that are Valid too; dlbridge checks these pointers, and those to buffers, for NULL and
-//!   alignment.
+//!   bit for each of the first `offset + length` elements, which nothing writes. For lists, texts and binary values it
+//!   has an offset for each and one more, unless there are none, and the buffer of the texts has as many bytes as the last offset.
+//!   `children` leads to `n_children` pointers to structs that are Valid too; dlbridge checks these pointers, and
+//!   those to buffers, for NULL and alignment, and all offsets.
 //!
 //! The producer guarantees Valid: `Owned::take` reads a struct out of a capsule with the name that the interface
 //! reserves for it, and `Owned::filled` gets one from a stream. `RELEASED` has NULL pointers, and `export.rs` makes

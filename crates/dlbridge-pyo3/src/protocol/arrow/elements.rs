@@ -28,7 +28,7 @@ pub(super) fn values(array: &ArrowArray, count: i64) -> PyResult<*const c_void> 
 /// The number of nulls among some elements of an array.
 ///
 /// # Safety
-/// Range of `import.rs`.
+/// Range of `array.rs`.
 pub(super) unsafe fn nulls(
     object: &Bound<'_, PyAny>,
     array: &ArrowArray,
@@ -50,7 +50,7 @@ pub(super) unsafe fn nulls(
 /// A copy of counts of time, with `NaT` for nulls.
 ///
 /// # Safety
-/// Range of `import.rs`. `data` is the array's buffer of 64-bit numbers, and is not NULL; there are elements.
+/// Range of `array.rs`. `data` is the array's buffer of 64-bit numbers, and is not NULL; there are elements.
 pub(super) unsafe fn without_nulls(
     object: &Bound<'_, PyAny>,
     array: &ArrowArray,

@@ -34,16 +34,16 @@ pub(crate) fn export_schema<'py>(
 }
 
 /// The form of a tensor as an Arrow array: numbers, or fixed-size lists of numbers.
-struct Form {
-    numbers: &'static CStr,
-    length: i64,
+pub(super) struct Form {
+    pub(super) numbers: &'static CStr,
+    pub(super) length: i64,
     items: Option<i64>,
     /// The shape of the lists, as the metadata of fixed-shape tensors.
     metadata: Vec<u8>,
 }
 
 impl Form {
-    fn of(tensor: &Tensor) -> PyResult<Self> {
+    pub(super) fn of(tensor: &Tensor) -> PyResult<Self> {
         let refuse = |reason: String| Err(PyBufferError::new_err(reason));
         let (dtype, device) = (tensor.dtype(), tensor.device());
         if !device.device_type().is_host_accessible() {
@@ -97,16 +97,21 @@ impl Form {
     fn array(&self, tensor: &ArcTensor) -> ArrowArray {
         let (items, export) =
             (self.items.unwrap_or(1), Export::new(tensor, Protocol::Arrow.name()));
-        let data = match tensor.is_empty() {
-            true => ptr::dangling::<u64>().cast(),
-            false => tensor.data().cast_const(),
-        };
+        let data = data(tensor);
         let count = self.length * items;
         let numbers = array(count, vec![ptr::null(), data], None, Some(export));
         match self.items {
             None => numbers,
             Some(_) => array(self.length, vec![ptr::null()], Some(numbers), None),
         }
+    }
+}
+
+/// The buffer of a tensor's elements, which must not be NULL.
+pub(super) fn data(tensor: &Tensor) -> *const c_void {
+    match tensor.is_empty() {
+        true => ptr::dangling::<u64>().cast(),
+        false => tensor.data().cast_const(),
     }
 }
 
@@ -128,7 +133,7 @@ struct SchemaParts {
     children: [*mut ArrowSchema; 1],
 }
 
-fn schema(
+pub(super) fn schema(
     format: CString,
     name: &'static CStr,
     metadata: Vec<u8>,
@@ -180,7 +185,7 @@ struct ArrayParts {
     export: Option<Export>,
 }
 
-fn array(
+pub(super) fn array(
     length: i64,
     buffers: Vec<*const c_void>,
     child: Option<ArrowArray>,
@@ -240,7 +245,7 @@ unsafe extern "C" fn release_array(released: *mut ArrowArray) {
 }
 
 /// A capsule that owns a struct, and releases it unless a consumer has moved it out.
-fn capsule<T: Release>(py: Python<'_>, owned: T) -> PyResult<Bound<'_, PyCapsule>> {
+pub(super) fn capsule<T: Release>(py: Python<'_>, owned: T) -> PyResult<Bound<'_, PyCapsule>> {
     let pointer = Box::into_raw(Box::new(owned));
     let name = T::CAPSULE;
     let destructor: ffi::PyCapsule_Destructor = destroy::<T>;

@@ -5,7 +5,7 @@
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowSchema, Owned, broken};
+use super::abi::{ArrowSchema, broken};
 use super::format::{FIXED_SHAPE, extension_name, metadata};
 
 /// The extents of elements in C order, and the permutation of the axes.
@@ -26,20 +26,21 @@ pub(super) fn unfit(what: &str) -> PyErr {
 }
 
 impl Shape {
+    /// The shape of elements without the extension type.
+    pub(super) fn plain(extents: Vec<i64>) -> Self {
+        Self { extents, permutation: None }
+    }
+
     /// The shape of an array; its lists get the shape of their extension type, if they have that one.
-    pub(super) fn of(
-        py: Python<'_>,
-        schema: &Owned<ArrowSchema>,
-        shape: Vec<i64>,
-    ) -> PyResult<Self> {
-        if !is_one(schema.get())? {
-            return Ok(Self { extents: shape, permutation: None });
+    pub(super) fn of(py: Python<'_>, schema: &ArrowSchema, shape: Vec<i64>) -> PyResult<Self> {
+        if !is_one(schema)? {
+            return Ok(Self::plain(shape));
         }
         let [length, items] = shape[..] else {
             return Err(unfit("tensors of a fixed shape whose elements are not numbers"));
         };
         let wrong = || broken("metadata that is not that of fixed-shape tensors");
-        let text = metadata(schema.get(), "ARROW:extension:metadata")?;
+        let text = metadata(schema, "ARROW:extension:metadata")?;
         let text = text.ok_or_else(wrong)?;
         let json = py.import(intern!(py, "json"))?;
         let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;

@@ -38,13 +38,7 @@ impl Level {
             (Some("arrow.bool8"), "c") => true,
             (Some(name), _) => return Err(unknown_extension(name)),
         };
-        if !schema.dictionary.is_null() {
-            return Err(beyond_tensors(
-                "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow), or import \
-                 its codes (to_physical() of polars, .cat.codes of pandas), first"
-                    .to_owned(),
-            ));
-        }
+        check_no_dictionary(schema)?;
         if let Some(times) = times {
             let (elements, zone) =
                 if is_bool8 { (Elements::Named("bool"), "") } else { elements(&format) };
@@ -84,6 +78,41 @@ impl Level {
         };
         Ok(Self::Numbers(numbers))
     }
+}
+
+fn check_no_dictionary(schema: &ArrowSchema) -> PyResult<()> {
+    match schema.dictionary.is_null() {
+        true => Ok(()),
+        false => Err(beyond_tensors(
+            "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow), or import \
+             its codes (to_physical() of polars, .cat.codes of pandas), first"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Refuses extension types and dictionaries.
+pub(super) fn check_plain(schema: &ArrowSchema) -> PyResult<()> {
+    match extension_name(schema)? {
+        Some(name) => Err(unknown_extension(&name)),
+        None => check_no_dictionary(schema),
+    }
+}
+
+/// The refusal of an array without offsets.
+pub(super) fn unfit_for_lists(schema: &ArrowSchema) -> PyErr {
+    let Some(format) = schema.format() else {
+        return PyBufferError::new_err("the Arrow schema lacks a format");
+    };
+    let remedy = match format.to_bytes() {
+        [b'+', b'w', ..] => "dlbridge.asdlpack imports its fixed-size lists as a tensor",
+        [b'+', b'v', ..] => "cast it to a list or a large_list first",
+        [b'+', b's', ..] => "take one column of it first",
+        [b'v', ..] => "cast it to large_string or large_binary with pyarrow first",
+        _ => "dlbridge.asdlpack imports numbers",
+    };
+    let format = format.to_string_lossy();
+    PyBufferError::new_err(format!("the Arrow format '{format}' has no offsets; {remedy}"))
 }
 
 /// The elements of a format, and their time zone.
@@ -158,6 +187,9 @@ fn unfit(format: &str, remedy: &str) -> PyErr {
 fn remedy(format: &str) -> &'static str {
     match format.as_bytes() {
         [b'+', b's', ..] => "take one column of it",
+        [b'+', b'l' | b'L', ..] => {
+            "pass it to dlbridge.ragged, flatten it, or cast it to fixed-size lists"
+        }
         [b'+', ..] => "flatten it, or cast it to fixed-size lists",
         [b't', ..] => "cast it to integers",
         [b'd', ..] => "cast it to floats",

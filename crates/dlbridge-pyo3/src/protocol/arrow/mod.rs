@@ -1,15 +1,24 @@
-//! The Arrow PyCapsule interface: one-dimensional arrays of numbers, and fixed-size lists as tensors of
-//! more dimensions; import and export.
+//! The Arrow PyCapsule interface: one-dimensional arrays of numbers, fixed-size lists as tensors of more dimensions, and
+//! lists as offsets and values; import and export.
 //!
 //! Source: "The Arrow PyCapsule Interface" in the format documentation of Apache Arrow.
 
 mod abi;
+mod array;
+mod concatenate;
 mod elements;
 mod export;
+mod export_lists;
+mod exported;
 mod fixed_shape;
 mod format;
 mod import;
+mod lists;
+pub(crate) mod offsets;
 mod stream;
 
 pub(crate) use export::{export, export_schema};
-pub(crate) use import::{described, import, import_times};
+pub(crate) use export_lists::{export_lists, export_lists_schema};
+pub(crate) use import::{chunks, described, import, import_times, next_chunk};
+pub(crate) use lists::{Lists, import_lists};
+pub(crate) use stream::Chunks;

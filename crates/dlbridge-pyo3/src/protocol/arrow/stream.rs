@@ -1,43 +1,92 @@
-//! Streams of Arrow arrays, from which one array is imported.
+//! Streams of Arrow arrays, which are the chunks of a column.
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
-use super::format::Level;
-use crate::protocol::time::Times;
 
-/// The only array of a stream that has elements, or the first one if none has.
-///
-/// The schema is checked first: no array is taken from a stream that a tensor cannot express.
-pub(super) fn only_chunk(
-    py: Python<'_>,
-    mut stream: Owned<ArrowArrayStream>,
-    times: Option<&Times>,
-) -> PyResult<(Owned<ArrowSchema>, Owned<ArrowArray>)> {
-    let schema = stream.schema(py)?;
-    Level::of(schema.get(), times)?;
-    let mut only: Option<Owned<ArrowArray>> = None;
-    while let Some(chunk) = stream.next(py)? {
+/// The arrays of a stream, and their type.
+pub(crate) struct Chunks {
+    schema: Owned<ArrowSchema>,
+    stream: Owned<ArrowArrayStream>,
+}
+
+impl Chunks {
+    /// Reads the schema and checks it, so that no array is taken from a stream that a tensor cannot express.
+    pub(super) fn of(
+        py: Python<'_>,
+        mut stream: Owned<ArrowArrayStream>,
+        check: impl FnOnce(&ArrowSchema) -> PyResult<()>,
+    ) -> PyResult<Self> {
+        let schema = stream.schema(py)?;
+        check(schema.get())?;
+        Ok(Self { schema, stream })
+    }
+
+    pub(super) fn schema(&self) -> &ArrowSchema {
+        self.schema.get()
+    }
+
+    pub(super) fn into_schema(self) -> Owned<ArrowSchema> {
+        self.schema
+    }
+
+    /// The next array; `None` at the end.
+    pub(super) fn next(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
+        let chunk = self.stream.next(py)?;
         // A stream of empty chunks may be endless.
         py.check_signals()?;
-        match &only {
-            Some(first) if first.get().length > 0 => {
-                if chunk.get().length > 0 {
-                    return Err(PyBufferError::new_err(
-                        "the Arrow stream has several chunks, which are not contiguous in memory; \
-                         combine them first, for example with combine_chunks() or rechunk()",
-                    ));
-                }
-            }
-            _ => only = Some(chunk),
+        Ok(chunk)
+    }
+
+    /// The only array that has elements, or the last one if none has; `refusal` makes the error if two have.
+    pub(super) fn only(
+        &mut self,
+        py: Python<'_>,
+        refusal: impl FnOnce() -> PyErr,
+    ) -> PyResult<Owned<ArrowArray>> {
+        let first = self.next_with_elements(py)?;
+        match first.get().length > 0 && self.has_elements(py)? {
+            true => Err(refusal()),
+            false => Ok(first),
         }
     }
-    let array = only.ok_or_else(|| {
-        PyBufferError::new_err(
-            "the Arrow stream has no chunk; combine the chunks first, for example with \
-             combine_chunks()",
-        )
-    })?;
-    Ok((schema, array))
+
+    /// The arrays that have elements, or the last one if none has.
+    pub(super) fn with_elements(&mut self, py: Python<'_>) -> PyResult<Vec<Owned<ArrowArray>>> {
+        let mut chunks = vec![self.next_with_elements(py)?];
+        while let Some(chunk) = self.next(py)? {
+            if chunk.get().length > 0 {
+                chunks.push(chunk);
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// The next array that has elements, or the last one if none has.
+    fn next_with_elements(&mut self, py: Python<'_>) -> PyResult<Owned<ArrowArray>> {
+        let mut empty = None;
+        while let Some(chunk) = self.next(py)? {
+            if chunk.get().length > 0 {
+                return Ok(chunk);
+            }
+            empty = Some(chunk);
+        }
+        empty.ok_or_else(|| {
+            PyBufferError::new_err(
+                "the Arrow stream has no chunk; combine the chunks first, for example with \
+                 combine_chunks()",
+            )
+        })
+    }
+
+    /// Returns true if an array that is left has elements.
+    fn has_elements(&mut self, py: Python<'_>) -> PyResult<bool> {
+        while let Some(chunk) = self.next(py)? {
+            if chunk.get().length > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }

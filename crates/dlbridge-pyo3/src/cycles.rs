@@ -4,6 +4,8 @@
 //!   treats reported references as those that a cycle would lose, and would clear an object that something else still
 //!   holds.
 //!
+//! An import that never reports an object is not known to the collector, which then does not visit it.
+//!
 //! The class does not implement `__clear__`: code that reaches a tensor while the collector clears a cycle finds its
 //! memory valid. So the collector must break the cycle at another object. It collects a cycle only if every object in
 //! it reports its references, and one of them can be cleared, such as an instance of a Python class or a list. A
@@ -21,7 +23,7 @@ use crate::protocol::buffer::Buffer;
 ///
 /// Handles are cloned by attached threads, and the collector runs attached too: a count of one stays one during the
 /// traversal.
-pub(super) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     while tensor.is_sole() {
         // SAFETY: no element is accessed through the owner.
         let (object, buffer, shared, export) = unsafe {
@@ -44,4 +46,16 @@ pub(super) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<()
         tensor = source;
     }
     Ok(())
+}
+
+/// Returns true if [`traverse`] reports an object, now or when the tensor has fewer handles.
+pub(crate) fn may_report(tensor: &ArcTensor) -> bool {
+    // SAFETY: no element is accessed through the owner.
+    let owner_is_known = unsafe {
+        tensor.owner_ref::<PyOwner>().is_some()
+            || tensor.owner_ref::<Buffer>().is_some()
+            || tensor.owner_ref::<ArcTensor>().is_some()
+            || tensor.owner_ref::<Export>().is_some()
+    };
+    owner_is_known || numpy::array::is_reported(tensor)
 }

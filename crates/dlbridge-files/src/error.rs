@@ -1,0 +1,187 @@
+//! Why a file could not be read or written.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use dlbridge::DataType;
+
+/// Why a file could not be read or written: the file, and the fault.
+///
+/// ```
+/// use dlbridge_files::{Fault, TensorFile};
+///
+/// let error = TensorFile::read("no-such-file.npy").unwrap_err();
+/// assert!(matches!(error.fault(), Fault::Io(_)));
+/// assert!(error.to_string().starts_with("no-such-file.npy: "));
+/// ```
+#[derive(Debug)]
+pub struct Error {
+    path: PathBuf,
+    fault: Fault,
+}
+
+/// The fault of a file, or of the tensors for it.
+///
+/// ```
+/// use dlbridge_files::{Fault, Format, Npy};
+///
+/// let text = b"not an array".as_slice();
+/// let fault = Npy.index(&mut std::io::Cursor::new(text), 12).unwrap_err();
+/// assert!(matches!(fault, Fault::Format { format: "npy", .. }));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The system reported an error.
+    Io(io::Error),
+    /// The first bytes are those of no known format.
+    Unknown,
+    /// The extension of a file to be written is that of no known format.
+    Extension,
+    /// The file breaks its format.
+    Format {
+        /// The name of the format.
+        format: &'static str,
+        /// The fault, and the bytes that were found.
+        reason: String,
+    },
+    /// The file has something that no tensor can hold, or that this crate does not read.
+    Unsupported {
+        /// The name of the format.
+        format: &'static str,
+        /// The reason, and advice.
+        reason: String,
+    },
+    /// A tensor cannot be read or written.
+    Tensor {
+        /// The name of the tensor.
+        name: String,
+        /// The reason.
+        error: dlbridge::Error,
+    },
+    /// The format lacks the dtype of a tensor.
+    DataType {
+        /// The name of the format.
+        format: &'static str,
+        /// The name of the tensor.
+        name: String,
+        /// Its dtype.
+        dtype: DataType,
+    },
+    /// This tensor cannot be read, and others of the file can.
+    Refused {
+        /// The name of the tensor.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The file does not have a tensor with this name.
+    Missing {
+        /// The name.
+        name: String,
+    },
+    /// A tensor has another dtype or shape than was planned.
+    Plan {
+        /// The name of the tensor.
+        name: String,
+        /// The planned dtype and shape.
+        planned: String,
+        /// Its dtype and shape.
+        found: String,
+    },
+    /// Two tensors have this name.
+    Name {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn new(path: &Path, fault: impl Into<Fault>) -> Self {
+        Self { path: path.into(), fault: fault.into() }
+    }
+
+    /// The path of the file.
+    ///
+    /// ```
+    /// let error = dlbridge_files::TensorFile::read("no-such-file.npy").unwrap_err();
+    /// assert_eq!(error.path(), std::path::Path::new("no-such-file.npy"));
+    /// ```
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The fault of the file.
+    ///
+    /// ```
+    /// let error = dlbridge_files::TensorFile::read("no-such-file.npy").unwrap_err();
+    /// assert!(matches!(error.fault(), dlbridge_files::Fault::Io(_)));
+    /// ```
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.fault)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Unknown => f.write_str(
+                "the first bytes are not those of a safetensors, npy, npz, GGUF or Arrow IPC file, or of an index of shards",
+            ),
+            Self::Extension => f.write_str("the extension is not .safetensors, .npz or .npy"),
+            Self::Format { format, reason } => write!(f, "not a valid {format} file: {reason}"),
+            Self::Unsupported { format, reason } => {
+                write!(f, "this {format} file cannot be read: {reason}")
+            }
+            Self::Tensor { name, error } => write!(f, "tensor {name:?}: {error}"),
+            Self::DataType { format, name, dtype } => write!(
+                f,
+                "tensor {name:?}: the elements are {dtype}, which {format} lacks; view or convert them first"
+            ),
+            Self::Refused { name, reason } => write!(f, "tensor {name:?}: {reason}"),
+            Self::Missing { name } => write!(f, "the file has no tensor {name:?}"),
+            Self::Plan { name, planned, found } => {
+                write!(f, "tensor {name:?}: {found} was written, and {planned} was planned")
+            }
+            Self::Name { name } => write!(
+                f,
+                "the name {name:?} is that of two tensors; give each tensor another name"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The text above includes that of these errors.
+        match &self.fault {
+            Fault::Io(error) => error.source(),
+            Fault::Tensor { error, .. } => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+dlbridge_raise::raise! {
+    Error {
+        Error { fault: Fault::Io(_), .. } => OSError,
+        Error { fault: Fault::Tensor { error: dlbridge::Error::OutOfMemory { .. }, .. }, .. } => MemoryError,
+        Error { fault: Fault::Tensor { .. } | Fault::DataType { .. }, .. } => BufferError,
+        Error { .. } => ValueError,
+    }
+}

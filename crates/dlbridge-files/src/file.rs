@@ -1,0 +1,406 @@
+//! A file with tensors, or the files of a sharded model.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use dlbridge::{ArcTensor, Owner, Tensor, TensorRef};
+use indexmap::IndexMap;
+use memmap2::Mmap;
+
+use crate::format::{NPZ, invalid};
+use crate::private::{OwnMap, PrivateMap};
+use crate::read_at::At;
+use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, inflate, shards};
+
+/// The alignment of elements that are read, in bytes: that of JAX's arrays, the largest of all libraries.
+const ALIGNMENT: usize = 64;
+
+/// The tensors of a file by name. The index is read when it is opened, the elements of a tensor when it is asked for.
+///
+/// | | elements | time and memory of [`tensor`](Self::tensor) |
+/// | --- | --- | --- |
+/// | [`map`](Self::map) | in the file, mapped; [`Immutable`](dlbridge::Access::Immutable) | neither grows with the tensor |
+/// | [`read`](Self::read) | in memory of their own; [`Exclusive`](dlbridge::Access::Exclusive) | one copy |
+///
+/// A path is that of a file, of the index of a sharded model (`model.safetensors.index.json`), or of a folder with such
+/// an index.
+///
+/// ```
+/// use dlbridge::Tensor;
+/// use dlbridge_files::{SaveOptions, TensorFile, save};
+///
+/// let path = std::env::temp_dir().join(format!("doc-file-{}.npz", std::process::id()));
+/// save(&path, [("x", &Tensor::from(vec![1.0_f64, 2.0]))], &SaveOptions::default())?;
+/// let file = TensorFile::read(&path)?;
+/// assert_eq!(file.tensors()["x"].shape, [2]);
+/// assert_eq!(file.tensor("x")?.view::<f64>()?[[1]], 2.0);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    files: Vec<Source>,
+    index: Index,
+}
+
+/// A file, and its maps.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    file: File,
+    map: Option<ArcTensor>,
+    /// Maps the file for the first private tensor.
+    private: PrivateMap,
+}
+
+impl TensorFile {
+    /// Opens a file to read each tensor into memory of its own, at a multiple of 64 bytes.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]; [`Fault::Unknown`] if the format is not known; [`Fault::Format`] if the file breaks it.
+    ///
+    /// ```
+    /// use dlbridge_files::TensorFile;
+    ///
+    /// assert!(TensorFile::read("no-such-file.gguf").is_err());
+    /// ```
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open(path.as_ref(), formats::index, |_, _| Ok(None))
+    }
+
+    /// As [`read`](Self::read), for a file of this format, whatever its first bytes.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// ```
+    /// use dlbridge_files::{Npy, TensorFile};
+    ///
+    /// assert!(TensorFile::read_as("no-such-file", &Npy).is_err());
+    /// ```
+    pub fn read_as(path: impl AsRef<Path>, format: &impl Format) -> Result<Self, Error> {
+        Self::open(path.as_ref(), |file, len| format.index(file, len), |_, _| Ok(None))
+    }
+
+    /// Maps a file: tensors are the file's own pages, which the system reads at their first use and which all processes
+    /// share. Deflated tensors, and numbers in another byte order, are read as by [`read`](Self::read).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Safety
+    /// No program changes the file, or makes it shorter, while the `TensorFile` or a tensor of it lives.
+    ///
+    /// ```
+    /// use dlbridge::{Access, Tensor};
+    /// use dlbridge_files::{SaveOptions, TensorFile, save};
+    ///
+    /// let path = std::env::temp_dir().join(format!("doc-map-{}.safetensors", std::process::id()));
+    /// save(&path, [("x", &Tensor::from(vec![1.0_f32]))], &SaveOptions::default())?;
+    /// // SAFETY: the name is that of this process, and the file was just written.
+    /// let file = unsafe { TensorFile::map(&path)? };
+    /// assert_eq!(file.tensor("x")?.access(), Access::Immutable);
+    /// assert_eq!(file.private_tensor("x")?.access(), Access::Exclusive);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open(path.as_ref(), formats::index, |file, len| {
+            if len == 0 {
+                return Ok(None);
+            }
+            // SAFETY: the caller's promise.
+            let map = unsafe { Mmap::map(file)? };
+            Ok(Some(Tensor::from(map).into_shared()))
+        })
+    }
+
+    fn open(
+        path: &Path,
+        index: impl Fn(&mut File, u64) -> Result<Index, Fault>,
+        map: impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
+    ) -> Result<Self, Error> {
+        let (paths, places) = shards::listed(path)?;
+        let mut opened = Self { path: path.into(), files: Vec::new(), index: Index::default() };
+        for path in paths {
+            let one = || -> Result<_, Fault> {
+                // Opening a pipe would wait for a program that writes it.
+                if !fs::metadata(&path)?.is_file() {
+                    return Err(Fault::Io(io::Error::other("it is not a regular file")));
+                }
+                let mut file = File::open(&path)?;
+                let len = file.metadata()?.len();
+                let index = index(&mut file, len)?;
+                let map = map(&file, len)?;
+                let private = PrivateMap::default();
+                Ok((Source { path: path.clone(), file, map, private }, index))
+            };
+            let (source, index) = one().map_err(|fault| Error::new(&path, fault))?;
+            opened.add(source, index)?;
+        }
+        for (name, place) in places {
+            let found = opened.index.tensors.get(&name).map(|entry| &opened.files[entry.file].path);
+            if found != Some(&place) {
+                return Err(Error::new(path, shards::lacks(&name, &place)));
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Adds a file of a sharded model, or the only file.
+    fn add(&mut self, source: Source, index: Index) -> Result<(), Error> {
+        let file = self.files.len();
+        let path = source.path.clone();
+        self.files.push(source);
+        self.index.metadata.extend(index.metadata);
+        self.index.refused.extend(index.refused);
+        if file == 0 {
+            self.index.tensors = index.tensors;
+            return Ok(());
+        }
+        for (name, entry) in index.tensors {
+            if self.index.tensors.contains_key(&name) {
+                return Err(Error::new(&path, Fault::Name { name }));
+            }
+            self.index.tensors.insert(name, Entry { file, ..entry });
+        }
+        Ok(())
+    }
+
+    /// The path that was opened.
+    ///
+    /// ```
+    /// # use dlbridge_files::{SaveOptions, TensorFile, save};
+    /// # let path = std::env::temp_dir().join(format!("doc-path-{}.npy", std::process::id()));
+    /// # save(&path, [("", &dlbridge::Tensor::from(vec![1_u8]))], &SaveOptions::default())?;
+    /// assert_eq!(TensorFile::read(&path)?.path(), path);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The descriptions of the tensors by name, in the file's order.
+    ///
+    /// ```no_run
+    /// for (name, entry) in dlbridge_files::TensorFile::read("model.gguf")?.tensors() {
+    ///     println!("{name}: {:?} {}", entry.shape, entry.dtype);
+    /// }
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn tensors(&self) -> &IndexMap<String, Entry> {
+        &self.index.tensors
+    }
+
+    /// The metadata of the file; of all files of a sharded model together.
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.gguf")?;
+    /// println!("{:?}", file.metadata().get("general.architecture"));
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn metadata(&self) -> &std::collections::BTreeMap<String, Value> {
+        &self.index.metadata
+    }
+
+    /// The description of a tensor.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`]; [`Fault::Refused`].
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
+    /// println!("{:?}", file.entry("weight")?.nbytes());
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn entry(&self, name: &str) -> Result<&Entry, Error> {
+        self.index.tensors.get(name).ok_or_else(|| {
+            let name = name.to_owned();
+            let fault = match self.index.refused.get(&name) {
+                Some(reason) => Fault::Refused { name, reason: reason.clone() },
+                None => Fault::Missing { name },
+            };
+            Error::new(&self.path, fault)
+        })
+    }
+
+    /// Returns a tensor: mapped, if the file is and the elements are as in memory; otherwise read.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`]; [`Fault::Refused`]; [`Fault::Tensor`]; [`Fault::Io`].
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
+    /// let weight = file.tensor("weight")?;
+    /// println!("{}", weight.view::<f32>()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
+        self.with(name, |source, entry| source.shared(name, entry))
+    }
+
+    /// As [`tensor`](Self::tensor), with floats of four bits as pairs: `float4_e2m1fnx2`, as PyTorch has them, if the last
+    /// extent is even.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
+    /// let tensor = file.tensor_of_pairs("weight")?;
+    /// println!("{} {:?}", tensor.dtype(), tensor.shape());
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn tensor_of_pairs(&self, name: &str) -> Result<Tensor, Error> {
+        self.with(name, |source, entry| {
+            source.shared(name, entry.in_pairs().as_ref().unwrap_or(entry))
+        })
+    }
+
+    /// As [`private_tensor`](Self::private_tensor), with floats of four bits as pairs, as in
+    /// [`tensor_of_pairs`](Self::tensor_of_pairs).
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
+    /// let tensor = file.private_tensor_of_pairs("weight")?;
+    /// println!("{} {:?}", tensor.dtype(), tensor.shape());
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn private_tensor_of_pairs(&self, name: &str) -> Result<Tensor, Error> {
+        self.with(name, |source, entry| {
+            source.private(name, entry.in_pairs().as_ref().unwrap_or(entry))
+        })
+    }
+
+    /// Returns a tensor that the caller alone has, and may write: private pages of a mapped file, which are copied when
+    /// they are written and never reach the file; otherwise read.
+    ///
+    /// On Linux the tensors of a file are parts of one map. A tensor that is requested again gets a map of its own, and
+    /// elsewhere each does. While 30 000 of those live, and if the system refuses a map, it is read.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor).
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
+    /// let tensor = file.private_tensor("weight")?;
+    /// println!("{} {:?}", tensor.dtype(), tensor.shape());
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn private_tensor(&self, name: &str) -> Result<Tensor, Error> {
+        self.with(name, |source, entry| source.private(name, entry))
+    }
+
+    fn with<T>(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Source, &Entry) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
+        let entry = self.entry(name)?;
+        let source = &self.files[entry.file];
+        make(source, entry).map_err(|fault| Error::new(&source.path, fault))
+    }
+}
+
+impl Source {
+    /// The elements in the map, or read.
+    fn shared(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
+        match (&self.map, stored(entry)) {
+            (Some(map), Some(offset)) => map
+                .share_bytes(entry.dtype, entry.memory_shape(), offset as usize)
+                .map(|tensor| entry.in_order(tensor))
+                .map_err(|error| tensor_fault(name, error)),
+            _ => self.read(name, entry),
+        }
+    }
+
+    /// The elements in a private map, or read.
+    fn private(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
+        let nbytes = entry.nbytes().unwrap_or(0) as usize;
+        let (Some(_), Some(offset), true) = (&self.map, stored(entry), nbytes > 0) else {
+            return self.read(name, entry);
+        };
+        let first = offset as usize;
+        // SAFETY: the promise of `map`, which lasts as long as this and every tensor of the file.
+        if let Some(part) = unsafe { self.private.part(&self.file, first..first + nbytes) } {
+            return private_tensor(name, entry, part);
+        }
+        // SAFETY: as above.
+        match unsafe { OwnMap::new(&self.file, offset, nbytes) } {
+            Some(map) => private_tensor(name, entry, map),
+            None => self.read(name, entry),
+        }
+    }
+
+    /// Reads the elements into memory of their own.
+    fn read(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
+        let fault = |error| tensor_fault(name, error);
+        let shape = entry.memory_shape();
+        let bytes = entry.nbytes().and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| fault(dlbridge::Error::TooLarge))?;
+        if bytes == 0 {
+            return Tensor::zeroed(entry.dtype, shape)
+                .map(|tensor| entry.in_order(tensor))
+                .map_err(fault);
+        }
+        let room = bytes.checked_add(ALIGNMENT).ok_or_else(|| fault(dlbridge::Error::TooLarge))?;
+        let mut memory = Vec::new();
+        memory
+            .try_reserve_exact(room)
+            .map_err(|_| fault(dlbridge::Error::OutOfMemory { bytes: room, for_copy: false }))?;
+        memory.resize(room, 0_u8);
+        let first = memory.as_ptr().align_offset(ALIGNMENT);
+        let target = &mut memory[first..first + bytes];
+        match entry.place {
+            Place::Stored { offset } => At::new(&self.file, offset).read_exact(target)?,
+            Place::Deflated { offset, len, skip } => {
+                let stream = At::new(&self.file, offset).take(len);
+                inflate::read(stream, skip, target).map_err(|error| damaged(name, error))?;
+            }
+        }
+        let tensor = Tensor::from_bytes(memory, entry.dtype, shape, first).map_err(fault)?;
+        let tensor = match entry.is_swapped {
+            true => TensorRef::from(&tensor).to_byte_swapped().map_err(fault)?,
+            false => tensor,
+        };
+        Ok(entry.in_order(tensor))
+    }
+}
+
+/// The first byte of elements that are in the file as they are in memory.
+fn stored(entry: &Entry) -> Option<u64> {
+    match entry.place {
+        Place::Stored { offset } if !entry.is_swapped => Some(offset),
+        _ => None,
+    }
+}
+
+/// The fault of a deflated tensor that cannot be inflated.
+fn damaged(name: &str, error: io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+            invalid(NPZ, format!("member {name:?}: {error}"))
+        }
+        _ => error.into(),
+    }
+}
+
+fn private_tensor(
+    name: &str,
+    entry: &Entry,
+    memory: impl Owner<Item = u8>,
+) -> Result<Tensor, Fault> {
+    Tensor::from_bytes(memory, entry.dtype, entry.memory_shape(), 0)
+        .map(|tensor| entry.in_order(tensor))
+        .map_err(|error| tensor_fault(name, error))
+}
+
+fn tensor_fault(name: &str, error: dlbridge::Error) -> Fault {
+    Fault::Tensor { name: name.into(), error }
+}

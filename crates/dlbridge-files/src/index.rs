@@ -1,0 +1,189 @@
+//! The index of a file: the name, dtype, shape and place of each tensor, without the data.
+
+use std::collections::BTreeMap;
+
+use dlbridge::{DataType, Tensor};
+use indexmap::IndexMap;
+
+/// The tensors of a file by name, in the file's order, and its metadata.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlbridge_files::{Format, Safetensors};
+///
+/// let header = br#"{"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}"#;
+/// let file = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 8]].concat();
+/// let index = Safetensors.index(&mut std::io::Cursor::new(&file), file.len() as u64)?;
+/// assert_eq!(index.tensors["x"].shape, [2]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    /// The tensors.
+    pub tensors: IndexMap<String, Entry>,
+    /// The metadata.
+    pub metadata: BTreeMap<String, Value>,
+    /// The names of those that cannot be read beside others that can, such as text in an npz file, and the reasons.
+    pub refused: BTreeMap<String, String>,
+}
+
+/// The description of a tensor in a file.
+///
+/// ```
+/// use dlbridge::DataType;
+/// use dlbridge_files::Entry;
+///
+/// let entry = Entry::stored(DataType::FLOAT32, vec![2, 3], 128);
+/// assert_eq!((entry.nbytes(), entry.alignment()), (Some(24), 128));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The dtype; bytes for quantised blocks.
+    pub dtype: DataType,
+    /// The extents.
+    pub shape: Vec<usize>,
+    /// True if the first index steps fastest, as in Fortran.
+    pub is_fortran: bool,
+    /// True if the numbers are in the byte order that this machine does not have.
+    pub is_swapped: bool,
+    /// Where the elements are.
+    pub place: Place,
+    /// The quantised type whose blocks the bytes are.
+    pub quantization: Option<Quantization>,
+    /// The file among those of a sharded model.
+    pub(crate) file: usize,
+}
+
+/// Where the elements of a tensor are in a file.
+///
+/// ```
+/// use dlbridge::DataType;
+/// use dlbridge_files::{Entry, Place};
+///
+/// let entry = Entry::stored(DataType::FLOAT32, vec![2, 3], 128);
+/// assert_eq!(entry.place, Place::Stored { offset: 128 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// As they are in memory, from this byte on.
+    Stored {
+        /// The first byte.
+        offset: u64,
+    },
+    /// In a stream of deflated bytes.
+    Deflated {
+        /// The first byte of the stream.
+        offset: u64,
+        /// The number of bytes of the stream.
+        len: u64,
+        /// The number of inflated bytes before the first element.
+        skip: u64,
+    },
+}
+
+/// Blocks of quantised numbers. DLPack lacks a dtype for them.
+///
+/// ```
+/// use dlbridge_files::Quantization;
+///
+/// let q8 = Quantization { name: "Q8_0", block_len: 32, block_bytes: 34, shape: vec![2, 64] };
+/// assert_eq!(q8.shape[1] / q8.block_len * q8.block_bytes, 68);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quantization {
+    /// The name of the type, such as `Q4_K`.
+    pub name: &'static str,
+    /// The number of elements in a block.
+    pub block_len: usize,
+    /// The number of bytes of a block.
+    pub block_bytes: usize,
+    /// The extents of the numbers that the blocks stand for.
+    pub shape: Vec<usize>,
+}
+
+/// A value in the metadata of a file. safetensors has only text.
+///
+/// ```
+/// use dlbridge_files::Value;
+///
+/// assert_ne!(Value::Int(1), Value::Text("1".into()));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A boolean.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// An integer above the largest `i64`, or of an unsigned type.
+    Uint(u64),
+    /// A float.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// An array of values.
+    Array(Vec<Value>),
+}
+
+impl Entry {
+    /// The description of elements in C order and this machine's byte order, from a byte of the file on.
+    pub fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
+        Self {
+            dtype,
+            shape,
+            is_fortran: false,
+            is_swapped: false,
+            place: Place::Stored { offset },
+            quantization: None,
+            file: 0,
+        }
+    }
+
+    /// The number of bits of the elements; `None` if the number overflows.
+    pub(crate) fn bits(&self) -> Option<u128> {
+        if self.shape.contains(&0) {
+            return Some(0);
+        }
+        self.shape.iter().try_fold(u128::from(self.dtype.element_bits()), |product, &extent| {
+            product.checked_mul(extent as u128).filter(|&bits| bits <= u128::from(u64::MAX))
+        })
+    }
+
+    /// The number of bytes of the elements, those of packed elements together; `None` if the number overflows.
+    pub fn nbytes(&self) -> Option<u64> {
+        self.bits().map(|bits| bits.div_ceil(8) as u64)
+    }
+
+    /// The same elements as pairs of floats of four bits, such as PyTorch's `float4_e2m1fn_x2`, if the last extent is even.
+    pub(crate) fn in_pairs(&self) -> Option<Self> {
+        let is_alone = self.dtype == DataType::FLOAT4_E2M1FN && !self.is_fortran;
+        let mut entry = self.clone();
+        let last = entry.shape.last_mut().filter(|last| is_alone && last.is_multiple_of(2))?;
+        *last /= 2;
+        entry.dtype = self.dtype.with_lanes(2);
+        Some(entry)
+    }
+
+    /// The extents as the elements are in memory: the last index steps fastest.
+    pub(crate) fn memory_shape(&self) -> Vec<usize> {
+        let mut shape = self.shape.clone();
+        if self.is_fortran {
+            shape.reverse();
+        }
+        shape
+    }
+
+    /// A tensor of the extents of [`memory_shape`](Self::memory_shape), with those of the file.
+    pub(crate) fn in_order(&self, tensor: Tensor) -> Tensor {
+        if self.is_fortran { tensor.transpose() } else { tensor }
+    }
+
+    /// The largest power of two that divides the address of the mapped elements; 4096 at most. Inflated
+    /// elements are at a multiple of 64.
+    pub fn alignment(&self) -> u64 {
+        match self.place {
+            Place::Stored { offset } => 1 << offset.trailing_zeros().min(12),
+            Place::Deflated { .. } => 64,
+        }
+    }
+}

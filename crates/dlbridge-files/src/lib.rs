@@ -1,0 +1,61 @@
+//! Tensors in files: safetensors, NumPy's npy and npz, GGUF, and Arrow IPC.
+//!
+//! [`TensorFile`] reads the names, dtypes and shapes of a file's tensors at once, and the elements when a tensor is
+//! asked for: [`TensorFile::map`] maps them without a copy, and [`TensorFile::read`] reads them into memory of their
+//! own. [`save`] writes tensors without a second copy, and the file appears when it is complete.
+//!
+//! ```
+//! use dlbridge::Tensor;
+//! use dlbridge_files::{SaveOptions, TensorFile, save};
+//!
+//! let path = std::env::temp_dir().join(format!("doc-{}.safetensors", std::process::id()));
+//! let weight = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+//! save(&path, [("weight", &weight)], &SaveOptions::default())?;
+//!
+//! let file = TensorFile::read(&path)?;
+//! assert_eq!(file.tensor("weight")?.view::<f32>()?[[1, 0]], 3.0);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The header of a file is checked before anything of it is used: sizes, offsets, names and dtypes. A damaged file is an
+//! [`Error`], and needs no more memory than a small multiple of its header.
+
+#[cfg(feature = "arrow")]
+mod arrow;
+mod error;
+mod file;
+mod format;
+mod formats;
+mod gguf;
+mod index;
+mod inflate;
+mod npy;
+#[cfg(feature = "npz")]
+mod npz;
+mod private;
+mod read_at;
+mod safetensors;
+mod save;
+mod shards;
+
+#[cfg(feature = "arrow")]
+pub use arrow::ArrowIpc;
+pub use error::{Error, Fault};
+pub use file::TensorFile;
+pub use format::Format;
+pub use gguf::Gguf;
+pub use index::{Entry, Index, Place, Quantization, Value};
+pub use npy::Npy;
+#[cfg(feature = "npz")]
+pub use npz::Npz;
+pub use safetensors::Safetensors;
+pub use save::{FileWriter, Planned, SaveOptions, save};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/load-model-file.md")]
+struct LoadModelFile;

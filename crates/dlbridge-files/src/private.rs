@@ -1,0 +1,234 @@
+//! Private pages of a file: a page is copied when it is written, and the file stays as it is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::{hint, ptr, thread};
+
+use dlbridge::{Access, Owner};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
+
+/// The largest number of [`OwnMap`] that live. Linux gives a process 65 530 maps, which other code needs too.
+const MAX_MAPS: usize = 30_000;
+
+/// The number of [`OwnMap`] that live.
+static MAPS: AtomicUsize = AtomicUsize::new(0);
+
+/// A private map of a whole file. Each byte is given to at most one [`Part`].
+///
+/// The system maps neighbouring pages of one map together, so that its tensors need fewer page faults than with a map
+/// for each.
+///
+/// No thread waits for the lock: a child of a fork would wait for ever for a thread that it does not have. Without the
+/// lock, a tensor gets an [`OwnMap`].
+#[derive(Debug, Default)]
+pub(crate) struct PrivateMap(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+enum State {
+    /// No tensor was requested yet.
+    #[default]
+    Unmapped,
+    /// The system does not map the file.
+    Refused,
+    Mapped {
+        map: Arc<MmapRaw>,
+        /// The ranges that were given, by their beginnings. No two overlap.
+        given: BTreeMap<usize, Given>,
+    },
+}
+
+/// A range that was given.
+#[derive(Debug)]
+struct Given {
+    end: usize,
+    /// True until its part is dropped.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux makes parts"))]
+    lives: bool,
+}
+
+impl PrivateMap {
+    /// Returns bytes of a file, which this maps for the first of them. `None` if they are not in the file or were given
+    /// before, if the system refuses the map, and if another thread has the lock for long.
+    ///
+    /// Only Linux can drop the copies of single pages, so that a [`Part`] frees its memory before the others end.
+    ///
+    /// # Safety
+    /// The file is always the same. No program changes it, or makes it shorter, while this or a part of it lives.
+    pub(crate) unsafe fn part(&self, file: &File, range: Range<usize>) -> Option<Part> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        let mut state = lock(&self.0)?;
+        if let State::Unmapped = *state {
+            // Without a reservation, a file may be larger than the memory.
+            // SAFETY: the caller's promise.
+            let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(file) };
+            *state = match map {
+                Ok(map) => State::Mapped { map: Arc::new(map.into()), given: BTreeMap::new() },
+                Err(_) => State::Refused,
+            };
+        }
+        let State::Mapped { map, given } = &mut *state else { return None };
+        if range.is_empty() || range.end > map.len() {
+            return None;
+        }
+        let before = given.range(..range.end).next_back();
+        if before.is_some_and(|(_, before)| before.end > range.start) {
+            return None;
+        }
+        given.insert(range.start, Given { end: range.end, lives: true });
+        Some(Part { map: Arc::clone(map), range, of: Arc::clone(&self.0) })
+    }
+}
+
+/// Takes the lock, unless another thread has it for longer than a request takes.
+fn lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
+    for turn in 0..1020 {
+        match state.try_lock() {
+            Ok(state) => return Some(state),
+            Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) if turn < 1000 => hint::spin_loop(),
+            // The other thread may wait for a processor.
+            Err(TryLockError::WouldBlock) => thread::yield_now(),
+        }
+    }
+    None
+}
+
+/// Bytes of a [`PrivateMap`] that nothing else uses, before or after.
+pub(crate) struct Part {
+    map: Arc<MmapRaw>,
+    range: Range<usize>,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux makes parts"))]
+    of: Arc<Mutex<State>>,
+}
+
+// SAFETY: `PrivateMap::part` gives each byte of the map once, so only this reads or writes these. They are in the map,
+// which does not move and which this keeps.
+unsafe impl Owner for Part {
+    type Item = u8;
+    const ACCESS: Access = Access::Exclusive;
+    const IS_LEAF: bool = true;
+
+    fn items(&mut self) -> *mut [u8] {
+        // SAFETY: `part` has checked that the range is within the map.
+        let first = unsafe { self.map.as_mut_ptr().add(self.range.start) };
+        ptr::slice_from_raw_parts_mut(first, self.range.len())
+    }
+}
+
+impl Drop for Part {
+    /// Frees the copied pages. Those that also have bytes of a part that lives are freed after it.
+    #[cfg(target_os = "linux")]
+    fn drop(&mut self) {
+        let page = rustix::param::page_size();
+        let (first, last) = (self.range.start / page * page, self.range.end.next_multiple_of(page));
+        let whole = self.range.start.next_multiple_of(page)..self.range.end / page * page;
+        // SAFETY: all bytes of these pages are those of this part, and nothing uses it any more.
+        unsafe { free(&self.map, whole.clone()) };
+        let Some(mut state) = lock(&self.of) else { return };
+        let State::Mapped { given, .. } = &mut *state else { return };
+        end(given, &self.range);
+        let last_page = (last - page > first).then_some(last - page);
+        for begin in [Some(first), last_page].into_iter().flatten() {
+            let pages = begin..begin + page;
+            let inside = given.range(..pages.end).rev();
+            let mut inside = inside.take_while(|(_, given)| given.end > begin);
+            if !whole.contains(&begin) && !inside.any(|(_, given)| given.lives) {
+                // SAFETY: no part with a byte of this page lives, and none is given while this has the lock.
+                unsafe { free(&self.map, pages) };
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn drop(&mut self) {}
+}
+
+/// Notes that the part of a range was dropped. Neighbours that were dropped become one range, so that a page has few.
+#[cfg(target_os = "linux")]
+fn end(given: &mut BTreeMap<usize, Given>, range: &Range<usize>) {
+    let mut ended = range.clone();
+    if let Some((begin, before)) = given.range(..range.start).next_back()
+        && !before.lives
+        && before.end == range.start
+    {
+        ended.start = *begin;
+    }
+    if let Some(after) = given.get(&range.end).filter(|after| !after.lives) {
+        ended.end = after.end;
+        given.remove(&range.end);
+    }
+    given.remove(&range.start);
+    given.insert(ended.start, Given { end: ended.end, lives: false });
+}
+
+/// Frees the copies of whole pages, which then have the bytes of the file again.
+///
+/// # Safety
+/// Nothing uses these bytes at this time.
+#[cfg(target_os = "linux")]
+unsafe fn free(map: &MmapRaw, pages: Range<usize>) {
+    if !pages.is_empty() {
+        let free = memmap2::UncheckedAdvice::DontNeed;
+        // An error leaves the copies until the map ends.
+        // SAFETY: the caller's promise.
+        let _ = unsafe {
+            map.unchecked_advise_range(free, pages.start, pages.len().min(map.len() - pages.start))
+        };
+    }
+}
+
+/// A private map of some bytes, for one tensor.
+pub(crate) struct OwnMap {
+    map: MmapMut,
+    _counted: Counted,
+}
+
+impl OwnMap {
+    /// Maps bytes of a file. Returns `None` if too many such maps live, or the system refuses the map.
+    ///
+    /// # Safety
+    /// No program changes the file, or makes it shorter, while the map lives.
+    pub(crate) unsafe fn new(file: &File, offset: u64, len: usize) -> Option<Self> {
+        let counted = Counted::new();
+        if MAPS.load(Ordering::Relaxed) > MAX_MAPS {
+            return None;
+        }
+        let mut options = MmapOptions::new();
+        options.offset(offset).len(len).no_reserve_swap();
+        // SAFETY: the caller's promise.
+        let map = unsafe { options.map_copy(file) };
+        map.ok().map(|map| Self { map, _counted: counted })
+    }
+}
+
+// SAFETY: forwards to the map, which alone uses its pages, and does not move them.
+unsafe impl Owner for OwnMap {
+    type Item = u8;
+    const ACCESS: Access = Access::Exclusive;
+    const IS_LEAF: bool = true;
+
+    fn items(&mut self) -> *mut [u8] {
+        self.map.items()
+    }
+}
+
+/// An [`OwnMap`] that lives.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        MAPS.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        MAPS.fetch_sub(1, Ordering::Relaxed);
+    }
+}

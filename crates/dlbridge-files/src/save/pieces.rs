@@ -1,0 +1,60 @@
+//! The bytes of a tensor in C order, piece by piece.
+
+use std::io::{self, Write};
+
+use dlbridge::TensorRef;
+
+/// The largest copy of a piece, in bytes.
+const PIECE: u128 = 16 << 20;
+
+/// Why the elements could not be written.
+pub(super) enum Cause {
+    Io(io::Error),
+    Tensor(dlbridge::Error),
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<dlbridge::Error> for Cause {
+    fn from(error: dlbridge::Error) -> Self {
+        Self::Tensor(error)
+    }
+}
+
+/// Writes the elements in C order and little-endian, those of packed dtypes packed.
+pub(super) fn write(tensor: &TensorRef<'_>, out: &mut impl Write) -> Result<(), Cause> {
+    let dtype = tensor.dtype();
+    let is_padded = dtype.is_subbyte() && tensor.is_subbyte_padded();
+    let is_swapped = cfg!(target_endian = "big") && dtype.element_bits() > 8;
+    if tensor.is_c_contiguous() && !is_swapped && !is_padded {
+        return Ok(out.write_all(tensor.as_bytes()?)?);
+    }
+    // Eight elements of any width are whole bytes. A piece of packed elements must not begin within a byte, so they are
+    // copied at once.
+    let step = if is_padded { 8 } else { 1 };
+    let first = tensor.shape().iter().position(|&extent| extent > 1);
+    let axis = first.filter(|&axis| {
+        let is_large = tensor.nbytes() > PIECE && tensor.shape()[axis] > step;
+        is_large && (is_padded || !dtype.is_subbyte())
+    });
+    let Some(axis) = axis else {
+        let copy = match (is_swapped, is_padded) {
+            (true, _) => tensor.to_byte_swapped()?,
+            (_, true) => tensor.to_copy()?.to_packed()?,
+            (false, false) => tensor.to_copy()?,
+        };
+        return Ok(out.write_all(TensorRef::from(&copy).as_bytes()?)?);
+    };
+    // Fewer than all, because the tensor is larger than a piece and the extent than a step.
+    let (extent, step) = (tensor.shape()[axis] as usize, step as usize);
+    let rows = (PIECE * extent as u128 / tensor.nbytes()) as usize;
+    let rows = (rows / step * step).max(step);
+    for begin in (0..extent).step_by(rows) {
+        write(&tensor.slice(axis, begin..extent.min(begin + rows))?, out)?;
+    }
+    Ok(())
+}

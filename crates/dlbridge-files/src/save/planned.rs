@@ -1,0 +1,98 @@
+//! The tensors that will be written, before their data.
+
+use dlbridge::{DataType, TensorRef};
+
+/// The name, dtype and shape of a tensor that will be written.
+///
+/// ```
+/// use dlbridge::DataType;
+/// use dlbridge_files::Planned;
+///
+/// assert_eq!(Planned::new("x", DataType::FLOAT32, [2, 3]).nbytes(), 24);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    name: String,
+    dtype: DataType,
+    shape: Vec<usize>,
+}
+
+impl Planned {
+    /// A tensor with this name, dtype and shape.
+    ///
+    /// ```
+    /// use dlbridge::DataType;
+    /// use dlbridge_files::Planned;
+    ///
+    /// let planned = Planned::new("x", DataType::FLOAT32, [2]);
+    /// assert_eq!((planned.name(), planned.dtype(), planned.shape()), ("x", DataType::FLOAT32, &[2][..]));
+    /// ```
+    pub fn new(name: impl Into<String>, dtype: DataType, shape: impl Into<Vec<usize>>) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into() }
+    }
+
+    /// The plan for a tensor.
+    ///
+    /// ```
+    /// use dlbridge::TensorRef;
+    /// use dlbridge_files::Planned;
+    ///
+    /// assert_eq!(Planned::of("x", &TensorRef::from(&[1_u16, 2])).nbytes(), 4);
+    /// ```
+    pub fn of(name: impl Into<String>, tensor: &TensorRef<'_>) -> Self {
+        let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
+        Self::of_elements(name, tensor.dtype(), shape)
+    }
+
+    /// The plan for a tensor of this dtype and shape. Formats have no lanes: pairs of floats of four bits, which PyTorch
+    /// has, become twice as many floats in the last dimension.
+    ///
+    /// ```
+    /// use dlbridge::DataType;
+    /// use dlbridge_files::Planned;
+    ///
+    /// let pairs = DataType::FLOAT4_E2M1FN.with_lanes(2);
+    /// assert_eq!(Planned::of_elements("x", pairs, [2, 3]).shape(), [2, 6]);
+    /// ```
+    pub fn of_elements(
+        name: impl Into<String>,
+        dtype: DataType,
+        shape: impl Into<Vec<usize>>,
+    ) -> Self {
+        let mut shape = shape.into();
+        if dtype != DataType::FLOAT4_E2M1FN.with_lanes(2) {
+            return Self::new(name, dtype, shape);
+        }
+        match shape.last_mut() {
+            Some(last) => *last = last.saturating_mul(2),
+            None => shape.push(2),
+        }
+        Self::new(name, DataType::FLOAT4_E2M1FN, shape)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dtype.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    pub(super) fn bits(&self) -> u128 {
+        self.shape.iter().fold(u128::from(self.dtype.element_bits()), |product, &extent| {
+            product.saturating_mul(extent as u128)
+        })
+    }
+
+    /// The number of bytes in a file, those of packed elements together.
+    pub fn nbytes(&self) -> u64 {
+        u64::try_from(self.bits().div_ceil(8)).unwrap_or(u64::MAX)
+    }
+}

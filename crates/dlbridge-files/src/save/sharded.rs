@@ -1,0 +1,97 @@
+//! The files of a sharded model that is written, and their index.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::planned::Planned;
+
+/// The files of a sharded model: their paths, and the tensors of each by number.
+pub(super) fn files(
+    path: &Path,
+    sizes: &[u64],
+    max_shard_bytes: Option<u64>,
+) -> Vec<(PathBuf, Vec<usize>)> {
+    let limit = max_shard_bytes.unwrap_or(u64::MAX);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut filled = 0_u64;
+    for (nth, &size) in sizes.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if filled.saturating_add(size) <= limit => {
+                group.push(nth);
+                filled += size;
+            }
+            _ => {
+                groups.push(vec![nth]);
+                filled = size;
+            }
+        }
+    }
+    if groups.len() < 2 {
+        return vec![(path.into(), (0..sizes.len()).collect())];
+    }
+    let paths = (0..)
+        .map(|version| paths(path, groups.len(), version))
+        .find(|paths| !paths.iter().any(|path| path.exists()))
+        .expect("a folder has fewer files than numbers");
+    paths.into_iter().zip(groups).collect()
+}
+
+/// The paths of the files of a sharded model: `model-00001-of-00002.safetensors`. Another version of the model has other
+/// names, so that the old index stays right until the new one replaces it.
+fn paths(model: &Path, count: usize, version: usize) -> Vec<PathBuf> {
+    let one = |nth| {
+        let mut name = model.file_stem().unwrap_or_default().to_os_string();
+        if version > 0 {
+            name.push(format!("-v{version}"));
+        }
+        name.push(format!("-{nth:05}-of-{count:05}.safetensors"));
+        model.with_file_name(name)
+    };
+    (1..=count).map(one).collect()
+}
+
+/// Removes the files of the model that was at the path before, except for those of the new one.
+pub(super) fn remove_old(model: &Path, old: &[PathBuf], new: &[PathBuf]) -> io::Result<()> {
+    let stem = model.file_stem().unwrap_or_default().to_string_lossy();
+    let is_of_model = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&format!("{stem}-")) && !new.contains(path)
+    };
+    if new.len() == 1 {
+        remove(&index_path(model))?;
+    } else {
+        remove(model)?;
+    }
+    old.iter().filter(is_of_model).try_for_each(|path| remove(path))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The path of the index of a sharded model: `model.safetensors.index.json`.
+pub(super) fn index_path(model: &Path) -> PathBuf {
+    let mut name = model.file_name().unwrap_or_default().to_os_string();
+    name.push(".index.json");
+    model.with_file_name(name)
+}
+
+/// The text of the index of a sharded model.
+pub(super) fn text(groups: &[(PathBuf, Vec<usize>)], planned: &[Planned]) -> String {
+    let total: u64 = planned.iter().map(Planned::nbytes).sum();
+    let mut weights = BTreeMap::new();
+    for (path, group) in groups {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        weights.extend(group.iter().map(|&nth| (planned[nth].name(), file.clone())));
+    }
+    let index = serde_json::json!({"metadata": {"total_size": total}, "weight_map": weights});
+    serde_json::to_string_pretty(&index).expect("text and numbers")
+}

@@ -1,0 +1,86 @@
+//! The files of a sharded model, which a file in JSON lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::format::invalid;
+use crate::safetensors::MAX_HEADER;
+use crate::{Error, Fault};
+
+/// The format, for messages.
+const NAME: &str = "shard index";
+
+/// The name of an index in the folder of a model.
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The name of the only file in the folder of a model that is not sharded.
+const SINGLE: &str = "model.safetensors";
+
+#[derive(Deserialize)]
+struct Shards {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// The files with tensors that a path stands for, sorted by name.
+pub(crate) fn paths(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    Ok(listed(path)?.0)
+}
+
+/// The files with tensors that a path stands for, and the file of each tensor, if the path is that of an index.
+pub(crate) fn listed(path: &Path) -> Result<(Vec<PathBuf>, BTreeMap<String, PathBuf>), Error> {
+    let of_folder = || {
+        let index = path.join(INDEX);
+        if index.is_file() { index } else { path.join(SINGLE) }
+    };
+    let path = if path.is_dir() { &of_folder() } else { path };
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return Ok((vec![path.into()], BTreeMap::new()));
+    }
+    let shards = read(path).map_err(|fault| Error::new(path, fault))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let places: BTreeMap<String, PathBuf> =
+        shards.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
+    let files: BTreeSet<&PathBuf> = places.values().collect();
+    Ok((files.into_iter().cloned().collect(), places))
+}
+
+/// The file of each tensor in an index.
+fn read(path: &Path) -> Result<BTreeMap<String, String>, Fault> {
+    let mut text = String::new();
+    // Opening a pipe would wait for a program that writes it.
+    if !fs::metadata(path)?.is_file() {
+        return Err(Fault::Io(io::Error::other("it is not a regular file")));
+    }
+    let read = File::open(path)?.take(MAX_HEADER + 1).read_to_string(&mut text);
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => invalid(NAME, "it is not UTF-8"),
+        _ => error.into(),
+    })?;
+    if text.len() as u64 > MAX_HEADER {
+        return Err(invalid(NAME, format!("it has more than {MAX_HEADER} bytes")));
+    }
+    let shards: Shards =
+        serde_json::from_str(&text).map_err(|error| invalid(NAME, error.to_string()))?;
+    for file in shards.weight_map.values() {
+        let is_name = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_name || file.is_empty() {
+            return Err(invalid(
+                NAME,
+                format!("the file {file:?} is not in the folder of the index"),
+            ));
+        }
+    }
+    if shards.weight_map.is_empty() {
+        return Err(invalid(NAME, "it lists no file"));
+    }
+    Ok(shards.weight_map)
+}
+
+/// The fault of an index that names a tensor which its file lacks.
+pub(crate) fn lacks(name: &str, file: &Path) -> Fault {
+    invalid(NAME, format!("it lists the tensor {name:?} in {}, which lacks it", file.display()))
+}

@@ -1,0 +1,53 @@
+//! Counts of references.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Returns true if the caller's reference to an object is the only one.
+///
+/// # Safety
+/// `object` is a live object.
+pub(crate) unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+    #[cfg(Py_GIL_DISABLED)]
+    if let Some(is_unique) = free_threaded::function(py) {
+        // SAFETY: attached; the caller promises a live object.
+        return unsafe { is_unique(object) } != 0;
+    }
+    let _ = py;
+    // SAFETY: attached; the caller promises a live object.
+    unsafe { ffi::Py_REFCNT(object) == 1 }
+}
+
+/// Without the GIL other threads change a count, which has two halves, while it is read. So Python 3.14 and later have a
+/// function that also compares the thread that made the object. It is looked up by name, because the stable ABI for
+/// free-threaded Pythons lacks it.
+#[cfg(Py_GIL_DISABLED)]
+mod free_threaded {
+    use std::convert::Infallible;
+    use std::ffi::c_int;
+    use std::mem;
+
+    use pyo3::ffi;
+    use pyo3::prelude::*;
+    use pyo3::sync::PyOnceLock;
+
+    use crate::once::once;
+    use crate::optional_attr::interpreter;
+
+    type IsUnique = unsafe extern "C" fn(*mut ffi::PyObject) -> c_int;
+
+    pub(super) fn function(py: Python<'_>) -> Option<IsUnique> {
+        static FUNCTION: PyOnceLock<Option<IsUnique>> = PyOnceLock::new();
+        let find = || {
+            let library = interpreter(py)?;
+            // SAFETY: the signature that `Python.h` gives the function, in every version of CPython that has it.
+            let found = unsafe { library.get(b"PyUnstable_Object_IsUniquelyReferenced\0") };
+            let found = found.ok().and_then(|found| *found);
+            // The interpreter stays loaded.
+            mem::forget(library);
+            found
+        };
+        let Ok(function) = once(&FUNCTION, py, || Ok::<_, Infallible>(find()));
+        *function
+    }
+}

@@ -1,0 +1,192 @@
+//! Files with tensors, for `dlbridge.files`.
+
+use std::borrow::Cow;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+use dlbridge::TensorRef;
+use dlbridge_files::{Error, Fault, FileWriter, Planned, SaveOptions, TensorFile, Value};
+use dlbridge_pyo3::{PyTensor, import};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyPermissionError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+/// The name, dtype, shape, number of bytes, alignment, quantised type, and the block's elements and bytes.
+type Described = (String, Vec<usize>, u64, u64, Option<(String, usize, usize, Vec<usize>)>);
+
+/// An open file.
+#[pyclass(name = "_TensorFile", module = "dlbridge._core", frozen)]
+pub(crate) struct File(TensorFile);
+
+#[pymethods]
+impl File {
+    /// Maps a file.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        // SAFETY: as for all memory that Python shares, the program promises that nothing writes the file while Rust
+        // has a view of it (docs/safety.md).
+        let file = py.detach(|| unsafe { TensorFile::map(path) });
+        file.map(Self).map_err(raised)
+    }
+
+    /// The names of the tensors.
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.tensors().keys())
+    }
+
+    /// The number of tensors.
+    fn __len__(&self) -> usize {
+        self.0.tensors().len()
+    }
+
+    /// Returns true if a tensor has this name.
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        name.extract().is_ok_and(|name: Cow<'_, str>| self.0.tensors().contains_key(&*name))
+    }
+
+    /// The metadata.
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metadata = PyDict::new(py);
+        for (key, value) in self.0.metadata() {
+            metadata.set_item(key, python(py, value)?)?;
+        }
+        Ok(metadata)
+    }
+
+    /// The description of a tensor.
+    fn describe(&self, name: Cow<'_, str>) -> PyResult<Described> {
+        let entry = self.0.entry(&name).map_err(raised)?;
+        let blocks = entry.quantization.as_ref();
+        let blocks =
+            blocks.map(|q| (q.name.to_string(), q.block_len, q.block_bytes, q.shape.clone()));
+        let nbytes = entry.nbytes().unwrap_or(u64::MAX);
+        Ok((entry.dtype.to_string(), entry.shape.clone(), nbytes, entry.alignment(), blocks))
+    }
+
+    /// A tensor: mapped, or mapped for this process alone; with floats of four bits as pairs.
+    fn tensor(
+        &self,
+        py: Python<'_>,
+        name: Cow<'_, str>,
+        private: bool,
+        has_pairs: bool,
+    ) -> PyResult<PyTensor> {
+        let tensor = py.detach(|| match (private, has_pairs) {
+            (true, false) => self.0.private_tensor(&name),
+            (false, false) => self.0.tensor(&name),
+            (true, true) => self.0.private_tensor_of_pairs(&name),
+            (false, true) => self.0.tensor_of_pairs(&name),
+        });
+        tensor.map(PyTensor::from).map_err(raised)
+    }
+}
+
+/// A file that is written.
+#[pyclass(name = "_FileWriter", module = "dlbridge._core", frozen)]
+pub(crate) struct Writer(Mutex<Option<FileWriter>>);
+
+#[pymethods]
+impl Writer {
+    /// Begins a file with tensors of these names, dtypes and shapes.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        planned: Vec<(String, String, Vec<usize>)>,
+        metadata: Vec<(String, String)>,
+        max_shard_bytes: Option<u64>,
+    ) -> PyResult<Self> {
+        let mut options = SaveOptions::default().metadata(metadata);
+        if let Some(bytes) = max_shard_bytes {
+            options = options.max_shard_bytes(bytes);
+        }
+        let planned: Vec<Planned> = planned
+            .into_iter()
+            .map(|(name, dtype, shape)| Ok(Planned::of_elements(name, dtype.parse()?, shape)))
+            .collect::<Result<_, dlbridge::Error>>()
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let writer = py.detach(|| FileWriter::create(path, planned, &options)).map_err(raised)?;
+        Ok(Self(Mutex::new(Some(writer))))
+    }
+
+    /// The number of the tensor that is written next.
+    fn next(&self) -> PyResult<Option<usize>> {
+        let mut writer = self.lock()?;
+        Ok(open(&mut writer)?.next_index())
+    }
+
+    /// Writes the elements of a tensor.
+    fn write(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        // Holds the borrow of the memory until it is written.
+        let tensor = import(object)?;
+        let tensor = TensorRef::from(&tensor);
+        let mut writer = self.lock()?;
+        let writer = open(&mut writer)?;
+        if writer.next_index().is_none() {
+            return Err(PyValueError::new_err("all tensors were written"));
+        }
+        object.py().detach(|| writer.write(&tensor)).map_err(raised)
+    }
+
+    /// Gives the file its name.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = self.lock()?.take();
+        let writer = writer.ok_or_else(closed)?;
+        py.detach(|| writer.finish()).map_err(raised)
+    }
+}
+
+impl Writer {
+    /// Never waits: a thread that writes may itself wait for the GIL.
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<FileWriter>>> {
+        self.0
+            .try_lock()
+            .map_err(|_| PyValueError::new_err("the file is being written by another thread"))
+    }
+}
+
+fn open(writer: &mut Option<FileWriter>) -> PyResult<&mut FileWriter> {
+    writer.as_mut().ok_or_else(closed)
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the file is finished")
+}
+
+/// The exception of an error; one of the system keeps its number, so that it has the class of that number.
+fn raised(error: Error) -> PyErr {
+    match error.fault() {
+        Fault::Io(io) => match (io.raw_os_error(), io.kind()) {
+            (Some(number), _) => {
+                let path = error.path().as_os_str().to_owned();
+                PyOSError::new_err((number, without_number(io), path))
+            }
+            (None, ErrorKind::PermissionDenied) => PyPermissionError::new_err(error.to_string()),
+            (None, _) => PyOSError::new_err(error.to_string()),
+        },
+        Fault::Missing { name } => PyKeyError::new_err(name.clone()),
+        _ => error.into(),
+    }
+}
+
+/// The text of an error of the system, whose number the exception shows.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// A value of the metadata as a Python object.
+fn python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
+        Value::Int(value) => value.into_pyobject(py)?.into_any(),
+        Value::Uint(value) => value.into_pyobject(py)?.into_any(),
+        Value::Float(value) => value.into_pyobject(py)?.into_any(),
+        Value::Text(value) => value.into_pyobject(py)?.into_any(),
+        Value::Array(values) => {
+            let values = values.iter().map(|value| python(py, value));
+            PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
+    })
+}

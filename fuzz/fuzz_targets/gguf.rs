@@ -1,0 +1,38 @@
+//! Files that claim to be in the GGUF format: accepted tensors lie within the file, and do not overlap.
+#![no_main]
+
+use std::io::Cursor;
+
+use dlbridge_files::{Format, Gguf, Place};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&kind, data)) = data.split_first() else { return };
+    match data {
+        // Few tensors and entries of metadata, and some data.
+        [tensors, entries, header @ ..] if kind % 2 == 1 => {
+            let counts = [u64::from(tensors % 8), u64::from(entries % 8)].map(u64::to_le_bytes);
+            let start = [&b"GGUF\x03\x00\x00\x00"[..], counts.as_flattened()].concat();
+            run(&[&start[..], header, &[1; 256]].concat());
+        }
+        _ => run(data),
+    }
+});
+
+fn run(file: &[u8]) {
+    let Ok(index) = Gguf.index(&mut Cursor::new(file), file.len() as u64) else { return };
+    let mut ranges = Vec::new();
+    for entry in index.tensors.values() {
+        let Place::Stored { offset } = entry.place else { panic!("a tensor is stored") };
+        let len = entry.nbytes().expect("a number of bytes");
+        assert!(offset.checked_add(len).is_some_and(|end| end <= file.len() as u64));
+        if len > 0 {
+            ranges.push(offset..offset + len);
+        }
+        let Some(blocks) = &entry.quantization else { continue };
+        let numbers: usize = blocks.shape.iter().product();
+        assert_eq!(numbers / blocks.block_len * blocks.block_bytes, len as usize);
+    }
+    ranges.sort_unstable_by_key(|range| range.start);
+    assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
+}

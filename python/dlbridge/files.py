@@ -1,0 +1,305 @@
+"""Model files: tensors on disk, for any library.
+
+>>> import dlbridge, tempfile, os
+>>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+>>> dlbridge.save(path, {"weight": dlbridge.asdlpack(bytearray(64))})
+>>> file = dlbridge.load(path)
+>>> list(file), file["weight"].shape, file.info("weight").alignment
+(['weight'], (64,), 64)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dlbridge._core import Tensor, _FileWriter, _TensorFile, asdlpack, empty, fit
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from typing_extensions import CapsuleType
+
+    from dlbridge.typing import TensorLike
+
+__all__ = ["Quantization", "TensorFile", "TensorInfo", "load", "save"]
+
+ARROW = b"ARROW1\0\0"
+"""The first bytes of an Arrow IPC file."""
+
+NPY = b"\x93NUMPY"
+"""The first bytes of an npy file."""
+
+WHOLE = ""
+"""The name of the only tensor of an npy file."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """The quantised type of a GGUF tensor, whose bytes are blocks of numbers."""
+
+    #: The name of the type, like ``"Q4_K"``.
+    name: str
+    #: The number of elements in a block.
+    block_len: int
+    #: The number of bytes of a block.
+    block_bytes: int
+    #: The shape of the numbers.
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """The description of a tensor in a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    #: The largest power of two, at most 4096, that divides the address of the data. JAX shares memory from 64 on.
+    alignment: int
+    #: The quantised type of the bytes; None for elements.
+    quantization: Quantization | None
+
+
+class TensorFile(Mapping[str, Any]):
+    """The tensors of a file by name. Made by :func:`load`.
+
+    A tensor is mapped when it is asked for; its pages are read from the disk when they are first used.
+    """
+
+    def __init__(
+        self, path: str, file: Any, to: str | ModuleType | None, device: Any, writable: bool | None
+    ) -> None:
+        self._path = os.path.abspath(path)
+        self._file: Any = file
+        self._to = to if to is None else _name(to)
+        if device is not None:
+            # Raises for a device that is not there.
+            asdlpack(empty(0), device=device)
+        self._device = device
+        self._writable = writable
+        self._private = _is_private(to) if writable is None else writable
+        self._has_pairs = to is not None and _has_pairs(to)
+
+    def __getitem__(self, name: str) -> Any:
+        tensor = self._opened().tensor(name, self._private, self._has_pairs)
+        if self._device is not None:
+            tensor = asdlpack(tensor, device=self._device)
+        return tensor if self._to is None else tensor.to(self._to)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._opened().names())
+
+    def __len__(self) -> int:
+        return len(self._opened())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._opened()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata: text by key in safetensors files, other values too in GGUF files."""
+        metadata: dict[str, Any] = self._opened().metadata()
+        return metadata
+
+    def info(self, name: str) -> TensorInfo:
+        """The description of a tensor, without its data.
+
+        Raises KeyError for an unknown name.
+        """
+        dtype, shape, nbytes, alignment, blocks = self._opened().describe(name)
+        quantization = None
+        if blocks is not None:
+            kind, block_len, block_bytes, numbers = blocks
+            quantization = Quantization(kind, block_len, block_bytes, tuple(numbers))
+        return TensorInfo(dtype, tuple(shape), nbytes, alignment, quantization)
+
+    def close(self) -> None:
+        """Close the file. Tensors that were taken from it stay valid."""
+        self._file = None
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            raise ValueError("the file is closed; load it again")
+        return self._file
+
+    def __reduce__(self) -> tuple[Callable[..., TensorFile], tuple[Any, ...]]:
+        """Another process loads the file when it unpickles this; only the absolute path is sent."""
+        self._opened()
+        return _loaded, (self._path, self._to, self._device, self._writable)
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<closed dlbridge.TensorFile>" if self._file is None else f"<dlbridge.TensorFile of {len(self)} tensors>"
+
+
+def load(
+    path: str | os.PathLike[str],
+    to: str | ModuleType | None = None,
+    *,
+    device: str | tuple[int, int] | None = None,
+    writable: bool | None = None,
+) -> Any:
+    """Open a file of tensors, without reading its data.
+
+    The format is that of the file's first bytes: safetensors, npz, GGUF or Arrow IPC, or npy. A folder or a
+    ``model.safetensors.index.json`` stands for the files of a sharded model. The result is a :class:`TensorFile`; for
+    npy it is the tensor.
+
+    ``to`` is the library of the tensors, as for :meth:`Tensor.to`; they are :class:`Tensor` without it. ``device`` is
+    where they are, as for :func:`asdlpack`.
+
+    Tensors on the CPU share the file's pages with all processes and cannot be written. For a library that has no
+    read-only tensors, such as PyTorch, a page is copied when it is written, and the file stays as it is;
+    ``writable=True`` asks for that in any library, and ``writable=False`` forbids it, so that such a library gets a copy.
+
+    No program may change the file while it is open or its tensors are used: their elements would change, and if it
+    becomes shorter, the process ends (``SIGBUS``). Replacing it, as :func:`save` does, is safe.
+
+    Raises OSError for a file that cannot be read, ValueError for one that is not valid, BufferError for a device that is
+    not there, and ModuleNotFoundError for a library that is not installed.
+    """
+    path = os.fsdecode(path)
+    tensors = _loaded(path, to, device, writable)
+    return tensors[WHOLE] if _start(path).startswith(NPY) else tensors
+
+
+def save(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, TensorLike | CapsuleType] | TensorLike,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_bytes: int | None = None,
+) -> None:
+    """Write tensors of any library to a file: ``.safetensors``, ``.npz``, or ``.npy`` for one tensor.
+
+    Each tensor goes from its memory to the file; those that are not in C order, or not on the CPU, are copied one after
+    another, in pieces of 16 MiB on the CPU. The file appears when it is complete, and then replaces one with its name; it
+    is not flushed to the disk.
+
+    ``metadata`` is text for the header of a safetensors file. With ``max_shard_bytes`` a larger safetensors file is split
+    into ``model-00001-of-00002.safetensors`` and so on, with ``model.safetensors.index.json``.
+
+    In a safetensors file, tensors whose size is a multiple of 64 bytes begin at such a multiple, which JAX demands for
+    an import without a copy; in the formats of NumPy all do.
+
+    A file or model that was at the path is replaced: a sharded model with its index and its files. The files of a new model
+    that replaces one in shards are ``model-v1-00001-of-00002.safetensors``, and so on.
+
+    Raises OSError for a path that cannot be written, ValueError for names that cannot, TypeError for names and metadata that
+    are not text, BufferError for a dtype that the format lacks, and the exceptions of :func:`asdlpack`.
+    """
+    path = os.fsdecode(path)
+    if not isinstance(tensors, Mapping) and not path.endswith(".npy"):
+        raise TypeError(f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}, except for .npy")
+    if max_shard_bytes is not None and max_shard_bytes < 1:
+        raise ValueError(f"max_shard_bytes must be positive, not {max_shard_bytes}")
+    for key, text in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TypeError(f"metadata must be text, not {key!r}: {text!r}; convert it with str() or json.dumps()")
+    named: Mapping[str, Any] = tensors if isinstance(tensors, Mapping) else {WHOLE: tensors}
+    objects = list(named.values())
+    planned = []
+    for nth, name in enumerate(named):
+        if not isinstance(name, str):
+            raise TypeError(f"the names of tensors must be str, not {name!r}")
+        tensor = objects[nth] = asdlpack(objects[nth])
+        planned.append((name, str(tensor.dtype), tensor.shape))
+    writer = _FileWriter(path, planned, list((metadata or {}).items()), max_shard_bytes)
+    while (place := writer.next()) is not None:
+        tensor = objects[place]
+        writer.write(tensor if tensor.device == "cpu" else asdlpack(tensor, device="cpu"))
+    writer.finish()
+
+
+def _is_private(library: str | ModuleType | None) -> bool:
+    """Returns True for a library that would copy a tensor because it is read-only."""
+    if library is None:
+        return False
+    name = _name(library)
+    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), name)
+    return copied is not None
+
+
+def _loaded(path: str, to: str | ModuleType | None, device: Any, writable: bool | None) -> TensorFile:
+    """Opens a file."""
+    file: Any = _ArrowFile(path) if _start(path) == ARROW else _TensorFile(path)
+    return TensorFile(path, file, to, device, writable)
+
+
+def _name(library: str | ModuleType) -> str:
+    """Returns the name of a library."""
+    if isinstance(library, str):
+        return library
+    name = getattr(library, "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(f"to must be the name of a library, or its module, not {library!r}")
+    return name.partition(".")[0]
+
+
+def _has_pairs(library: str | ModuleType) -> bool:
+    """Returns True for a library whose floats of four bits are pairs, like ``torch.float4_e2m1fn_x2``."""
+    name = _name(library)
+    alone, pair = (fit(empty(2, dtype), name)[0] for dtype in ("float4_e2m1fn", "float4_e2m1fnx2"))
+    return alone is not None and pair is None
+
+
+def _start(path: str) -> bytes:
+    """Returns the first bytes of a file; none of a folder, or of a pipe, which would wait."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(len(ARROW))
+
+
+class _ArrowFile:
+    """The columns of an Arrow IPC file, by pyarrow."""
+
+    def __init__(self, path: str) -> None:
+        import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+        self._empty = pyarrow.array
+        self._ipc = pyarrow.ipc
+        self._map = pyarrow.memory_map(path)
+        self._schema = self._ipc.open_file(self._map).schema
+        names = self.names()
+        if len(set(names)) < len(names):
+            raise ValueError(f"{path}: two columns have the same name: {', '.join(names)}")
+
+    def names(self) -> list[str]:
+        names: list[str] = self._schema.names
+        return names
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def metadata(self) -> dict[str, Any]:
+        metadata = self._schema.metadata or {}
+        return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()}
+
+    def tensor(self, name: str, private: bool, has_pairs: bool) -> Tensor:
+        if name not in self.names():
+            raise KeyError(name)
+        options = self._ipc.IpcReadOptions(included_fields=[self.names().index(name)])
+        column = self._ipc.open_file(self._map, options=options).read_all().column(0)
+        if column.num_chunks == 0:
+            return asdlpack(self._empty([], column.type))
+        # It checks that the buffers are within the file.
+        column.validate()
+        several = column.num_chunks > 1
+        return asdlpack(column, copy=True if private or several else None)
+
+    def describe(self, name: str) -> tuple[str, tuple[int, ...], int, int, None]:
+        tensor = self.tensor(name, False, False)
+        alignment = min(tensor.address & -tensor.address, 4096) or 4096
+        return str(tensor.dtype), tensor.shape, tensor.nbytes, alignment, None

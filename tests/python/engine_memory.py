@@ -1,0 +1,311 @@
+"""Measures the memory that each way to another process needs: ``python engine_memory.py [MIB] [ENGINE ...]``.
+
+The numbers are the peaks of new memory, as multiples of the size of the tensor: in the process that sends, and in the
+one that receives. Memory that several processes map counts where it is written first. docs/processes.md has the table.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+
+Row = tuple[str, str, str, float, float]
+
+
+def status(field: str) -> int:
+    """A number of bytes from the status of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def reset(*_: Any) -> int:
+    """Forgets the peak of the memory of this process, and returns its memory now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status("VmRSS")
+
+
+def peak(*_: Any) -> int:
+    """The peak of the memory of this process since ``reset``."""
+    return status("VmHWM")
+
+
+def tensor(mib: int, dtype: str = "float32") -> dlbridge.Tensor:
+    """A tensor whose pages are in memory."""
+    made = dlbridge.empty(mib << 18, dtype)
+    made.numpy()[:] = 1
+    return made
+
+
+class Between:
+    """Measures this process and another one during an action."""
+
+    def __init__(self, mib: int, run_there: Callable[[Callable[[], int]], int]) -> None:
+        self.nbytes = mib << 20
+        self.run_there = run_there
+
+    def __call__(self, action: Callable[[], Any]) -> tuple[float, float]:
+        """The new memory here and there, as multiples of the tensor."""
+        there, here = self.run_there(reset), reset()
+        result = action()
+        here, there = peak() - here, self.run_there(peak) - there
+        del result
+        return round(here / self.nbytes, 1), round(there / self.nbytes, 1)
+
+
+def first(obj: Any) -> float:
+    """A worker function: reads the first element."""
+    obj = obj.tensor if isinstance(obj, dlbridge.SharedTensor) else obj
+    return float(obj[:1].numpy()[0])
+
+
+def make(mib: int) -> dlbridge.Tensor:
+    """A worker function: returns the tensor that the worker keeps."""
+    global kept
+    if kept is None:
+        kept = tensor(mib)
+    return kept
+
+
+def make_shared(mib: int) -> dlbridge.SharedTensor:
+    """A worker function: makes a tensor in shared memory."""
+    shared = worker_scope.empty(mib << 18)
+    shared.tensor.numpy()[:] = 1
+    return shared
+
+
+def set_scope(scope: dlbridge.SharedScope) -> None:
+    """Initialises a worker."""
+    global worker_scope
+    worker_scope = scope
+
+
+kept: dlbridge.Tensor | None = None
+worker_scope: dlbridge.SharedScope
+
+
+def multiprocessing_rows(mib: int) -> list[Row]:
+    """A pool with one worker."""
+    with (
+        dlbridge.SharedScope() as scope,
+        multiprocessing.get_context("spawn").Pool(1, set_scope, (scope,)) as pool,
+    ):
+        between = Between(mib, lambda function: pool.apply(function))
+        source = tensor(mib)
+        pool.apply(first, (tensor(1),))
+        pool.apply(make, (mib,))
+        to = between(lambda: pool.apply(first, (source,)))
+        back = between(lambda: pool.apply(make, (mib,)))
+        with dlbridge.share_memory(source) as shared:
+            to_shared = between(lambda: pool.apply(first, (shared,)))
+        back_shared = between(lambda: pool.apply(make_shared, (mib,)))
+        return [
+            ("multiprocessing", "`Tensor`", "to a worker", *to),
+            ("multiprocessing", "`Tensor`", "back", *back[::-1]),
+            ("multiprocessing", "`SharedTensor`", "to a worker", *to_shared),
+            # Less the tensor itself, which the worker makes meanwhile.
+            ("multiprocessing", "`scope.empty`", "back", back_shared[1] - 1, back_shared[0]),
+        ]
+
+
+def ray_rows(mib: int) -> list[Row]:
+    """An actor of Ray."""
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=(8 * mib) << 20, log_to_driver=False)
+    try:
+
+        @ray.remote
+        class Worker:
+            def run(self, function: Callable[[], int]) -> int:
+                return function()
+
+            def first(self, obj: Any) -> float:
+                return first(obj)
+
+            def make(self, mib: int) -> Any:
+                return make(mib)
+
+        worker = Worker.remote()
+        between = Between(mib, lambda function: ray.get(worker.run.remote(function)))
+        source = tensor(mib)
+        ray.get(worker.first.remote(ray.put(tensor(1))))
+        small = ray.get(ray.put(tensor(1)))
+        assert small.readonly
+        ray.get(worker.make.remote(mib))
+        references = []
+        put = between(lambda: references.append(ray.put(source)))
+        to = between(lambda: ray.get(worker.first.remote(references[0])))
+        get = between(lambda: first(ray.get(references[0])))
+        results = []
+        made = between(lambda: results.append(ray.wait([worker.make.remote(mib)])))
+        back = between(lambda: first(ray.get(results[0][0][0])))
+        return [
+            ("Ray", "`ray.put`", "to the object store", *put),
+            ("Ray", "`ray.get`", "from the object store", get[1], get[0]),
+            ("Ray", "argument of a task", "to a worker", *to),
+            ("Ray", "result of a task", "back", made[1], back[0]),
+        ]
+    finally:
+        ray.shutdown()
+
+
+def dask_rows(mib: int) -> list[Row]:
+    """Two worker processes of Dask, with data through the scheduler and directly."""
+    rows = []
+    for direct in (None, True):
+        how = ", `direct=True`" if direct else ""
+        rows += [(engine, what + how, *others) for engine, what, *others in dask_rows_of(mib, direct)]
+    return rows
+
+
+def dask_rows_of(mib: int, direct: bool | None) -> list[Row]:
+    """One way to move data to and from the client."""
+    from dask.distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        one, two = sorted(client.scheduler_info()["workers"])
+
+        def on(worker: str) -> Callable[[Callable[[], int]], int]:
+            return lambda function: client.run(function, workers=[worker])[worker]
+
+        source = tensor(mib)
+        client.submit(first, client.scatter(tensor(1), workers=[one]), pure=False).result()
+        between = Between(mib, on(one))
+        futures = []
+        scatter = between(
+            lambda: futures.append(client.scatter(source, workers=[one], hash=False, direct=direct))
+        )
+        back = between(lambda: first(client.gather(futures[0], direct=direct)))
+        rows = [
+            ("Dask", "`client.scatter`", "to a worker", *scatter),
+            ("Dask", "`client.gather`", "back", *back[::-1]),
+        ]
+        if direct:
+            return rows
+        before = [on(worker)(reset) for worker in (one, two)]
+        client.submit(first, futures[0], workers=[two], pure=False).result()
+        moved = [on(worker)(peak) - was for worker, was in zip((one, two), before, strict=True)]
+        ratios = [round(value / (mib << 20), 1) for value in moved]
+        return [*rows, ("Dask", "argument of a task", "between workers", *ratios)]
+
+
+def mpi_rows(mib: int) -> list[Row]:
+    """Two ranks, which print the rows."""
+    command = [str(Path(sys.executable).with_name("mpiexec")), "-n", "2", sys.executable]
+    output = subprocess.run([*command, __file__, str(mib), "rank"], check=True, capture_output=True, text=True)
+    rows: list[Row] = []
+    for line in output.stdout.splitlines():
+        what, here, there = line.split("|")
+        rows.append(("mpi4py", what, "to a rank", float(here), float(there)))
+    return rows
+
+
+def rank(mib: int) -> None:
+    """One of the two ranks."""
+    from mpi4py import MPI
+    from mpi4py.util import pkl5
+
+    world = MPI.COMM_WORLD
+    out_of_band = pkl5.Intracomm(world)
+    sends = world.Get_rank() == 0
+    mine = tensor(mib)
+    ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "`comm.Send`": (lambda: world.Send(mine, dest=1), lambda: world.Recv(mine, source=0)),
+        "`comm.Bcast`": (lambda: world.Bcast(mine, root=0),) * 2,
+        "`comm.send`": (lambda: world.send(mine, dest=1), lambda: world.recv(source=0)),
+        "`pkl5` `comm.send`": (
+            lambda: out_of_band.send(mine, dest=1),
+            lambda: out_of_band.recv(source=0),
+        ),
+    }
+    for what, (send, receive) in ways.items():
+        # The first message makes buffers.
+        for _ in range(2):
+            world.Barrier()
+            before = reset()
+            result = send() if sends else receive()
+            used = world.gather(round((peak() - before) / (mib << 20), 1), root=0)
+            del result
+        if used is not None:
+            print(f"{what}|{used[0]}|{used[1]}", flush=True)
+
+
+class Collate:
+    """Makes a batch in one of the ways."""
+
+    def __init__(self, way: str, scope: dlbridge.SharedScope) -> None:
+        self.way = way
+        self.scope = scope
+
+    def __call__(self, samples: list[int]) -> Any:
+        mib = samples[0]
+        if mib < 0:
+            return peak() if mib == -2 else reset()
+        if self.way == "`scope.empty`":
+            shared = self.scope.empty(mib << 18)
+            shared.tensor.numpy()[:] = 1
+            return shared
+        return make(mib)
+
+
+def loader_rows(mib: int) -> list[Row]:
+    """A DataLoader with one worker, so that all batches come from one process."""
+    import torch
+
+    rows: list[Row] = []
+    with dlbridge.SharedScope() as scope:
+        for way in ("`Tensor`", "`scope.empty`"):
+            collate = Collate(way, scope)
+            data = [mib, -1, mib, -2]
+            batches = iter(
+                torch.utils.data.DataLoader(
+                    data, batch_size=1, num_workers=1, collate_fn=collate, prefetch_factor=1
+                )
+            )
+            next(batches)
+            there, here = next(batches), reset()
+            batch = next(batches)
+            first(batch)
+            here = peak() - here
+            there = next(batches) - there
+            size = mib << 20
+            if way == "`scope.empty`":
+                # The tensor itself, which the worker makes meanwhile.
+                there -= size
+            rows.append(("DataLoader", way, "to the loop", round(there / size, 1), round(here / size, 1)))
+            del batch
+    return rows
+
+
+ENGINES: dict[str, Callable[[int], list[Row]]] = {
+    "multiprocessing": multiprocessing_rows,
+    "loader": loader_rows,
+    "ray": ray_rows,
+    "dask": dask_rows,
+    "mpi": mpi_rows,
+}
+
+
+def main(mib: int, engines: list[str]) -> None:
+    """Prints the table."""
+    print("| engine | what | direction | new memory of the sender | of the receiver |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in engines or ENGINES:
+        for engine, what, direction, sender, receiver in ENGINES[name](mib):
+            print(f"| {engine} | {what} | {direction} | {abs(sender):.1f} | {abs(receiver):.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    size = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+    rank(size) if sys.argv[2:] == ["rank"] else main(size, sys.argv[2:])

@@ -1,0 +1,177 @@
+"""``dlbridge.load`` and ``dlbridge.save`` refuse damaged files, dtypes and arguments, and raise errors of the system."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dlbridge
+import numpy as np
+import pytest
+from conftest import require
+from model_files import save_arrow
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "first bytes"),
+        (b"\x80\x04pickle", "first bytes"),
+        (struct.pack("<Q", 2**40) + b"{}", "at most 100000000"),
+        (struct.pack("<Q", 100) + b"{}", "only 2 follow"),
+        (struct.pack("<Q", 2) + b"{]", "header is not valid"),
+        (struct.pack("<Q", 2) + b"{}x", "1 follow the header"),
+        (b"GGUF\x63\0\0\0" + bytes(16), "version"),
+        (b"\x93NUMPY\x09\0" + bytes(16), "version"),
+        (b"PK\x03\x04" + bytes(30), "npz"),
+    ],
+)
+def test_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "damaged"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        dlbridge.load(path)
+    assert str(path) in str(caught.value)
+
+
+def safetensors_of(header: dict[str, Any], data: bytes) -> bytes:
+    """A safetensors file with any header."""
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "have 8 bytes"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}, "begins at byte 4"),
+        ({"dtype": "F33", "shape": [2], "data_offsets": [0, 8]}, "F33"),
+        ({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 8]}, "more bytes than any file"),
+        ({"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}, "header is not valid"),
+        ({"dtype": "F32", "shape": [2]}, "data_offsets"),
+        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "8 follow the header"),
+    ],
+)
+def test_wrong_description_is_refused(tmp_path: Path, tensor: dict[str, Any], message: str) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(safetensors_of({"x": tensor}, bytes(8)))
+    with pytest.raises(ValueError, match=message):
+        dlbridge.load(path)
+
+
+def test_damaged_arrow_file_is_refused(tmp_path: Path) -> None:
+    pa = require("pyarrow")
+    path = tmp_path / "x.arrow"
+    table = pa.table({"a": pa.array(range(12345), "int64")})
+    save_arrow(path, table.schema, table)
+    count, other = struct.pack("<q", 12345), struct.pack("<q", 10**6)
+    content = path.read_bytes()
+    head = content.find(count)
+    # The lengths of the batch and of its column; the elements have that number too.
+    path.write_bytes(content[:head] + content[head : head + 200].replace(count, other) + content[head + 200 :])
+    with pytest.raises(ValueError, match="Buffer"):
+        dlbridge.load(path)["a"]
+
+
+def index_in(folder: Path, **shards: str) -> Path:
+    """Writes the index of a sharded model, with the file of each tensor."""
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": shards}))
+    return path
+
+
+def test_shards_outside_the_folder_are_refused(tmp_path: Path) -> None:
+    for name in ("../x.safetensors", "/etc/passwd", "", "."):
+        with pytest.raises(ValueError, match="not in the folder of the index"):
+            dlbridge.load(index_in(tmp_path, x=name))
+    with pytest.raises(FileNotFoundError, match=r"none\.safetensors"):
+        dlbridge.load(index_in(tmp_path, x="none.safetensors"))
+
+
+def test_index_that_lists_what_a_shard_lacks_is_refused(tmp_path: Path) -> None:
+    dlbridge.save(tmp_path / "a.safetensors", {"x": np.ones(3)})
+    path = index_in(tmp_path, x="a.safetensors", y="a.safetensors")
+    with pytest.raises(ValueError, match=r"\"y\" in .*a\.safetensors, which lacks it"):
+        dlbridge.load(path)
+
+
+def test_pipes_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    index = index_in(tmp_path, x="pipe.safetensors")
+    for path in (tmp_path / "pipe.safetensors", index):
+        with pytest.raises(OSError, match="not a regular file"):
+            dlbridge.load(path)
+
+
+def test_index_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors.index.json")
+    with pytest.raises(OSError, match="not a regular file"):
+        dlbridge.load(tmp_path / "model.safetensors.index.json")
+    dlbridge.save(tmp_path / "model.safetensors", {"x": np.ones(3)})
+
+
+def test_zip_of_torch_is_refused(tmp_path: Path) -> None:
+    torch = require("torch")
+    torch.save({"x": torch.ones(3)}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"torch\.load"):
+        dlbridge.load(tmp_path / "x.pt")
+
+
+def test_dtype_that_a_format_lacks_is_refused(tmp_path: Path) -> None:
+    x = dlbridge.empty(3, "bfloat16")
+    with pytest.raises(BufferError, match="bfloat16, which npy lacks"):
+        dlbridge.save(tmp_path / "x.npy", x)
+    with pytest.raises(BufferError, match="complex128, which safetensors lacks"):
+        dlbridge.save(tmp_path / "x.safetensors", {"x": np.ones(2, "complex128")})
+    assert os.listdir(tmp_path) == []
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    path, x = tmp_path / "x.safetensors", np.ones(3)
+    with pytest.raises(TypeError, match="mapping of names to tensors, not ndarray"):
+        dlbridge.save(path, x)
+    with pytest.raises(TypeError, match="must be str, not 1"):
+        dlbridge.save(path, {1: x})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="metadata must be text, not 'epoch': 3"):
+        dlbridge.save(path, {"x": x}, metadata={"epoch": 3})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="positive, not -1"):
+        dlbridge.save(path, {"x": x}, max_shard_bytes=-1)
+    assert os.listdir(tmp_path) == []
+    dlbridge.save(path, {"x": x})
+    with pytest.raises(ValueError, match="unknown library"):
+        dlbridge.load(path, to="none")
+
+
+def test_missing_file_has_the_class_of_python(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        dlbridge.load(tmp_path / "none.safetensors")
+    assert caught.value.filename is not None
+    with pytest.raises(FileNotFoundError):
+        dlbridge.save(tmp_path / "none" / "x.npy", np.ones(3))
+    with pytest.raises(ValueError, match="extension"):
+        dlbridge.save(tmp_path / "x.pickle", {"x": np.ones(3)})
+    with pytest.raises(ValueError, match="exactly one tensor"):
+        dlbridge.save(tmp_path / "x.npy", {"x": np.ones(3), "y": np.ones(3)})
+    with pytest.raises(ValueError, match="__metadata__"):
+        dlbridge.save(tmp_path / "x.safetensors", {"__metadata__": np.ones(3)})
+    with pytest.raises(ValueError, match="metadata"):
+        dlbridge.save(tmp_path / "x.npz", {"x": np.ones(3)}, metadata={"a": "b"})
+
+
+def test_errors_of_the_system_have_their_class(tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError):
+        dlbridge.save("/dev/null/x.npy", np.ones(3))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(0o500)
+    if os.geteuid():
+        with pytest.raises(PermissionError):
+            dlbridge.save(folder / "x.npy", np.ones(3))
+    # No module is imported to make the exception, which would fail at the end of the interpreter.
+    code = "import sys, dlbridge; dlbridge.save; sys.modules['pathlib'] = None; dlbridge.save('none/x.npy', b'abc')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.stderr.strip().splitlines()[-1].startswith("FileNotFoundError"), ran.stderr
+    assert ran.returncode == 1
