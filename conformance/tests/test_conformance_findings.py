@@ -15,18 +15,15 @@ from dlbridge_conformance.adapter import known_adapters
 from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rule import all_rules
 
-PROGRAM = Path(__file__).with_name("findings_program.py")
-PAGE = Path(__file__).parents[2] / "docs/findings.md"
+REPORTS = Path(__file__).parents[1] / "reports"
+sys.path.insert(0, str(REPORTS))
+findings_page = pytest.importorskip("findings_page", reason="needs a checkout")
+
+PROGRAM = REPORTS / "run_findings.py"
+PAGE, SEVERITIES = findings_page.PAGE, findings_page.SEVERITIES
 RESULTS = PAGE.with_name("conformance-results.md")
-FINDING = re.compile(
-    r"^### (?P<number>\d+)\. (?P<library>\S+) (?P<version>[^:]+): (?P<title>[^\n]+)\n"
-    r"\n\* Severity: (?P<severity>[^\n]+)\n\* Rules: (?P<rules>.*?)\n\* What happens: .*?"
-    r"```python\n(?P<code>.*?)```\n+```text\n(?P<printed>.*?)\n```",
-    re.DOTALL | re.MULTILINE,
-)
 TEXT = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-FINDINGS = [match.groupdict() for match in FINDING.finditer(TEXT)]
-SEVERITIES = ["memory safety", "wrong values", "refusal", "convention"]
+FINDINGS = findings_page.findings(TEXT)
 #: stands in place of rules, for a finding that no rule covers
 NO_RULE = "none yet"
 
@@ -80,15 +77,38 @@ def test_findings_are_under_their_library_by_severity() -> None:
 
 @with_the_page
 def test_findings_table_counts_the_findings() -> None:
-    counts = Counter((finding["library"], finding["version"], finding["severity"]) for finding in FINDINGS)
-    libraries = list(dict.fromkeys((finding["library"], finding["version"]) for finding in FINDINGS))
-    expected = [["library", "version", *SEVERITIES, "all"]]
-    for library in libraries:
-        numbers = [counts[*library, severity] for severity in SEVERITIES]
-        expected.append([*library, *map(str, numbers), str(sum(numbers))])
+    libraries = dict.fromkeys((finding["library"], finding["version"]) for finding in FINDINGS)
+    counts = Counter((finding["library"], finding["severity"]) for finding in FINDINGS)
+    found = {cells[0]: cells[1:] for cells in rows(TEXT)}
+    assert list(found) == ["library", *(library for library, _ in libraries), "all"]
+    for library, version in libraries:
+        numbers = [counts[library, severity] for severity in SEVERITIES]
+        fixed = sum(", fixed in " in finding["checked"] for finding in FINDINGS if finding["library"] == library)
+        assert found[library][0] == version
+        assert found[library][2:] == [*map(str, numbers), str(sum(numbers)), str(fixed)], library
     sums = [sum(finding["severity"] == severity for finding in FINDINGS) for severity in SEVERITIES]
-    expected.append(["all", "", *map(str, sums), str(len(FINDINGS))])
-    assert rows(TEXT) == expected
+    assert found["all"][2:7] == [*map(str, sums), str(len(FINDINGS))]
+    assert findings_page.table(TEXT) in TEXT
+
+
+@with_the_page
+def test_every_finding_agrees_with_the_last_check() -> None:
+    entries = json.loads((REPORTS / "last-checked.json").read_text())["findings"]
+    stored = {(entry["library"], entry["title"]): entry for entry in entries}
+    assert list(stored) == [(finding["library"], finding["title"]) for finding in FINDINGS]
+    for finding in FINDINGS:
+        entry = stored[finding["library"], finding["title"]]
+        python = f" on CPython {entry['python']}" if entry["python"] else ""
+        assert finding["checked"] == f"{entry['version']}{python}, {entry['state']}"
+        assert re.fullmatch(r"reproduced|fixed in \S+ \S+|not importable: .+", entry["state"])
+        if not python:
+            assert "not importable" in entry["state"]
+            continue
+        assert tuple(map(int, entry["python"].split(".")[:2])) >= (3, 12)
+        # A process that dies may print the trace of a signal handler between the lines of the page.
+        lines = finding["printed"].splitlines()
+        shown = [line for line in entry["output"].splitlines() if line in lines]
+        assert (shown == lines) == (entry["state"] == "reproduced"), finding["title"]
 
 
 @with_the_page

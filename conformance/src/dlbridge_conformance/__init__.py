@@ -1,13 +1,14 @@
 """The conformance kit: checks whether a library keeps the rules of DLPack.
 
-It checks a library as a producer, as a consumer, and through its C exchange API. To check a library that the kit has an
-adapter for, run ``python -m dlbridge_conformance LIBRARY``; ``--list`` shows these libraries. Any other library needs an
-:class:`Adapter` of about ten lines.
+It checks a library as a producer, as a consumer, and through its C exchange API: ``dlbridge-conformance LIBRARY``, where
+LIBRARY is a module with ``from_dlpack``, or one of the libraries that ``--list`` shows. A library whose functions have
+other names needs an :class:`Adapter` of about ten lines.
 """
 
 from dlbridge_conformance.adapter import Adapter, known_adapters
 from dlbridge_conformance.check import check
 from dlbridge_conformance.context import Context
+from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.process import run
 from dlbridge_conformance.result import Library, Report, Result, Status
@@ -19,6 +20,7 @@ __all__ = [
     "Context",
     "Level",
     "Library",
+    "ModuleAdapter",
     "NotApplicable",
     "Report",
     "Result",

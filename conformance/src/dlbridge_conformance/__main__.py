@@ -1,4 +1,4 @@
-"""``python -m dlbridge_conformance``."""
+"""``dlbridge-conformance`` and ``python -m dlbridge_conformance``."""
 
 from __future__ import annotations
 
@@ -10,42 +10,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import dlbridge
-from dlbridge_conformance.adapter import Adapter, adapter_named, known_adapters
+from dlbridge_conformance import arguments, environment, known_failures, result
+from dlbridge_conformance.adapter import Adapter, adapter_named, known_adapters, search_here
 from dlbridge_conformance.check import check
-from dlbridge_conformance.process import Server
-from dlbridge_conformance.report import chromium, html, junit, markdown, png, svg, terminal
+from dlbridge_conformance.module_adapter import ModuleAdapter
+from dlbridge_conformance.process import Server, found
+from dlbridge_conformance.report import badge, chromium, html, junit, markdown, png, summary, svg, terminal
 from dlbridge_conformance.report.text import visible
-from dlbridge_conformance.result import LIMIT, Library, Report, read
-from dlbridge_conformance.rule import Level, Rule, selected
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dlbridge_conformance",
-        description="Checks whether libraries keep the rules of DLPack, as producers and as consumers.",
-    )
-    parser.add_argument(
-        "libraries", nargs="*", metavar="LIBRARY",
-        help="a library that --list shows, or module:Class for an adapter; by default all installed libraries",
-    )  # fmt: skip
-    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="run only this rule, or the rules whose ids begin with ID")
-    parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="stop a check after this many seconds")
-    parser.add_argument("--jobs", type=int, default=2, help="check this many libraries at once")
-    parser.add_argument("--in-process", action="store_true", help="run all checks in this process, for a debugger")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page for a browser")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the heat map as SVG")
-    parser.add_argument("--png", type=Path, metavar="FILE", help="write the heat map as PNG; Chromium draws it")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as a page for documentation")
-    parser.add_argument(
-        "--from-json", action="append", default=[], type=Path, metavar="FILE",
-        help="read a report from JSON instead of checking; several reports, from several environments, become one",
-    )  # fmt: skip
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    return parser
+from dlbridge_conformance.result import Library, Report, read
+from dlbridge_conformance.rule import Rule, selected
 
 
 def check_library(adapter: Adapter, rules: dict[str, Rule], server: Server, options: argparse.Namespace) -> Library:
@@ -95,10 +68,10 @@ def reread(files: list[Path]) -> Report:
 def show_evidence(report: Report) -> None:
     """Prints the evidence of the rules that --rule selects: the inputs and the results."""
     for library in report.libraries:
-        for result in library.results:
-            detail = f": {visible(result.detail)}" if result.detail else ""
-            print(f"{library.name} {result.rule}: {result.status.value}{detail}")
-            for kind, text in result.evidence:
+        for one in library.results:
+            detail = f": {visible(one.detail)}" if one.detail else ""
+            print(f"{library.name} {one.rule}: {one.status.value}{detail}")
+            for kind, text in one.evidence:
                 print(f"    {kind}: {visible(text)}")
 
 
@@ -110,70 +83,129 @@ def write_files(report: Report, options: argparse.Namespace) -> None:
     for name, form in forms.items():
         if file := getattr(options, name):
             file.write_text(form(report), encoding="utf-8")
+    if options.badge:
+        options.badge.write_text(badge.badge(report, options.badge.suffix), encoding="utf-8")
+    if options.summary:
+        with options.summary.open("a", encoding="utf-8") as file:
+            file.write(summary.summary(report))
     browser = chromium.executable()
     if options.png and browser:
         png.write(report, options.png, browser)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs the kit: 0 if no MUST and no SHOULD is broken, 1 if one is, 2 for wrong arguments, 130 if interrupted."""
-    options = parser().parse_args(arguments)
-    try:
-        adapters = [adapter_named(name) for name in options.libraries]
-        rules = selected(options.rule)
-    except (ValueError, LookupError) as error:
-        print(error.args[0], file=sys.stderr)
-        return 2
-    if options.list:
-        for rule in rules.values():
-            print(f"{rule.id} ({rule.role.value}, {rule.level.value}): {rule.says} [{rule.source}]")
-        print(f"\n{len(rules)} rules. Libraries: {', '.join(known_adapters())}")
-        return 0
+def show_rules(rules: dict[str, Rule]) -> None:
+    """Prints the rules, and the libraries with an adapter."""
+    for rule in rules.values():
+        print(f"{rule.id} ({rule.role.value}, {rule.level.value}): {rule.says} [{rule.source}]")
+    print(f"\n{len(rules)} rules. Libraries: {', '.join(known_adapters())}")
+
+
+def prepare(options: argparse.Namespace, adapters: list[Adapter]) -> None:
+    """Checks the arguments, and prints what modules without an adapter have. Raises ValueError or LookupError."""
     if missing := [adapter.name for adapter in adapters if not adapter.is_installed()]:
-        print(f"not installed: {', '.join(missing)}", file=sys.stderr)
-        return 2
-    written = (options.json, options.html, options.junit, options.svg, options.png, options.markdown)
-    files = [file for file in written if file]
-    if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
-        print(f"the folder does not exist: {', '.join(nowhere)}", file=sys.stderr)
-        return 2
+        raise LookupError(f"not installed: {', '.join(missing)}")
+    if said := arguments.wrong(options):
+        raise ValueError(said)
     if options.png and not chromium.executable():
-        print("--png needs Chromium; the environment variable CHROMIUM names it", file=sys.stderr)
-        return 2
-    was_interrupted = False
-    try:
-        if options.from_json:
-            report = reread(options.from_json)
-        else:
-            report, was_interrupted = measure(adapters, rules, options)
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
+        raise ValueError("--png needs Chromium; the environment variable CHROMIUM names it")
+    if options.from_json:
+        return
+    for adapter in adapters:
+        lines = found(adapter.name) if isinstance(adapter, ModuleAdapter) else []
+        if lines and not options.quiet:
+            print("\n".join(lines), file=sys.stderr)
+    if not adapters and not any(a.is_installed() for name, a in known_adapters().items() if name != "dlbridge"):
+        print(
+            f"{sys.executable} lacks a library with an adapter, except dlbridge. Name your library, and its environment with "
+            "--python PATH",
+            file=sys.stderr,
+        )
+
+
+def show(report: Report, options: argparse.Namespace) -> int:
+    """Prints the report, and returns the exit status."""
     if options.rule:
         show_evidence(report)
     else:
         for library in report.libraries:
             print(terminal.broken(report, library))
     print(terminal.table(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    binding = {rule.id for rule in report.rules if rule.level is not Level.MAY}
-    broken = [r for library in report.libraries for r in library.results if r.status.is_broken and r.rule in binding]
+    results = [one for library in report.libraries for one in library.results]
+    if known := [one for one in results if one.status.is_broken and one.rule in report.known]:
+        print(f"{len(known)} known failures, by {options.known_failures}")
+    kept = known_failures.kept(report)
+    for id in kept:
+        print(f"{id} is kept now: remove it from {options.known_failures}")
+    broken = [one for one in results if report.fails(one)]
     if broken:
         print(f"{len(broken)} broken rules that are MUST or SHOULD")
+    return 1 if broken or kept else 0
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the kit, and returns the exit status, which :data:`arguments.EXIT_STATUS` describes."""
+    words = sys.argv[1:] if words is None else words
+    options = arguments.parser().parse_args(words)
+    was_interrupted = False
+    try:
+        if options.python:
+            return environment.run(options.python, without_python(words))
+        search_here()
+        adapters = [adapter_named(name) for name in options.libraries]
+        rules = selected(options.rule)
+        if options.list:
+            show_rules(rules)
+            return 0
+        prepare(options, adapters)
+        known = known_failures.read(options.known_failures) if options.known_failures else {}
+        if options.from_json:
+            report = reread(options.from_json)
+        else:
+            report, was_interrupted = measure(adapters, rules, options)
+        if len(report.libraries) != 1 and (options.known_failures or options.write_known_failures):
+            raise ValueError(f"known failures need a report of one library, and it has {len(report.libraries)}")
+        report.known = known
+    except (OSError, ValueError, LookupError) as error:
+        print(error if isinstance(error, OSError) else error.args[0], file=sys.stderr)
+        return 2
+    status = show(report, options)
     try:
         write_files(report, options)
-    except OSError as error:
+        if options.write_known_failures and not was_interrupted:
+            known_failures.write(options.write_known_failures, report)
+            print(f"wrote {options.write_known_failures}: use it with --known-failures")
+            status = 0
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     if was_interrupted:
         print("interrupted: the rules that were not run count as not applicable", file=sys.stderr)
         return 130
-    return 1 if broken else 0
+    return status
+
+
+def without_python(words: list[str]) -> list[str]:
+    """The arguments without ``--python PATH``."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=True)
+    own.add_argument("--python")
+    return own.parse_known_args(words)[1]
+
+
+def script() -> int:
+    """Runs the kit as the command ``dlbridge-conformance``."""
+    result.PROGRAM = os.environ.get(result.PROGRAM_VARIABLE, "dlbridge-conformance")
+    return guarded()
+
+
+def guarded() -> int:
+    """Runs the kit; 141 if the reader of its output closed the pipe."""
+    try:
+        return main()
+    except BrokenPipeError:
+        # Without this, Python's flush at exit would raise the same error again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:
-        # The reader closed the pipe. Without this, Python's flush at exit would raise the same error again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(141)
+    sys.exit(guarded())

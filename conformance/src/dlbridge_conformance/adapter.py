@@ -6,8 +6,10 @@ import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import pkgutil
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -161,23 +163,52 @@ def known_adapters() -> dict[str, Adapter]:
 
 
 def adapter_named(library: str) -> Adapter:
-    """Returns the adapter with this name, or an instance of the class ``module:Class``.
+    """Returns the adapter that a name means.
 
-    Such an instance gets ``module:Class`` as its name, so that commands with this name find it again. Raises LookupError
-    if the adapter does not exist.
+    A name is that of a known adapter, or of a module that has ``from_dlpack``. ``module:attribute`` is a subclass of
+    :class:`Adapter`, a class that has ``from_dlpack``, or a function that imports arrays. An adapter of the last three
+    kinds gets the whole text as its name, so that commands with this name find it again.
+
+    Raises LookupError if the name means nothing of these.
     """
-    module, colon, name = library.partition(":")
+    from dlbridge_conformance.module_adapter import GUIDE, ModuleAdapter
+
+    module, colon, attribute = library.partition(":")
     if not colon:
         known = known_adapters()
-        if library not in known:
-            raise LookupError(f"unknown library {library!r}; known: {', '.join(known)}")
-        return known[library]
+        if library in known:
+            return known[library]
+        if not _is_module(library):
+            raise LookupError(
+                f"unknown library {library!r}: neither an adapter of the kit nor a module of {sys.executable}; "
+                f"install it there, or name its environment with --python PATH; adapters: {', '.join(known)}"
+            )
+        return ModuleAdapter(library)
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = reduce(getattr, attribute.split("."), importlib.import_module(module))
     except (ImportError, AttributeError) as error:
         raise LookupError(f"cannot load the adapter {library}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise LookupError(f"{library} is not a subclass of dlbridge_conformance.Adapter")
-    adapter = found()
-    adapter.name = library
-    return adapter
+    if isinstance(found, type) and issubclass(found, Adapter):
+        adapter = found()
+        adapter.name = library
+        return adapter
+    if isinstance(found, type) and not hasattr(found, "from_dlpack"):
+        raise LookupError(
+            f"{library} is not a subclass of dlbridge_conformance.Adapter, and lacks from_dlpack; to write an adapter: {GUIDE}"
+        )
+    if not callable(found):
+        raise LookupError(f"{library} is not an adapter, a class or a function, but of {type(found).__name__}; to write an adapter: {GUIDE}")
+    return ModuleAdapter(library)
+
+
+def search_here() -> None:
+    """Puts the current folder on the path, as ``python -m`` does, so that an adapter in a file of it is found."""
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

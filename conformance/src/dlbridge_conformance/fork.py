@@ -10,15 +10,20 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.check import check_and_tell
-from dlbridge_conformance.result import Result, Status, result_from
+from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.result import CAN_FORK, Result, Status, result_from
 from dlbridge_conformance.rule import Rule
 
 #: the process of the running check, which is killed when this process ends
 running: int | None = None
+
+#: how the reasons of :func:`apart` begin if the fork crashed or hung
+DEATHS = ("the process ", "not done ")
 
 #: files of this process that a fork must close, so that only this process keeps their other ends waiting
 own_files: list[int] = []
@@ -49,6 +54,54 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
     if status == 0 and told and told[-1].startswith("{"):
         return result_from(told[-1])
     return ended(rule, told, last, seconds, Status.CRASHED, *death(os.waitstatus_to_exitcode(status)))
+
+
+def apart(call: Callable[[], Any], limit: float = 20.0) -> tuple[Any, str]:
+    """Calls a function in a fork of this process, and returns its result, which JSON must be able to hold.
+
+    Returns None and the reason if the call raises, crashes, or takes longer than ``limit`` seconds. Without fork, the call
+    runs in this process.
+    """
+    if not CAN_FORK:
+        return _answer(call)
+    reader, writer = os.pipe()
+    child = os.fork()
+    lead_group(child)
+    if child == 0:
+        os.close(reader)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        try:
+            with os.fdopen(writer, "w") as pipe:
+                print(json.dumps(_answer(call)), file=pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    end = time.monotonic() + limit
+    told = b""
+    while select.select([reader], [], [], max(end - time.monotonic(), 0))[0] and (part := os.read(reader, 1 << 16)):
+        told += part
+        if told.endswith(b"\n"):
+            break
+    os.close(reader)
+    late = time.monotonic() >= end
+    if late or told:
+        end_group(child)
+    status = os.waitpid(child, 0)[1]
+    if told.endswith(b"\n"):
+        value, reason = json.loads(told)
+        return value, reason
+    return None, f"not done after {limit:g} s" if late else death(os.waitstatus_to_exitcode(status))[0]
+
+
+def _answer(call: Callable[[], Any]) -> tuple[Any, str]:
+    """The result of a call, or None and its exception in words."""
+    try:
+        return call(), ""
+    except BaseException as error:
+        first = (str(error).strip().splitlines() or [""])[0][:300]
+        return None, first if isinstance(error, NotApplicable) else f"{type(error).__name__}: {first}".rstrip(": ")
 
 
 def _be_the_check(library: Adapter, rule: Rule, reader: int, writer: int, output: int) -> None:

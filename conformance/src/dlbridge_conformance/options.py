@@ -10,11 +10,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dlpack", "DLPack conformance")
     group.addoption(
         "--dlpack", action="append", default=[], metavar="LIBRARY",
-        help="also check the rules of DLPack for a library, or for an adapter module:Class; "
-        "-m dlpack runs only these rules",
+        help="also check the rules of DLPack for a library: a module with from_dlpack, or what else dlbridge-conformance "
+        "takes; -m dlpack runs only these rules",
     )  # fmt: skip
     group.addoption(
         "--dlpack-rule", action="append", default=[], metavar="ID", help="run only this rule, or the rules whose ids begin with ID"
+    )
+    group.addoption(
+        "--dlpack-known-failures", metavar="FILE", help="broken rules in this file are expected failures; for one library"
     )
 
 
@@ -24,4 +27,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if libraries := config.getoption("dlpack"):
         from dlbridge_conformance.plugin import Plugin
 
-        config.pluginmanager.register(Plugin(libraries, config.getoption("dlpack_rule")), "dlpack-conformance")
+        known = config.getoption("dlpack_known_failures")
+        config.pluginmanager.register(Plugin(libraries, config.getoption("dlpack_rule"), known), "dlpack-conformance")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbridge_conformance.adapter import Adapter, adapter_named
-from dlbridge_conformance.process import Server
+from dlbridge_conformance import known_failures
+from dlbridge_conformance.adapter import Adapter, adapter_named, search_here
+from dlbridge_conformance.module_adapter import ModuleAdapter
+from dlbridge_conformance.process import Server, found
 from dlbridge_conformance.report.text import account
 from dlbridge_conformance.result import Report, Status
 from dlbridge_conformance.rule import Level, Rule, selected
@@ -26,6 +26,8 @@ class LibraryRules(pytest.Collector):
 
     adapter: Adapter
     rules: dict[str, Rule]
+    #: the ids of rules whose breaks are known
+    known: dict[str, str]
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yields an item for each rule."""
@@ -55,11 +57,19 @@ class RuleItem(pytest.Item):
         return item
 
     def runtest(self) -> None:
-        """Skips a rule that does not apply, xfails a broken MAY, and fails with the evidence for other broken rules."""
+        """Skips a rule that does not apply, xfails a known failure and a broken MAY, and fails for other broken rules.
+
+        Fails for a known failure that is kept now.
+        """
         result = self.parent.server.check(self.rule)
         if result.status is Status.NOT_APPLICABLE:
             pytest.skip(result.detail)
+        is_known = self.rule.id in self.parent.known
+        if is_known and result.status is Status.PASSED:
+            raise RuleBroken(f"{self.rule.id} is kept now: remove it from the file of known failures")
         if result.status.is_broken:
+            if is_known:
+                pytest.xfail(f"known failure: {result.detail}")
             if self.rule.level is Level.MAY:
                 pytest.xfail(f"MAY: {result.detail}")
             report = Report([self.rule], [], "")
@@ -79,21 +89,30 @@ class RuleItem(pytest.Item):
 class Plugin:
     """Adds the rules of some libraries to the collected tests."""
 
-    def __init__(self, libraries: list[str], rules: list[str]) -> None:
-        if any(":" in library for library in libraries) and os.getcwd() not in sys.path:
-            # As ``python -m`` does. The process of the library starts that way, so it finds the adapter too.
-            sys.path.insert(0, os.getcwd())
+    def __init__(self, libraries: list[str], rules: list[str], known: str | None = None) -> None:
+        # The process of the library starts with ``python -m``, which searches the folder too.
+        search_here()
         try:
             self.adapters = [adapter_named(library) for library in libraries]
             self.rules = selected(rules)
+            self.known = known_failures.read(Path(known)) if known else {}
         except (LookupError, ValueError) as error:
             raise pytest.UsageError(f"--dlpack: {error.args[0]}") from error
+        except OSError as error:
+            raise pytest.UsageError(f"--dlpack-known-failures: {error}") from error
+        try:
+            self.found = [line for a in self.adapters if isinstance(a, ModuleAdapter) for line in found(a.name)]
+        except LookupError as error:
+            raise pytest.UsageError(f"--dlpack: {error.args[0]}") from error
+        if known and len(libraries) != 1:
+            raise pytest.UsageError(f"--dlpack-known-failures needs exactly one --dlpack, and {len(libraries)} are named")
         if missing := [adapter.name for adapter in self.adapters if not adapter.is_installed()]:
             raise pytest.UsageError(f"--dlpack: not installed: {', '.join(missing)}")
 
     def pytest_report_header(self) -> list[str]:
-        """The versions that are checked."""
-        return [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
+        """The versions that are checked, and what was found in modules without an adapter."""
+        versions = [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
+        return [*versions, *self.found]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -107,5 +126,5 @@ class Plugin:
 
     def _collector(self, session: pytest.Session, adapter: Adapter) -> LibraryRules:
         made: LibraryRules = LibraryRules.from_parent(session, name=adapter.name, nodeid=f"dlpack:{adapter.name}")
-        made.adapter, made.rules = adapter, self.rules
+        made.adapter, made.rules, made.known = adapter, self.rules, self.known
         return made

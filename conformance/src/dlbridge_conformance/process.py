@@ -5,6 +5,7 @@ On systems without fork, each check gets a new process.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -154,6 +155,23 @@ class Server:
         seconds = round(time.monotonic() - start, 3)
         how, name = death(done.returncode)
         return ended(rule, [], done.stderr[-600:].strip(), seconds, Status.CRASHED, how, name)
+
+
+def found(library: str) -> list[str]:
+    """Lines that say what a :class:`ModuleAdapter` found in its library, by a process that imports the library.
+
+    Raises LookupError if there is nothing to check. A library that cannot be imported is the report's to show.
+    """
+    command = [sys.executable, "-m", "dlbridge_conformance.server", library, "--found"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT)
+        answer = json.loads((done.stdout.splitlines() or [""])[-1])
+    except (subprocess.TimeoutExpired, ValueError):
+        return []
+    if "error" in answer:
+        raise LookupError(answer["error"])
+    lines: list[str] = answer["lines"]
+    return lines
 
 
 def run(library: str, rules: Iterable[Rule], limit: float = LIMIT) -> Generator[Result, None, None]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
-from dlbridge_conformance.rule import Rule, all_rules
+from dlbridge_conformance.rule import Level, Rule, all_rules
 
 
 class Status(str, Enum):
@@ -61,6 +63,12 @@ class Library:
 #: the time limit of a check, in seconds
 LIMIT = 30.0
 
+#: the variable that :data:`PROGRAM` is read from, for a process that the kit starts in another environment
+PROGRAM_VARIABLE = "DLBRIDGE_CONFORMANCE_PROGRAM"
+
+#: the command that runs the kit, in texts that say how to repeat a check
+PROGRAM = os.environ.get(PROGRAM_VARIABLE, "python -m dlbridge_conformance")
+
 
 @dataclass
 class Report:
@@ -72,11 +80,25 @@ class Report:
     python: str = field(default_factory=platform.python_version)
     system: str = field(default_factory=lambda: f"{platform.system()} {platform.machine()}")
     limit: float = LIMIT
+    #: the ids of rules whose breaks are known and do not fail, each with a comment
+    known: dict[str, str] = field(default_factory=dict)
+
+    def level(self, result: Result) -> Level:
+        """The level of the rule of a result."""
+        return self._levels[result.rule]
+
+    @cached_property
+    def _levels(self) -> dict[str, Level]:
+        return {rule.id: rule.level for rule in self.rules}
+
+    def fails(self, result: Result) -> bool:
+        """Returns whether a result makes the run fail: a broken MUST or SHOULD that is not a known failure."""
+        return result.status.is_broken and result.rule not in self.known and self.level(result) is not Level.MAY
 
     def command(self, library: str, rule: str) -> str:
         """The command that repeats one cell."""
         limit = "" if self.limit == LIMIT else f" --limit {self.limit:g}"
-        return f"python -m dlbridge_conformance {library} --rule {rule}{limit}"
+        return f"{PROGRAM} {library} --rule {rule}{limit}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values for JSON."""

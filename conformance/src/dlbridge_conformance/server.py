@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 from dlbridge_conformance import fork
 from dlbridge_conformance.adapter import Adapter, adapter_named
 from dlbridge_conformance.check import check
+from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.result import line_of
 from dlbridge_conformance.rule import all_rules
 
@@ -36,6 +39,16 @@ def serve(library: Adapter) -> None:
         print(line_of(fork.in_fork(library, rules[id], float(limit))), file=results, flush=True)
 
 
+def found(library: Adapter) -> dict[str, Any]:
+    """The findings of a :class:`ModuleAdapter` in its library, or the reason why it checks nothing."""
+    assert isinstance(library, ModuleAdapter)
+    library.load()
+    try:
+        return {"lines": library.found()}
+    except LookupError as error:
+        return {"error": error.args[0]}
+
+
 def leave() -> None:
     """Ends this process and the check that it waits for, without the library's exit handlers."""
     if fork.running is not None:
@@ -44,10 +57,12 @@ def leave() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serves all rules of a library, or runs the one that the arguments name."""
+    """Serves all rules of a library, runs the one that the arguments name, or prints what the library has."""
     library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)
+    elif arguments[1] == "--found":
+        print(json.dumps(found(library)), flush=True)
     else:
         library.load()
         print(line_of(check(library, all_rules()[arguments[1]])), flush=True)

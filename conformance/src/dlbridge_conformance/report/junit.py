@@ -13,7 +13,7 @@ def suites(report: Report) -> str:
     """The XML document.
 
     A broken MUST or SHOULD is a failure, or an error if the process crashed or hung. A rule that does not apply is
-    skipped, and so is a broken MAY, because a MAY is optional.
+    skipped, and so are known failures and a broken MAY, because a MAY is optional.
     """
     root = ElementTree.Element("testsuites", name="dlbridge_conformance")
     rules = {rule.id: rule for rule in report.rules}
@@ -45,15 +45,17 @@ def _case(report: Report, library: Library, rule: Rule, result: Result) -> Eleme
     case = ElementTree.Element("testcase", classname=visible(f"{library.name}.{rule.role.value}"), name=rule.id)
     case.set("time", f"{result.seconds:.3f}")
     if result.status is not Status.PASSED:
-        tag, kind = _outcome(rule, result.status)
+        tag, kind = _outcome(report, rule, result.status)
         outcome = ElementTree.SubElement(case, tag, type=kind, message=visible(result.detail))
         outcome.text = account(report, library.name, rule, result)
     return case
 
 
-def _outcome(rule: Rule, status: Status) -> tuple[str, str]:
+def _outcome(report: Report, rule: Rule, status: Status) -> tuple[str, str]:
     if status is Status.NOT_APPLICABLE:
         return "skipped", status.value
+    if rule.id in report.known:
+        return "skipped", f"known failure, {rule.level.value} {status.value}"
     if rule.level is Level.MAY:
         return "skipped", f"MAY {status.value}"
     return "failure" if status is Status.FAILED else "error", f"{rule.level.value} {status.value}"

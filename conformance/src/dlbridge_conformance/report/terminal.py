@@ -48,7 +48,7 @@ def table(report: Report, colour: bool = False) -> str:
 
 
 def broken(report: Report, library: Library) -> str:
-    """The rules that a library breaks, each with its finding and the command that repeats it."""
+    """The rules that a library breaks, without known failures, each with its finding and the command that repeats it."""
     rules = {rule.id: rule for rule in report.rules}
     lines = []
     details = {result.detail for result in library.results}
@@ -56,7 +56,7 @@ def broken(report: Report, library: Library) -> str:
         # The library could not be imported: report that once.
         return "\n".join(_wrapped(f"{library.name}: {visible(details.pop())}", ""))
     for result in library.results:
-        if result.status.is_broken:
+        if result.status.is_broken and result.rule not in report.known:
             rule = rules[result.rule]
             lines += _wrapped(f"{result.status.value.upper()} {rule.id} ({rule.level.value}): {rule.says}", "")
             lines += _wrapped(visible(result.detail), "    ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import select
 import signal
 import sys
@@ -61,7 +62,7 @@ def main(name: str) -> None:
     os.dup2(2, 1)
     library.load()
     found = [outcome(code) for code in json.load(sys.stdin)]
-    json.dump({"version": library.version(), "outcomes": found}, answers)
+    json.dump({"version": library.version(), "python": platform.python_version(), "outcomes": found}, answers)
     answers.flush()
 
 

@@ -1,0 +1,73 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dlbridge_conformance import result
+
+EXIT_STATUS = """\
+exit status:
+  0    no MUST and no SHOULD is broken, except those in --known-failures
+  1    another one is broken, or one in --known-failures is kept now
+  2    wrong arguments, or a file cannot be read or written
+  130  interrupted
+"""
+
+#: the options that write the report to a file, with the form of the report
+FORMS = ("json", "html", "junit", "svg", "png", "markdown", "badge", "summary")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog=result.PROGRAM,
+        description="Checks whether libraries keep the rules of DLPack, as producers and as consumers.",
+        epilog=EXIT_STATUS, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "libraries", nargs="*", metavar="LIBRARY",
+        help="a module with from_dlpack, a library that --list shows, or module:attribute for an adapter, a class or a "
+        "function; by default all installed libraries with an adapter",
+    )  # fmt: skip
+    parser.add_argument(
+        "--python", type=Path, metavar="PATH",
+        help="check libraries in the environment of this Python, 3.11 or newer; nothing is installed there",
+    )  # fmt: skip
+    parser.add_argument("--rule", action="append", default=[], metavar="ID", help="run only this rule, or the rules whose ids begin with ID")
+    parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
+    parser.add_argument("--limit", type=float, default=result.LIMIT, help="stop a check after this many seconds")
+    parser.add_argument("--jobs", type=int, default=2, help="check this many libraries at once")
+    parser.add_argument("--in-process", action="store_true", help="run all checks in this process, for a debugger")
+    parser.add_argument("--known-failures", type=Path, metavar="FILE", help="broken rules in this file do not fail")
+    parser.add_argument("--write-known-failures", type=Path, metavar="FILE", help="write the broken rules to this file, and do not fail")
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: FILE.json for shields.io, or FILE.svg")
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="append a short report in Markdown, as for $GITHUB_STEP_SUMMARY")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page for a browser")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit XML")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the heat map as SVG")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="write the heat map as PNG; Chromium draws it")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as a page for documentation")
+    parser.add_argument(
+        "--from-json", action="append", default=[], type=Path, metavar="FILE",
+        help="read a report from JSON instead of checking; several reports, from several environments, become one",
+    )  # fmt: skip
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def wrong(options: argparse.Namespace) -> str:
+    """The fault of options together; empty if they fit."""
+    files = [file for file in (*(getattr(options, form) for form in FORMS), options.write_known_failures) if file]
+    if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
+        return f"the folder does not exist: {', '.join(nowhere)}"
+    if options.badge and options.badge.suffix not in (".json", ".svg"):
+        return f"--badge {options.badge}: the name of the file must end with .json or .svg"
+    for name in ("known_failures", "write_known_failures"):
+        if getattr(options, name) and len(options.libraries) != 1 and not options.from_json:
+            return f"--{name.replace('_', '-')} needs exactly one LIBRARY, and {len(options.libraries)} are named"
+    if options.write_known_failures and options.rule:
+        return "--write-known-failures needs the results of all rules: leave --rule out"
+    return ""

@@ -1,0 +1,143 @@
+"""A library without an adapter is checked by the names of the array API."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import require
+from dlbridge_conformance import ModuleAdapter
+from dlbridge_conformance.adapter import adapter_named
+
+#: a library with ``from_dlpack`` and arrays of dlbridge, and modules that lack something
+LIBRARY = """
+import dlbridge
+from dlbridge import from_dlpack
+
+class Array:
+    from_dlpack = staticmethod(from_dlpack)
+
+number = 3
+"""
+
+CRASHES = """
+import ctypes, os, dlbridge
+
+def from_dlpack(x, **keywords):
+    if "copy" in keywords:
+        os.abort()
+    if keywords:
+        ctypes.string_at(0)
+    return dlbridge.from_dlpack(x)
+"""
+
+REFUSES = """
+def from_dlpack(x, mode):
+    return x
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory with the modules."""
+    for name, text in (("mylib", LIBRARY), ("crashlib", CRASHES), ("refuselib", REFUSES)):
+        Path(tmp_path, f"{name}.py").write_text(text)
+    return tmp_path
+
+
+def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the kit in a directory."""
+    command = [sys.executable, "-m", "dlbridge_conformance", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+
+
+def outcomes(folder: Path, library: str, *rules: str) -> dict[str, Any]:
+    """The status of each rule."""
+    selection = [word for rule in rules for word in ("--rule", rule)]
+    done = kit(folder, library, *selection, "-q", "--json", "report.json")
+    assert done.returncode in (0, 1), done.stderr
+    (checked,) = json.loads(Path(folder, "report.json").read_text())["libraries"]
+    return {result["rule"]: result["status"] for result in checked["results"]}
+
+
+@pytest.mark.parametrize("library", ["numpy:from_dlpack", "array_api_strict", "torch:from_dlpack"])
+def test_module_has_the_outcomes_of_its_adapter(folder: Path, library: str) -> None:
+    module = library.partition(":")[0]
+    require(module)
+    rules = ("P-STRUCT", "P-VIEWS", "C-LAYOUT", "C-VERSION")
+    own = outcomes(folder, module.replace("_", "-"), *rules)
+    found = outcomes(folder, library, *rules)
+    lacking = {id for id, status in found.items() if status == "not applicable"}
+    differing = {id: (own[id], found[id]) for id in own if id not in lacking and own[id] != found[id]}
+    assert differing == {}
+    assert sum(status == "passed" for status in found.values()) > 30
+
+
+@pytest.mark.parametrize("library", ["mylib", "mylib:Array", "mylib:Array.from_dlpack", "mylib:from_dlpack"])
+def test_library_can_be_named_in_each_way(folder: Path, library: str) -> None:
+    done = kit(folder, library, "--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-TYPE")
+    assert done.returncode == 0, done.stderr
+    assert f"{library} C-DELETER-ONCE: passed" in done.stdout
+    assert f"{library} P-CAPSULE-TYPE: passed" in done.stdout
+    assert done.stderr.startswith(f"{library} unknown: checked by the names of the array API\n    arrays: imported by from_dlpack, int8")
+
+
+@pytest.mark.parametrize(
+    ("library", "message"),
+    [
+        ("json", "json lacks from_dlpack, and asarray or array that makes arrays with __dlpack__. Name the "),
+        ("nix", "unknown library 'nix': neither an adapter of the kit nor a module of "),
+        ("refuselib", "refuselib does not import a plain float32 tensor on the CPU and return its elements: TypeError: "),
+        ("mylib:number", "mylib:number is not an adapter, a class or a function, but of int; to write an adapter: "),
+        ("mylib:Array.nix", "cannot load the adapter mylib:Array.nix: "),
+        ("json:JSONDecoder", "json:JSONDecoder is not a subclass of dlbridge_conformance.Adapter, and lacks from_dlpack; "),
+    ],
+)
+def test_library_without_functions_is_refused(folder: Path, library: str, message: str) -> None:
+    done = kit(folder, library)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+def test_crashes_do_not_end_the_report(folder: Path) -> None:
+    done = kit(folder, "crashlib", "--rule", "C-COPY", "--rule", "C-DEVICE-KEYWORD", "--rule", "C-DELETER", "--json", "r.json")
+    assert done.returncode == 1, done.stderr
+    (library,) = json.loads(Path(folder, "r.json").read_text())["libraries"]
+    found = {result["rule"]: (result["status"], result["signal"]) for result in library["results"]}
+    assert found["C-COPY-KEYWORD"] == ("crashed", "SIGABRT")
+    assert found["C-DEVICE-KEYWORD"] == ("crashed", "SIGSEGV")
+    assert found["C-DELETER-ONCE"] == ("passed", None)
+    assert len(found) > 20
+
+
+def test_library_that_ends_its_process_on_import_is_reported(folder: Path) -> None:
+    Path(folder, "deadlib.py").write_text("import os\nos.abort()\n")
+    done = kit(folder, "deadlib", "--rule", "C-DELETER", "-q")
+    assert done.returncode == 1, done.stderr
+    assert "the library could not be imported: the process died of SIGABRT" in done.stdout
+
+
+def test_methods_of_a_subclass_are_used(folder: Path) -> None:
+    require("numpy")
+    adapter = "from dlbridge_conformance import ModuleAdapter\nclass Mine(ModuleAdapter):\n    module = 'numpy'\n"
+    Path(folder, "mine.py").write_text(
+        f"{adapter}    def array(self, values, dtype='float32'):\n        return self.numpy.array(values, 'float64')\n"
+    )
+    done = kit(folder, "mine:Mine", "--rule", "P-DTYPES-FLOAT64")
+    assert "    arrays: made by the adapter, float64\n" in done.stderr, done.stderr
+
+
+def test_views_that_are_copies_do_not_count() -> None:
+    numpy = require("numpy")
+    library = adapter_named("numpy:from_dlpack")
+    assert isinstance(library, ModuleAdapter)
+    library.load()
+    array = numpy.arange(6.0).reshape(3, 2)
+    assert library.values(library.reversed(array)) == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]
+    with pytest.raises(Exception, match="makes a copy and not a view"):
+        library._view(array, array[1:].copy())
