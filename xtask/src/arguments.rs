@@ -1,7 +1,7 @@
 //! The command line: its tasks and options, and the text of `help`.
 
 use crate::test::Tests;
-use crate::{Result, bench, demo, gpu, pins, ports};
+use crate::{Result, bench, demo, gpu, nightly, pins, ports, wheels};
 
 const USAGE: &str = "\
 cargo xtask demo [--with NAMES] [--out DIR]
@@ -9,17 +9,40 @@ cargo xtask demo [--with NAMES] [--out DIR]
     --with NAMES  frameworks to install first, separated by commas, or `all`: {frameworks}
     --out DIR     the folder for the images; `out` by default
 
-cargo xtask test [--package NAME | --all | --nightly | --miri | --sanitizers | --kit | --python VERSION]
+cargo xtask lint
+    Checks the formatting, the links, the table of unsafe code, the imports, the workflows of .github, clippy with each
+    set of features, and the documentation.
+
+cargo xtask test [--package NAME | --all | --rest | --nightly | --miri | --sanitizers | --kit | --python VERSION]
     Runs the steps that most changes must pass: formatting, lints and Rust tests of the core, and the Python
     tests of the package and of typed arguments, against the most common frameworks.
     --package NAME  only one crate, such as dlbridge-pyo3 or arrow: its lints, its tests in Rust and in Python
     --all           everything: also Miri, sanitizers, fuzzing, documentation, C examples, all adapters, all
                     frameworks, the conformance kit
     --nightly       only the steps of --all that need the nightly toolchain and no Python
+    --rest          the steps of --all that --nightly does not have
     --miri          the part of --nightly that uses Miri
     --sanitizers    the rest of --nightly
     --kit           only the tests of the conformance kit
     --python VERSION    only the tests of the package, with another Python (3.13) and the last built wheel
+
+cargo xtask fuzz [--seconds NUMBER]
+    Runs every fuzz target: first its corpus, then new inputs for this time (20 seconds), at most 1500.
+
+cargo xtask msrv
+    Compiles each crate with the oldest Rust that it declares, and the core for a target without std.
+
+cargo xtask wheels [--from DIR]
+    Builds the wheels of the package and of the conformance kit for this machine, in
+    target/release-artifacts/python, installs them in an environment of their own, and exchanges a tensor with NumPy.
+    --from DIR    builds nothing, and installs the wheels in a folder
+
+cargo xtask free-threaded
+    Builds the wheels for a Python without the GIL, which PYTHON names, such as python3.14t, and runs the tests of
+    threads with it.
+
+cargo xtask workflows
+    Checks the files of .github: each `cargo xtask` line against the command line, then schemas and security.
 
 cargo xtask compare
     Builds the functions of peers/ with dlbridge and with its peers, runs them on the same
@@ -55,7 +78,7 @@ cargo xtask gpu-test [--quick] [--only NAMES] [--json FILE]
     --json FILE   a file for the results
 
 cargo xtask book
-    Checks the links of README, CONTRIBUTING and docs/, installs mdBook in target/tools, and builds the book of docs/ in target/book.
+    Checks the links of README, CONTRIBUTING, SECURITY and docs/, installs mdBook in target/tools, and builds the book of docs/ in target/book.
     A warning is an error.
 
 cargo xtask seeded-faults [--check]
@@ -66,27 +89,56 @@ cargo xtask seeded-faults [--check]
 cargo xtask layers
     Prints the modules of each crate with their imports, and fails if some import each other.
 
+cargo xtask bump VERSION
+    Writes the version into every manifest, lock file and command of a page, and dates the unreleased changes of
+    CHANGELOG.md. Refuses a version older than the current one.
+
+cargo xtask release --dry-run
+    Does everything that a release does except the upload, in a clone of the last commit: checks versions, metadata,
+    licences and compatibility, builds every crate from its package, builds and checks the wheels and source
+    distributions, and lists the artefacts of target/release-artifacts with sizes and SHA-256. Takes hours.
+
+cargo xtask publish-crates
+    Uploads the crates that crates.io does not have in this version, in the commit of its tag. The workflow of a release
+    calls it; docs/releasing.md has the use by hand.
+
+cargo xtask platforms [--only TARGETS]
+    Compiles the core for other processors and systems, runs its tests with emulators, compares the layout of dlpack.h
+    on each, and writes the table of docs/platforms.md. Installs what it needs by rustup and apt-get.
+    --only TARGETS  some of the targets, separated by commas; the table keeps the rows of the others
+
 cargo xtask unsafe-table
     Counts the unsafe code in all crates and rewrites the table in docs/safety.md.
 
 Environment: PYTHON names the Python (3.11 or later) for .venv, CC the C compiler. With CI=true,
 the task installs the missing requirements of a step, and the step fails if it cannot.";
 
+/// The answer to `cargo xtask release`.
+const UPLOADS: &str = "`release` needs `--dry-run`: this task uploads nothing. A release is uploaded by its workflow, \
+    which holds no password, when the tag of the version is pushed; docs/releasing.md has the steps";
+
 /// The task of the command line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Task {
     Help,
     Demo(demo::Options),
+    FreeThreaded,
     Test(Tests),
     Compare,
     Ports(ports::Options),
     Bench(bench::Options),
     Book,
+    Bump(String),
     GpuTest(gpu::Options),
     Layers,
     Operators,
+    Platforms(Vec<String>),
+    PublishCrates,
+    Release,
     SeededFaults { check: bool },
     UnsafeTable,
+    Wheels(wheels::Options),
+    Workflows,
 }
 
 /// Returns the tasks with their options.
@@ -136,6 +188,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
                     "--python" => Tests::Python(version(&value(rest.next(), argument)?)?),
                     "--package" => Tests::Package(value(rest.next(), argument)?),
                     "--all" => Tests::All,
+                    "--rest" => Tests::Rest,
                     "--nightly" => Tests::Nightly,
                     "--miri" => Tests::Miri,
                     "--sanitizers" => Tests::Sanitizers,
@@ -188,6 +241,21 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::GpuTest(options))
         }
+        "platforms" => {
+            let mut only = Vec::new();
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--only" => {
+                        let names = value(rest.next(), argument)?;
+                        only.extend(names.split(',').map(str::to_owned));
+                    }
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Platforms(only))
+        }
+        "publish-crates" => alone(Task::PublishCrates, rest.next()),
         "ports" => {
             let mut options = ports::Options::default();
             while let Some(argument) = rest.next() {
@@ -207,9 +275,46 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
             }
             Ok(Task::Ports(options))
         }
+        "lint" => alone(Task::Test(Tests::Lint), rest.next()),
+        "msrv" => alone(Task::Test(Tests::OldestRust), rest.next()),
+        "wheels" => {
+            let mut options = wheels::Options::default();
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--from" => options.from = Some(value(rest.next(), argument)?.into()),
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Wheels(options))
+        }
+        "workflows" => alone(Task::Workflows, rest.next()),
+        "free-threaded" => alone(Task::FreeThreaded, rest.next()),
+        "fuzz" => {
+            let mut time = nightly::FUZZ_SECONDS;
+            while let Some(argument) = rest.next() {
+                match argument {
+                    "--seconds" => time = seconds(&value(rest.next(), argument)?)?,
+                    "--help" | "-h" => return Ok(Task::Help),
+                    _ => return unknown(argument),
+                }
+            }
+            Ok(Task::Test(Tests::Fuzz(time)))
+        }
         "compare" => alone(Task::Compare, rest.next()),
         "operators" => alone(Task::Operators, rest.next()),
         "book" => alone(Task::Book, rest.next()),
+        "bump" => match (rest.next(), rest.next()) {
+            (Some("--help" | "-h"), _) => Ok(Task::Help),
+            (Some(version), None) if !version.starts_with('-') => Ok(Task::Bump(version.into())),
+            _ => Err("`bump` needs one version, as in `cargo xtask bump 0.2.0`".into()),
+        },
+        "release" => match (rest.next(), rest.next()) {
+            (Some("--dry-run"), None) => Ok(Task::Release),
+            (Some("--help" | "-h"), _) => Ok(Task::Help),
+            (None, _) => Err(UPLOADS.into()),
+            (Some("--dry-run"), Some(argument)) | (Some(argument), _) => unknown(argument),
+        },
         "seeded-faults" => match rest.next() {
             None => Ok(Task::SeededFaults { check: false }),
             Some("--check") if rest.next().is_none() => Ok(Task::SeededFaults { check: true }),
@@ -227,6 +332,12 @@ fn version(text: &str) -> Result<(u32, u32)> {
     let named = |(major, minor): &&(u32, u32)| format!("{major}.{minor}") == text;
     let known = pins::PYTHONS.iter().find(named);
     known.copied().ok_or_else(|| format!("unknown version `{text}` for `--python`"))
+}
+
+/// Parses the time of a fuzz target. A longer run would be stopped as one that hangs.
+fn seconds(text: &str) -> Result<u32> {
+    let number = text.parse().ok().filter(|seconds| (1..=1500).contains(seconds));
+    number.ok_or_else(|| format!("`--seconds` is `{text}`; give a whole number from 1 to 1500"))
 }
 
 /// Parses a list like `torch,jax`, or `all`.
@@ -257,11 +368,25 @@ mod tests {
         assert_eq!(parsed("demo --help"), Ok(Task::Help));
         assert_eq!(parsed("compare"), Ok(Task::Compare));
         assert_eq!(parsed("book"), Ok(Task::Book));
+        assert_eq!(parsed("bump 0.2.0"), Ok(Task::Bump("0.2.0".into())));
+        assert_eq!(parsed("bump --help"), Ok(Task::Help));
+        assert_eq!(parsed("release --dry-run"), Ok(Task::Release));
+        assert!(parsed("release").unwrap_err().contains("uploads nothing"));
         assert_eq!(parsed("layers"), Ok(Task::Layers));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
         assert_eq!(parsed("test"), Ok(Task::Test(Tests::Common)));
         assert_eq!(parsed("test --nightly"), Ok(Task::Test(Tests::Nightly)));
         assert_eq!(parsed("test --all"), Ok(Task::Test(Tests::All)));
+        assert_eq!(parsed("test --rest"), Ok(Task::Test(Tests::Rest)));
+        assert_eq!(parsed("lint"), Ok(Task::Test(Tests::Lint)));
+        assert_eq!(parsed("msrv"), Ok(Task::Test(Tests::OldestRust)));
+        assert_eq!(parsed("workflows"), Ok(Task::Workflows));
+        assert_eq!(parsed("wheels"), Ok(Task::Wheels(wheels::Options::default())));
+        let options = wheels::Options { from: Some("dist".into()) };
+        assert_eq!(parsed("wheels --from dist"), Ok(Task::Wheels(options)));
+        assert_eq!(parsed("free-threaded"), Ok(Task::FreeThreaded));
+        assert_eq!(parsed("fuzz"), Ok(Task::Test(Tests::Fuzz(nightly::FUZZ_SECONDS))));
+        assert_eq!(parsed("fuzz --seconds 600"), Ok(Task::Test(Tests::Fuzz(600))));
         assert_eq!(parsed("seeded-faults"), Ok(Task::SeededFaults { check: false }));
         assert_eq!(parsed("seeded-faults --check"), Ok(Task::SeededFaults { check: true }));
         assert_eq!(parsed("test --python 3.13"), Ok(Task::Test(Tests::Python((3, 13)))));
@@ -294,6 +419,12 @@ mod tests {
         let check = ports::Options { check: true, ..Default::default() };
         assert_eq!(parsed("ports --check"), Ok(Task::Ports(check)));
         assert!(parsed("ports --check --render").is_err());
+        assert_eq!(parsed("publish-crates"), Ok(Task::PublishCrates));
+        assert_eq!(parsed("platforms"), Ok(Task::Platforms(Vec::new())));
+        assert_eq!(
+            parsed("platforms --only a,b --only=c"),
+            Ok(Task::Platforms(["a", "b", "c"].map(str::to_owned).into()))
+        );
         assert_eq!(parsed("gpu-test"), Ok(Task::GpuTest(gpu::Options::default())));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };
         assert_eq!(options.with.iter().map(|f| f.name).collect::<Vec<_>>(), ["torch", "jax"]);
@@ -323,7 +454,23 @@ mod tests {
             "bench --build --instructions",
             "bench quick",
             "book --open",
+            "lint --fix",
+            "wheels --from",
+            "msrv 1.88",
+            "free-threaded 3.14t",
+            "fuzz import",
+            "fuzz --seconds",
+            "fuzz --seconds 0",
+            "fuzz --seconds 1501",
+            "bump",
+            "bump 0.2.0 0.3.0",
+            "bump --dry-run",
+            "release --upload",
+            "release --dry-run now",
             "operators torch",
+            "platforms riscv64",
+            "publish-crates dlbridge",
+            "platforms --only",
             "ports fastpdb",
             "ports --only",
             "gpu-test torch",

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::links::{self, DOCS, SUMMARY};
+use crate::workplace::in_pages;
 use crate::{Result, Workplace, pins, process};
 
 /// The settings of the book.
@@ -108,7 +109,7 @@ fn inside(page: &Path, text: &str) -> Result<String> {
         let inner = &text[open + 1..link.at - 2];
         out.push_str(&format!(
             "<abbr title=\"in the repository: {}\">{inner}</abbr>",
-            file.display()
+            in_pages(&file)
         ));
         done = end;
     }

@@ -3,7 +3,9 @@
 use crate::python::Venv;
 use crate::seeded_faults::KIT;
 use crate::steps::Steps;
-use crate::{Workplace, crates, layers, links, pins, process, python_tests, unsafe_table};
+use crate::{
+    Workplace, crates, layers, links, pins, platforms, process, python_tests, unsafe_table,
+};
 
 /// An extension with a function for each kind of typed argument, and its tests.
 pub(crate) const ARGUMENTS: &str = "tests/arguments";
@@ -40,6 +42,7 @@ pub(crate) fn sources(steps: &mut Steps, workplace: &Workplace) {
     steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
     steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
     steps.run("no circles among modules", || layers::check(workplace));
+    steps.run("the table of platforms", || platforms::check(&workplace.root));
     steps.run("links of the pages", || links::check(&workplace.root));
 }
 

@@ -13,6 +13,7 @@ use crate::{Result, Workplace, devices, process};
 const RUST_ONLY: &[&str] = &[
     "dlbridge-sys",
     "dlbridge-borrow",
+    "dlbridge-files",
     "dlbridge-fork",
     "dlbridge-gpu",
     "dlbridge-pyo3-macros",
@@ -50,6 +51,7 @@ const CORE: &[&str] = &[
     "dlbridge-sys",
     "dlbridge",
     "dlbridge-borrow",
+    "dlbridge-files",
     "dlbridge-fork",
     "dlbridge-gpu",
     "dlbridge-raise",
@@ -198,6 +200,7 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         process::run(loom.env("RUSTFLAGS", "--cfg loom"))
     });
+    steps.run("Rust tests: dlbridge-files", || test(&["dlbridge-files", "--all-features"]));
     steps.run("Rust tests: dlbridge-fork", || test(&["dlbridge-fork"]));
     steps.run("Rust tests: dlbridge-gpu", || test(&["dlbridge-gpu", "--doc"]));
     steps.run("Rust tests: dlbridge, no features", || test(&["dlbridge", "--no-default-features"]));
@@ -229,7 +232,7 @@ pub(crate) fn test_one(workplace: &Workplace, venv: &Venv<'_>, name: &str) -> Re
         let mut test = workplace.cargo(&["test", "--package", name]);
         match name {
             "dlbridge-sys" => with_header(workplace, venv)?,
-            "dlbridge" => _ = test.arg("--all-features"),
+            "dlbridge" | "dlbridge-files" => _ = test.arg("--all-features"),
             _ if needs_frameworks(name) => with_frameworks(&mut test, venv)?,
             _ => {}
         }

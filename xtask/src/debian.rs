@@ -11,7 +11,12 @@ pub(crate) fn install(
     if is_there() {
         return Ok(());
     }
-    let apt = |arguments: &[&str]| process::run(workplace.command("apt-get").args(arguments));
+    // Machines of CI run the task as a user that may become root.
+    let is_root = process::answer(workplace.command("id").arg("-u")).is_some_and(|id| id == "0");
+    let as_root: &[&str] = if is_root { &["apt-get"] } else { &["sudo", "apt-get"] };
+    let apt = |arguments: &[&str]| {
+        process::run(workplace.command(as_root[0]).args(&as_root[1..]).args(arguments))
+    };
     apt(&["update", "--quiet"])?;
     apt(&[&["install", "--quiet", "--yes", "--no-install-recommends"], packages].concat())?;
     match is_there() {

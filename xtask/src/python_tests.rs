@@ -16,6 +16,9 @@ const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 /// Test files with many repeats or large copies, which take long with an unoptimised wheel.
 pub(crate) const LONG: &[&str] = &["test_chains.py", "test_gpu_faults.py", "test_large_copies.py"];
 
+/// The file with the tests of threads, in a folder of tests. Only a Python without the GIL runs it.
+pub(crate) const FREE_THREADED: &str = "test_free_threaded.py";
+
 /// The exit code of pytest if it could not try any test of a file.
 const NO_TESTS: i32 = 5;
 
@@ -24,6 +27,8 @@ const NO_TESTS: i32 = 5;
 fn files(workplace: &Workplace, folder: &str) -> Vec<String> {
     let mut files = names(&workplace.root.join(folder));
     files.retain(|name| name.starts_with("test_") && name.ends_with(".py"));
+    // `cargo xtask free-threaded` runs it, with another Python.
+    files.retain(|name| name != FREE_THREADED);
     let frameworks = ["numpy"].into_iter().chain(pins::FRAMEWORKS.iter().map(|f| f.name));
     for name in frameworks.filter(|_| folder == PACKAGE) {
         let file = format!("test_{name}.py");
@@ -130,6 +135,9 @@ pub(crate) fn pytest(
     let mut pytest = venv.python();
     pytest.args(["-m", "pytest", "--quiet", path]);
     pytest.args([OsStr::new("-o"), format!("cache_dir={}", cache.display()).as_ref()]);
+    if !path.ends_with(".py") {
+        pytest.args(["--ignore", &format!("{path}/{FREE_THREADED}")]);
+    }
     // It prints the traceback of a crash. Set it here, so that the user's value does not matter.
     pytest.env("PYTHONFAULTHANDLER", "1");
     if required {

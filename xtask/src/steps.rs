@@ -330,6 +330,8 @@ mod tests {
         assert!(!steps.summary());
     }
 
+    // It runs a shell.
+    #[cfg(unix)]
     #[test]
     fn step_beside_others_counts_when_it_ends() {
         let mut steps = Steps::new(false);
@@ -358,6 +360,8 @@ mod tests {
         assert_eq!((steps.counted, steps.done.len()), (4, 0));
     }
 
+    // It runs a shell.
+    #[cfg(unix)]
     #[test]
     fn steps_side_by_side_keep_their_own_outcome_and_time() {
         let folder = std::env::temp_dir().join("xtask-side-by-side");

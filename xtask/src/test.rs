@@ -1,8 +1,12 @@
-//! `cargo xtask test`: the lists of steps of `common`, `whole` and `nightly`, each with its expected time.
+//! `cargo xtask test`, `lint`, `fuzz` and `msrv`: the lists of steps of `common`, `whole`, `nightly` and others, each with
+//! its expected time.
 
 use crate::python::Version;
 use crate::steps::Steps;
-use crate::{Result, Workplace, common, nightly, package, pins, process, python_tests, whole};
+use crate::{
+    Result, Workplace, common, lint, nightly, package, pins, process, python_tests, toolchains,
+    whole,
+};
 
 /// The selected steps.
 #[derive(Debug, Default, PartialEq)]
@@ -14,6 +18,8 @@ pub(crate) enum Tests {
     Package(String),
     /// All steps.
     All,
+    /// All steps except [`Nightly`](Self::Nightly).
+    Rest,
     /// Only the steps that need the nightly toolchain and no Python.
     Nightly,
     /// The part of these steps that uses Miri.
@@ -24,6 +30,12 @@ pub(crate) enum Tests {
     Kit,
     /// Only the tests of the package with one Python and the last built wheel.
     Python(Version),
+    /// Only the checks of the sources, and clippy.
+    Lint,
+    /// Only builds with the oldest Rust, and for a target without `std`.
+    OldestRust,
+    /// Only fuzzing, with this number of seconds for each target.
+    Fuzz(u32),
 }
 
 /// The expected time on two idle cores.
@@ -39,24 +51,29 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
         Tests::Common => ("common", EXPECTED),
         Tests::Package(_) => ("package", "1 to 3 minutes after a change in this crate"),
         Tests::All => ("all", EXPECTED_OF_ALL),
+        Tests::Rest => ("rest", "the steps of --all that --nightly does not have"),
         Tests::Nightly => ("nightly", "only the steps for the nightly toolchain"),
         Tests::Miri => ("miri", "only the steps that use Miri"),
         Tests::Sanitizers => ("sanitizers", "only the sanitizers, fuzzing and minimal versions"),
         Tests::Python(_) => ("python", "only the tests of the package with one Python"),
         Tests::Kit => ("kit", "only the tests of the conformance kit"),
+        Tests::Lint => ("lint", "only the checks of the sources, and clippy"),
+        Tests::OldestRust => ("msrv", "only builds with the oldest Rust"),
+        Tests::Fuzz(_) => ("fuzz", "only fuzzing"),
     };
     let name = match tests {
         Tests::Package(name) => package::by_name(workplace, name)?,
         _ => String::new(),
     };
     let expected = match (tests, free_space(workplace)) {
-        (Tests::All, Some(free)) => &format!("{expected}, with {free} free"),
+        (Tests::All | Tests::Rest, Some(free)) => &format!("{expected}, with {free} free"),
         _ => expected,
     };
     let list = |steps: &mut Steps| match tests {
         Tests::Common => common::run(steps, workplace),
         Tests::Package(_) => package::run(steps, workplace, &name),
         Tests::All => whole::run(steps, workplace),
+        Tests::Rest => whole::rest(steps, workplace),
         Tests::Nightly | Tests::Miri | Tests::Sanitizers => {
             if *tests != Tests::Sanitizers {
                 nightly::run_miri(steps, workplace);
@@ -68,6 +85,9 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
         }
         Tests::Kit => whole::kit(steps, workplace),
         Tests::Python(version) => whole::package_with(steps, workplace, *version),
+        Tests::Lint => lint::run(steps, workplace).map(drop),
+        Tests::OldestRust => toolchains::run(steps, workplace),
+        Tests::Fuzz(seconds) => nightly::run_fuzzing(steps, workplace, *seconds),
     };
     let mut steps = Steps::counted(workplace, kind, expected, |steps| _ = list(steps));
     if list(&mut steps).is_none() {

@@ -5,11 +5,28 @@ use std::path::Path;
 
 use crate::crates::{LIBRARIES, folders};
 use crate::python::Venv;
-use crate::steps::{Finished, in_ci};
+use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, process};
 
 /// A target with `core` and `alloc` but without `std`, so that a hidden use of `std` does not compile.
 const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// Runs only the steps of this module. In CI, an oldest Rust that cannot be installed is a failure.
+pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    let mut venv = Venv::of(workplace);
+    steps.need(".venv", || venv.ready())?;
+    steps.try_run("the oldest Rust", || required_in_ci(oldest_rust(workplace, &venv)?));
+    steps.run("no_std", || without_std(workplace));
+    Some(())
+}
+
+/// Returns an error instead of a notice in CI, which installs each Rust.
+pub(crate) fn required_in_ci(finished: Finished) -> Result<Finished> {
+    match finished {
+        Finished::Notice(missing) if in_ci() => Err(missing),
+        finished => Ok(finished),
+    }
+}
 
 /// Compiles the workspace with its declared oldest Rust, and each crate that declares one of its own with that.
 /// Excludes the adapters whose libraries take long to build and declare the oldest Rust themselves.
@@ -30,6 +47,27 @@ pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
         missing.extend(check_with(workplace, venv, declared, &["--package", name])?);
     }
     if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
+}
+
+/// Compiles each adapter that [`oldest_rust`] excludes with the oldest Rust that it declares, or that of the workspace.
+pub(crate) fn oldest_rust_of_libraries(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
+    let mut missing = Vec::new();
+    let mut failed = Vec::new();
+    let adapters = folders(&workplace.root).into_iter();
+    for (name, folder) in adapters.filter(|(name, _)| LIBRARIES.contains(&name.as_str())) {
+        let declared = declared_rust(&folder.join("Cargo.toml"));
+        let declared = declared.as_ref().unwrap_or(&oldest);
+        match check_with(workplace, venv, declared, &["--package", &name]) {
+            Ok(notice) => missing.extend(notice),
+            Err(error) => failed.push(format!("{name} with Rust {declared}: {error}")),
+        }
+    }
+    match (failed.is_empty(), missing.is_empty()) {
+        (true, true) => Ok(Finished::Passed),
+        (true, false) => Ok(Finished::Notice(missing.join("; "))),
+        (false, _) => Err(failed.join("; ")),
+    }
 }
 
 /// Returns the `rust-version` in a manifest.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Result;
+use crate::workplace::in_pages;
 
 const PAGE: &str = "docs/safety.md";
 const HEADING: &str = "| file | blocks | promises | contracts |\n| --- | --- | --- | --- |\n";
@@ -78,7 +79,7 @@ fn rows(root: &Path) -> Result<String> {
         let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let counts = count(&text);
         if counts != Counts::default() {
-            let name = file.strip_prefix(root).unwrap_or(&file).display();
+            let name = in_pages(file.strip_prefix(root).unwrap_or(&file));
             rows += &row(&format!("`{name}`"), &counts);
             all.blocks += counts.blocks;
             all.promises += counts.promises;

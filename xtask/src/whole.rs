@@ -10,8 +10,8 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Independent, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, book, build_cost, c_examples, compare, crates, debian, gpu, nightly,
-    operators, pins, process, stable_abi, toolchains, walkthrough, wording,
+    Result, Workplace, bench, book, build_cost, c_examples, compare, crates, debian, gpu, lint,
+    nightly, operators, pins, platforms, process, stable_abi, toolchains, walkthrough, wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
@@ -23,6 +23,11 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let done = one_after_another(steps, workplace);
     beside.into_iter().for_each(|begun| steps.end(begun));
     done
+}
+
+/// Runs all steps except those of `cargo xtask test --nightly`.
+pub(crate) fn rest(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    one_after_another(steps, workplace)
 }
 
 /// Runs only the tests of the conformance kit.
@@ -100,17 +105,12 @@ fn begin_with_other_pythons(
 }
 
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
-    common::sources(steps, workplace);
+    let venv = lint::run(steps, workplace)?;
     steps.run("the book", || book::run(workplace));
-    crates::lint_core(steps, workplace);
-    let mut venv = Venv::of(workplace);
-    steps.need(".venv", || venv.ready())?;
-    let venv = venv;
-    crates::lint_and_document(steps, &venv);
-    stable_abi::lint(steps, &venv);
     steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);
+    platforms::cheap(steps, workplace, &venv);
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
     }

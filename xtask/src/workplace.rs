@@ -40,6 +40,11 @@ impl Workplace {
     }
 }
 
+/// Returns a path as the pages write it, with the separator of Unix, also on Windows.
+pub(crate) fn in_pages(path: &Path) -> String {
+    path.display().to_string().replace(path::MAIN_SEPARATOR, "/")
+}
+
 /// Returns the names in a directory, in a fixed order; none if the directory does not exist.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();

@@ -1,0 +1,237 @@
+//! `cargo xtask bump VERSION`: writes a version into every place that states one, and dates the changelog.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::Result;
+use crate::release::places::{self, CHANGELOG, Place, UNRELEASED, heading};
+use crate::release::version::Version;
+
+/// Writes the version, and prints the files that changed.
+pub(crate) fn run(root: &Path, version: &str) -> Result<()> {
+    let version: Version = version.parse()?;
+    let changed = write(root, version, &today())?;
+    if changed.is_empty() {
+        println!("every file has {version} already");
+        return Ok(());
+    }
+    for (file, count) in &changed {
+        println!("{}: {count} changed", file.display());
+    }
+    println!("Commit these files, then run `cargo xtask release --dry-run`");
+    Ok(())
+}
+
+/// Writes the version. Returns the files that changed, with the number of places in each.
+fn write(root: &Path, version: Version, date: &str) -> Result<Vec<(PathBuf, usize)>> {
+    let current = places::declared(root)?;
+    if version < current {
+        return Err(format!(
+            "{version} is older than {current}, the version in Cargo.toml; choose a later one"
+        ));
+    }
+    let mut by_file: BTreeMap<PathBuf, Vec<Place>> = BTreeMap::new();
+    for place in places::places(root)? {
+        if place.text != place.written(&version) {
+            by_file.entry(place.file.clone()).or_default().push(place);
+        }
+    }
+    // All files are read before the first is written, so that an error changes nothing.
+    let mut texts = Vec::new();
+    for (file, places) in &by_file {
+        let mut text = places::read(root, file)?;
+        // From the end, so that the other places stay where they are.
+        for place in places.iter().rev() {
+            text.replace_range(place.at.clone(), &place.written(&version));
+        }
+        texts.push((file.clone(), places.len(), text));
+    }
+    let changelog = places::read(root, Path::new(CHANGELOG))?;
+    if let Some(text) = dated(&changelog, &version, date)? {
+        texts.push((CHANGELOG.into(), 1, text));
+    }
+    for (file, _, text) in &texts {
+        fs::write(root.join(file), text).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(texts.into_iter().map(|(file, count, _)| (file, count)).collect())
+}
+
+/// Returns the changelog with the unreleased changes under a dated heading, or `None` if it has this heading.
+fn dated(changelog: &str, version: &Version, date: &str) -> Result<Option<String>> {
+    let heading = heading(version);
+    if changelog.lines().any(|line| line.starts_with(&heading)) {
+        return Ok(None);
+    }
+    let Some((before, after)) = changelog.split_once(&format!("{UNRELEASED}\n")) else {
+        return Err(format!("{CHANGELOG} lacks the heading `{UNRELEASED}`; add it"));
+    };
+    let changes = after.split("\n## ").next().unwrap_or_default();
+    if changes.trim().is_empty() {
+        return Err(format!(
+            "{CHANGELOG} lacks a change under `{UNRELEASED}`; describe the changes of {version} there"
+        ));
+    }
+    Ok(Some(format!("{before}{UNRELEASED}\n\n{heading}{date}\n{after}")))
+}
+
+/// Returns the date in UTC: `2026-11-27`.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date(since.as_secs() / (24 * 60 * 60))
+}
+
+/// Returns the date a number of days after 1970-01-01.
+fn date(mut days: u64) -> String {
+    let leap = |year: u64| {
+        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+    };
+    let mut year = 1970;
+    loop {
+        let of_year = if leap(year) { 366 } else { 365 };
+        if days < of_year {
+            break;
+        }
+        days -= of_year;
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in months {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of the files that state a version, removed when it is dropped.
+    struct Copy(PathBuf);
+
+    impl Copy {
+        fn new(name: &str) -> Self {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+            let copy = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&copy);
+            for file in places::files(from).into_iter().chain([CHANGELOG.into()]) {
+                let to = copy.join(&file);
+                fs::create_dir_all(to.parent().unwrap()).unwrap();
+                fs::copy(from.join(&file), to).unwrap();
+            }
+            let copy = Self(copy);
+            copy.unreleased("- A change.");
+            copy
+        }
+
+        /// Makes sure that the changelog has an unreleased change.
+        fn unreleased(&self, change: &str) {
+            let text = self.read(CHANGELOG);
+            let line = format!("{UNRELEASED}\n");
+            fs::write(
+                self.0.join(CHANGELOG),
+                text.replacen(&line, &format!("{line}\n{change}\n"), 1),
+            )
+            .unwrap();
+        }
+
+        fn read(&self, file: &str) -> String {
+            places::read(&self.0, Path::new(file)).unwrap()
+        }
+    }
+
+    impl Drop for Copy {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn bump_writes_the_version_everywhere() {
+        let copy = Copy::new("bump");
+        assert!(places::check(&copy.0).is_err(), "not released");
+        let changed = write(&copy.0, version("8.7.6-rc.5"), "2031-02-03").unwrap();
+        assert!(changed.iter().any(|(file, _)| file.ends_with("benches/rust/Cargo.lock")));
+        assert_eq!(places::check(&copy.0), Ok(version("8.7.6-rc.5")));
+        let macros = "dlbridge-pyo3-macros = { version = \"=8.7.6-rc.5\", path";
+        assert!(copy.read("Cargo.toml").contains(macros));
+        assert!(copy.read("conformance/pyproject.toml").contains("\"dlbridge==8.7.6rc5\""));
+        assert!(copy.read("pyproject.toml").contains("\"dlbridge-conformance==8.7.6rc5\""));
+        assert!(
+            !copy.read("peers/ports/fastpdb.lock").contains("name = \"dlbridge\"\nversion = \"0.")
+        );
+        assert!(copy.read("docs/gpu.md").contains("--wheel dlbridge-8.7.6rc5-cp311"));
+        let changelog = copy.read(CHANGELOG);
+        assert!(changelog.contains("## Unreleased\n\n## 8.7.6-rc.5 - 2031-02-03\n\n- A change.\n"));
+    }
+
+    #[test]
+    fn bump_to_the_same_version_changes_nothing() {
+        let copy = Copy::new("bump-twice");
+        write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
+        assert_eq!(write(&copy.0, version("8.7.6"), "2031-02-04"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn bump_to_the_current_version_dates_the_changelog() {
+        let copy = Copy::new("bump-first");
+        let current = places::declared(&copy.0).unwrap();
+        fs::write(copy.0.join(CHANGELOG), "# Changelog\n\n## Unreleased\n\n- New.\n").unwrap();
+        let changed = write(&copy.0, current, "2031-02-03").unwrap();
+        assert_eq!(changed, [(PathBuf::from(CHANGELOG), 1)]);
+        assert_eq!(places::check(&copy.0), Ok(current));
+    }
+
+    #[test]
+    fn older_version_is_refused() {
+        let copy = Copy::new("bump-older");
+        let before = copy.read("Cargo.toml");
+        let error = write(&copy.0, version("0.0.1"), "2031-02-03").unwrap_err();
+        assert!(error.starts_with("0.0.1 is older than "), "{error}");
+        assert!(run(&copy.0, "latest").unwrap_err().contains("`latest` is not a version"));
+        assert_eq!(copy.read("Cargo.toml"), before);
+    }
+
+    #[test]
+    fn version_without_changes_is_refused() {
+        let copy = Copy::new("bump-empty");
+        fs::write(
+            copy.0.join(CHANGELOG),
+            "# Changelog\n\n## Unreleased\n\n## 0.0.1 - 2030-01-01\n\n- Old.\n",
+        )
+        .unwrap();
+        let error = write(&copy.0, version("8.7.6"), "2031-02-03").unwrap_err();
+        assert!(error.contains("lacks a change under `## Unreleased`"), "{error}");
+        assert!(!copy.read("Cargo.toml").contains("8.7.6"));
+    }
+
+    #[test]
+    fn different_version_is_found() {
+        let copy = Copy::new("bump-differs");
+        write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
+        let file = copy.0.join("crates/dlbridge-ops/Cargo.toml");
+        let text = fs::read_to_string(&file).unwrap().replace("8.7.6", "8.7.5");
+        fs::write(&file, text).unwrap();
+        let error = places::check(&copy.0).unwrap_err();
+        assert!(error.contains("crates/dlbridge-ops/Cargo.toml:22 has 8.7.5"), "{error}");
+    }
+
+    #[test]
+    fn date_is_that_of_the_calendar() {
+        let dates = [(0, "1970-01-01"), (11_016, "2000-02-29"), (20_819, "2027-01-01")];
+        for (days, expected) in dates {
+            assert_eq!(date(days), expected);
+        }
+    }
+}

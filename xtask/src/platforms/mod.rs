@@ -1,0 +1,36 @@
+//! `cargo xtask platforms`: compiles the core for every target that can be tried on Linux, runs its tests with an
+//! emulator, and writes the table of `docs/platforms.md` from the results.
+//!
+//! | | |
+//! | --- | --- |
+//! | `targets` | the targets, their tools and their tests |
+//! | `steps` | the commands of each target |
+//! | `table` | the table |
+
+mod steps;
+mod table;
+mod targets;
+
+use crate::steps::Steps;
+use crate::{Result, Workplace};
+
+pub(crate) use steps::cheap;
+pub(crate) use table::check;
+
+const EXPECTED: &str = "30 to 60 minutes on two cores, and 3 GiB of disk space";
+
+/// Runs the steps of all targets, or of some, and writes their rows of the table. Returns true if none failed.
+pub(crate) fn run(workplace: &Workplace, only: &[String]) -> Result<bool> {
+    if let Some(unknown) =
+        only.iter().find(|name| !targets::TARGETS.iter().any(|t| t.name == **name))
+    {
+        let known: Vec<_> = targets::TARGETS.iter().map(|target| target.name).collect();
+        return Err(format!("unknown target `{unknown}`; known: {}", known.join(", ")));
+    }
+    let mut list = Steps::counted(workplace, "platforms", EXPECTED, |list| {
+        _ = steps::all(list, workplace, only)
+    });
+    let results = steps::all(&mut list, workplace, only);
+    table::write(&workplace.root, &results)?;
+    Ok(list.summary())
+}

@@ -1,0 +1,206 @@
+//! The table of `docs/platforms.md`.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use super::targets::{NOT_TRIED, Run, TARGETS, Target, Tests};
+use crate::Result;
+
+const PAGE: &str = "docs/platforms.md";
+const HEADING: &str = "| target | crates compiled | tests run | how |\n| --- | --- | --- | --- |\n";
+
+/// The result of a target's steps.
+pub(super) struct Outcome {
+    pub(super) target: &'static str,
+    pub(super) compiled: State,
+    pub(super) ran: State,
+}
+
+/// The result of one step, as a cell of the table shows it.
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    Passed,
+    Failed,
+    NotTried,
+}
+
+impl State {
+    /// Returns the state of a step that ran.
+    pub(super) fn of(made: Option<()>) -> Self {
+        if made.is_some() { Self::Passed } else { Self::Failed }
+    }
+
+    /// Returns the cell of a step whose success has this text.
+    fn cell(self, passed: &str) -> &str {
+        match self {
+            Self::Passed => passed,
+            Self::Failed => "failed",
+            Self::NotTried => "not tried",
+        }
+    }
+}
+
+/// Writes the rows of the tried targets, and keeps the other rows of the page.
+pub(super) fn write(root: &Path, outcomes: &[Outcome]) -> Result<()> {
+    let page = read(root)?;
+    let rows = updated(&old_rows(&page)?, outcomes);
+    fs::write(root.join(PAGE), with_rows(&page, &rows)?).map_err(|e| format!("{PAGE}: {e}"))
+}
+
+/// Checks that the page has one row for each present target, in their order, which a run could have written, and no
+/// other row.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    check_page(&read(root)?)
+}
+
+fn check_page(page: &str) -> Result<()> {
+    let old = old_rows(page)?;
+    let expected = updated(&old, &[]);
+    let lines = |rows: &str| rows.lines().map(str::to_owned).collect::<Vec<_>>();
+    if lines(&expected) == old {
+        return Ok(());
+    }
+    Err(format!(
+        "the table in {PAGE} has a row that no run writes with the present targets, or lacks one; it would be\n\n\
+         {expected}\n`cargo xtask platforms` writes it"
+    ))
+}
+
+fn read(root: &Path) -> Result<String> {
+    fs::read_to_string(root.join(PAGE)).map_err(|e| format!("{PAGE}: {e}"))
+}
+
+/// Returns the rows of all targets: those of the outcomes, those of the page that a run could have written, or rows that
+/// say that nothing was tried.
+fn updated(old: &[String], outcomes: &[Outcome]) -> String {
+    let mut rows = String::new();
+    for target in TARGETS {
+        let outcome = outcomes.iter().find(|outcome| outcome.target == target.name);
+        let row = match outcome {
+            Some(outcome) => row(target, outcome.compiled, outcome.ran),
+            None => {
+                kept(old, target).unwrap_or_else(|| row(target, State::NotTried, State::NotTried))
+            }
+        };
+        let _ = writeln!(rows, "{row}");
+    }
+    for (platform, reason) in NOT_TRIED {
+        let platform = match platform.contains(' ') {
+            true => (*platform).to_owned(),
+            false => format!("`{platform}`"),
+        };
+        let _ = writeln!(rows, "| {platform} | not tried | not tried | {reason} |");
+    }
+    rows
+}
+
+/// Returns the row of the page for a target, if a run could have written it.
+fn kept(old: &[String], target: &Target) -> Option<String> {
+    const STATES: [State; 3] = [State::Passed, State::Failed, State::NotTried];
+    let pairs = STATES.iter().flat_map(|compiled| STATES.map(|ran| (*compiled, ran)));
+    let mut possible = pairs.map(|(compiled, ran)| row(target, compiled, ran));
+    possible.find(|row| old.contains(row))
+}
+
+fn row(target: &Target, compiled: State, ran: State) -> String {
+    let crates = target.crates.iter().flat_map(|crates| crates.iter());
+    let short = |name: &&'static str| name.trim_start_matches("dlbridge-");
+    let mut crates = crates.map(short).collect::<Vec<_>>().join(", ");
+    if let Some(without) = target.without_adapters {
+        crates.push_str(", adapters");
+        if !without.is_empty() {
+            let without: Vec<_> = without.iter().map(short).collect();
+            let _ = write!(crates, " except {}", without.join(" and "));
+        }
+    }
+    let (tests, how) = match &target.run {
+        Run::Not(reason) => (State::NotTried.cell(""), *reason),
+        Run::With(tools) => (ran.cell(tests(tools.tests)), tools.shown),
+    };
+    format!("| `{}` | {} | {tests} | {how} |", target.name, compiled.cell(&crates))
+}
+
+fn tests(tests: Tests) -> &'static str {
+    match tests {
+        Tests::All => "all of sys, dlbridge and borrow",
+        Tests::FewFeatures => "all of sys, dlbridge (few features) and borrow",
+        Tests::OneThread => "sys and dlbridge, without threads",
+    }
+}
+
+/// Returns the rows of the page's table, which ends at the first empty line.
+fn old_rows(page: &str) -> Result<Vec<String>> {
+    let (_, rest) = split(page)?;
+    Ok(rest.lines().take_while(|line| !line.trim().is_empty()).map(str::to_owned).collect())
+}
+
+fn split(page: &str) -> Result<(&str, &str)> {
+    let found = page.split_once(HEADING);
+    found.ok_or_else(|| format!("{PAGE} lacks a table that begins\n{HEADING}"))
+}
+
+/// Returns the page with these rows in its table.
+fn with_rows(page: &str, rows: &str) -> Result<String> {
+    let (before, rest) = split(page)?;
+    let old: usize =
+        rest.split_inclusive('\n').take_while(|line| line.trim() != "").map(str::len).sum();
+    Ok(format!("{before}{HEADING}{rows}{}", &rest[old..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_of_the_page_has_every_target() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        check(root).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    #[test]
+    fn row_of_a_failed_step_says_so() {
+        let cells = |compiled, ran| row(&TARGETS[0], compiled, ran);
+        let name = TARGETS[0].name;
+        assert!(!cells(State::Passed, State::Passed).contains("failed"));
+        assert!(cells(State::Passed, State::Failed).contains(" | failed | natively"));
+        assert!(cells(State::Passed, State::NotTried).contains(" | not tried | natively"));
+        let failed = format!("| `{name}` | failed | all of");
+        assert!(cells(State::Failed, State::Passed).starts_with(&failed));
+    }
+
+    #[test]
+    fn every_row_that_a_run_writes_is_accepted_and_kept() {
+        let outcome =
+            |target: &Target, compiled, ran| Outcome { target: target.name, compiled, ran };
+        let outcomes = [
+            outcome(&TARGETS[0], State::Passed, State::Failed),
+            outcome(&TARGETS[1], State::Failed, State::NotTried),
+        ];
+        let page = |rows: &str| format!("text\n\n{HEADING}{rows}\nmore\n");
+        let rows = updated(&[], &outcomes);
+        check_page(&page(&rows)).unwrap();
+        let old: Vec<_> = rows.lines().map(str::to_owned).collect();
+        assert_eq!(updated(&old, &[]), rows);
+        let later = updated(&old, &[outcome(&TARGETS[0], State::Passed, State::Passed)]);
+        assert_eq!(later.lines().skip(1).collect::<Vec<_>>(), old[1..]);
+        for wrong in [
+            rows.replacen("| failed |", "| some failed |", 1),
+            format!("{rows}| `vax-dec-vms` | not tried | not tried | none |\n"),
+            rows.lines().skip(1).map(|line| format!("{line}\n")).collect(),
+            format!("{}\n{rows}", old[0]),
+        ] {
+            assert!(check_page(&page(&wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rows_replace_the_old_ones() {
+        let page = format!("text\n\n{HEADING}| old |\n\nmore\n");
+        assert_eq!(
+            with_rows(&page, "| new |\n").unwrap(),
+            format!("text\n\n{HEADING}| new |\n\nmore\n")
+        );
+        assert!(with_rows("text", "").is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! The targets that are tried, and how.
+
+/// The crates of the core, which need no Python.
+pub(super) const CORE: &[&str] =
+    &["dlbridge-sys", "dlbridge", "dlbridge-borrow", "dlbridge-fork", "dlbridge-files"];
+
+/// The drivers of GPUs, which need shared libraries that a program loads.
+pub(super) const MORE: &[&str] = &["dlbridge-gpu"];
+
+/// The crates of the core that are compiled for an emulator.
+const EMULATED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow", "dlbridge-fork"];
+
+/// The crates whose tests run: the tests of files take minutes under an emulator.
+pub(super) const TESTED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
+
+/// A target of rustc.
+pub(super) struct Target {
+    pub(super) name: &'static str,
+    /// The C compilers that check the layout of `dlpack.h` on it.
+    pub(super) c_compiler: &'static str,
+    /// The crates of the core that are compiled.
+    pub(super) crates: &'static [&'static [&'static str]],
+    /// The adapters that are not compiled with them; `None` if all are not.
+    pub(super) without_adapters: Option<&'static [&'static str]>,
+    pub(super) run: Run,
+}
+
+/// How the tests of a target run.
+pub(super) enum Run {
+    /// They are not tried, for this reason.
+    Not(&'static str),
+    /// They are linked and run with these tools.
+    With(Tools),
+}
+
+/// The tools that link and run the programs of a target.
+pub(super) struct Tools {
+    /// The tool as the table names it.
+    pub(super) shown: &'static str,
+    pub(super) packages: &'static [&'static str],
+    /// The compiler that links; rustc's own linker if empty.
+    pub(super) linker: &'static str,
+    /// The command before the program. `{root}` is the repository, `{python}` an interpreter with the package wasmtime.
+    pub(super) runner: &'static str,
+    pub(super) tests: Tests,
+}
+
+/// The tests that run.
+#[derive(Clone, Copy)]
+pub(super) enum Tests {
+    /// All tests of [`TESTED`], with all features.
+    All,
+    /// All tests of [`TESTED`], with few features of `dlbridge`.
+    FewFeatures,
+    /// The tests of `dlbridge-sys` and `dlbridge` that need neither threads nor unwinding.
+    OneThread,
+}
+
+/// The tests of `dlbridge` that start a thread or catch a panic, which WASI and its target do not have.
+pub(super) const NEED_THREADS: &[&str] = &[
+    "chains::",
+    "threads::",
+    "export::deleter_on_another_thread_drops_the_owner",
+    "owners::panic_of_an_owners_drop_does_not_leave_the_deleter",
+    "shared::exactly_one_of_the_last_two_threads_gets_the_tensor_or_none",
+    "shared::handles_of_many_threads_end_with_one_drop",
+    "shared::shared_tensor_is_an_owner_that_drops_in_a_chain",
+    "tensor_ref::borrowed_tensors_cross_threads",
+    "tensor_ref::raw_axes_shorter_than_reported_panic",
+    "every_path_allocates_what_it_needs_and_frees_it",
+];
+
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "i686-unknown-linux-gnu",
+        c_compiler: "i686-linux-gnu-gcc",
+        crates: &[CORE, MORE],
+        without_adapters: Some(&["dlbridge-vulkan"]),
+        run: Run::With(Tools {
+            shown: "natively, on a 64-bit kernel",
+            packages: &["gcc-i686-linux-gnu", "libc6-dev-i386-cross"],
+            linker: "i686-linux-gnu-gcc",
+            runner: "/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib",
+            tests: Tests::All,
+        }),
+    },
+    Target {
+        name: "aarch64-unknown-linux-gnu",
+        c_compiler: "aarch64-linux-gnu-gcc",
+        crates: &[EMULATED],
+        without_adapters: Some(&[]),
+        run: Run::With(Tools {
+            shown: "qemu-user",
+            packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
+            linker: "aarch64-linux-gnu-gcc",
+            runner: "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+            tests: Tests::All,
+        }),
+    },
+    Target {
+        name: "riscv64gc-unknown-linux-gnu",
+        c_compiler: "riscv64-linux-gnu-gcc",
+        crates: &[EMULATED],
+        without_adapters: None,
+        run: Run::With(Tools {
+            shown: "qemu-user",
+            packages: &["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-user"],
+            linker: "riscv64-linux-gnu-gcc",
+            runner: "qemu-riscv64 -L /usr/riscv64-linux-gnu",
+            tests: Tests::All,
+        }),
+    },
+    Target {
+        name: "x86_64-pc-windows-gnu",
+        c_compiler: "x86_64-w64-mingw32-gcc",
+        crates: &[CORE, MORE],
+        without_adapters: Some(&[]),
+        run: Run::With(Tools {
+            shown: "Wine 8",
+            packages: &["gcc-mingw-w64-x86-64", "wine64"],
+            linker: "x86_64-w64-mingw32-gcc",
+            runner: "/usr/lib/wine/wine64",
+            tests: Tests::FewFeatures,
+        }),
+    },
+    Target {
+        name: "wasm32-wasip1",
+        c_compiler: "clang --target=wasm32-wasi",
+        crates: &[CORE],
+        without_adapters: None,
+        run: Run::With(Tools {
+            shown: "wasmtime",
+            packages: &[],
+            linker: "",
+            runner: "{python} {root}/xtask/platforms/run_wasi.py",
+            tests: Tests::OneThread,
+        }),
+    },
+    Target {
+        name: "wasm32-unknown-unknown",
+        c_compiler: "clang --target=wasm32",
+        crates: &[CORE],
+        without_adapters: None,
+        run: Run::Not("a test harness needs output, which the target lacks"),
+    },
+    Target {
+        name: "wasm32-unknown-emscripten",
+        c_compiler: "clang --target=wasm32-unknown-emscripten",
+        crates: &[CORE],
+        without_adapters: None,
+        run: Run::Not("needs the Emscripten compiler to link"),
+    },
+    Target {
+        name: "aarch64-apple-darwin",
+        c_compiler: "clang --target=aarch64-apple-darwin",
+        crates: &[CORE, MORE],
+        without_adapters: Some(&["dlbridge-polars"]),
+        run: Run::Not("needs a Mac"),
+    },
+];
+
+/// Platforms that are not tried, and the reason.
+pub(super) const NOT_TRIED: &[(&str, &str)] = &[
+    ("`dlbridge-vulkan` on 32 bits", "a buffer of Vulkan has 64 bits, which a pointer lacks"),
+    ("`dlbridge-polars` on macOS", "a dependency needs Apple's assembler"),
+    ("`dlbridge-numpy` and `dlbridge-pyo3`", "need a Python for that platform"),
+    ("armv7-unknown-linux-gnueabihf", "only the layout of `dlpack.h` is compared"),
+    ("x86_64-apple-darwin", "only the layout of `dlpack.h` is compared"),
+    (
+        "x86_64-pc-windows-msvc",
+        "needs Microsoft's linker; only the layout of `dlpack.h` is compared",
+    ),
+    ("a Python wheel on Windows, macOS or 32-bit", "needs a Python for that platform"),
+    ("a Python wheel for Pyodide", "needs Emscripten; [what it needs](#a-wheel-for-pyodide)"),
+];
+
+/// C compilers for further targets whose layout of `dlpack.h` is compared.
+pub(super) const MORE_LAYOUTS: &[&str] = &[
+    "clang --target=armv7-linux-gnueabihf",
+    "clang --target=x86_64-apple-darwin",
+    "clang --target=x86_64-pc-windows-msvc",
+    "clang --target=i686-pc-windows-msvc",
+    "clang --target=aarch64-linux-android",
+    "clang --target=s390x-linux-gnu",
+];

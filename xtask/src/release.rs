@@ -1,0 +1,85 @@
+//! `cargo xtask release --dry-run`: everything that a release does, except the upload.
+//!
+//! | module | |
+//! | --- | --- |
+//! | `version`, `places` | the version, and every place that states it |
+//! | `metadata` | the manifests of the published crates |
+//! | `source` | the commit, its tag and its clone |
+//! | `dependencies` | licences, sources, vulnerabilities and duplicates |
+//! | `crates` | the packages for crates.io, and what they promise |
+//! | `wheels` | the distributions for PyPI |
+//! | `audit` | checks of these distributions |
+//! | `free_threaded` | wheels for Pythons without the GIL, which are not uploaded |
+//! | `artifacts` | the list of everything that was built |
+//! | `publish` | the upload of the crates that crates.io lacks, for the workflow |
+//! | `tools` | Cargo's further commands |
+
+mod artifacts;
+mod audit;
+mod crates;
+mod dependencies;
+mod free_threaded;
+mod metadata;
+pub(crate) mod places;
+mod publish;
+mod source;
+mod tools;
+pub(crate) mod version;
+mod wheels;
+
+pub(crate) use publish::run as publish_crates;
+
+use crate::python::Venv;
+use crate::steps::{Finished, Steps};
+use crate::{Result, Workplace, pins};
+
+const EXPECTED: &str = "hours and several GiB of disk space on two cores; nothing is uploaded";
+
+/// Runs the steps and prints the summary. Returns true if none failed.
+pub(crate) fn dry_run(workplace: &Workplace) -> Result<bool> {
+    let mut steps =
+        Steps::counted(workplace, "release", EXPECTED, |steps| _ = run(steps, workplace));
+    if run(&mut steps, workplace).is_none() {
+        println!("\nThe remaining steps need the one that failed, and were not run.");
+    }
+    Ok(steps.summary())
+}
+
+/// Runs the steps. Returns `None` if a step failed that later steps need.
+fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
+    let clone = &source::cloned(workplace);
+    let version = places::declared(&workplace.root);
+    steps.need("everything is committed", || source::is_committed(workplace))?;
+    steps.need("one version everywhere", || places::check(&workplace.root).map(drop))?;
+    steps.need("a free tag", || source::tag_is_free(workplace, &version.clone()?))?;
+    steps.need("a clone of the commit", || source::clone(workplace))?;
+    steps.need("an empty folder of artefacts", || artifacts::clear(clone))?;
+    steps.run("manifests of the crates", || metadata::check(&clone.root));
+    steps.try_run("before the first release", || {
+        match metadata::before_first_release(&clone.root, &places::files(&clone.root))? {
+            None => Ok(Finished::Passed),
+            // The workflow uploads after this run.
+            Some(missing) if source::pushed_tag().is_some() => Err(missing),
+            Some(missing) => Ok(Finished::Notice(missing)),
+        }
+    });
+    let mut venv = Venv::of(clone);
+    steps.need(".venv", || venv.ready())?;
+    let venv = venv;
+    steps.need("Python requirements", || venv.install(&requirements()))?;
+    dependencies::run(steps, clone, workplace);
+    wheels::build(steps, clone, &venv);
+    audit::run(steps, clone, &venv);
+    let of_python = version.map(|version| version.of_python()).unwrap_or_default();
+    wheels::run(steps, clone, &of_python);
+    free_threaded::run(steps, clone, &venv, &of_python);
+    // The longest last.
+    crates::run(steps, clone, workplace, &venv);
+    steps.run("the list of artefacts", || artifacts::list(clone, &venv));
+    Some(())
+}
+
+/// Returns the requirements of the tools that build and check distributions.
+fn requirements() -> Vec<&'static str> {
+    [&[pins::MATURIN], pins::RELEASE_TOOLS].concat()
+}

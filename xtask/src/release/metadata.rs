@@ -1,0 +1,216 @@
+//! The manifests of the published crates: what crates.io and docs.rs show, and the licence in each package.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use crate::crates::folders;
+
+/// The most keywords and the longest keyword that crates.io accepts.
+const KEYWORDS: (usize, usize) = (5, 20);
+
+/// The most categories that crates.io accepts.
+const CATEGORIES: usize = 5;
+
+/// Sentences of pages that the first release makes untrue, in lower case.
+const UNPUBLISHED: [&str; 3] =
+    ["nothing is published yet", "is not published yet", "no version has been released yet"];
+
+/// A crate that a release publishes.
+pub(crate) struct Published {
+    pub(crate) name: String,
+    /// Its folder, from the root.
+    pub(crate) folder: PathBuf,
+    manifest: String,
+}
+
+/// Returns the crates that a release publishes.
+pub(crate) fn published(root: &Path) -> Result<Vec<Published>> {
+    let mut crates = Vec::new();
+    for (name, path) in folders(root) {
+        let file = path.join("Cargo.toml");
+        let manifest = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        if !manifest.lines().any(|line| line == "publish = false") {
+            let folder = path.strip_prefix(root).unwrap_or(&path).to_owned();
+            crates.push(Published { name, folder, manifest });
+        }
+    }
+    Ok(crates)
+}
+
+/// Checks that the manifest of each published crate is complete, and prints their number.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let workspace = root.join("Cargo.toml");
+    let workspace = fs::read_to_string(&workspace).map_err(|e| format!("Cargo.toml: {e}"))?;
+    let crates = published(root)?;
+    let mut wrong = Vec::new();
+    for one in &crates {
+        let faults = faults(root, one, &workspace);
+        wrong.extend(faults.into_iter().map(|fault| format!("{}: {fault}", one.folder.display())));
+    }
+    if !wrong.is_empty() {
+        return Err(format!("incomplete manifests:\n    {}", wrong.join("\n    ")));
+    }
+    println!("{} crates, all with a description, a licence, a README and keywords", crates.len());
+    Ok(())
+}
+
+/// Returns what the first release still needs: the address of the repository, and pages that tell how to install. `None`
+/// if nothing is missing.
+pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Option<String>> {
+    let manifest =
+        fs::read_to_string(root.join("Cargo.toml")).map_err(|e| format!("Cargo.toml: {e}"))?;
+    let mut missing = Vec::new();
+    if !manifest.lines().any(|line| line.starts_with("repository = \"")) {
+        missing.push("`repository` in `[workspace.package]` of Cargo.toml".to_owned());
+    }
+    for page in pages {
+        let text =
+            fs::read_to_string(root.join(page)).map_err(|e| format!("{}: {e}", page.display()))?;
+        let text = text.to_lowercase();
+        if UNPUBLISHED.iter().any(|sentence| text.contains(sentence)) {
+            missing.push(format!("{} says that nothing is published", page.display()));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "before the first release, docs/releasing.md asks for these changes:\n    {}",
+        missing.join("\n    ")
+    )))
+}
+
+/// Returns what is wrong with a crate.
+fn faults(root: &Path, one: &Published, workspace: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let folder = root.join(&one.folder);
+    match text(&one.manifest, "description") {
+        Some(text) if !text.is_empty() && !text.ends_with('.') => {}
+        _ => faults.push("needs a `description` without a full stop".to_owned()),
+    }
+    for field in ["version", "edition", "license"] {
+        if !has_line(&one.manifest, &format!("{field}.workspace = true")) {
+            faults.push(format!("needs `{field}.workspace = true`"));
+        }
+    }
+    for (field, most) in [("keywords", KEYWORDS.0), ("categories", CATEGORIES)] {
+        let inherits = has_line(&one.manifest, &format!("{field}.workspace = true"));
+        let words = list(if inherits { workspace } else { &one.manifest }, field);
+        if words.is_empty() || words.len() > most {
+            faults.push(format!("has {} `{field}`; crates.io shows 1 to {most}", words.len()));
+        }
+        let long = words.iter().find(|word| field == "keywords" && word.len() > KEYWORDS.1);
+        faults.extend(long.map(|word| format!("`{word}` is too long for a keyword")));
+    }
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let own = fs::read(folder.join(file)).ok();
+        if own.is_none() || own != fs::read(root.join(file)).ok() {
+            faults.push(format!("needs `{file}`, a link to that of the root"));
+        }
+    }
+    if has_line(&one.manifest, "[features]")
+        && !one.manifest.contains("[package.metadata.docs.rs]\nall-features = true\n")
+    {
+        faults.push("has features that docs.rs would not show; set `all-features`".to_owned());
+    }
+    let rust = match has_line(&one.manifest, "rust-version.workspace = true") {
+        true => text(workspace, "rust-version"),
+        false => text(&one.manifest, "rust-version"),
+    };
+    let readme = text(&one.manifest, "readme").map(|name| fs::read_to_string(folder.join(name)));
+    match (rust, readme) {
+        (None, _) => faults.push("needs a `rust-version`".to_owned()),
+        (_, None | Some(Err(_))) => faults.push("needs a README and the field `readme`".to_owned()),
+        (Some(rust), Some(Ok(readme))) => {
+            let stated = readme.split("Rust ").skip(1).filter(|rest| rest.starts_with("1."));
+            let stated = stated.map(|rest| rest.split([' ', ',']).next().unwrap_or_default());
+            let other = stated.into_iter().find(|version| *version != rust);
+            faults.extend(
+                other.map(|other| {
+                    format!("the README asks for Rust {other}, the manifest for {rust}")
+                }),
+            );
+        }
+    }
+    faults
+}
+
+fn has_line(manifest: &str, line: &str) -> bool {
+    manifest.lines().any(|l| l == line)
+}
+
+/// Returns the text of a field.
+fn text<'a>(manifest: &'a str, field: &str) -> Option<&'a str> {
+    let start = format!("{field} = \"");
+    manifest.lines().find_map(|line| line.strip_prefix(&start)?.strip_suffix('"'))
+}
+
+/// Returns the texts in a list on one line.
+fn list<'a>(manifest: &'a str, field: &str) -> Vec<&'a str> {
+    let start = format!("{field} = [");
+    let found = manifest.lines().find_map(|line| line.strip_prefix(&start)?.strip_suffix(']'));
+    let words = found.unwrap_or_default().split(',');
+    words.map(|word| word.trim().trim_matches('"')).filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    }
+
+    #[test]
+    fn manifests_are_complete() {
+        assert_eq!(check(&root()), Ok(()));
+    }
+
+    #[test]
+    fn page_that_the_first_release_makes_untrue_is_named() {
+        let root = std::env::temp_dir().join(format!("xtask-first-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+        let pages = [PathBuf::from("SECURITY.md")];
+        write("Cargo.toml", "[workspace.package]\n");
+        write("SECURITY.md", "A fix. No version has been released yet.\n");
+        let missing = before_first_release(&root, &pages).unwrap().unwrap();
+        assert!(missing.contains("`repository`") && missing.contains("SECURITY.md"), "{missing}");
+        write("Cargo.toml", "[workspace.package]\nrepository = \"https://example.org\"\n");
+        write("SECURITY.md", "A fix.\n");
+        assert_eq!(before_first_release(&root, &pages), Ok(None));
+        let _ = fs::remove_dir_all(&root);
+    }
+
+    #[test]
+    fn published_crates_are_all_except_two() {
+        let names: Vec<_> = published(&root()).unwrap().into_iter().map(|one| one.name).collect();
+        assert_eq!(names.len(), folders(&root()).len() - 2, "{names:?}");
+        assert!(names.iter().any(|name| name == "dlbridge-arrow"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "dlbridge-testing"), "{names:?}");
+    }
+
+    #[test]
+    fn incomplete_manifest_is_described() {
+        let root = root();
+        let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let mut arrow =
+            published(&root).unwrap().into_iter().find(|one| one.name == "dlbridge-arrow").unwrap();
+        assert_eq!(faults(&root, &arrow, &workspace), Vec::<String>::new());
+        arrow.manifest = "[package]\nname = \"dlbridge-arrow\"\nreadme = \"README.md\"\n\
+            keywords = [\"a\", \"a-very-long-word-for-it\"]\nrust-version = \"1.70\"\n[features]\n"
+            .to_owned();
+        let found = faults(&root, &arrow, &workspace).join("\n");
+        for part in [
+            "`description`",
+            "`license.workspace = true`",
+            "has 0 `categories`",
+            "`a-very-long-word-for-it` is too long",
+            "docs.rs",
+            "the README asks for Rust 1.88, the manifest for 1.70",
+        ] {
+            assert!(found.contains(part), "{part}: {found}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The commit that is released: without changes beside it, under a free tag, in a clone of its own.
+
+use std::{env, fs};
+
+use super::version::Version;
+use crate::{Result, Workplace, process};
+
+/// Checks that the commit has everything: no file is changed, and none is new.
+pub(crate) fn is_committed(workplace: &Workplace) -> Result<()> {
+    let mut git = workplace.command("git");
+    let status = process::answer(git.args(["status", "--porcelain"]))
+        .ok_or("`git status` failed; a release is made in a clone of the repository")?;
+    if status.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = status.lines().collect();
+    Err(format!(
+        "{} files are not committed; commit or remove them:\n    {}",
+        lines.len(),
+        lines.join("\n    ")
+    ))
+}
+
+/// Checks that the tag of a version does not exist, or names this commit, and that no other tag was pushed.
+pub(crate) fn tag_is_free(workplace: &Workplace, version: &Version) -> Result<()> {
+    let tag = version.tag();
+    check_pushed(pushed_tag().as_deref(), &tag)?;
+    let tagged = commit(workplace, &format!("refs/tags/{tag}"));
+    match tagged {
+        None => println!("{tag} is free"),
+        Some(tagged) if Some(&tagged) == commit(workplace, "HEAD").as_ref() => {
+            println!("{tag} is this commit");
+        }
+        Some(tagged) => {
+            return Err(format!(
+                "the tag {tag} is another commit, {tagged}; a published version cannot change, so \
+                 choose a later one with `cargo xtask bump`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the tag of a version names this commit, and that no other tag was pushed.
+pub(crate) fn is_tagged(workplace: &Workplace, version: &Version) -> Result<()> {
+    let tag = version.tag();
+    check_pushed(pushed_tag().as_deref(), &tag)?;
+    let head = commit(workplace, "HEAD").ok_or("found no commit; run this task in a clone")?;
+    match commit(workplace, &format!("refs/tags/{tag}")) {
+        Some(tagged) if tagged == head => Ok(()),
+        Some(tagged) => Err(format!(
+            "the tag {tag} is {tagged}, but this commit is {head}; check out the tag with `git switch --detach {tag}`"
+        )),
+        None => Err(format!(
+            "the tag {tag} does not exist here; a release is a tag, which docs/releasing.md makes"
+        )),
+    }
+}
+
+/// Returns the commit that a name stands for.
+fn commit(workplace: &Workplace, name: &str) -> Option<String> {
+    let name = format!("{name}^{{commit}}");
+    process::answer(workplace.command("git").args(["rev-parse", "--verify", "--quiet", &name]))
+}
+
+/// Returns the tag that started the workflow, or `None` outside of one, and if no tag started it.
+pub(crate) fn pushed_tag() -> Option<String> {
+    env::var("GITHUB_REF_TYPE").ok().filter(|kind| kind == "tag")?;
+    env::var("GITHUB_REF_NAME").ok()
+}
+
+/// Checks that the pushed tag is that of the version, which the workflow would publish.
+fn check_pushed(pushed: Option<&str>, tag: &str) -> Result<()> {
+    match pushed.filter(|pushed| *pushed != tag) {
+        None => Ok(()),
+        Some(pushed) => Err(format!(
+            "the pushed tag is {pushed}, but the version of this commit has the tag {tag}; delete the pushed tag, and \
+             push {tag}, or choose another version with `cargo xtask bump`"
+        )),
+    }
+}
+
+/// Returns the newest tag of an earlier version that this commit contains.
+pub(crate) fn earlier_tag(workplace: &Workplace, version: &Version) -> Option<String> {
+    let mut git = workplace.command("git");
+    git.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]);
+    process::answer(git.arg("--exclude").arg(version.tag()))
+}
+
+/// Returns the clone of the commit, which may not exist yet.
+pub(crate) fn cloned(workplace: &Workplace) -> Workplace {
+    Workplace {
+        root: workplace.target.join("release-clone"),
+        target: workplace.target.join("release-build"),
+    }
+}
+
+/// Clones the commit.
+pub(crate) fn clone(workplace: &Workplace) -> Result<()> {
+    let clone = cloned(workplace).root;
+    let _ = fs::remove_dir_all(&clone);
+    let mut git = workplace.command("git");
+    process::run(git.args(["clone", "--quiet", "."]).arg(&clone))
+}
+
+/// Returns the time of the commit in seconds, which archives then have as the time of their files.
+pub(crate) fn time(workplace: &Workplace) -> Option<String> {
+    process::answer(workplace.command("git").args(["log", "-1", "--format=%ct"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushed_tag_of_another_version_is_refused() {
+        assert_eq!(check_pushed(None, "v0.2.0"), Ok(()));
+        assert_eq!(check_pushed(Some("v0.2.0"), "v0.2.0"), Ok(()));
+        let error = check_pushed(Some("v0.3.0"), "v0.2.0").unwrap_err();
+        assert!(error.starts_with("the pushed tag is v0.3.0"), "{error}");
+    }
+
+    #[test]
+    fn only_the_commit_of_the_tag_is_tagged() {
+        let root = env::temp_dir().join(format!("xtask-tagged-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        let workplace = Workplace { root: root.clone(), target: root.join("target") };
+        let git = |words: &[&str]| {
+            let mut git = workplace.command("git");
+            let done = git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words).output();
+            assert!(done.is_ok_and(|done| done.status.success()), "{words:?}");
+        };
+        let version: Version = "0.2.0".parse().unwrap();
+        let error = |part: &str| {
+            let error = is_tagged(&workplace, &version).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        git(&["init", "--quiet"]);
+        error("found no commit");
+        git(&["commit", "--quiet", "--allow-empty", "--message", "one"]);
+        error("does not exist here");
+        git(&["tag", "--annotate", "--message", "a", "v0.2.0"]);
+        assert_eq!(is_tagged(&workplace, &version), Ok(()));
+        git(&["commit", "--quiet", "--allow-empty", "--message", "two"]);
+        error("check out the tag");
+        let _ = fs::remove_dir_all(&root);
+    }
+}
