@@ -46,8 +46,10 @@ fn installed(workplace: &Workplace) -> Result<PathBuf> {
         let mut install =
             workplace.cargo(&["install", "--locked", "--quiet", "--debug", "--force"]);
         install.args(["--no-default-features", "--features", "search", pins::MDBOOK]);
-        install.arg("--target-dir").arg(root.join("target"));
+        let built = root.join("target-mdbook");
+        install.arg("--target-dir").arg(&built);
         process::run(install.arg("--root").arg(&root))?;
+        let _ = fs::remove_dir_all(built);
     }
     Ok(tool)
 }

@@ -51,6 +51,7 @@ mod crates;
 mod debian;
 mod demo;
 mod devices;
+mod discard;
 mod free_threaded;
 mod gpu;
 mod layers;

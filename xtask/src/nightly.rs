@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::python::Venv;
 use crate::steps::{Begun, Finished, Steps, in_ci};
-use crate::{Result, Workplace, crates, pins, process, workplace};
+use crate::{Result, Workplace, crates, discard, pins, process, workplace};
 
 /// The target that this machine runs natively and that has sanitizers.
 const HOST: &str = "x86_64-unknown-linux-gnu";
@@ -75,6 +75,7 @@ pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("Miri: operators, and the adapters of libraries", || {
         with(workplace, &miri_parts, miri_adapters)
     });
+    discard::folder(steps, workplace, "miri");
 }
 
 /// Runs the other steps that need no Python.
@@ -83,6 +84,8 @@ pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
+    discard::folder(steps, workplace, "minimal-target");
+    discard::tests(steps, workplace, &format!("{SANITIZED}/{HOST}/debug"));
     fuzz_each(steps, workplace, FUZZ_SECONDS);
 }
 
@@ -330,8 +333,10 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
         // It only starts other programs, so it needs no optimisation.
         let install = ["install", "--locked", "--quiet", "--debug", pins::CARGO_FUZZ];
         let mut install = workplace.cargo(&install);
-        install.arg("--target-dir").arg(root.join("target"));
+        let built = root.join("target-cargo-fuzz");
+        install.arg("--target-dir").arg(&built);
         process::run(install.arg("--root").arg(&root))?;
+        let _ = std::fs::remove_dir_all(built);
     }
     let found = workplace.target.join("fuzz-found").join(target);
     std::fs::create_dir_all(&found).map_err(|e| format!("{}: {e}", found.display()))?;

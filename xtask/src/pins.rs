@@ -38,6 +38,9 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
 /// The oldest PyTorch that operators support.
 pub(crate) const OLDEST_TORCH: &str = "torch==2.10.0";
 
+/// Packages with more than 500 MiB of files for one version of Python.
+pub(crate) const LARGE: &[&str] = &["jaxlib", "paddlepaddle", "tensorflow-cpu", "torch"];
+
 /// Smaller libraries.
 pub(crate) const SMALL: &[&str] = &[
     "array-api-strict==2.6.1",

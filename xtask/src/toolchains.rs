@@ -1,12 +1,13 @@
 //! Builds with the oldest supported Rust, and for a target without `std`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use crate::crates::{LIBRARIES, folders};
 use crate::python::Venv;
 use crate::steps::{Finished, Steps, in_ci};
-use crate::{Result, Workplace, process};
+use crate::{Result, Workplace, discard, process};
 
 /// A target with `core` and `alloc` but without `std`, so that a hidden use of `std` does not compile.
 const BARE_TARGET: &str = "x86_64-unknown-none";
@@ -41,10 +42,15 @@ pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
     let others = own.iter().map(|(name, _)| name.as_str()).chain(LIBRARIES.iter().copied());
     workspace.extend(others.flat_map(|name| ["--exclude", name]));
     workspace.extend(["--exclude", "crossing", "--exclude", "onnx_session"]);
+    let before = process::answer(workplace.command("rustup").args(["toolchain", "list"]));
     let mut missing = Vec::new();
     missing.extend(check_with(workplace, venv, &oldest, &workspace)?);
     for (name, declared) in &own {
         missing.extend(check_with(workplace, venv, declared, &["--package", name])?);
+    }
+    let tried: BTreeSet<_> = own.iter().map(|(_, rust)| rust).chain([&oldest]).collect();
+    for rust in tried.into_iter().filter(|rust| !has_release(before.as_deref(), rust)) {
+        discard::toolchain(workplace, rust);
     }
     if missing.is_empty() { Ok(Finished::Passed) } else { Ok(Finished::Notice(missing.join("; "))) }
 }
@@ -68,6 +74,12 @@ pub(crate) fn oldest_rust_of_libraries(workplace: &Workplace, venv: &Venv<'_>) -
         (true, false) => Ok(Finished::Notice(missing.join("; "))),
         (false, _) => Err(failed.join("; ")),
     }
+}
+
+/// Returns whether rustup's list of toolchains has a release, or is unknown.
+fn has_release(list: Option<&str>, rust: &str) -> bool {
+    let starts = |line: &str| line.strip_prefix(rust).is_some_and(|rest| rest.starts_with('-'));
+    list.is_none_or(|list| list.lines().any(starts))
 }
 
 /// Returns the `rust-version` in a manifest.
@@ -128,6 +140,16 @@ pub(crate) fn without_std(workplace: &Workplace) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn release_is_found_in_the_list_of_toolchains() {
+        let list =
+            "stable-x86_64-unknown-linux-gnu (active, default)\n1.88-x86_64-unknown-linux-gnu";
+        assert!(has_release(Some(list), "1.88"));
+        assert!(!has_release(Some(list), "1.8"));
+        assert!(!has_release(Some(list), "1.89"));
+        assert!(has_release(None, "1.89"), "nothing is removed if the list is unknown");
+    }
 
     #[test]
     fn declared_rust_is_read_from_manifests() {

@@ -10,8 +10,9 @@ use crate::seeded_faults::KIT;
 use crate::steps::{Begun, Finished, Independent, Steps, in_ci};
 use crate::workplace::names;
 use crate::{
-    Result, Workplace, bench, book, build_cost, c_examples, compare, crates, debian, gpu, lint,
-    nightly, operators, pins, platforms, process, stable_abi, toolchains, walkthrough, wording,
+    Result, Workplace, bench, book, build_cost, c_examples, compare, crates, debian, discard, gpu,
+    lint, nightly, operators, pins, platforms, process, stable_abi, toolchains, walkthrough,
+    wording,
 };
 
 /// The tests of the conformance kit, which wait for processes most of the time.
@@ -60,6 +61,7 @@ pub(crate) fn package_with(
             process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/{file}"), true))
         });
     }
+    discard::packages(steps, &venv, pins::LARGE);
     steps.need("the oldest PyTorch", || venv.install(&[pins::OLDEST_TORCH]))?;
     let of_torch = |file: &String| file.starts_with("test_torch") && file.ends_with(".py");
     for file in names(&workplace.root.join(OPERATORS)).into_iter().filter(of_torch) {
@@ -108,9 +110,13 @@ fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let venv = lint::run(steps, workplace)?;
     steps.run("the book", || book::run(workplace));
     steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
+    discard::folder(steps, workplace, "oldest");
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);
+    discard::folder(steps, workplace, "loom");
+    discard::tests(steps, workplace, "debug");
     platforms::cheap(steps, workplace, &venv);
+    discard::folder(steps, workplace, "platforms");
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
     }
@@ -141,6 +147,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
         steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
     }
     crates::test_libraries(steps, workplace, venv);
+    discard::tests(steps, workplace, "debug");
     nightly::with_onnx_runtime(steps, workplace, venv);
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     steps.run("the wording of compile errors", || wording::check(workplace, venv));
