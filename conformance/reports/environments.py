@@ -16,6 +16,7 @@ REQUIREMENTS = {
     "mlx": ["mlx[cpu]"],
     "mpi4py": ["mpi4py", "mpich"],
     "nanobind": ["nanobind"],
+    "numkong": ["numkong"],
     "numpy": ["numpy"],
     "onnxruntime": ["onnxruntime"],
     "paddle": ["paddlepaddle"],
