@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ REQUIREMENTS = {
     "mlx": ["mlx[cpu]"],
     "mpi4py": ["mpi4py", "mpich"],
     "nanobind": ["nanobind"],
+    "numkong": ["numkong"],
     "numpy": ["numpy"],
     "onnxruntime": ["onnxruntime"],
     "paddle": ["paddlepaddle"],
@@ -37,13 +39,21 @@ class Environments:
         self.folder, self.python, self.uv = folder.absolute(), python, uv
 
     def interpreter(self, library: str) -> Path:
-        """Returns the Python whose environment has a library, the kit and NumPy."""
+        """Returns the Python whose environment has a library, the kit and NumPy.
+
+        Raises CalledProcessError if something cannot be built or installed. The next call then tries again.
+        """
         name = SAME_AS.get(library, library)
         interpreter = self.folder / name / "bin/python"
         if not interpreter.exists():
             wheels = self.wheels()
-            self._uv("venv", "--python", self.python, str(self.folder / name))
-            self._uv("pip", "install", "--python", str(interpreter), "numpy", *REQUIREMENTS[name], *map(str, wheels))
+            try:
+                self._uv("venv", "--python", self.python, str(self.folder / name))
+                self._uv("pip", "install", "--python", str(interpreter), "numpy", *REQUIREMENTS[name], *map(str, wheels))
+            except BaseException:
+                # An environment without its library would count as ready in the next run.
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+                raise
         return interpreter
 
     def wheels(self) -> list[Path]:

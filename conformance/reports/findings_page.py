@@ -11,7 +11,7 @@ PAGE = ROOT / "docs/findings.md"
 FINDING = re.compile(
     r"^### (?P<number>\d+)\. (?P<library>\S+) (?P<version>[^:]+): (?P<title>[^\n]+)\n"
     r"\n\* Severity: (?P<severity>[^\n]+)\n\* Last checked: (?P<checked>.*?)\n"
-    r"\* Rules: (?P<rules>.*?)\n\* What happens: .*?"
+    r"\* Rules: (?P<rules>.*?)\n\* What happens: (?P<happens>.*?)"
     r"```python\n(?P<code>.*?)```\n+```text\n(?P<printed>.*?)\n```",
     re.DOTALL | re.MULTILINE,
 )

@@ -17,6 +17,11 @@ ROW = re.compile(
     re.MULTILINE,
 )
 
+#: The values of the column severity, from the worst on.
+SEVERITIES = ["use after free", "double free", "hang", "crash", "memory is written against its flag", "wrong values"]
+#: A row of the table of findings without a draft.
+LEFT_OUT = re.compile(r"^\| (?P<why>[^|]+) \| (?P<findings>\d+(?:, \d+)*) \|$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -69,3 +74,9 @@ def reports() -> list[Report]:
 def index_rows() -> list[dict[str, str]]:
     """Returns the rows of the index."""
     return [match.groupdict() for match in ROW.finditer(INDEX.read_text(encoding="utf-8"))]
+
+
+def left_out() -> dict[str, list[str]]:
+    """Returns the findings without a draft, as the index lists them, by the reason."""
+    rows = LEFT_OUT.finditer(INDEX.read_text(encoding="utf-8"))
+    return {row["why"]: row["findings"].split(", ") for row in rows}

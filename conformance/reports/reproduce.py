@@ -3,10 +3,11 @@
     python conformance/reports/reproduce.py --environments FOLDER --python 3.13 --write
 
 Makes an environment for each library in FOLDER with uv, and runs each reproduction in a process of its own. Prints a
-line for each: `reproduced`, `fixed` or `changed`. `changed` means that the output is neither that of the page nor that
-of an earlier run with a mark as fixed: read the output, change the mark in the page to `fixed in LIBRARY VERSION`, and
-run again. `--write` stores the outputs in last-checked.json and the marks in the page. Without `--environments`, the
-libraries of the running Python are tried. The exit status is 1 if something is `changed`.
+line for each: `reproduced`, `fixed`, `changed` or `not tried`. `changed` means that the output is neither that of the
+page, nor the stored one of a finding with a mark as fixed: store it with `--write`, read it, change the mark in the page
+to `fixed in LIBRARY VERSION`, and run again. `not tried` means that the library could not be installed or did not run.
+`--write` stores the outputs in last-checked.json and the marks in the page. Without `--environments`, the libraries of
+the running Python are tried. The exit status is 1 if something is `changed` or `not tried`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ PROGRAM = Path(__file__).with_name("run_findings.py")
 #: Seconds for all findings of a library, and for one draft.
 LIMIT, DRAFT_LIMIT = 900, 180
 CRASH = "the process dies of "
+#: The beginning of the state of a finding whose library could not be installed, or did not run.
+NOT_TRIED = "not tried: "
+#: Failures of one library. The others are still tried.
+FAILURES = (subprocess.SubprocessError, RuntimeError, OSError, ValueError)
 
 
 def alike(printed: str, expected: str) -> bool:
@@ -41,23 +46,39 @@ def alike(printed: str, expected: str) -> bool:
 
 
 def run_library(interpreter: Path, library: str, codes: list[str]) -> dict[str, Any]:
-    """Returns the version of a library, that of Python, and the output of each code."""
+    """Returns the version of a library, that of Python, and the output of each code.
+
+    Raises RuntimeError if the library cannot be imported, and TimeoutExpired if it does not end.
+    """
     done = subprocess.run(
         [str(interpreter), str(PROGRAM), library],
         input=json.dumps(codes), capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
     if done.returncode:
-        raise RuntimeError(f"{library} did not run: {done.stderr[-2000:]}")
+        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
+def reason(failure: Exception) -> str:
+    """Returns why a library was not tried, in one line."""
+    if isinstance(failure, subprocess.TimeoutExpired):
+        return f"it did not end within {failure.timeout:g} seconds"
+    if isinstance(failure, subprocess.CalledProcessError):
+        command = [failure.cmd] if isinstance(failure.cmd, str) else [str(part) for part in failure.cmd]
+        return f"{' '.join(command)[:200]} ended with {failure.returncode}"
+    return " ".join(f"{type(failure).__name__}: {failure}".split())[:300]
+
+
 def state_of(finding: dict[str, str], output: str, before: dict[str, Any] | None) -> str:
-    """Returns what an output says about a finding. `before` is the entry of the last run."""
+    """Returns what an output says about a finding. `before` is the entry of the last run.
+
+    A mark as fixed counts only for the output that was stored when it was made.
+    """
     if alike(output, finding["printed"]):
         return "reproduced"
     fixed = re.search(r"fixed in .+$", finding["checked"])
-    if fixed and (before is None or before["output"] in (output, None)):
+    if fixed and before is not None and before["output"] is not None and before["output"] == output:
         return fixed[0]
     return "changed"
 
@@ -73,11 +94,17 @@ def check_findings(only: list[str], environments: Environments | None) -> list[d
         if only and library not in only:
             entries += [before[library, f["title"]] for f in mine if (library, f["title"]) in before]
             continue
+        answer: dict[str, Any]
         if library in NOT_INSTALLABLE:
             answer = {"version": mine[0]["version"], "python": "", "outcomes": [None] * len(mine)}
         else:
-            interpreter = environments.interpreter(library) if environments else Path(sys.executable)
-            answer = run_library(interpreter, library, [finding["code"] for finding in mine])
+            try:
+                interpreter = environments.interpreter(library) if environments else Path(sys.executable)
+                answer = run_library(interpreter, library, [finding["code"] for finding in mine])
+            except FAILURES as failure:
+                entries += [not_tried(finding, failure, before.get((library, finding["title"]))) for finding in mine]
+                print(f"{library}: {entries[-1]['state']}", flush=True)
+                continue
         for finding, output in zip(mine, answer["outcomes"], strict=True):
             key = (library, finding["title"])
             state = NOT_INSTALLABLE.get(library) or state_of(finding, output, before.get(key))
@@ -94,6 +121,16 @@ def check_findings(only: list[str], environments: Environments | None) -> list[d
     return entries
 
 
+def not_tried(finding: dict[str, str], failure: Exception, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns the entry of a finding that was not tried. It keeps the version and the output of the last run.
+
+    The next run needs that output as the evidence of a mark as fixed.
+    """
+    last = before or {"version": "", "python": "", "output": None}
+    kept = {name: last[name] for name in ("version", "python", "output")}
+    return {"library": finding["library"], "title": finding["title"], **kept, "state": NOT_TRIED + reason(failure)}
+
+
 def check_drafts(only: list[str], environments: Environments | None) -> bool:
     """Runs the scripts of the drafts, and returns whether all print the output that the draft shows."""
     libraries = {row["file"]: row["library"] for row in index_rows()}
@@ -102,8 +139,13 @@ def check_drafts(only: list[str], environments: Environments | None) -> bool:
         library = libraries[draft.path.name]
         if only and library not in only:
             continue
-        interpreter = environments.interpreter(library) if environments else Path(sys.executable)
-        output = run_script(interpreter, draft.script)
+        try:
+            interpreter = environments.interpreter(library) if environments else Path(sys.executable)
+            output = run_script(interpreter, draft.script)
+        except FAILURES as failure:
+            print(f"upstream/{draft.path.name}: {NOT_TRIED}{reason(failure)}", flush=True)
+            same = False
+            continue
         holds = alike(output, draft.output)
         print(f"upstream/{draft.path.name}: {'reproduced' if holds else 'changed'}", flush=True)
         if not holds:
@@ -127,6 +169,15 @@ def mark(entry: dict[str, Any]) -> str:
     return f"{entry['version']}{python}, {entry['state']}"
 
 
+def write(entries: list[dict[str, Any]]) -> None:
+    """Stores entries, and marks their findings in the page. A finding that was not tried keeps its mark."""
+    system = f"{platform.system()} {platform.machine()}"
+    RESULTS.write_text(json.dumps({"system": system, "findings": entries}, indent=1) + "\n")
+    tried = [entry for entry in entries if not entry["state"].startswith(NOT_TRIED)]
+    marks = {(entry["library"], entry["title"]): mark(entry) for entry in tried}
+    PAGE.write_text(marked(PAGE.read_text(encoding="utf-8"), marks), encoding="utf-8")
+
+
 def main() -> int:
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -140,13 +191,11 @@ def main() -> int:
     if arguments.environments:
         environments = Environments(arguments.environments, arguments.python, arguments.uv)
     entries = check_findings(arguments.libraries, environments)
-    same = check_drafts(arguments.libraries, environments)
     if arguments.write:
-        system = f"{platform.system()} {platform.machine()}"
-        RESULTS.write_text(json.dumps({"system": system, "findings": entries}, indent=1) + "\n")
-        marks = {(entry["library"], entry["title"]): mark(entry) for entry in entries}
-        PAGE.write_text(marked(PAGE.read_text(encoding="utf-8"), marks), encoding="utf-8")
-    return int(not same or any(entry["state"] == "changed" for entry in entries))
+        # Before the drafts, so that nothing there can lose these results.
+        write(entries)
+    same = check_drafts(arguments.libraries, environments)
+    return int(not same or any(entry["state"].startswith(("changed", NOT_TRIED)) for entry in entries))
 
 
 if __name__ == "__main__":

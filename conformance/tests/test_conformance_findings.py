@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from conftest import missing
-from dlbridge_conformance.adapter import known_adapters
+from dlbridge_conformance.adapter import adapter_named
 from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rule import all_rules
 
 REPORTS = Path(__file__).parents[1] / "reports"
 sys.path.insert(0, str(REPORTS))
 findings_page = pytest.importorskip("findings_page", reason="needs a checkout")
+environments = pytest.importorskip("environments", reason="needs a checkout")
 
 PROGRAM = REPORTS / "run_findings.py"
 PAGE, SEVERITIES = findings_page.PAGE, findings_page.SEVERITIES
@@ -34,6 +35,14 @@ def rules_of(finding: dict[str, str]) -> list[str]:
     """The ids in the line Rules."""
     rules = " ".join(finding["rules"].split())
     return [] if rules == NO_RULE else rules.split(", ")
+
+
+def is_installed(library: str) -> bool:
+    """Returns whether a library can be imported; one without an adapter is checked by its module."""
+    try:
+        return adapter_named(library).is_installed()
+    except LookupError:
+        return False
 
 
 def rows(text: str) -> list[list[str]]:
@@ -100,7 +109,8 @@ def test_every_finding_agrees_with_the_last_check() -> None:
         entry = stored[finding["library"], finding["title"]]
         python = f" on CPython {entry['python']}" if entry["python"] else ""
         assert finding["checked"] == f"{entry['version']}{python}, {entry['state']}"
-        assert re.fullmatch(r"reproduced|fixed in \S+ \S+|not importable: .+", entry["state"])
+        # A run may store "changed" or "not tried: ...". The committed files may not have them.
+        assert re.fullmatch(r"reproduced|fixed in \S+ \S+|not importable: .+", entry["state"]), finding["title"]
         if not python:
             assert "not importable" in entry["state"]
             continue
@@ -109,6 +119,24 @@ def test_every_finding_agrees_with_the_last_check() -> None:
         lines = finding["printed"].splitlines()
         shown = [line for line in entry["output"].splitlines() if line in lines]
         assert (shown == lines) == (entry["state"] == "reproduced"), finding["title"]
+
+
+@with_the_page
+def test_every_library_with_a_finding_is_pinned() -> None:
+    """The tests install each of them, so that none of their findings is skipped where everything is required."""
+    pins = REPORTS.parents[1] / "xtask/src/pins.rs"
+    if not pins.exists():
+        pytest.skip("needs a checkout")
+    pinned = set(re.findall(r'"([a-z0-9-]+)(?:\[\w+\])?==', pins.read_text().partition("#[cfg(test)]")[0]))
+    libraries = {finding["library"] for finding in FINDINGS} - set(environments.NOT_INSTALLABLE)
+    names = {environments.SAME_AS.get(library, library) for library in libraries}
+    wanted = {requirement.partition("[")[0] for name in names for requirement in environments.REQUIREMENTS[name]}
+    assert "numkong" in wanted
+    assert wanted - pinned == set()
+
+
+def test_library_that_is_not_installed_is_not_found() -> None:
+    assert not is_installed("a_library_of_this_name_does_not_exist")
 
 
 @with_the_page
@@ -150,9 +178,9 @@ def test_every_rule_in_a_finding_is_broken_by_its_library() -> None:
 @pytest.mark.skipif(not CAN_FORK, reason="a reproduction may crash the process; needs fork")
 @pytest.mark.parametrize("library", sorted({finding["library"] for finding in FINDINGS}))
 def test_reproductions_print_the_output_of_the_page(library: str) -> None:
-    if not known_adapters()[library].is_installed():
-        if library == "mxnet":
-            pytest.skip("mxnet needs an older NumPy than the others")
+    if not is_installed(library):
+        if library in environments.NOT_INSTALLABLE:
+            pytest.skip(f"{library} is {environments.NOT_INSTALLABLE[library]}")
         missing(f"{library} is not installed, or does not run here")
     findings = [finding for finding in FINDINGS if finding["library"] == library]
     done = subprocess.run(

@@ -72,6 +72,7 @@ pub(crate) const RARE: &[&str] = &[
     "distributed==2026.8.0",
     "dpnp==0.20.0",
     "intel-opencl-rt==2026.2.0",
+    "numkong==7.8.6",
 ];
 
 /// Returns the requirements of the table of all producers and consumers, except the frameworks.
