@@ -14,8 +14,9 @@
 //! | `DLPackExchangeAPI`, its header and its five function types | the crate root |
 //!
 //! `tests/abi.rs` compares sizes, offsets, alignments and values with those that a C program
-//! prints, compiled against the real header. The layouts for 64-bit and 32-bit targets are also
-//! asserted at compile time, and `tests/layout.rs` compares them with C compilers for many targets.
+//! prints, compiled against the real header. For pointers of 64 bits, and for pointers of 32 bits
+//! with `u64` aligned to 8 or 4 bytes, a build also asserts the layouts; for any other target it
+//! asserts nothing. `tests/layout.rs` compares them with C compilers for many targets.
 //!
 //! ```
 //! use dlbridge_sys::{DLDevice, kDLCPU};
@@ -50,7 +51,8 @@ macro_rules! codes {
 }
 pub(crate) use codes;
 
-/// The column of [`layout::layouts`] for this target, if it has one of these layouts.
+/// The column of [`layout::layouts`] for this target. `None` on a target with another size of a pointer or alignment of
+/// `u64`: the header's layout there is not known, so the build asserts nothing.
 const LAYOUT: Option<usize> = match (size_of::<*const ()>(), align_of::<u64>()) {
     (8, 8) => Some(0),
     (4, 8) => Some(1),

@@ -1,5 +1,5 @@
-//! `cargo xtask platforms`: compiles the core for every target that can be tried on Linux, runs its tests with an
-//! emulator, and writes the table of `docs/platforms.md` from the results.
+//! `cargo xtask platforms`: compares the layout of `dlpack.h` and compiles the crates for every target that can be tried on
+//! Linux, runs the tests of the core with an emulator, and writes the table of `docs/platforms.md` from the results.
 //!
 //! | | |
 //! | --- | --- |

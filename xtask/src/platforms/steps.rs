@@ -3,9 +3,7 @@
 use std::process::Command;
 
 use super::table::{Outcome, State};
-use super::targets::{
-    CORE, MORE_LAYOUTS, NEED_THREADS, Run, TARGETS, TESTED, Target, Tests, Tools,
-};
+use super::targets::{CORE, NEED_THREADS, PYTHON, Run, TARGETS, Target, Tests, Tools};
 use crate::python::Venv;
 use crate::steps::Steps;
 use crate::{Result, Workplace, crates, debian, pins, process};
@@ -15,9 +13,6 @@ const NATIVE: &str = "i686-unknown-linux-gnu";
 
 /// The target without an operating system that `cargo xtask test --all` compiles.
 const WASM: &str = "wasm32-unknown-unknown";
-
-/// The adapters that need a Python for the target.
-const NEEDS_PYTHON: &[&str] = &["dlbridge-numpy"];
 
 /// The target directory: its own, so that other tasks do not wait for it.
 const DIRECTORY: &str = "platforms";
@@ -31,25 +26,25 @@ pub(super) fn all(steps: &mut Steps, workplace: &Workplace, only: &[String]) -> 
     });
     let is_tried = |target: &&Target| only.is_empty() || only.iter().any(|n| n == target.name);
     let mut outcomes = Vec::new();
+    let needs_venv = || ready.ok_or("needs .venv, which failed".to_owned());
+    let state = |made| if ready.is_some() { State::of(made) } else { State::NotTried };
     for target in TARGETS.iter().filter(is_tried) {
         let name = target.name;
+        let layout = steps.run(&format!("{name}: the layout of dlpack.h"), || {
+            needs_venv()?;
+            compare_layout(workplace, &venv, target)
+        });
         let compiled = steps.run(&format!("{name}: compile"), || compile(workplace, target));
         let ran = match &target.run {
             Run::Not(_) => State::NotTried,
-            Run::With(tools) => {
-                let ran = steps.run(&format!("{name}: test"), || {
-                    ready.ok_or("needs .venv, which failed")?;
-                    test(workplace, &venv, name, tools, TESTED)
-                });
-                if ready.is_some() { State::of(ran) } else { State::NotTried }
-            }
+            Run::With(tools) => state(steps.run(&format!("{name}: test"), || {
+                needs_venv()?;
+                test(workplace, &venv, name, tools, tools.tested)
+            })),
         };
-        outcomes.push(Outcome { target: name, compiled: State::of(compiled), ran });
+        let (layout, compiled) = (state(layout), State::of(compiled));
+        outcomes.push(Outcome { target: name, layout, compiled, ran });
     }
-    steps.run("the layout of dlpack.h on all targets", || {
-        ready.ok_or("needs .venv, which failed")?;
-        layouts(workplace, &venv)
-    });
     outcomes
 }
 
@@ -67,24 +62,29 @@ pub(crate) fn cheap(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     }
 }
 
-/// Compiles the crates of a target with all features.
+/// Compiles the crates of a target with all features. PyO3 then takes the oldest Python of the stable ABI, not that of
+/// this machine.
 fn compile(workplace: &Workplace, target: &Target) -> Result<()> {
     add(workplace, target.name)?;
+    if target.without_adapters.is_some() {
+        // Dependencies of adapters compile C and assembly.
+        install_compiler(workplace, target)?;
+    }
     let mut check = cargo(workplace, "check", target.name);
     let core = target.crates.iter().flat_map(|crates| crates.iter()).map(|name| (*name).to_owned());
     let adapters = target.without_adapters.map(|without| adapters(workplace, without));
     for package in core.chain(adapters.into_iter().flatten()) {
         check.args(["--package", &package]);
     }
-    process::run(check.arg("--all-features"))
+    process::run(check.arg("--all-features").env("PYO3_CROSS", "1"))
 }
 
-/// Returns the adapters that need no Python, except some.
+/// Returns the adapters that do not need PyO3, except some.
 fn adapters(workplace: &Workplace, without: &[&str]) -> Vec<String> {
     let folder = workplace.root.join("adapters");
     let all = crates::folders(&workplace.root).into_iter();
     let all = all.filter(|(_, path)| path.starts_with(&folder)).map(|(name, _)| name);
-    all.filter(|name| !NEEDS_PYTHON.contains(&&**name) && !without.contains(&&**name)).collect()
+    all.filter(|name| !PYTHON.contains(&&**name) && !without.contains(&&**name)).collect()
 }
 
 /// Runs tests of a target.
@@ -102,17 +102,13 @@ fn test(
     })?;
     let mut test = cargo(workplace, "test", name);
     test.args(["--lib", "--tests"]);
+    test.args(packages.iter().flat_map(|package| ["--package", package]));
     match tools.tests {
-        Tests::All => {
-            test.args(packages.iter().flat_map(|package| ["--package", package]));
-            test.arg("--all-features");
-        }
+        Tests::All => _ = test.arg("--all-features"),
         Tests::FewFeatures => {
-            test.args(packages.iter().flat_map(|package| ["--package", package]));
             test.args(["--features", "dlbridge/half,dlbridge/num-complex,dlbridge/memmap2"]);
         }
         Tests::OneThread => {
-            test.args(["--package", "dlbridge-sys", "--package", "dlbridge"]);
             test.args(["--features", "dlbridge/half,dlbridge/num-complex", "--"]);
             test.args(NEED_THREADS.iter().flat_map(|name| ["--skip", name]));
         }
@@ -159,15 +155,18 @@ fn set_tools(
     Ok(())
 }
 
-/// Compares the layout of `dlpack.h` on each target with the crate's, by the target's C compiler.
-fn layouts(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
-    debian::install(workplace, &["clang"], || is_there(workplace, "clang"))?;
-    let compilers =
-        TARGETS.iter().map(|target| target.c_compiler).chain(MORE_LAYOUTS.iter().copied());
+/// Compares the layout of `dlpack.h` on a target with the crate's, by a C compiler of the target.
+fn compare_layout(workplace: &Workplace, venv: &Venv<'_>, target: &Target) -> Result<()> {
+    install_compiler(workplace, target)?;
     let mut test = workplace.cargo(&["test", "--package", CORE[0], "--test", "layout"]);
-    test.env("DLPACK_INCLUDE", venv.dlpack_include()?);
-    test.env("DLPACK_C_COMPILERS", compilers.collect::<Vec<_>>().join(";"));
+    test.env("DLPACK_INCLUDE", venv.dlpack_include()?).env("DLPACK_C_COMPILERS", target.c_compiler);
     process::run(test.args(["--", "--include-ignored"]))
+}
+
+/// Installs the C compiler of a target.
+fn install_compiler(workplace: &Workplace, target: &Target) -> Result<()> {
+    let program = target.c_compiler.split(' ').next().unwrap_or_default();
+    debian::install(workplace, target.compiler_packages(), || is_there(workplace, program))
 }
 
 /// Adds a target's standard library to the current toolchain.

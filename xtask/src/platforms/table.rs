@@ -4,15 +4,19 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::targets::{NOT_TRIED, Run, TARGETS, Target, Tests};
+use super::targets::{NOT_TRIED, Run, TARGETS, Target, Tests, Tools};
 use crate::Result;
 
 const PAGE: &str = "docs/platforms.md";
-const HEADING: &str = "| target | crates compiled | tests run | how |\n| --- | --- | --- | --- |\n";
+const HEADING: &str = "\
+| target | layout of `dlpack.h` | crates compiled | tests run | how |
+| --- | --- | --- | --- | --- |
+";
 
 /// The result of a target's steps.
 pub(super) struct Outcome {
     pub(super) target: &'static str,
+    pub(super) layout: State,
     pub(super) compiled: State,
     pub(super) ran: State,
 }
@@ -78,19 +82,14 @@ fn updated(old: &[String], outcomes: &[Outcome]) -> String {
     for target in TARGETS {
         let outcome = outcomes.iter().find(|outcome| outcome.target == target.name);
         let row = match outcome {
-            Some(outcome) => row(target, outcome.compiled, outcome.ran),
-            None => {
-                kept(old, target).unwrap_or_else(|| row(target, State::NotTried, State::NotTried))
-            }
+            Some(outcome) => row(target, outcome.layout, outcome.compiled, outcome.ran),
+            None => kept(old, target)
+                .unwrap_or_else(|| row(target, State::NotTried, State::NotTried, State::NotTried)),
         };
         let _ = writeln!(rows, "{row}");
     }
-    for (platform, reason) in NOT_TRIED {
-        let platform = match platform.contains(' ') {
-            true => (*platform).to_owned(),
-            false => format!("`{platform}`"),
-        };
-        let _ = writeln!(rows, "| {platform} | not tried | not tried | {reason} |");
+    for (part, reason) in NOT_TRIED {
+        let _ = writeln!(rows, "| {part} | | not tried | not tried | {reason} |");
     }
     rows
 }
@@ -98,34 +97,41 @@ fn updated(old: &[String], outcomes: &[Outcome]) -> String {
 /// Returns the row of the page for a target, if a run could have written it.
 fn kept(old: &[String], target: &Target) -> Option<String> {
     const STATES: [State; 3] = [State::Passed, State::Failed, State::NotTried];
-    let pairs = STATES.iter().flat_map(|compiled| STATES.map(|ran| (*compiled, ran)));
-    let mut possible = pairs.map(|(compiled, ran)| row(target, compiled, ran));
+    let pairs = STATES.iter().flat_map(|layout| STATES.map(|compiled| (*layout, compiled)));
+    let all = pairs.flat_map(|(layout, compiled)| STATES.map(|ran| (layout, compiled, ran)));
+    let mut possible = all.map(|(layout, compiled, ran)| row(target, layout, compiled, ran));
     possible.find(|row| old.contains(row))
 }
 
-fn row(target: &Target, compiled: State, ran: State) -> String {
-    let crates = target.crates.iter().flat_map(|crates| crates.iter());
-    let short = |name: &&'static str| name.trim_start_matches("dlbridge-");
-    let mut crates = crates.map(short).collect::<Vec<_>>().join(", ");
+fn row(target: &Target, layout: State, compiled: State, ran: State) -> String {
+    let crates: Vec<_> = target.crates.iter().flat_map(|crates| crates.iter()).copied().collect();
+    let mut crates = listed(&crates);
     if let Some(without) = target.without_adapters {
         crates.push_str(", adapters");
         if !without.is_empty() {
-            let without: Vec<_> = without.iter().map(short).collect();
-            let _ = write!(crates, " except {}", without.join(" and "));
+            let _ = write!(crates, " except {}", listed(without));
         }
     }
     let (tests, how) = match &target.run {
-        Run::Not(reason) => (State::NotTried.cell(""), *reason),
-        Run::With(tools) => (ran.cell(tests(tools.tests)), tools.shown),
+        Run::Not(reason) => (State::NotTried.cell("").to_owned(), *reason),
+        Run::With(tools) => (ran.cell(&tests(tools)).to_owned(), tools.shown),
     };
-    format!("| `{}` | {} | {tests} | {how} |", target.name, compiled.cell(&crates))
+    let (layout, compiled) = (layout.cell("as in C"), compiled.cell(&crates));
+    format!("| `{}` | {layout} | {compiled} | {tests} | {how} |", target.name)
 }
 
-fn tests(tests: Tests) -> &'static str {
-    match tests {
-        Tests::All => "all of sys, dlbridge and borrow",
-        Tests::FewFeatures => "all of sys, dlbridge (few features) and borrow",
-        Tests::OneThread => "sys and dlbridge, without threads",
+/// Returns the names of crates without the project's.
+fn listed(crates: &[&str]) -> String {
+    let short = |name: &&str| name.trim_start_matches("dlbridge-").to_owned();
+    crates.iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
+fn tests(tools: &Tools) -> String {
+    let crates = listed(tools.tested);
+    match tools.tests {
+        Tests::All => crates,
+        Tests::FewFeatures => format!("{crates}; with few features"),
+        Tests::OneThread => format!("{crates}; without threads, with few features"),
     }
 }
 
@@ -160,33 +166,40 @@ mod tests {
 
     #[test]
     fn row_of_a_failed_step_says_so() {
-        let cells = |compiled, ran| row(&TARGETS[0], compiled, ran);
+        let cells = |layout, compiled, ran| row(&TARGETS[0], layout, compiled, ran);
         let name = TARGETS[0].name;
-        assert!(!cells(State::Passed, State::Passed).contains("failed"));
-        assert!(cells(State::Passed, State::Failed).contains(" | failed | natively"));
-        assert!(cells(State::Passed, State::NotTried).contains(" | not tried | natively"));
-        let failed = format!("| `{name}` | failed | all of");
-        assert!(cells(State::Failed, State::Passed).starts_with(&failed));
+        let (passed, failed, not_tried) = (State::Passed, State::Failed, State::NotTried);
+        assert!(!cells(passed, passed, passed).contains("failed"));
+        assert!(cells(passed, passed, failed).contains(" | failed | natively"));
+        assert!(cells(passed, passed, not_tried).contains(" | not tried | natively"));
+        let begin = format!("| `{name}` | as in C | failed | sys, ");
+        assert!(cells(passed, failed, passed).starts_with(&begin));
+        let begin = format!("| `{name}` | failed | sys, ");
+        assert!(cells(failed, passed, passed).starts_with(&begin));
     }
 
     #[test]
     fn every_row_that_a_run_writes_is_accepted_and_kept() {
-        let outcome =
-            |target: &Target, compiled, ran| Outcome { target: target.name, compiled, ran };
+        let outcome = |target: &Target, layout, compiled, ran| {
+            let target = target.name;
+            Outcome { target, layout, compiled, ran }
+        };
         let outcomes = [
-            outcome(&TARGETS[0], State::Passed, State::Failed),
-            outcome(&TARGETS[1], State::Failed, State::NotTried),
+            outcome(&TARGETS[0], State::Passed, State::Passed, State::Failed),
+            outcome(&TARGETS[1], State::Failed, State::Failed, State::NotTried),
+            outcome(&TARGETS[2], State::NotTried, State::Failed, State::Passed),
         ];
         let page = |rows: &str| format!("text\n\n{HEADING}{rows}\nmore\n");
         let rows = updated(&[], &outcomes);
         check_page(&page(&rows)).unwrap();
         let old: Vec<_> = rows.lines().map(str::to_owned).collect();
         assert_eq!(updated(&old, &[]), rows);
-        let later = updated(&old, &[outcome(&TARGETS[0], State::Passed, State::Passed)]);
+        let passed = outcome(&TARGETS[0], State::Passed, State::Passed, State::Passed);
+        let later = updated(&old, &[passed]);
         assert_eq!(later.lines().skip(1).collect::<Vec<_>>(), old[1..]);
         for wrong in [
             rows.replacen("| failed |", "| some failed |", 1),
-            format!("{rows}| `vax-dec-vms` | not tried | not tried | none |\n"),
+            format!("{rows}| `vax-dec-vms` | not tried | not tried | not tried | none |\n"),
             rows.lines().skip(1).map(|line| format!("{line}\n")).collect(),
             format!("{}\n{rows}", old[0]),
         ] {

@@ -7,22 +7,36 @@ pub(super) const CORE: &[&str] =
 /// The drivers of GPUs, which need shared libraries that a program loads.
 pub(super) const MORE: &[&str] = &["dlbridge-gpu"];
 
-/// The crates of the core that are compiled for an emulator.
-const EMULATED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow", "dlbridge-fork"];
+/// The crates that need PyO3, which compiles for a target without a Python of that target: `dlbridge-python` selects the
+/// stable ABI.
+pub(super) const PYTHON: &[&str] = &["dlbridge-pyo3", "dlbridge-python", "dlbridge-numpy"];
 
-/// The crates whose tests run: the tests of files take minutes under an emulator.
-pub(super) const TESTED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
+/// The crate whose build asserts the layout of `dlpack.h`.
+const LAYOUT: &[&str] = &["dlbridge-sys"];
+
+/// The crates whose tests run with an emulator: those of `dlbridge-files` take minutes there.
+const EMULATED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
 
 /// A target of rustc.
 pub(super) struct Target {
     pub(super) name: &'static str,
-    /// The C compilers that check the layout of `dlpack.h` on it.
+    /// The C compiler that checks the layout of `dlpack.h`: clang, or the linker of the tools.
     pub(super) c_compiler: &'static str,
-    /// The crates of the core that are compiled.
+    /// The crates that are compiled, without the adapters.
     pub(super) crates: &'static [&'static [&'static str]],
     /// The adapters that are not compiled with them; `None` if all are not.
     pub(super) without_adapters: Option<&'static [&'static str]>,
     pub(super) run: Run,
+}
+
+impl Target {
+    /// Returns the packages of Debian with the C compiler.
+    pub(super) fn compiler_packages(&self) -> &'static [&'static str] {
+        match &self.run {
+            Run::With(tools) if tools.linker == self.c_compiler => tools.packages,
+            _ => &["clang"],
+        }
+    }
 }
 
 /// How the tests of a target run.
@@ -42,17 +56,19 @@ pub(super) struct Tools {
     pub(super) linker: &'static str,
     /// The command before the program. `{root}` is the repository, `{python}` an interpreter with the package wasmtime.
     pub(super) runner: &'static str,
+    /// The crates whose tests run.
+    pub(super) tested: &'static [&'static str],
     pub(super) tests: Tests,
 }
 
-/// The tests that run.
+/// The unit and integration tests of a crate that run.
 #[derive(Clone, Copy)]
 pub(super) enum Tests {
-    /// All tests of [`TESTED`], with all features.
+    /// All, with all features.
     All,
-    /// All tests of [`TESTED`], with few features of `dlbridge`.
+    /// All, with few features of `dlbridge`.
     FewFeatures,
-    /// The tests of `dlbridge-sys` and `dlbridge` that need neither threads nor unwinding.
+    /// Those that need neither threads nor unwinding, with few features of `dlbridge`.
     OneThread,
 }
 
@@ -81,45 +97,49 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &["gcc-i686-linux-gnu", "libc6-dev-i386-cross"],
             linker: "i686-linux-gnu-gcc",
             runner: "/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib",
+            tested: CORE,
             tests: Tests::All,
         }),
     },
     Target {
         name: "aarch64-unknown-linux-gnu",
         c_compiler: "aarch64-linux-gnu-gcc",
-        crates: &[EMULATED],
+        crates: &[CORE, MORE, PYTHON],
         without_adapters: Some(&[]),
         run: Run::With(Tools {
             shown: "qemu-user",
             packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
             linker: "aarch64-linux-gnu-gcc",
             runner: "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+            tested: EMULATED,
             tests: Tests::All,
         }),
     },
     Target {
         name: "riscv64gc-unknown-linux-gnu",
         c_compiler: "riscv64-linux-gnu-gcc",
-        crates: &[EMULATED],
-        without_adapters: None,
+        crates: &[CORE, MORE],
+        without_adapters: Some(&[]),
         run: Run::With(Tools {
             shown: "qemu-user",
             packages: &["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-user"],
             linker: "riscv64-linux-gnu-gcc",
             runner: "qemu-riscv64 -L /usr/riscv64-linux-gnu",
+            tested: EMULATED,
             tests: Tests::All,
         }),
     },
     Target {
         name: "x86_64-pc-windows-gnu",
         c_compiler: "x86_64-w64-mingw32-gcc",
-        crates: &[CORE, MORE],
+        crates: &[CORE, MORE, PYTHON],
         without_adapters: Some(&[]),
         run: Run::With(Tools {
-            shown: "Wine 8",
+            shown: "Wine",
             packages: &["gcc-mingw-w64-x86-64", "wine64"],
             linker: "x86_64-w64-mingw32-gcc",
             runner: "/usr/lib/wine/wine64",
+            tested: EMULATED,
             tests: Tests::FewFeatures,
         }),
     },
@@ -133,6 +153,7 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &[],
             linker: "",
             runner: "{python} {root}/xtask/platforms/run_wasi.py",
+            tested: &["dlbridge-sys", "dlbridge"],
             tests: Tests::OneThread,
         }),
     },
@@ -157,29 +178,71 @@ pub(super) const TARGETS: &[Target] = &[
         without_adapters: Some(&["dlbridge-polars"]),
         run: Run::Not("needs a Mac"),
     },
+    Target {
+        name: "x86_64-apple-darwin",
+        c_compiler: "clang --target=x86_64-apple-darwin",
+        crates: &[CORE, MORE],
+        without_adapters: None,
+        run: Run::Not("needs a Mac"),
+    },
+    Target {
+        name: "x86_64-pc-windows-msvc",
+        c_compiler: "clang --target=x86_64-pc-windows-msvc",
+        crates: &[CORE, MORE],
+        without_adapters: None,
+        run: Run::Not("needs Microsoft's linker"),
+    },
+    Target {
+        name: "armv7-unknown-linux-gnueabihf",
+        c_compiler: "clang --target=armv7-linux-gnueabihf",
+        crates: &[CORE, MORE],
+        without_adapters: None,
+        run: Run::Not("its tests were not tried with qemu-user"),
+    },
+    Target {
+        name: "i686-pc-windows-msvc",
+        c_compiler: "clang --target=i686-pc-windows-msvc",
+        crates: &[LAYOUT],
+        without_adapters: None,
+        run: Run::Not("needs Microsoft's linker"),
+    },
+    Target {
+        name: "aarch64-linux-android",
+        c_compiler: "clang --target=aarch64-linux-android",
+        crates: &[LAYOUT],
+        without_adapters: None,
+        run: Run::Not("needs the Android NDK to link"),
+    },
+    Target {
+        name: "s390x-unknown-linux-gnu",
+        c_compiler: "clang --target=s390x-linux-gnu",
+        crates: &[LAYOUT],
+        without_adapters: None,
+        run: Run::Not("Miri runs the tests that depend on the byte order"),
+    },
 ];
 
-/// Platforms that are not tried, and the reason.
+/// Parts that are not tried, and the reason.
 pub(super) const NOT_TRIED: &[(&str, &str)] = &[
     ("`dlbridge-vulkan` on 32 bits", "a buffer of Vulkan has 64 bits, which a pointer lacks"),
     ("`dlbridge-polars` on macOS", "a dependency needs Apple's assembler"),
-    ("`dlbridge-numpy` and `dlbridge-pyo3`", "need a Python for that platform"),
-    ("armv7-unknown-linux-gnueabihf", "only the layout of `dlpack.h` is compared"),
-    ("x86_64-apple-darwin", "only the layout of `dlpack.h` is compared"),
-    (
-        "x86_64-pc-windows-msvc",
-        "needs Microsoft's linker; only the layout of `dlpack.h` is compared",
-    ),
-    ("a Python wheel on Windows, macOS or 32-bit", "needs a Python for that platform"),
     ("a Python wheel for Pyodide", "needs Emscripten; [what it needs](#a-wheel-for-pyodide)"),
 ];
 
-/// C compilers for further targets whose layout of `dlpack.h` is compared.
-pub(super) const MORE_LAYOUTS: &[&str] = &[
-    "clang --target=armv7-linux-gnueabihf",
-    "clang --target=x86_64-apple-darwin",
-    "clang --target=x86_64-pc-windows-msvc",
-    "clang --target=i686-pc-windows-msvc",
-    "clang --target=aarch64-linux-android",
-    "clang --target=s390x-linux-gnu",
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compiler_of_each_target_is_clang_or_in_its_own_packages() {
+        for target in TARGETS {
+            let is_linker = match &target.run {
+                Run::With(tools) => tools.linker == target.c_compiler,
+                Run::Not(_) => false,
+            };
+            let is_clang = target.c_compiler.starts_with("clang --target=");
+            assert!(is_clang != is_linker, "{}: {}", target.name, target.c_compiler);
+            assert_eq!(target.compiler_packages() == ["clang"], is_clang, "{}", target.name);
+        }
+    }
+}
