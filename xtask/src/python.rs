@@ -165,9 +165,14 @@ impl<'a> Venv<'a> {
     /// Returns a cargo command for crates that use PyO3: it builds for this Python, and does not link it.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut cargo = self.workplace.cargo(arguments);
-        cargo.env("PYO3_PYTHON", self.program("python"));
-        cargo.env("PYO3_BUILD_EXTENSION_MODULE", "1");
+        self.for_crates(&mut cargo);
         cargo
+    }
+
+    /// Sets the environment of a command that compiles crates with PyO3, as for [`cargo`](Self::cargo).
+    pub(crate) fn for_crates<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("PYO3_PYTHON", self.program("python"));
+        command.env("PYO3_BUILD_EXTENSION_MODULE", "1")
     }
 
     /// Returns the environment's Python, once it is [`ready`](Self::ready).
