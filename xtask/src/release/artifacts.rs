@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::python::Venv;
-use crate::workplace::names;
+use crate::workplace::{names, remove_folder};
 use crate::{Result, Workplace, process};
 
 /// The folders inside: for crates.io, for PyPI, and for wheels that are not uploaded.
@@ -12,8 +12,11 @@ pub(super) const CRATES: &str = "crates";
 pub(super) const PYTHON: &str = "python";
 pub(super) const FREE_THREADED: &str = "free-threaded";
 
-/// The list, in the format of `sha256sum`.
-const LIST: &str = "SHA256SUMS";
+/// The hashes, in the format of `sha256sum`.
+const SUMS: &str = "SHA256SUMS";
+
+/// The sizes, as a table in Markdown.
+const TABLE: &str = "artifacts.md";
 
 /// Prints the SHA-256 of each file that it gets, one a line.
 const HASH: &str = "import hashlib, pathlib, sys
@@ -28,7 +31,7 @@ pub(super) fn folder(clone: &Workplace) -> PathBuf {
 /// Empties the folder.
 pub(super) fn clear(clone: &Workplace) -> Result<()> {
     let folder = folder(clone);
-    let _ = fs::remove_dir_all(&folder);
+    remove_folder(&folder)?;
     for inside in [CRATES, PYTHON, FREE_THREADED] {
         let inside = folder.join(inside);
         fs::create_dir_all(&inside).map_err(|e| format!("{}: {e}", inside.display()))?;
@@ -42,8 +45,8 @@ fn packages(clone: &Workplace) -> PathBuf {
 }
 
 /// Removes the packages of an earlier run.
-pub(super) fn forget_crates(clone: &Workplace) {
-    let _ = fs::remove_dir_all(packages(clone));
+pub(super) fn forget_crates(clone: &Workplace) -> Result<()> {
+    remove_folder(&packages(clone))
 }
 
 /// Copies the packages that Cargo made, if their number is right.
@@ -61,7 +64,7 @@ pub(super) fn copy_crates(clone: &Workplace, expected: usize) -> Result<()> {
     Ok(())
 }
 
-/// Prints every artefact with its size, and writes the hashes into a file beside them.
+/// Prints every artefact with its size, and writes the hashes and a table of the sizes into files beside them.
 pub(super) fn list(clone: &Workplace, venv: &Venv<'_>) -> Result<()> {
     let folder = folder(clone);
     let of_tags = names(&folder.join(FREE_THREADED));
@@ -81,18 +84,66 @@ pub(super) fn list(clone: &Workplace, venv: &Venv<'_>) -> Result<()> {
     if hashes.len() != files.len() {
         return Err(format!("{} hashes of {} artefacts", hashes.len(), files.len()));
     }
-    let mut total = 0;
-    let mut text = String::new();
+    let mut sums = String::new();
+    let mut sizes = Vec::new();
     for (file, hash) in files.iter().zip(hashes) {
         let size = size(&folder.join(file))?;
-        total += size;
         println!("{size:>9}  {hash}  {file}");
-        text += &format!("{hash}  {file}\n");
+        sums += &format!("{hash}  {file}\n");
+        sizes.push((file.as_str(), size));
     }
-    println!("{total:>9}  bytes in {} artefacts: {}", files.len(), folder.display());
-    fs::write(folder.join(LIST), text).map_err(|e| format!("{LIST}: {e}"))
+    println!("{:>9}  bytes in {} artefacts: {}", total(&sizes), files.len(), folder.display());
+    for (name, text) in [(SUMS, sums), (TABLE, table(&sizes))] {
+        fs::write(folder.join(name), text).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the table of files and their sizes in bytes, for a page.
+fn table(sizes: &[(&str, u64)]) -> String {
+    let mut text = "| file | bytes |\n| --- | ---: |\n".to_owned();
+    for (file, size) in sizes {
+        text += &format!("| `{file}` | {size} |\n");
+    }
+    text + &format!("| {} files | {} |\n", sizes.len(), total(sizes))
+}
+
+fn total(sizes: &[(&str, u64)]) -> u64 {
+    sizes.iter().map(|(_, size)| size).sum()
 }
 
 fn size(file: &Path) -> Result<u64> {
     fs::metadata(file).map(|m| m.len()).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_has_each_file_and_the_sum() {
+        let sizes = [("crates/dlbridge-0.1.0.crate", 120), ("python/dlbridge-0.1.0.tar.gz", 34)];
+        let expected = "| file | bytes |\n| --- | ---: |\n\
+            | `crates/dlbridge-0.1.0.crate` | 120 |\n\
+            | `python/dlbridge-0.1.0.tar.gz` | 34 |\n\
+            | 2 files | 154 |\n";
+        assert_eq!(table(&sizes), expected);
+    }
+
+    #[test]
+    fn folder_that_cannot_be_emptied_is_an_error() {
+        let target = std::env::temp_dir().join(format!("xtask-artifacts-{}", std::process::id()));
+        let clone = Workplace { root: target.join("release-clone"), target: target.clone() };
+        assert_eq!(clear(&clone), Ok(()));
+        let old = folder(&clone).join(PYTHON).join("dlbridge-0.0.9.tar.gz");
+        fs::write(&old, "").unwrap();
+        assert_eq!(clear(&clone), Ok(()));
+        assert!(!old.exists() && folder(&clone).join(CRATES).is_dir());
+        fs::remove_dir_all(folder(&clone)).unwrap();
+        // Even the root of a container cannot remove a file as a folder.
+        fs::write(folder(&clone), "").unwrap();
+        let error = clear(&clone).unwrap_err();
+        assert!(error.contains("cannot be removed"), "{error}");
+        fs::remove_dir_all(&target).unwrap();
+    }
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::artifacts::{self, FREE_THREADED};
-use super::wheels::{PLATFORMS, Platform, build_of};
+use super::wheels::{PLATFORMS, Platform, build_of, not_installed};
 use crate::free_threaded::{RECIPES, Recipe};
 use crate::python::{Venv, only};
-use crate::steps::{Finished, Steps};
+use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, pins, process};
 
 /// The C library of the wheels.
@@ -27,21 +27,22 @@ pub(super) fn run(steps: &mut Steps, clone: &Workplace, venv: &Venv<'_>, version
     }
 }
 
-/// Builds and tries a wheel. Returns a notice if its Python is missing.
+/// Builds and tries a wheel. Returns a notice if its Python is missing, or an error in CI if the workflow installs it.
 fn try_recipe(
     clone: &Workplace,
     venv: &Venv<'_>,
     version: &str,
     recipe: &Recipe,
 ) -> Result<Finished> {
-    let notice =
-        |reason: &str| Ok(Finished::Notice(format!("{reason}, so the wheel was not built")));
     let Some(python) = recipe.python() else {
-        return notice(&format!("{} is not installed", recipe.program));
+        let missing = format!("{} is not installed, so its wheel was not built", recipe.program);
+        return not_installed(missing, recipe.version, in_ci());
     };
     let is_ours = |platform: &&Platform| platform.library == LIBRARY && platform.runs_here();
     let Some(platform) = PLATFORMS.iter().find(is_ours) else {
-        return notice("this machine cannot run it");
+        return Ok(Finished::Notice(
+            "this machine cannot run the wheel, so it was not built".to_owned(),
+        ));
     };
     let folder = artifacts::folder(clone).join(FREE_THREADED).join(recipe.tags);
     let mut build = build_of(clone, venv, ".", platform, &folder)?;

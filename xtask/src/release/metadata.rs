@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::distributions::PROJECTS;
+use super::places;
 use crate::Result;
 use crate::crates::folders;
+use crate::workplace::in_pages;
 
 /// The most keywords and the longest keyword that crates.io accepts.
 const KEYWORDS: (usize, usize) = (5, 20);
@@ -12,9 +15,15 @@ const KEYWORDS: (usize, usize) = (5, 20);
 /// The most categories that crates.io accepts.
 const CATEGORIES: usize = 5;
 
-/// Sentences of pages that the first release makes untrue, in lower case.
-const UNPUBLISHED: [&str; 3] =
-    ["nothing is published yet", "is not published yet", "no version has been released yet"];
+/// Texts of pages that the first release makes untrue, in lower case. The last is a path to a clone in a command.
+const UNPUBLISHED: [&str; 6] = [
+    "nothing is published yet",
+    "is not published yet",
+    "is not on pypi yet",
+    "is not on crates.io yet",
+    "no version has been released yet",
+    "path/to/dlbridge",
+];
 
 /// A crate that a release publishes.
 pub(crate) struct Published {
@@ -55,21 +64,31 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the first release still needs: the address of the repository, and pages that tell how to install. `None`
-/// if nothing is missing.
+/// Returns what the first release still needs: the address of the repository in each manifest, and pages that install
+/// from crates.io and PyPI. `None` if nothing is missing.
 pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Option<String>> {
-    let manifest =
-        fs::read_to_string(root.join("Cargo.toml")).map_err(|e| format!("Cargo.toml: {e}"))?;
     let mut missing = Vec::new();
-    if !manifest.lines().any(|line| line.starts_with("repository = \"")) {
+    if !places::read(root, "Cargo.toml".as_ref())?.lines().any(|l| l.starts_with("repository = \""))
+    {
         missing.push("`repository` in `[workspace.package]` of Cargo.toml".to_owned());
     }
+    for one in published(root)? {
+        if !has_line(&one.manifest, "repository.workspace = true") {
+            let file = one.folder.join("Cargo.toml");
+            missing.push(format!("`repository.workspace = true` in {}", in_pages(&file)));
+        }
+    }
+    for (folder, _) in PROJECTS {
+        let file = Path::new(folder).join("pyproject.toml");
+        let file = file.strip_prefix(".").unwrap_or(&file);
+        if !has_line(&places::read(root, file)?, "[project.urls]") {
+            missing.push(format!("`[project.urls]` in {}", in_pages(file)));
+        }
+    }
     for page in pages {
-        let text =
-            fs::read_to_string(root.join(page)).map_err(|e| format!("{}: {e}", page.display()))?;
-        let text = text.to_lowercase();
-        if UNPUBLISHED.iter().any(|sentence| text.contains(sentence)) {
-            missing.push(format!("{} says that nothing is published", page.display()));
+        let text = places::read(root, page)?.to_lowercase();
+        if let Some(found) = UNPUBLISHED.iter().find(|found| text.contains(**found)) {
+            missing.push(format!("{} has the text \"{found}\"", in_pages(page)));
         }
     }
     if missing.is_empty() {
@@ -167,20 +186,77 @@ mod tests {
         assert_eq!(check(&root()), Ok(()));
     }
 
+    /// A folder with a crate, two Python projects and a page that are ready for the first release, removed when it is
+    /// dropped.
+    struct Ready(PathBuf);
+
+    impl Ready {
+        const FILES: [(&str, &str); 5] = [
+            ("Cargo.toml", "[workspace.package]\nrepository = \"https://example.org\"\n"),
+            ("crates/dlbridge/Cargo.toml", "[package]\nrepository.workspace = true\n"),
+            ("pyproject.toml", "[project.urls]\nSource = \"https://example.org\"\n"),
+            ("conformance/pyproject.toml", "[project.urls]\nSource = \"https://example.org\"\n"),
+            ("docs/page.md", "$ pip install dlbridge\n"),
+        ];
+
+        fn new() -> Self {
+            let ready =
+                Self(std::env::temp_dir().join(format!("xtask-first-{}", std::process::id())));
+            Self::FILES.iter().for_each(|(file, text)| ready.write(file, text));
+            ready
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let file = self.0.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+
+        fn missing(&self) -> Option<String> {
+            before_first_release(&self.0, &["docs/page.md".into()]).unwrap()
+        }
+    }
+
+    impl Drop for Ready {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
     #[test]
-    fn page_that_the_first_release_makes_untrue_is_named() {
-        let root = std::env::temp_dir().join(format!("xtask-first-{}", std::process::id()));
-        fs::create_dir_all(&root).unwrap();
-        let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
-        let pages = [PathBuf::from("SECURITY.md")];
-        write("Cargo.toml", "[workspace.package]\n");
-        write("SECURITY.md", "A fix. No version has been released yet.\n");
-        let missing = before_first_release(&root, &pages).unwrap().unwrap();
-        assert!(missing.contains("`repository`") && missing.contains("SECURITY.md"), "{missing}");
-        write("Cargo.toml", "[workspace.package]\nrepository = \"https://example.org\"\n");
-        write("SECURITY.md", "A fix.\n");
-        assert_eq!(before_first_release(&root, &pages), Ok(None));
-        let _ = fs::remove_dir_all(&root);
+    fn everything_that_the_first_release_needs_is_named() {
+        let ready = Ready::new();
+        assert_eq!(ready.missing(), None);
+        for (file, text) in Ready::FILES {
+            for wrong in [
+                "[package]\n",
+                "dlbridge is not on PyPI yet.\n",
+                "No version has been released yet.\n",
+                "$ cargo add dlbridge --path path/to/dlbridge/crates/dlbridge\n",
+            ] {
+                let is_page = file.ends_with(".md");
+                if is_page == wrong.starts_with('[') {
+                    continue;
+                }
+                ready.write(file, wrong);
+                let missing = ready.missing().unwrap_or_default();
+                assert!(missing.contains(&format!(" {file}")), "{file}, {wrong}: {missing}");
+            }
+            ready.write(file, text);
+        }
+    }
+
+    #[test]
+    fn pages_of_this_repository_are_found() {
+        let pages = places::files(&root());
+        // After the first release, no page has such a text.
+        let Some(missing) = before_first_release(&root(), &pages).unwrap() else { return };
+        if !missing.contains("getting-started/python.md") {
+            return;
+        }
+        for page in ["libraries", "migration", "wheel-size", "troubleshooting"] {
+            assert!(missing.contains(&format!("docs/{page}.md")), "{page}: {missing}");
+        }
     }
 
     #[test]

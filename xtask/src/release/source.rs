@@ -1,8 +1,9 @@
 //! The commit that is released: without changes beside it, under a free tag, in a clone of its own.
 
-use std::{env, fs};
+use std::env;
 
 use super::version::Version;
+use crate::workplace::remove_folder;
 use crate::{Result, Workplace, process};
 
 /// Checks that the commit has everything: no file is changed, and none is new.
@@ -80,11 +81,21 @@ fn check_pushed(pushed: Option<&str>, tag: &str) -> Result<()> {
     }
 }
 
-/// Returns the newest tag of an earlier version that this commit contains.
-pub(crate) fn earlier_tag(workplace: &Workplace, version: &Version) -> Option<String> {
+/// Returns the versions whose tags this commit contains.
+pub(crate) fn tagged_versions(workplace: &Workplace) -> Result<Vec<Version>> {
     let mut git = workplace.command("git");
-    git.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]);
-    process::answer(git.arg("--exclude").arg(version.tag()))
+    let tags = process::answer(git.args(["tag", "--list", "v[0-9]*", "--merged", "HEAD"]))
+        .ok_or("`git tag` failed; a release is made in a clone of the repository")?;
+    Ok(tags.lines().filter_map(|tag| tag.strip_prefix('v')?.parse().ok()).collect())
+}
+
+/// Returns the names of all packages and targets in the manifests at a tag.
+pub(crate) fn names_of_packages(workplace: &Workplace, tag: &str) -> Result<Vec<String>> {
+    let mut git = workplace.command("git");
+    git.args(["grep", "-h", "-e", "^name = \"", tag, "--", "*Cargo.toml"]);
+    let lines = process::answer(&mut git).ok_or_else(|| format!("{tag} has no manifest"))?;
+    let name = |line: &str| Some(line.strip_prefix("name = \"")?.split('"').next()?.to_owned());
+    Ok(lines.lines().filter_map(name).collect())
 }
 
 /// Returns the clone of the commit, which may not exist yet.
@@ -98,7 +109,7 @@ pub(crate) fn cloned(workplace: &Workplace) -> Workplace {
 /// Clones the commit.
 pub(crate) fn clone(workplace: &Workplace) -> Result<()> {
     let clone = cloned(workplace).root;
-    let _ = fs::remove_dir_all(&clone);
+    remove_folder(&clone)?;
     let mut git = workplace.command("git");
     process::run(git.args(["clone", "--quiet", "."]).arg(&clone))
 }
@@ -110,6 +121,8 @@ pub(crate) fn time(workplace: &Workplace) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -73,6 +73,11 @@ impl Version {
         text.replace("-alpha.", "a").replace("-beta.", "b").replace("-rc.", "rc")
     }
 
+    /// Returns false for a version before a release, such as a candidate.
+    pub(crate) fn is_release(&self) -> bool {
+        self.stage == Stage::Release
+    }
+
     /// Returns the name of the version's tag.
     pub(crate) fn tag(&self) -> String {
         format!("v{self}")
@@ -100,6 +105,7 @@ mod tests {
         }
         assert_eq!(version("0.2.0-rc.1").of_python(), "0.2.0rc1");
         assert_eq!(version("0.2.0").tag(), "v0.2.0");
+        assert!(version("0.2.0").is_release() && !version("0.2.0-rc.1").is_release());
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::artifacts::{self, PYTHON};
+use super::distributions::{PROJECTS, smoke_test};
 use super::source;
-use crate::python::Venv;
-use crate::seeded_faults::KIT;
-use crate::steps::{Finished, Steps};
-use crate::workplace::names;
+use crate::python::{Venv, Version, only};
+use crate::steps::{Finished, Steps, in_ci};
+use crate::workplace::{names, remove_folder};
 use crate::{Result, Workplace, pins, process};
 
 /// A platform that a wheel is built for.
@@ -33,21 +33,21 @@ pub(super) const PLATFORMS: &[Platform] = &[
     Platform { target: "aarch64-unknown-linux-musl", library: "musllinux_1_2", machine: "aarch64" },
 ];
 
-/// The Python projects: their folder, and their name in the names of archives.
-pub(super) const PROJECTS: &[(&str, &str)] = &[(".", "dlbridge"), (KIT, "dlbridge_conformance")];
-
-/// A round trip through NumPy, and the names of the kit's rules.
-const SMOKE: &str = "import sys, dlbridge, dlbridge.tests, dlbridge_conformance.crafter; \
-    assert dlbridge.__version__ == sys.argv[1], dlbridge.__version__; \
-    sys.exit(dlbridge.tests.run('numpy'))";
+/// The newest Python that `release.yml` installs for the dry run. It installs the older ones too.
+const NEWEST_IN_WORKFLOW: Version = (3, 14);
 
 /// Builds the distributions.
-pub(super) fn build(steps: &mut Steps, clone: &Workplace, venv: &Venv<'_>) {
+pub(super) fn build(steps: &mut Steps, clone: &Workplace, venv: &Venv<'_>, version: &str) {
     for (folder, name) in PROJECTS {
         steps.run(&format!("the source distribution of {name}, built without git"), || {
             source_distribution(clone, venv, folder, name)
         });
     }
+    steps.run("the wheels of the source distributions", || {
+        let mut own = Venv::of_program(clone, ".venv-from-source", venv.program("python"));
+        let wheels = PROJECTS.iter().map(|(_, name)| only("whl", &from_source(clone, name)));
+        try_wheels(&mut own, &wheels.collect::<Result<Vec<_>>>()?, version)
+    });
     steps.run("Rust's targets", || add_targets(clone));
     for platform in PLATFORMS {
         for (folder, name) in PROJECTS {
@@ -67,19 +67,11 @@ pub(super) fn run(steps: &mut Steps, clone: &Workplace, version: &str) {
             steps.try_run(&name, || {
                 let mut venv = Venv::of_python(clone, (major, minor));
                 if !venv.is_possible() {
-                    return Ok(Finished::Notice(format!(
-                        "Python {major}.{minor} is not installed"
-                    )));
+                    let missing = format!("Python {major}.{minor} is not installed");
+                    return not_installed(missing, (major, minor), in_ci());
                 }
-                venv.ready()?;
-                venv.install(&[pins::NUMPY])?;
-                for (_, project) in PROJECTS {
-                    venv.install_wheel(&platform.wheel_of(clone, project)?)?;
-                }
-                let mut python = venv.python();
-                // Not in the root, whose folder `python` is not the package that the wheel installs.
-                python.current_dir(std::env::temp_dir());
-                process::run(python.args(["-c", SMOKE, version]))?;
+                let wheels = PROJECTS.iter().map(|(_, name)| platform.wheel_of(clone, name));
+                try_wheels(&mut venv, &wheels.collect::<Result<Vec<_>>>()?, version)?;
                 Ok(Finished::Passed)
             });
         }
@@ -92,6 +84,24 @@ pub(super) fn run(steps: &mut Steps, clone: &Workplace, version: &str) {
             others.collect::<Vec<_>>().join(", ")
         )))
     });
+}
+
+/// Installs the wheels of all projects beside NumPy, and runs the short test.
+fn try_wheels(venv: &mut Venv<'_>, wheels: &[PathBuf], version: &str) -> Result<()> {
+    venv.ready()?;
+    venv.install(&[pins::NUMPY])?;
+    for wheel in wheels {
+        venv.install_wheel(wheel)?;
+    }
+    smoke_test(venv.python(), version)
+}
+
+/// Returns a notice for a missing Python, or an error in CI if the workflow installs it.
+pub(super) fn not_installed(missing: String, python: Version, in_ci: bool) -> Result<Finished> {
+    match in_ci && python <= NEWEST_IN_WORKFLOW {
+        true => Err(format!("{missing}; release.yml should install it")),
+        false => Ok(Finished::Notice(missing)),
+    }
 }
 
 impl Platform {
@@ -163,15 +173,23 @@ fn source_distribution(clone: &Workplace, venv: &Venv<'_>, folder: &str, name: &
     sdist.envs(source::time(clone).map(|time| ("SOURCE_DATE_EPOCH", time)));
     process::run(sdist.arg("sdist").arg("--out").arg(&archives))?;
     let archive = source_archive(&archives, name)?;
+    let to = from_source(clone, name);
+    remove_folder(&to)?;
     let mut wheel = venv.python();
     venv.put_on_path(&mut wheel)?;
     wheel.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
-    // Elsewhere than the wheels that are released.
-    wheel.arg("--wheel-dir").arg(clone.target.join("from-source")).arg(archive);
+    wheel.arg("--wheel-dir").arg(to).arg(archive);
     // pip unpacks outside of the repository; a git that looks for one fails.
     wheel.env("GIT_DIR", "/no/repository");
+    // This build shows that the archive is complete. The wheels of the later steps are built in the profile of a release,
+    // and take most of the time; this profile takes a fraction of it, and its debug assertions run in the short test.
     wheel.env("MATURIN_PEP517_ARGS", "--profile dev");
     process::run(&mut wheel)
+}
+
+/// Returns the folder of the wheel from a source distribution, elsewhere than the wheels that are released.
+fn from_source(clone: &Workplace, name: &str) -> PathBuf {
+    clone.target.join("from-source").join(name)
 }
 
 fn source_archive(folder: &Path, name: &str) -> Result<PathBuf> {
@@ -180,4 +198,36 @@ fn source_archive(folder: &Path, name: &str) -> Result<PathBuf> {
     let found = names.find(|file| file.starts_with(&start) && file.ends_with(".tar.gz"));
     let found = found.map(|name| folder.join(name)).filter(|path| fs::metadata(path).is_ok());
     found.ok_or_else(|| format!("{} lacks a source distribution of {name}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_python_fails_only_where_the_workflow_installs_it() {
+        let result = |python, in_ci| not_installed("Python is not installed".into(), python, in_ci);
+        for (python, in_ci) in [((3, 11), false), ((3, 14), false), ((3, 15), true)] {
+            assert!(matches!(result(python, in_ci), Ok(Finished::Notice(_))), "{python:?}");
+        }
+        for python in [(3, 11), (3, 14)] {
+            let error = result(python, true).unwrap_err();
+            assert!(error.starts_with("Python is not installed; release.yml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn workflow_installs_the_required_pythons() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let workflow = fs::read_to_string(root.join(".github/workflows/release.yml")).unwrap();
+        let installs = |name: &str| workflow.lines().any(|line| line.trim() == name);
+        for &(major, minor) in pins::PYTHONS.iter().chain(pins::NEWER_PYTHONS) {
+            let required = (major, minor) <= NEWEST_IN_WORKFLOW;
+            assert_eq!(installs(&format!("{major}.{minor}")), required, "{major}.{minor}");
+        }
+        for recipe in crate::free_threaded::RECIPES {
+            let name = recipe.program.trim_start_matches("python");
+            assert_eq!(installs(name), recipe.version <= NEWEST_IN_WORKFLOW, "{name}");
+        }
+    }
 }
