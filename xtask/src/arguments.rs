@@ -34,7 +34,7 @@ cargo xtask msrv
 
 cargo xtask wheels [--from DIR]
     Builds the wheels of the package and of the conformance kit for this machine, in
-    target/release-artifacts/python, checks their metadata, stable ABI and files, installs them in an environment of
+    target/wheels/release, checks their metadata, stable ABI and files, installs them in an environment of
     their own, and exchanges a tensor with NumPy.
     --from DIR    builds nothing, and takes the wheels in a folder, which must have this version
 

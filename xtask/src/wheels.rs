@@ -11,8 +11,8 @@ use crate::release::{audit, places};
 use crate::workplace::remove_folder;
 use crate::{Result, Workplace, pins, process};
 
-/// The folder of the built wheels, in the target directory; that of `cargo xtask release --dry-run`.
-const BUILT: &str = "release-artifacts/python";
+/// The folder of the built wheels, in the target directory.
+const BUILT: &str = "wheels/release";
 
 /// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
