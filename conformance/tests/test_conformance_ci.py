@@ -178,6 +178,8 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_library_in_another_environment_is_checked(other_python: Path, tmp_path: Path) -> None:
+    for name in ("json", "sysconfig"):
+        Path(tmp_path, f"{name}.py").write_text("raise ImportError('a module of the current folder')\n")
     command = [sys.executable, "-m", "dlbridge_conformance", "onlythere", "--python", str(other_python), "--rule"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

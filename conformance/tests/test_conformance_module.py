@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,10 +50,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def kit(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs the kit in a directory."""
     command = [sys.executable, "-m", "dlbridge_conformance", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, env=os.environ | variables)
 
 
 def outcomes(folder: Path, library: str, *rules: str) -> dict[str, Any]:
@@ -141,3 +142,38 @@ def test_views_that_are_copies_do_not_count() -> None:
     assert library.values(library.reversed(array)) == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]
     with pytest.raises(Exception, match="makes a copy and not a view"):
         library._view(array, array[1:].copy())
+
+
+# ------------------------------------------------------------------------------------------------- the search path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a project whose library and whose ``json`` hide the installed modules if it is searched first."""
+    for name in ("mylib", "json"):
+        Path(tmp_path, "root", name).mkdir(parents=True)
+        Path(tmp_path, "root", name, "__init__.py").write_text("raise ImportError('a module of the current folder')\n")
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    Path(installed, "mylib.py").write_text(LIBRARY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("program", [("-m", "dlbridge_conformance"), (str(Path(sys.executable).with_name("dlbridge-conformance")),)])
+@pytest.mark.parametrize("library", ["mylib", "mylib:from_dlpack", "mine:Mine"])
+def test_current_folder_does_not_hide_installed_modules(checkout: Path, program: tuple[str, ...], library: str) -> None:
+    adapter = "from dlbridge_conformance import ModuleAdapter\nclass Mine(ModuleAdapter):\n    module = 'mylib'\n"
+    Path(checkout, "mine.py").write_text(adapter)
+    # The second rule starts a process of its own.
+    command = [sys.executable, *program, library, "--rule", "C-DELETER-ONCE", "--rule", "C-DELETER-EXIT-CLEAN", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=checkout, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{library} C-DELETER-ONCE: passed" in done.stdout
+    assert f"{library} C-DELETER-EXIT-CLEAN: passed" in done.stdout
+
+
+def test_current_folder_does_not_hide_installed_modules_from_pytest(checkout: Path) -> None:
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--dlpack", "mylib", "--dlpack-rule", "C-DELETER-ONCE"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=checkout, timeout=300)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

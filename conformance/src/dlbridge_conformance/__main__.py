@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dlbridge
 from dlbridge_conformance import arguments, environment, known_failures, result
-from dlbridge_conformance.adapter import Adapter, adapter_named, known_adapters, search_here
+from dlbridge_conformance.adapter import Adapter, adapter_named, known_adapters
 from dlbridge_conformance.check import check
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.process import Server, found
@@ -19,6 +19,7 @@ from dlbridge_conformance.report import badge, chromium, html, junit, markdown, 
 from dlbridge_conformance.report.text import visible
 from dlbridge_conformance.result import Library, Report, read
 from dlbridge_conformance.rule import Rule, selected
+from dlbridge_conformance.search_path import search_here
 
 
 def check_library(adapter: Adapter, rules: dict[str, Rule], server: Server, options: argparse.Namespace) -> Library:

@@ -6,7 +6,6 @@ import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import pkgutil
 import sys
 from functools import reduce
@@ -199,12 +198,6 @@ def adapter_named(library: str) -> Adapter:
     if not callable(found):
         raise LookupError(f"{library} is not an adapter, a class or a function, but of {type(found).__name__}; to write an adapter: {GUIDE}")
     return ModuleAdapter(library)
-
-
-def search_here() -> None:
-    """Puts the current folder on the path, as ``python -m`` does, so that an adapter in a file of it is found."""
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
 
 
 def _is_module(name: str) -> bool:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from dlbridge_conformance import known_failures
-from dlbridge_conformance.adapter import Adapter, adapter_named, search_here
+from dlbridge_conformance.adapter import Adapter, adapter_named
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.process import Server, found
 from dlbridge_conformance.report.text import account
 from dlbridge_conformance.result import Report, Status
 from dlbridge_conformance.rule import Level, Rule, selected
+from dlbridge_conformance.search_path import search_here
 
 
 class RuleBroken(Exception):
@@ -90,7 +91,7 @@ class Plugin:
     """Adds the rules of some libraries to the collected tests."""
 
     def __init__(self, libraries: list[str], rules: list[str], known: str | None = None) -> None:
-        # The process of the library starts with ``python -m``, which searches the folder too.
+        # The process of the library searches the folder too.
         search_here()
         try:
             self.adapters = [adapter_named(library) for library in libraries]

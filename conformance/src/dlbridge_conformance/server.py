@@ -16,6 +16,7 @@ from dlbridge_conformance.check import check
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.result import line_of
 from dlbridge_conformance.rule import all_rules
+from dlbridge_conformance.search_path import search_here
 
 
 def serve(library: Adapter) -> None:
@@ -58,6 +59,7 @@ def leave() -> None:
 
 def main(arguments: list[str]) -> None:
     """Serves all rules of a library, runs the one that the arguments name, or prints what the library has."""
+    search_here()
     library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)
