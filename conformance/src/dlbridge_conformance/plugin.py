@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dlbridge_conformance import known_failures
-from dlbridge_conformance.adapter import Adapter, adapter_named
+from dlbridge_conformance.adapter import Adapter, adapter_named, ask, version_of
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.process import Server, found
 from dlbridge_conformance.report.text import account
@@ -103,17 +103,19 @@ class Plugin:
             raise pytest.UsageError(f"--dlpack-known-failures: {error}") from error
         try:
             self.found = [line for a in self.adapters if isinstance(a, ModuleAdapter) for line in found(a.name)]
+            missing = [adapter.name for adapter in self.adapters if not ask(adapter.is_installed, adapter)]
+            self.versions = [] if missing else [version_of(adapter) for adapter in self.adapters]
         except LookupError as error:
             raise pytest.UsageError(f"--dlpack: {error.args[0]}") from error
         if known and len(libraries) != 1:
             raise pytest.UsageError(f"--dlpack-known-failures needs exactly one --dlpack, and {len(libraries)} are named")
-        if missing := [adapter.name for adapter in self.adapters if not adapter.is_installed()]:
+        if missing:
             raise pytest.UsageError(f"--dlpack: not installed: {', '.join(missing)}")
 
     def pytest_report_header(self) -> list[str]:
         """The versions that are checked, and what was found in modules without an adapter."""
-        versions = [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
-        return [*versions, *self.found]
+        pairs = zip(self.adapters, self.versions, strict=True)
+        return [*(f"dlpack: {adapter.name} {version}, {len(self.rules)} rules" for adapter, version in pairs), *self.found]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Generator, Iterable
 
 from dlbridge_conformance.fork import death, ended
-from dlbridge_conformance.result import CAN_FORK, LIMIT, Result, Status, result_from
+from dlbridge_conformance.result import CAN_FORK, LIMIT, NOT_IMPORTED, Result, Status, result_from
 from dlbridge_conformance.rule import Rule
 
 #: how long the import of a library may take, in seconds
@@ -97,9 +97,9 @@ class Server:
         how, name = self._end()
         if self._failure is not None:
             return
-        self._failure = (Status.CRASHED, f"the library could not be imported: {how}", name)
+        self._failure = (Status.CRASHED, f"{NOT_IMPORTED[0]}{how}", name)
         if line is None:
-            self._failure = (Status.HUNG, f"the library was not imported after {IMPORT_LIMIT:g} s", None)
+            self._failure = (Status.HUNG, f"{NOT_IMPORTED[1]}{IMPORT_LIMIT:g} s", None)
 
     def _end(self) -> tuple[str, str | None]:
         """Ends the process, and returns how it ended and the signal that ended it."""

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from typing import Any
 
 from dlbridge_conformance import fork
@@ -60,7 +61,10 @@ def leave() -> None:
 def main(arguments: list[str]) -> None:
     """Serves all rules of a library, runs the one that the arguments name, or prints what the library has."""
     search_here()
-    library = adapter_named(arguments[0])
+    with warnings.catch_warnings():
+        # About plugins: the parent shows them, and they would look like the last words of the library here.
+        warnings.simplefilter("ignore")
+        library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)
     elif arguments[1] == "--found":

@@ -27,7 +27,7 @@ def document(report: Report) -> str:
 
 def versions(report: Report) -> str:
     """The versions of the run."""
-    return f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules."
+    return visible(f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules.")
 
 
 def table(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlbridge_conformance.report.markdown import cell, table, versions
+from dlbridge_conformance.report.text import visible
 from dlbridge_conformance.result import Library, Report, Result
 from dlbridge_conformance.rule import Level
 
@@ -25,7 +26,7 @@ def _list(report: Report, library: Library, what: str, results: list[Result]) ->
     if not results:
         return [f"### {cell(library.name)}: no MUST and no SHOULD is broken, except known ones" if report.known
                 else f"### {cell(library.name)}: no MUST and no SHOULD is broken"]  # fmt: skip
-    again = report.command(library.name, results[0].rule)
+    again = visible(report.command(library.name, results[0].rule))
     return [f"### {cell(library.name)}: {len(results)} {what}", _rows(report, results), f"Repeat one: `{again}`"]
 
 
