@@ -69,6 +69,7 @@ def reread(files: list[Path]) -> Report:
         if (other.rules, other.dlbridge, other.python, other.system) != shared:
             raise ValueError(f"{file} has other rules, or another dlbridge, Python or system, than {files[0]}")
         first.libraries += other.libraries
+        first.is_interrupted |= other.is_interrupted
     return first
 
 
@@ -92,14 +93,14 @@ def show_evidence(report: Report) -> None:
 
 
 def write_files(report: Report, options: argparse.Namespace) -> None:
-    """Writes the report in every requested format."""
+    """Writes the report in every requested format. An interrupted run makes no badge, which cannot say so."""
     forms = {
         "json": Report.to_json, "html": html.page, "junit": junit.suites, "svg": svg.svg, "markdown": markdown.document,
     }  # fmt: skip
     for name, form in forms.items():
         if file := getattr(options, name):
             file.write_text(form(report), encoding="utf-8")
-    if options.badge:
+    if options.badge and not report.is_interrupted:
         options.badge.write_text(badge.badge(report, options.badge.suffix), encoding="utf-8")
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as file:
@@ -194,6 +195,8 @@ def main(words: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if report.is_interrupted:
+        if unwritten := [str(file) for file in (options.badge, options.write_known_failures) if file]:
+            print(f"not written after an interrupt: {', '.join(unwritten)}", file=sys.stderr)
         print("interrupted: the rules that were not run count as not applicable", file=sys.stderr)
         return 130
     return status

@@ -13,7 +13,7 @@ exit status:
   0    no MUST and no SHOULD is broken, except those in --known-failures
   1    another one is broken, or one in --known-failures is kept now
   2    wrong arguments, or a file cannot be read or written
-  130  interrupted
+  130  interrupted, or the report of an interrupted run was read
 """
 
 #: the options that write the report to a file, with the form of the report

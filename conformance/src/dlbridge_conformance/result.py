@@ -83,6 +83,10 @@ PROGRAM_VARIABLE = "DLBRIDGE_CONFORMANCE_PROGRAM"
 PROGRAM = os.environ.get(PROGRAM_VARIABLE, "python -m dlbridge_conformance")
 
 
+#: the sentence in reports of an interrupted run
+INTERRUPTED = "The run was interrupted. The rules that did not run count as not applicable."
+
+
 @dataclass
 class Report:
     """All results, with the versions and settings that reproduce them."""
@@ -97,6 +101,11 @@ class Report:
     known: dict[str, str] = field(default_factory=dict)
     #: whether Ctrl-C ended the run, so that some rules did not run
     is_interrupted: bool = False
+
+    @property
+    def note(self) -> str:
+        """A sentence that reports show before their numbers; empty if all rules ran."""
+        return INTERRUPTED if self.is_interrupted else ""
 
     def level(self, result: Result) -> Level:
         """The level of the rule of a result."""
@@ -123,6 +132,7 @@ class Report:
             "python": self.python,
             "system": self.system,
             "limit": self.limit,
+            "interrupted": self.is_interrupted,
             "rules": [
                 {"id": r.id, "role": r.role.value, "level": r.level.value, "says": r.says, "source": r.source}
                 for r in self.rules
@@ -160,6 +170,7 @@ def read(text: str) -> Report:
             for library in plain["libraries"]
         ]
         report = Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], float(plain["limit"]))
+        report.is_interrupted = bool(plain.get("interrupted"))
         _check(report)
         return report
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
