@@ -12,7 +12,7 @@ EXIT_STATUS = """\
 exit status:
   0    no MUST and no SHOULD is broken, except those in --known-failures
   1    another one is broken, or one in --known-failures is kept now
-  2    wrong arguments, or a file cannot be read or written
+  2    wrong arguments, a faulty adapter, or a file that cannot be read or written
   130  interrupted, or the report of an interrupted run was read
 """
 
