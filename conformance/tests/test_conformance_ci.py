@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,6 +30,10 @@ from dlbridge_conformance import Adapter, Level, Role, rule
 
 class Mine(Adapter):
     name = module = "mine"
+
+class Unloadable(Mine):
+    def load(self):
+        raise OSError("no driver")
 
 @rule("MINE-PASSES", Role.PRODUCER, Level.MUST, "It passes.", "nowhere")
 def passes(c):
@@ -52,7 +58,12 @@ def folder(tmp_path: Path) -> Path:
 
 def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs the rules of the adapter in a directory."""
-    command = [sys.executable, "-m", "dlbridge_conformance", "mine:Mine", "-q", "--rule", "MINE", *words]
+    return every_rule(folder, "mine:Mine", "--rule", "MINE", *words)
+
+
+def every_rule(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the kit in a directory, with all rules unless the words name some."""
+    command = [sys.executable, "-m", "dlbridge_conformance", "-q", *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
@@ -84,12 +95,49 @@ def test_known_failure_that_is_kept_fails(folder: Path) -> None:
         ("", ("--write-known-failures", "known.txt"), "--write-known-failures needs the results of all rules: leave --rule out\n"),
         ("", ("--badge", "badge.png"), "--badge badge.png: the name of the file must end with .json or .svg\n"),
         ("", ("--known-failures", "nix.txt"), "[Errno 2] No such file or directory: 'nix.txt'\n"),
+        ("MINE-FAILS \udcff\n", ("--known-failures", "known.txt"), "known.txt is not UTF-8: byte 11 is 0xff\n"),
+        ("", ("--badge", "folder.svg"), "a folder, and not a file: folder.svg\n"),
+        ("", ("--html", "folder.svg"), "a folder, and not a file: folder.svg\n"),
     ],
 )
 def test_wrong_file_of_known_failures_is_refused(folder: Path, text: str, words: tuple[str, ...], message: str) -> None:
-    Path(folder, "known.txt").write_text(text)
+    Path(folder, "folder.svg").mkdir()
+    Path(folder, "known.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
     done = kit(folder, *words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
+def test_known_failures_with_a_byte_order_mark_are_read(folder: Path) -> None:
+    Path(folder, "known.txt").write_text("MINE-FAILS\n", encoding="utf-8-sig")
+    done = kit(folder, "--known-failures", "known.txt")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_malformed_file_to_write_is_refused_before_the_run(folder: Path) -> None:
+    Path(folder, "known.txt").write_text("MINE-NIX\n")
+    done = every_rule(folder, "mine:Mine", "--write-known-failures", "known.txt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "known.txt, line 1: 'MINE-NIX' is not the id of a rule; --list shows all ids\n"
+
+
+def test_library_that_cannot_be_imported_writes_no_known_failures(folder: Path) -> None:
+    done = every_rule(folder, "mine:Unloadable", "--write-known-failures", "known.txt", "--json", "r.json")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "known.txt is not written, because mine:Unloadable was not checked: "
+        "the library could not be imported: the process ended with 1: OSError: no driver\n"
+    )
+    assert not Path(folder, "known.txt").exists()
+    assert Path(folder, "r.json").exists()
+
+
+def test_library_whose_later_import_fails_writes_no_known_failures(tmp_path: Path) -> None:
+    report = crafted_report()
+    del report.libraries[1:]
+    assert report.libraries[0].import_failure == ""
+    report.libraries[0].results[-1].detail = "the library could not be imported: the process died of SIGSEGV"
+    with pytest.raises(ValueError, match="known.txt is not written, because mylib:Adapter was not checked: the library could"):
+        known_failures.write(tmp_path / "known.txt", report)
 
 
 def test_known_failures_of_two_libraries_are_refused(folder: Path) -> None:
@@ -142,6 +190,50 @@ def test_badge_has_the_numbers_and_the_colour(report: Report, message: str, colo
     assert "".join(picture.itertext()).endswith(f"DLPack 1.3{message}")
 
 
+SLOW = '''
+import time
+from dlbridge_conformance import Adapter, Level, Role, rule
+
+class Slow(Adapter):
+    name = module = "slow"
+
+@rule("SLOW-PASSES", Role.PRODUCER, Level.MUST, "It passes.", "nowhere")
+def passes(c):
+    pass
+
+@rule("SLOW-WAITS", Role.PRODUCER, Level.MUST, "It waits.", "nowhere")
+def waits(c):
+    open("started", "w").close()
+    time.sleep(600)
+'''
+
+
+def test_interrupted_run_writes_no_badge_and_says_so_in_each_report(folder: Path) -> None:
+    Path(folder, "slow.py").write_text(SLOW)
+    forms = ("json", "html", "junit", "svg", "markdown", "summary")
+    command = [sys.executable, "-m", "dlbridge_conformance", "slow:Slow", "-q", "--rule", "SLOW", "--badge", "badge.json"]
+    command += [word for form in forms for word in (f"--{form}", f"report.{form}")]
+    running = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell that runs these tests in the background makes them ignore the signal, and their children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    while not Path(folder, "started").exists():
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert (running.returncode, errors.splitlines()[0]) == (130, "not written after an interrupt: badge.json")
+    assert not Path(folder, "badge.json").exists()
+    assert json.loads(Path(folder, "report.json").read_text())["interrupted"] is True
+    for form in forms[1:]:
+        assert "The run was interrupted." in Path(folder, f"report.{form}").read_text(encoding="utf-8"), form
+    assert 'testsuite name="slow:Slow (interrupted)"' in Path(folder, "report.junit").read_text()
+    assert "no MUST and no SHOULD of the rules that ran is broken" in Path(folder, "report.summary").read_text()
+    again = every_rule(folder, "slow:Slow", "--from-json", "report.json", "--badge", "badge.svg")
+    assert (again.returncode, Path(folder, "badge.svg").exists()) == (130, False), again.stderr
+
+
 def test_badge_counts_known_failures_as_broken() -> None:
     report = reduced(P_TWO=Status.FAILED)
     report.known = {"P-TWO": ""}
@@ -178,6 +270,8 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_library_in_another_environment_is_checked(other_python: Path, tmp_path: Path) -> None:
+    for name in ("json", "sysconfig"):
+        Path(tmp_path, f"{name}.py").write_text("raise ImportError('a module of the current folder')\n")
     command = [sys.executable, "-m", "dlbridge_conformance", "onlythere", "--python", str(other_python), "--rule"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

@@ -108,7 +108,10 @@ def test_selected_full_id_wins_over_its_group() -> None:
 
 def test_command_unwritable_report_still_prints_the_table(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dlbridge_conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q"]
-    done = subprocess.run([*command, "--json", str(tmp_path)], capture_output=True, text=True)
+    # A link whose target is in a folder that does not exist, which only the attempt to write shows.
+    file = tmp_path / "report.json"
+    file.symlink_to(tmp_path / "nowhere" / "report.json")
+    done = subprocess.run([*command, "--json", str(file)], capture_output=True, text=True)
     assert done.returncode == 2
     assert "numpy P-COPY-TRUE-FLAG: passed" in done.stdout
-    assert (done.stderr.count("\n"), str(tmp_path) in done.stderr) == (1, True)
+    assert (done.stderr.count("\n"), str(file) in done.stderr) == (1, True)

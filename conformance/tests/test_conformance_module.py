@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +142,159 @@ def test_views_that_are_copies_do_not_count() -> None:
     assert library.values(library.reversed(array)) == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]
     with pytest.raises(Exception, match="makes a copy and not a view"):
         library._view(array, array[1:].copy())
+
+
+# ------------------------------------------------------------------------------------------------- the search path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a project whose library and whose ``json`` hide the installed modules if it is searched first."""
+    for name in ("mylib", "json"):
+        Path(tmp_path, "root", name).mkdir(parents=True)
+        Path(tmp_path, "root", name, "__init__.py").write_text("raise ImportError('a module of the current folder')\n")
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    Path(installed, "mylib.py").write_text(LIBRARY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("program", [("-m", "dlbridge_conformance"), (str(Path(sys.executable).with_name("dlbridge-conformance")),)])
+@pytest.mark.parametrize("library", ["mylib", "mylib:from_dlpack", "mine:Mine"])
+def test_current_folder_does_not_hide_installed_modules(checkout: Path, program: tuple[str, ...], library: str) -> None:
+    adapter = "from dlbridge_conformance import ModuleAdapter\nclass Mine(ModuleAdapter):\n    module = 'mylib'\n"
+    Path(checkout, "mine.py").write_text(adapter)
+    # The second rule starts a process of its own.
+    command = [sys.executable, *program, library, "--rule", "C-DELETER-ONCE", "--rule", "C-DELETER-EXIT-CLEAN", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=checkout, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{library} C-DELETER-ONCE: passed" in done.stdout
+    assert f"{library} C-DELETER-EXIT-CLEAN: passed" in done.stdout
+
+
+def test_current_folder_does_not_hide_installed_modules_from_pytest(checkout: Path) -> None:
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--dlpack", "mylib", "--dlpack-rule", "C-DELETER-ONCE"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=checkout, timeout=300)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+# ------------------------------------------------------------------------------------------------- faulty adapters
+
+FAULTY = """
+from dlbridge_conformance import Adapter, ModuleAdapter
+
+class Bare(Adapter):
+    name = "bare"
+
+class BareModule(ModuleAdapter):
+    pass
+
+class Mine(Adapter):
+    name = module = "faulty"
+
+class Unmakeable(Mine):
+    def __init__(self):
+        raise RuntimeError("no licence")
+
+class Versionless(Mine):
+    def version(self):
+        raise OSError("no file")
+
+class Unsure(Mine):
+    def is_installed(self):
+        raise ValueError("no driver")
+
+class Unloadable(Mine):
+    def load(self):
+        raise OSError("no driver")
+
+class Number(Mine):
+    def version(self):
+        return 7.5
+"""
+MODULES = {"syntax": "def", "raises": "raise RuntimeError('no GPU')", "leaves": "import sys\nsys.exit(0)"}
+
+
+@pytest.fixture
+def faulty(folder: Path) -> Path:
+    """A directory with faulty adapters."""
+    for name, text in (MODULES | {"faulty": FAULTY}).items():
+        Path(folder, f"{name}.py").write_text(text)
+    return folder
+
+
+WRONG = [
+    ("syntax:X", "cannot load the adapter syntax:X: SyntaxError: invalid syntax"),
+    ("raises:X", "cannot load the adapter raises:X: RuntimeError: no GPU"),
+    ("raises.part", "cannot import the package of raises.part: RuntimeError: no GPU"),
+    ("leaves:X", "cannot load the adapter leaves:X: SystemExit: 0"),
+    ("faulty:Bare", "the adapter faulty:Bare lacks the attribute module, the name of the module to import"),
+    ("faulty:BareModule", "the adapter faulty:BareModule lacks the attribute module, the name of the module to import"),
+    ("faulty:Unmakeable", "cannot make the adapter faulty:Unmakeable: RuntimeError: no licence"),
+    ("faulty:Versionless", "version() of the adapter faulty:Versionless raised OSError: no file"),
+    ("faulty:Unsure", "is_installed() of the adapter faulty:Unsure raised ValueError: no driver"),
+]
+
+
+@pytest.mark.parametrize(("library", "message"), WRONG)
+def test_faulty_adapter_is_refused(faulty: Path, library: str, message: str) -> None:
+    done = kit(faulty, library, "--rule", "P-CAPSULE-TYPE")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith(message)
+
+
+@pytest.mark.parametrize(("library", "message"), WRONG)
+def test_faulty_adapter_is_a_usage_error_of_pytest(faulty: Path, library: str, message: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dlpack", library, "--dlpack-rule", "P-CAPSULE-TYPE"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=faulty, timeout=300)
+    assert done.returncode == 4, done.stdout
+    assert done.stderr.startswith(f"ERROR: --dlpack: {message}")
+
+
+def test_import_that_fails_in_process_is_refused(faulty: Path) -> None:
+    done = kit(faulty, "faulty:Unloadable", "--in-process", "--rule", "P-CAPSULE-TYPE", "-q")
+    assert (done.returncode, done.stderr) == (2, "faulty:Unloadable cannot be imported: OSError: no driver\n")
+
+
+def test_version_that_is_not_text_is_shown(faulty: Path) -> None:
+    done = kit(faulty, "faulty:Number", "--rule", "P-CAPSULE-TYPE", "-q", "--html", "r.html", "--junit", "r.xml", "--svg", "r.svg")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "faulty:Number  7.5 " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("raises:X", "cannot load the adapter raises:X: RuntimeError: no GPU"),
+        ("nix:X", "cannot load the adapter nix:X: No module named 'nix'"),
+        ("faulty:Bare", "the adapter faulty:Bare lacks the attribute module"),
+        ("faulty:FAULTY", "cannot load the adapter faulty:FAULTY: "),
+        ("json:dumps", "json:dumps is not a subclass of dlbridge_conformance.Adapter"),
+        ("faulty:Unsure", "is_installed() of the adapter plugged raised ValueError: no driver"),
+        ("faulty:Versionless", "version() of the adapter plugged raised OSError: no file"),
+    ],
+)
+def test_broken_plugin_is_left_out_with_a_warning(faulty: Path, target: str, message: str) -> None:
+    install_plugin(faulty, target)
+    code = "from dlbridge_conformance.adapter import installed_adapters; print([a.name for a in installed_adapters()])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=faulty)
+    assert done.returncode == 0, done.stderr
+    assert ("'dlbridge'" in done.stdout, "'plugged'" in done.stdout) == (True, False)
+    assert message in done.stderr
+
+
+def test_broken_plugin_does_not_stop_the_kit(faulty: Path) -> None:
+    install_plugin(faulty, "raises:X")
+    done = kit(faulty, "dlbridge", "--rule", "P-DEVICE-TUPLE", "-q")
+    assert done.returncode == 0, done.stderr
+    assert "the adapter plugged of an installed plugin is left out: cannot load the adapter raises:X: RuntimeError: no GPU" in done.stderr
+    assert "dlbridge P-DEVICE-TUPLE: passed" in done.stdout
+
+
+def install_plugin(folder: Path, target: str) -> None:
+    """Makes a folder look like one with an installed distribution whose entry point names an adapter."""
+    info = Path(folder, "plugin-1.0.dist-info")
+    info.mkdir()
+    Path(info, "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    Path(info, "entry_points.txt").write_text(f"[dlbridge_conformance]\nplugged = {target}\n")

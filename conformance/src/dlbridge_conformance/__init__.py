@@ -5,6 +5,9 @@ LIBRARY is a module with ``from_dlpack``, or one of the libraries that ``--list`
 other names needs an :class:`Adapter` of about ten lines.
 """
 
+# First, because it may change where Python finds the modules that all others import.
+import dlbridge_conformance.search_path  # isort: split
+
 from dlbridge_conformance.adapter import Adapter, known_adapters
 from dlbridge_conformance.check import check
 from dlbridge_conformance.context import Context

@@ -6,9 +6,10 @@ import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import pkgutil
 import sys
+import warnings
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,8 @@ def has_cuda() -> bool:
 def known_adapters() -> dict[str, Adapter]:
     """Returns all adapters of the kit and of installed plugins, by name.
 
-    A plugin is an entry point of the group ``dlbridge_conformance`` that names a subclass of :class:`Adapter`.
+    A plugin is an entry point of the group ``dlbridge_conformance`` that names a subclass of :class:`Adapter`. A plugin
+    that cannot be loaded is left out with a warning, because the others still work.
     """
     from dlbridge_conformance import adapters as own
 
@@ -158,8 +160,51 @@ def known_adapters() -> dict[str, Adapter]:
             if isinstance(value, type) and issubclass(value, Adapter) and value.__module__ == module.__name__:
                 found[value.name] = value()
     for entry in importlib.metadata.entry_points(group="dlbridge_conformance"):
-        found[entry.name] = entry.load()()
+        try:
+            adapter = _made(_loaded(entry.load, entry.value), entry.value)
+            # The process of the library finds the adapter by this name.
+            adapter.name = entry.name
+            found[entry.name] = adapter
+        except LookupError as error:
+            warnings.warn(f"the adapter {entry.name} of an installed plugin is left out: {error.args[0]}", stacklevel=2)
     return dict(sorted(found.items()))
+
+
+def installed_adapters() -> list[Adapter]:
+    """Returns the known adapters whose libraries can be imported. Leaves out a faulty adapter, with a warning."""
+    found = []
+    for adapter in known_adapters().values():
+        try:
+            if ask(adapter.is_installed, adapter):
+                version_of(adapter)
+                found.append(adapter)
+        except LookupError as error:
+            warnings.warn(f"the adapter {adapter.name} is left out: {error.args[0]}", stacklevel=2)
+    return found
+
+
+def version_of(adapter: Adapter) -> str:
+    """Returns the version of a library as text. Raises LookupError if the adapter's ``version`` raises."""
+    try:
+        return str(ask(adapter.version, adapter))
+    except LookupError as error:
+        if isinstance(error.__cause__, importlib.metadata.PackageNotFoundError):
+            return "unknown"
+        raise
+
+
+def ask(method: Callable[[], Any], adapter: Adapter) -> Any:
+    """Returns the result of a method of an adapter. Raises LookupError if the method raises."""
+    try:
+        return method()
+    except Exception as error:
+        raise LookupError(f"{method.__name__}() of the adapter {adapter.name} raised {described(error)}") from error
+
+
+def described(error: BaseException) -> str:
+    """Returns the type of an exception, and the first line of its text."""
+    first = (str(error).strip().splitlines() or [""])[0][:300]
+    return f"{type(error).__name__}: {first}".rstrip(": ")
 
 
 def adapter_named(library: str) -> Adapter:
@@ -184,12 +229,9 @@ def adapter_named(library: str) -> Adapter:
                 f"install it there, or name its environment with --python PATH; adapters: {', '.join(known)}"
             )
         return ModuleAdapter(library)
-    try:
-        found = reduce(getattr, attribute.split("."), importlib.import_module(module))
-    except (ImportError, AttributeError) as error:
-        raise LookupError(f"cannot load the adapter {library}: {error}") from error
+    found = _loaded(lambda: reduce(getattr, attribute.split("."), importlib.import_module(module)), library)
     if isinstance(found, type) and issubclass(found, Adapter):
-        adapter = found()
+        adapter = _made(found, library)
         adapter.name = library
         return adapter
     if isinstance(found, type) and not hasattr(found, "from_dlpack"):
@@ -201,10 +243,32 @@ def adapter_named(library: str) -> Adapter:
     return ModuleAdapter(library)
 
 
-def search_here() -> None:
-    """Puts the current folder on the path, as ``python -m`` does, so that an adapter in a file of it is found."""
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())
+def _loaded(load: Callable[[], Any], library: str) -> Any:
+    """Returns what the text ``module:attribute`` names. Raises LookupError for any error in the module."""
+    try:
+        return load()
+    except KeyboardInterrupt:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise LookupError(f"cannot load the adapter {library}: {error}") from error
+    except BaseException as error:
+        # A module may also call sys.exit, whose status would be taken for the kit's own.
+        raise LookupError(f"cannot load the adapter {library}: {described(error)}") from error
+
+
+def _made(found: Any, library: str) -> Adapter:
+    """Makes an adapter of a class. Raises LookupError if that fails, or if the class lacks what every adapter needs."""
+    if not (isinstance(found, type) and issubclass(found, Adapter)):
+        raise LookupError(f"{library} is not a subclass of dlbridge_conformance.Adapter")
+    try:
+        adapter = found()
+    except Exception as error:
+        if hasattr(found, "module"):
+            raise LookupError(f"cannot make the adapter {library}: {described(error)}") from error
+    else:
+        if isinstance(getattr(adapter, "module", None), str) and adapter.module:
+            return adapter
+    raise LookupError(f"the adapter {library} lacks the attribute module, the name of the module to import")
 
 
 def _is_module(name: str) -> bool:
@@ -212,3 +276,8 @@ def _is_module(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # The search for a.b imports a.
+        raise LookupError(f"cannot import the package of {name}: {described(error)}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from dlbridge_conformance import result
@@ -11,8 +12,8 @@ EXIT_STATUS = """\
 exit status:
   0    no MUST and no SHOULD is broken, except those in --known-failures
   1    another one is broken, or one in --known-failures is kept now
-  2    wrong arguments, or a file cannot be read or written
-  130  interrupted
+  2    wrong arguments, a faulty adapter, or a file that cannot be read or written
+  130  interrupted, or the report of an interrupted run was read
 """
 
 #: the options that write the report to a file, with the form of the report
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--rule", action="append", default=[], metavar="ID", help="run only this rule, or the rules whose ids begin with ID")
     parser.add_argument("--list", action="store_true", help="show the rules and the libraries, and check nothing")
-    parser.add_argument("--limit", type=float, default=result.LIMIT, help="stop a check after this many seconds")
+    parser.add_argument("--limit", type=seconds, default=result.LIMIT, help="stop a check after this many seconds")
     parser.add_argument("--jobs", type=int, default=2, help="check this many libraries at once")
     parser.add_argument("--in-process", action="store_true", help="run all checks in this process, for a debugger")
     parser.add_argument("--known-failures", type=Path, metavar="FILE", help="broken rules in this file do not fail")
@@ -58,11 +59,24 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def seconds(text: str) -> float:
+    """A time limit. Raises ArgumentTypeError for what is not a finite number above 0."""
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = math.nan
+    if not (math.isfinite(limit) and limit > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number of seconds above 0")
+    return limit
+
+
 def wrong(options: argparse.Namespace) -> str:
     """The fault of options together; empty if they fit."""
     files = [file for file in (*(getattr(options, form) for form in FORMS), options.write_known_failures) if file]
     if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
         return f"the folder does not exist: {', '.join(nowhere)}"
+    if folders := [str(file) for file in files if file.is_dir()]:
+        return f"a folder, and not a file: {', '.join(folders)}"
     if options.badge and options.badge.suffix not in (".json", ".svg"):
         return f"--badge {options.badge}: the name of the file must end with .json or .svg"
     for name in ("known_failures", "write_known_failures"):

@@ -222,12 +222,13 @@ class Context:
         The rule's ``processes`` must count these processes.
         """
         begin = (
+            "from dlbridge_conformance.search_path import search_here\nsearch_here()\n"
             "from dlbridge_conformance.adapter import adapter_named\n"
             "from dlbridge_conformance import crafter\n"
             f"lib = adapter_named({self.lib.name!r})\nlib.load()\n"
         )
         self.fed(f"a process that runs\n{code.strip()}")
-        done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-P", "-c", begin + code], capture_output=True, text=True)
         self.got(f"exit status {done.returncode}, {done.stdout.strip()!r} {done.stderr[-500:].strip()!r}")
         return done
 

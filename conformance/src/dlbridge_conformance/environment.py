@@ -31,7 +31,7 @@ def run(python: Path, arguments: Sequence[str]) -> int:
         path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         program = f"{result.PROGRAM} --python {python}"
         environment = {**os.environ, "PYTHONPATH": path, result.PROGRAM_VARIABLE: program}
-        process = subprocess.Popen([python, "-m", "dlbridge_conformance", *arguments], env=environment)
+        process = subprocess.Popen([python, "-P", "-m", "dlbridge_conformance", *arguments], env=environment)
         while True:
             try:
                 return process.wait()
@@ -42,7 +42,8 @@ def run(python: Path, arguments: Sequence[str]) -> int:
 
 def _check(python: Path) -> None:
     try:
-        done = subprocess.run([python, "-c", QUESTION], capture_output=True, text=True)
+        # With -I, which every Python 3 has, no module of the current folder is imported.
+        done = subprocess.run([python, "-I", "-c", QUESTION], capture_output=True, text=True)
     except OSError as error:
         raise ValueError(f"--python {python} cannot be run: {error.strerror}; it is the path of a Python") from error
     words = done.stdout.split()

@@ -14,10 +14,18 @@ HEADING = """\
 """
 
 
+def text_of(file: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. Raises ValueError for another encoding."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from error
+
+
 def read(file: Path) -> dict[str, str]:
     """The ids in a file, each with its comment. Raises ValueError for a text that is not the id of a rule."""
     known: dict[str, str] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text_of(file).splitlines(), 1):
         id, _, comment = (part.strip() for part in line.partition("#"))
         if id and id not in all_rules():
             raise ValueError(f"{file}, line {number}: {id!r} is not the id of a rule; --list shows all ids")
@@ -27,15 +35,20 @@ def read(file: Path) -> dict[str, str]:
 
 
 def write(file: Path, report: Report) -> None:
-    """Writes the broken MUST and SHOULD rules of a report's library. Keeps the comments that the file had for them."""
+    """Writes the broken MUST and SHOULD rules of a report's library. Keeps the comments that the file had for them.
+
+    Raises ValueError if the library could not be imported, because then every rule is broken.
+    """
     (library,) = report.libraries
+    if failure := library.import_failure:
+        raise ValueError(f"{file} is not written, because {visible(library.name)} was not checked: {visible(failure)}")
     before = read(file) if file.exists() else {}
     lines = [
         f"{r.rule}  # {before.get(r.rule) or visible(' '.join(r.detail.split())[:100])}".rstrip(" #")
         for r in library.results
         if r.status.is_broken and report.level(r) is not Level.MAY
     ]
-    text = HEADING.format(library=library.name) + "".join(f"{line}\n" for line in lines)
+    text = HEADING.format(library=visible(library.name)) + "".join(f"{line}\n" for line in lines)
     file.write_text(text, encoding="utf-8")
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from dlbridge_conformance import known_failures
-from dlbridge_conformance.adapter import Adapter, adapter_named, search_here
+from dlbridge_conformance.adapter import Adapter, adapter_named, ask, version_of
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.process import Server, found
 from dlbridge_conformance.report.text import account
 from dlbridge_conformance.result import Report, Status
 from dlbridge_conformance.rule import Level, Rule, selected
+from dlbridge_conformance.search_path import search_here
 
 
 class RuleBroken(Exception):
@@ -90,7 +91,7 @@ class Plugin:
     """Adds the rules of some libraries to the collected tests."""
 
     def __init__(self, libraries: list[str], rules: list[str], known: str | None = None) -> None:
-        # The process of the library starts with ``python -m``, which searches the folder too.
+        # The process of the library searches the folder too.
         search_here()
         try:
             self.adapters = [adapter_named(library) for library in libraries]
@@ -102,17 +103,19 @@ class Plugin:
             raise pytest.UsageError(f"--dlpack-known-failures: {error}") from error
         try:
             self.found = [line for a in self.adapters if isinstance(a, ModuleAdapter) for line in found(a.name)]
+            missing = [adapter.name for adapter in self.adapters if not ask(adapter.is_installed, adapter)]
+            self.versions = [] if missing else [version_of(adapter) for adapter in self.adapters]
         except LookupError as error:
             raise pytest.UsageError(f"--dlpack: {error.args[0]}") from error
         if known and len(libraries) != 1:
             raise pytest.UsageError(f"--dlpack-known-failures needs exactly one --dlpack, and {len(libraries)} are named")
-        if missing := [adapter.name for adapter in self.adapters if not adapter.is_installed()]:
+        if missing:
             raise pytest.UsageError(f"--dlpack: not installed: {', '.join(missing)}")
 
     def pytest_report_header(self) -> list[str]:
         """The versions that are checked, and what was found in modules without an adapter."""
-        versions = [f"dlpack: {adapter.name} {adapter.version()}, {len(self.rules)} rules" for adapter in self.adapters]
-        return [*versions, *self.found]
+        pairs = zip(self.adapters, self.versions, strict=True)
+        return [*(f"dlpack: {adapter.name} {version}, {len(self.rules)} rules" for adapter, version in pairs), *self.found]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(

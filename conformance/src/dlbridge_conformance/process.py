@@ -16,7 +16,7 @@ import time
 from collections.abc import Generator, Iterable
 
 from dlbridge_conformance.fork import death, ended
-from dlbridge_conformance.result import CAN_FORK, LIMIT, Result, Status, result_from
+from dlbridge_conformance.result import CAN_FORK, LIMIT, NOT_IMPORTED, Result, Status, result_from
 from dlbridge_conformance.rule import Rule
 
 #: how long the import of a library may take, in seconds
@@ -85,7 +85,7 @@ class Server:
     def _start(self) -> None:
         """Starts the process and waits until the library is imported."""
         self._errors = tempfile.TemporaryFile()
-        command = [sys.executable, "-m", "dlbridge_conformance.server", self.library]
+        command = _command(self.library)
         # In a session of its own, so that Ctrl-C reaches only the parent, which decides what to do.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
@@ -97,9 +97,9 @@ class Server:
         how, name = self._end()
         if self._failure is not None:
             return
-        self._failure = (Status.CRASHED, f"the library could not be imported: {how}", name)
+        self._failure = (Status.CRASHED, f"{NOT_IMPORTED[0]}{how}", name)
         if line is None:
-            self._failure = (Status.HUNG, f"the library was not imported after {IMPORT_LIMIT:g} s", None)
+            self._failure = (Status.HUNG, f"{NOT_IMPORTED[1]}{IMPORT_LIMIT:g} s", None)
 
     def _end(self) -> tuple[str, str | None]:
         """Ends the process, and returns how it ended and the signal that ended it."""
@@ -143,7 +143,7 @@ class Server:
 
     def _in_fresh(self, rule: Rule) -> Result:
         """Runs a check in a new process that imports the library."""
-        command = [sys.executable, "-m", "dlbridge_conformance.server", self.library, rule.id]
+        command = _command(self.library, rule.id)
         start = time.monotonic()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit)
@@ -157,12 +157,17 @@ class Server:
         return ended(rule, [], done.stderr[-600:].strip(), seconds, Status.CRASHED, how, name)
 
 
+def _command(*arguments: str) -> list[str]:
+    """The command of a process of a library. Without ``-P``, Python would search the current folder first."""
+    return [sys.executable, "-P", "-m", "dlbridge_conformance.server", *arguments]
+
+
 def found(library: str) -> list[str]:
     """Lines that say what a :class:`ModuleAdapter` found in its library, by a process that imports the library.
 
     Raises LookupError if there is nothing to check. A library that cannot be imported is the report's to show.
     """
-    command = [sys.executable, "-m", "dlbridge_conformance.server", library, "--found"]
+    command = _command(library, "--found")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT)
         answer = json.loads((done.stdout.splitlines() or [""])[-1])

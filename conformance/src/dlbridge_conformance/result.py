@@ -47,6 +47,10 @@ class Result:
     seconds: float = 0.0
 
 
+#: how the finding begins if a library could not be imported, or not in time
+NOT_IMPORTED = ("the library could not be imported: ", "the library was not imported after ")
+
+
 @dataclass
 class Library:
     """The results of one library."""
@@ -59,6 +63,15 @@ class Library:
         """How many checks ended with this status."""
         return sum(result.status is status for result in self.results)
 
+    @property
+    def import_failure(self) -> str:
+        """The finding that says that the library could not be imported; empty if it was imported."""
+        broken = {result.detail: None for result in self.results if result.status.is_broken}
+        # Without fork, each check finds out anew, and all have the same finding.
+        if len(broken) == 1 < len(self.results) and all(result.status.is_broken for result in self.results):
+            return next(iter(broken))
+        return next((detail for detail in broken if detail.startswith(NOT_IMPORTED)), "")
+
 
 #: the time limit of a check, in seconds
 LIMIT = 30.0
@@ -68,6 +81,10 @@ PROGRAM_VARIABLE = "DLBRIDGE_CONFORMANCE_PROGRAM"
 
 #: the command that runs the kit, in texts that say how to repeat a check
 PROGRAM = os.environ.get(PROGRAM_VARIABLE, "python -m dlbridge_conformance")
+
+
+#: the sentence in reports of an interrupted run
+INTERRUPTED = "The run was interrupted. The rules that did not run count as not applicable."
 
 
 @dataclass
@@ -82,6 +99,13 @@ class Report:
     limit: float = LIMIT
     #: the ids of rules whose breaks are known and do not fail, each with a comment
     known: dict[str, str] = field(default_factory=dict)
+    #: whether Ctrl-C ended the run, so that some rules did not run
+    is_interrupted: bool = False
+
+    @property
+    def note(self) -> str:
+        """A sentence that reports show before their numbers; empty if all rules ran."""
+        return INTERRUPTED if self.is_interrupted else ""
 
     def level(self, result: Result) -> Level:
         """The level of the rule of a result."""
@@ -108,6 +132,7 @@ class Report:
             "python": self.python,
             "system": self.system,
             "limit": self.limit,
+            "interrupted": self.is_interrupted,
             "rules": [
                 {"id": r.id, "role": r.role.value, "level": r.level.value, "says": r.says, "source": r.source}
                 for r in self.rules
@@ -144,9 +169,29 @@ def read(text: str) -> Report:
             Library(library["name"], library["version"], [_result(fields) for fields in library["results"]])
             for library in plain["libraries"]
         ]
-        return Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], plain["limit"])
-    except (KeyError, TypeError) as error:
+        report = Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], float(plain["limit"]))
+        report.is_interrupted = bool(plain.get("interrupted"))
+        _check(report)
+        return report
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a report of this version of the kit: {error}") from None
+
+
+def _check(report: Report) -> None:
+    """Raises TypeError or KeyError if a report has values that no run makes."""
+    ids = {rule.id for rule in report.rules}
+    results = [one for library in report.libraries for one in library.results]
+    texts = [report.dlbridge, report.python, report.system]
+    texts += [text for library in report.libraries for text in (library.name, library.version)]
+    texts += [text for one in results for text in (one.detail, one.signal or "", *(t for pair in one.evidence for t in pair))]
+    if others := [value for value in texts if not isinstance(value, str)]:
+        raise TypeError(f"{others[0]!r} is not a text")
+    if timeless := [one for one in results if not isinstance(one.seconds, int | float)]:
+        raise TypeError(f"{timeless[0].seconds!r} is not a number of seconds")
+    if unlisted := [one.rule for one in results if one.rule not in ids]:
+        raise KeyError(unlisted[0])
+    if any(len(pair) != 2 for one in results for pair in one.evidence):
+        raise TypeError("the evidence of a result does not consist of pairs")
 
 
 def result_from(line: str) -> Result:

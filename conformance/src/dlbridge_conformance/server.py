@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from typing import Any
 
 from dlbridge_conformance import fork
@@ -16,6 +17,7 @@ from dlbridge_conformance.check import check
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.result import line_of
 from dlbridge_conformance.rule import all_rules
+from dlbridge_conformance.search_path import search_here
 
 
 def serve(library: Adapter) -> None:
@@ -58,7 +60,11 @@ def leave() -> None:
 
 def main(arguments: list[str]) -> None:
     """Serves all rules of a library, runs the one that the arguments name, or prints what the library has."""
-    library = adapter_named(arguments[0])
+    search_here()
+    with warnings.catch_warnings():
+        # About plugins: the parent shows them, and they would look like the last words of the library here.
+        warnings.simplefilter("ignore")
+        library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)
     elif arguments[1] == "--found":

@@ -99,7 +99,7 @@ class Group:
         """Runs the jobs. If the libraries cannot be imported together, all cells get that outcome."""
         with tempfile.TemporaryFile() as errors:
             server = subprocess.Popen(
-                [sys.executable, "-m", "dlbridge_conformance.matrix.worker"],
+                [sys.executable, "-P", "-m", "dlbridge_conformance.matrix.worker"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
                 env=os.environ | ENVIRONMENT,
             )  # fmt: skip

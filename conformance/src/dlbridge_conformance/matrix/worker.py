@@ -23,6 +23,7 @@ from dlbridge_conformance.matrix.exchange import exchange
 from dlbridge_conformance.matrix.outcome import Kind, Outcome, Spec, Way
 from dlbridge_conformance.matrix.producer import Producer
 from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance.search_path import search_here
 
 #: a cell in one way: the number of the spec, and the way
 Step = tuple[int, Way]
@@ -122,6 +123,7 @@ def serve() -> None:
     # The libraries' own output goes to stderr, so that it does not mix with the results.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    search_here()
     makers, takers = producers(), consumers()
     first = json.loads(sys.stdin.readline())
     for thing in [makers[name] for name in first["producers"]] + [takers[name] for name in first["consumers"]]:

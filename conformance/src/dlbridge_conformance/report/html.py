@@ -30,6 +30,7 @@ def script_safe(json_text: str) -> str:
 
 def _content(report: Report) -> dict[str, Any]:
     return {
+        "note": report.note,
         "versions": [["dlbridge", report.dlbridge], ["Python", report.python], ["system", visible(report.system)]],
         "statuses": [status.value for status in Status],
         "levels": [level.value for level in Level],

@@ -19,7 +19,7 @@ the process breaks the rule, and is named."""
 
 def document(report: Report) -> str:
     """The page."""
-    parts = [INTRODUCTION, versions(report), "## The libraries", table(report)]
+    parts = [INTRODUCTION, *filter(None, [report.note]), versions(report), "## The libraries", table(report)]
     for topic in topics(report.rules):
         parts += [f"## {topic.role.value.capitalize().replace('-api', ' API')}: {topic.name}", _rules(report, topic)]
     return "\n\n".join(parts) + "\n"
@@ -27,7 +27,7 @@ def document(report: Report) -> str:
 
 def versions(report: Report) -> str:
     """The versions of the run."""
-    return f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules."
+    return visible(f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules.")
 
 
 def table(report: Report) -> str:

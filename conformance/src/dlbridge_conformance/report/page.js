@@ -195,6 +195,7 @@ function measure() {
 }
 
 document.getElementById("versions").textContent = [
+  ...(report.note ? [report.note] : []),
   ...report.versions.map(([name, version]) => (name === "system" ? version : `${name} ${version}`)),
   counted(rules.length, "rule", "rules"), counted(report.libraries.length, "library", "libraries"),
 ].join(" · ");

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dlbridge_conformance.report.markdown import cell, table, versions
+from dlbridge_conformance.report.text import visible
 from dlbridge_conformance.result import Library, Report, Result
 from dlbridge_conformance.rule import Level
 
 
 def summary(report: Report) -> str:
     """The numbers, the broken rules of each library, and the command that repeats one."""
-    parts = ["## DLPack conformance", versions(report), table(report)]
+    parts = ["## DLPack conformance", *filter(None, [report.note]), versions(report), table(report)]
     for library in report.libraries:
         broken = [result for result in library.results if result.status.is_broken]
         binding = [result for result in broken if report.level(result) is not Level.MAY]
@@ -23,9 +24,9 @@ def summary(report: Report) -> str:
 
 def _list(report: Report, library: Library, what: str, results: list[Result]) -> list[str]:
     if not results:
-        return [f"### {cell(library.name)}: no MUST and no SHOULD is broken, except known ones" if report.known
-                else f"### {cell(library.name)}: no MUST and no SHOULD is broken"]  # fmt: skip
-    again = report.command(library.name, results[0].rule)
+        those = " of the rules that ran" if report.is_interrupted else ""
+        return [f"### {cell(library.name)}: no MUST and no SHOULD{those} is broken{', except known ones' * bool(report.known)}"]
+    again = visible(report.command(library.name, results[0].rule))
     return [f"### {cell(library.name)}: {len(results)} {what}", _rows(report, results), f"Repeat one: `{again}`"]
 
 

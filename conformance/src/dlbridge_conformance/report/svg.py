@@ -62,6 +62,9 @@ def picture(report: Report) -> tuple[str, Size]:
     parts += legend
     versions = f"dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules"
     parts.append(_text(LEFT, bottom + 60, versions, "small"))
+    if report.note:
+        parts.append(_text(LEFT, bottom + 82, report.note, "strong"))
+        bottom += 22
     size = Size(max(right + RIGHT, legend_end) + MARGIN, bottom + 78)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size.width}" height="{size.height}" '

@@ -54,17 +54,18 @@ def broken(report: Report, library: Library) -> str:
     details = {result.detail for result in library.results}
     if len(details) == 1 < len(library.results) and all(result.status.is_broken for result in library.results):
         # The library could not be imported: report that once.
-        return "\n".join(_wrapped(f"{library.name}: {visible(details.pop())}", ""))
+        return "\n".join(_wrapped(visible(f"{library.name}: {details.pop()}"), ""))
     for result in library.results:
         if result.status.is_broken and result.rule not in report.known:
             rule = rules[result.rule]
             lines += _wrapped(f"{result.status.value.upper()} {rule.id} ({rule.level.value}): {rule.says}", "")
             lines += _wrapped(visible(result.detail), "    ")
-            lines.append(f"    again: {report.command(library.name, rule.id)}")
+            lines.append(f"    again: {visible(report.command(library.name, rule.id))}")
     return "\n".join(lines)
 
 
 def _cut(text: str, width: int) -> str:
+    text = visible(text)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

@@ -1,0 +1,27 @@
+"""The place of the current folder in Python's search path: the end, so that it hides no installed module.
+
+A project with ``mylibrary/`` at its root has compiled parts only in the installed ``mylibrary``, and a folder ``json`` of
+it is not Python's ``json``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def search_here() -> None:
+    """Appends the current folder to the path, so that an adapter in a file of it is found."""
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _runs_the_kit() -> bool:
+    """Returns whether ``python -m dlbridge_conformance``, or ``-m`` with a module of the kit, imports this just now."""
+    named = sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] if "-m" in sys.orig_argv else []
+    return sys.argv[:1] == ["-m"] and named[:1] != [] and named[0].partition(".")[0] == __package__
+
+
+# ``python -m`` puts the current folder first, where it would hide the modules that the kit itself imports.
+if _runs_the_kit() and not sys.flags.safe_path:
+    sys.path.append(sys.path.pop(0))
