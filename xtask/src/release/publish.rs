@@ -13,7 +13,7 @@ pub(crate) fn run(workplace: &Workplace) -> Result<()> {
     let version = places::check(&workplace.root)?;
     source::is_tagged(workplace, &version)?;
     if let Some(missing) =
-        metadata::before_first_release(&workplace.root, &places::files(&workplace.root))?
+        metadata::before_first_release(&workplace.root, &places::files(&workplace.root)?)?
     {
         return Err(missing);
     }
