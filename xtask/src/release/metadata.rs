@@ -100,6 +100,13 @@ pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Opt
     )))
 }
 
+/// Returns the address of the repository in `[workspace.package]`, which each published crate has.
+pub(super) fn repository(root: &Path) -> Result<String> {
+    text(&places::read(root, "Cargo.toml".as_ref())?, "repository")
+        .map(str::to_owned)
+        .ok_or_else(|| "Cargo.toml has no `repository` in `[workspace.package]`".to_owned())
+}
+
 /// Returns what is wrong with a crate.
 fn faults(root: &Path, one: &Published, workspace: &str) -> Vec<String> {
     let mut faults = Vec::new();
