@@ -43,7 +43,8 @@ cargo xtask free-threaded
     threads with it.
 
 cargo xtask workflows
-    Checks the files of .github: each `cargo xtask` line against the command line, then schemas and security.
+    Checks the files of .github: each `cargo xtask` line against the command line, the names of jobs, steps, inputs and
+    artifacts, then schemas and security.
 
 cargo xtask compare
     Builds the functions of peers/ with dlbridge and with its peers, runs them on the same

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Result;
-use crate::release::places::{self, CHANGELOG, Place, UNRELEASED, heading};
+use crate::release::changelog::{CHANGELOG, dated, month_lengths};
+use crate::release::places::{self, Place};
 use crate::release::version::Version;
 
 /// Writes the version, and prints the files that changed.
@@ -49,31 +50,13 @@ fn write(root: &Path, version: Version, date: &str) -> Result<Vec<(PathBuf, usiz
         texts.push((file.clone(), places.len(), text));
     }
     let changelog = places::read(root, Path::new(CHANGELOG))?;
-    if let Some(text) = dated(&changelog, &version, date)? {
+    if let Some(text) = dated(&changelog, &current, &version, date)? {
         texts.push((CHANGELOG.into(), 1, text));
     }
     for (file, _, text) in &texts {
         fs::write(root.join(file), text).map_err(|e| format!("{}: {e}", file.display()))?;
     }
     Ok(texts.into_iter().map(|(file, count, _)| (file, count)).collect())
-}
-
-/// Returns the changelog with the unreleased changes under a dated heading, or `None` if it has this heading.
-fn dated(changelog: &str, version: &Version, date: &str) -> Result<Option<String>> {
-    let heading = heading(version);
-    if changelog.lines().any(|line| line.starts_with(&heading)) {
-        return Ok(None);
-    }
-    let Some((before, after)) = changelog.split_once(&format!("{UNRELEASED}\n")) else {
-        return Err(format!("{CHANGELOG} lacks the heading `{UNRELEASED}`; add it"));
-    };
-    let changes = after.split("\n## ").next().unwrap_or_default();
-    if changes.trim().is_empty() {
-        return Err(format!(
-            "{CHANGELOG} lacks a change under `{UNRELEASED}`; describe the changes of {version} there"
-        ));
-    }
-    Ok(Some(format!("{before}{UNRELEASED}\n\n{heading}{date}\n{after}")))
 }
 
 /// Returns the date in UTC: `2026-11-27`.
@@ -84,22 +67,17 @@ fn today() -> String {
 
 /// Returns the date a number of days after 1970-01-01.
 fn date(mut days: u64) -> String {
-    let leap = |year: u64| {
-        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
-    };
     let mut year = 1970;
     loop {
-        let of_year = if leap(year) { 366 } else { 365 };
+        let of_year = month_lengths(year).iter().sum();
         if days < of_year {
             break;
         }
         days -= of_year;
         year += 1;
     }
-    let february = if leap(year) { 29 } else { 28 };
-    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let mut month = 1;
-    for length in months {
+    for length in month_lengths(year) {
         if days < length {
             break;
         }
@@ -112,6 +90,10 @@ fn date(mut days: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    use crate::process;
+    use crate::release::changelog::UNRELEASED;
 
     /// A copy of the files that state a version, removed when it is dropped.
     struct Copy(PathBuf);
@@ -121,12 +103,14 @@ mod tests {
             let from = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
             let copy = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&copy);
-            for file in places::files(from).into_iter().chain([CHANGELOG.into()]) {
+            for file in places::files(from).unwrap().into_iter().chain([CHANGELOG.into()]) {
                 let to = copy.join(&file);
                 fs::create_dir_all(to.parent().unwrap()).unwrap();
                 fs::copy(from.join(&file), to).unwrap();
             }
             let copy = Self(copy);
+            copy.git(&["init", "--quiet"]);
+            copy.git(&["add", "--force", "."]);
             copy.unreleased("- A change.");
             copy
         }
@@ -140,6 +124,10 @@ mod tests {
                 text.replacen(&line, &format!("{line}\n{change}\n"), 1),
             )
             .unwrap();
+        }
+
+        fn git(&self, words: &[&str]) {
+            process::run(Command::new("git").current_dir(&self.0).args(words)).unwrap();
         }
 
         fn read(&self, file: &str) -> String {
@@ -174,6 +162,48 @@ mod tests {
         assert!(copy.read("docs/gpu.md").contains("--wheel dlbridge-8.7.6rc5-cp311"));
         let changelog = copy.read(CHANGELOG);
         assert!(changelog.contains("## Unreleased\n\n## 8.7.6-rc.5 - 2031-02-03\n\n- A change.\n"));
+    }
+
+    #[test]
+    fn release_follows_its_candidate_without_new_changes() {
+        let copy = Copy::new("bump-candidate");
+        write(&copy.0, version("8.7.6-rc.1"), "2031-02-03").unwrap();
+        write(&copy.0, version("8.7.6"), "2031-02-04").unwrap();
+        assert_eq!(places::check(&copy.0), Ok(version("8.7.6")));
+        assert!(!copy.read(CHANGELOG).contains("8.7.6-rc.1"));
+    }
+
+    #[test]
+    fn changes_after_the_bump_are_refused() {
+        let copy = Copy::new("bump-late");
+        write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
+        copy.unreleased("- Late.");
+        let error = places::check(&copy.0).unwrap_err();
+        assert!(error.contains("has changes under `## Unreleased`"), "{error}");
+    }
+
+    #[test]
+    fn untracked_file_is_not_written() {
+        let copy = Copy::new("bump-untracked");
+        let current = places::declared(&copy.0).unwrap();
+        let page = format!("$ pip install dlbridge=={}\n", current.of_python());
+        fs::write(copy.0.join("new.md"), &page).unwrap();
+        write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
+        assert_eq!(copy.read("new.md"), page);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        let copy = Copy::new("bump-links");
+        std::os::unix::fs::symlink("..", copy.0.join("up")).unwrap();
+        std::os::unix::fs::symlink("README.md", copy.0.join("link.md")).unwrap();
+        copy.git(&["add", "up", "link.md"]);
+        let files = places::files(&copy.0).unwrap();
+        assert!(files.contains(&"README.md".into()), "{files:?}");
+        assert!(!files.iter().any(|file| file.starts_with("up") || file.ends_with("link.md")));
+        let elsewhere = places::files(&std::env::temp_dir().join("no-repository"));
+        assert!(elsewhere.unwrap_err().contains("git ls-files"));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! | module | |
 //! | --- | --- |
-//! | `version`, `places` | the version, and every place that states it |
+//! | `version`, `finders`, `pages`, `places` | the version, and every place that states it |
+//! | `changelog` | its headings, and the changes below each |
 //! | `metadata` | the manifests of the published crates |
 //! | `source` | the commit, its tag and its clone |
 //! | `crates` | the crates: their dependencies, their packages for crates.io, and what their manifests promise |
@@ -17,10 +18,13 @@
 mod api;
 mod artifacts;
 pub(crate) mod audit;
+pub(crate) mod changelog;
 mod crates;
 pub(crate) mod distributions;
+mod finders;
 mod free_threaded;
 mod metadata;
+mod pages;
 pub(crate) mod places;
 mod publish;
 mod source;
@@ -56,7 +60,7 @@ fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     steps.need("an empty folder of artefacts", || artifacts::clear(clone))?;
     steps.run("manifests of the crates", || metadata::check(&clone.root));
     steps.try_run("before the first release", || {
-        match metadata::before_first_release(&clone.root, &places::files(&clone.root))? {
+        match metadata::before_first_release(&clone.root, &places::files(&clone.root)?)? {
             None => Ok(Finished::Passed),
             // The workflow uploads after this run.
             Some(missing) if source::pushed_tag().is_some() => Err(missing),

@@ -1,8 +1,9 @@
 //! The API of the crates: cargo-semver-checks compares it with that of an earlier release.
 
+use super::changelog::CHANGELOG;
 use super::crates::installed;
 use super::metadata::published;
-use super::places::{self, CHANGELOG, declared};
+use super::places::{self, declared};
 use super::source;
 use super::version::Version;
 use crate::python::Venv;

@@ -100,6 +100,13 @@ pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Opt
     )))
 }
 
+/// Returns the address of the repository in `[workspace.package]`, which each published crate has.
+pub(super) fn repository(root: &Path) -> Result<String> {
+    text(&places::read(root, "Cargo.toml".as_ref())?, "repository")
+        .map(str::to_owned)
+        .ok_or_else(|| "Cargo.toml has no `repository` in `[workspace.package]`".to_owned())
+}
+
 /// Returns what is wrong with a crate.
 fn faults(root: &Path, one: &Published, workspace: &str) -> Vec<String> {
     let mut faults = Vec::new();
@@ -248,7 +255,7 @@ mod tests {
 
     #[test]
     fn pages_of_this_repository_are_found() {
-        let pages = places::files(&root());
+        let pages = places::files(&root()).unwrap();
         // After the first release, no page has such a text.
         let Some(missing) = before_first_release(&root(), &pages).unwrap() else { return };
         if !missing.contains("getting-started/python.md") {

@@ -6,6 +6,9 @@ use super::version::Version;
 use crate::workplace::remove_folder;
 use crate::{Result, Workplace, process};
 
+/// The branch that a released commit is on.
+const MAIN: &str = "origin/main";
+
 /// Checks that the commit has everything: no file is changed, and none is new.
 pub(crate) fn is_committed(workplace: &Workplace) -> Result<()> {
     let mut git = workplace.command("git");
@@ -25,7 +28,7 @@ pub(crate) fn is_committed(workplace: &Workplace) -> Result<()> {
 /// Checks that the tag of a version does not exist, or names this commit, and that no other tag was pushed.
 pub(crate) fn tag_is_free(workplace: &Workplace, version: &Version) -> Result<()> {
     let tag = version.tag();
-    check_pushed(pushed_tag().as_deref(), &tag)?;
+    check_pushed(workplace, pushed_tag().as_deref(), &tag)?;
     let tagged = commit(workplace, &format!("refs/tags/{tag}"));
     match tagged {
         None => println!("{tag} is free"),
@@ -45,7 +48,7 @@ pub(crate) fn tag_is_free(workplace: &Workplace, version: &Version) -> Result<()
 /// Checks that the tag of a version names this commit, and that no other tag was pushed.
 pub(crate) fn is_tagged(workplace: &Workplace, version: &Version) -> Result<()> {
     let tag = version.tag();
-    check_pushed(pushed_tag().as_deref(), &tag)?;
+    check_pushed(workplace, pushed_tag().as_deref(), &tag)?;
     let head = commit(workplace, "HEAD").ok_or("found no commit; run this task in a clone")?;
     match commit(workplace, &format!("refs/tags/{tag}")) {
         Some(tagged) if tagged == head => Ok(()),
@@ -70,15 +73,31 @@ pub(crate) fn pushed_tag() -> Option<String> {
     env::var("GITHUB_REF_NAME").ok()
 }
 
-/// Checks that the pushed tag is that of the version, which the workflow would publish.
-fn check_pushed(pushed: Option<&str>, tag: &str) -> Result<()> {
-    match pushed.filter(|pushed| *pushed != tag) {
+/// Checks that the pushed tag is that of the version, which the workflow would publish, and that its commit was merged.
+fn check_pushed(workplace: &Workplace, pushed: Option<&str>, tag: &str) -> Result<()> {
+    match pushed {
         None => Ok(()),
+        Some(pushed) if pushed == tag => is_merged(workplace, tag),
         Some(pushed) => Err(format!(
             "the pushed tag is {pushed}, but the version of this commit has the tag {tag}; delete the pushed tag, and \
              push {tag}, or choose another version with `cargo xtask bump`"
         )),
     }
+}
+
+/// Checks that the main branch has this commit. A tag on another one would publish what no pull request reviewed.
+fn is_merged(workplace: &Workplace, tag: &str) -> Result<()> {
+    if commit(workplace, MAIN).is_none() {
+        return Err(format!("{MAIN} does not exist here; fetch all branches before a release"));
+    }
+    let mut git = workplace.command("git");
+    if process::succeeds(git.args(["merge-base", "--is-ancestor", "HEAD", MAIN])) {
+        return Ok(());
+    }
+    Err(format!(
+        "{MAIN} does not contain the commit of the pushed tag {tag}; delete the tag, merge the commit by a pull request, \
+         and tag the merged one"
+    ))
 }
 
 /// Returns the versions whose tags this commit contains.
@@ -125,25 +144,52 @@ mod tests {
 
     use super::*;
 
+    /// Returns a workplace in an empty folder.
+    fn temporary(name: &str) -> Workplace {
+        let root = env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        Workplace { target: root.join("target"), root }
+    }
+
+    fn git(workplace: &Workplace, words: &[&str]) {
+        let mut git = workplace.command("git");
+        let done = git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words).output();
+        assert!(done.is_ok_and(|done| done.status.success()), "{words:?}");
+    }
+
     #[test]
     fn pushed_tag_of_another_version_is_refused() {
-        assert_eq!(check_pushed(None, "v0.2.0"), Ok(()));
-        assert_eq!(check_pushed(Some("v0.2.0"), "v0.2.0"), Ok(()));
-        let error = check_pushed(Some("v0.3.0"), "v0.2.0").unwrap_err();
+        let nowhere = Workplace { root: env::temp_dir(), target: env::temp_dir() };
+        assert_eq!(check_pushed(&nowhere, None, "v0.2.0"), Ok(()));
+        let error = check_pushed(&nowhere, Some("v0.3.0"), "v0.2.0").unwrap_err();
         assert!(error.starts_with("the pushed tag is v0.3.0"), "{error}");
     }
 
     #[test]
+    fn pushed_tag_of_an_unmerged_commit_is_refused() {
+        let workplace = temporary("merged");
+        let check = || check_pushed(&workplace, Some("v0.2.0"), "v0.2.0");
+        git(&workplace, &["init", "--quiet"]);
+        git(&workplace, &["commit", "--quiet", "--allow-empty", "--message", "one"]);
+        let error = check().unwrap_err();
+        assert!(error.contains("origin/main does not exist here"), "{error}");
+        git(&workplace, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        assert_eq!(check(), Ok(()));
+        git(&workplace, &["commit", "--quiet", "--allow-empty", "--message", "two"]);
+        let error = check().unwrap_err();
+        assert!(error.contains("origin/main does not contain the commit"), "{error}");
+        // Later commits on the main branch do not matter.
+        git(&workplace, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        git(&workplace, &["checkout", "--quiet", "--detach", "HEAD~"]);
+        assert_eq!(check(), Ok(()));
+        let _ = fs::remove_dir_all(&workplace.root);
+    }
+
+    #[test]
     fn only_the_commit_of_the_tag_is_tagged() {
-        let root = env::temp_dir().join(format!("xtask-tagged-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&root);
-        fs::create_dir_all(&root).unwrap();
-        let workplace = Workplace { root: root.clone(), target: root.join("target") };
-        let git = |words: &[&str]| {
-            let mut git = workplace.command("git");
-            let done = git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words).output();
-            assert!(done.is_ok_and(|done| done.status.success()), "{words:?}");
-        };
+        let workplace = temporary("tagged");
+        let git = |words: &[&str]| git(&workplace, words);
         let version: Version = "0.2.0".parse().unwrap();
         let error = |part: &str| {
             let error = is_tagged(&workplace, &version).unwrap_err();
@@ -157,6 +203,6 @@ mod tests {
         assert_eq!(is_tagged(&workplace, &version), Ok(()));
         git(&["commit", "--quiet", "--allow-empty", "--message", "two"]);
         error("check out the tag");
-        let _ = fs::remove_dir_all(&root);
+        let _ = fs::remove_dir_all(&workplace.root);
     }
 }

@@ -78,6 +78,11 @@ impl Version {
         self.stage == Stage::Release
     }
 
+    /// Returns whether this is an alpha, beta or candidate of a version, or an earlier one of the same numbers.
+    pub(crate) fn is_before_release_of(&self, version: &Self) -> bool {
+        self.numbers == version.numbers && self < version
+    }
+
     /// Returns the name of the version's tag.
     pub(crate) fn tag(&self) -> String {
         format!("v{self}")
@@ -122,5 +127,12 @@ mod tests {
     fn version_before_a_release_is_older() {
         let ordered = ["0.1.9", "0.2.0-alpha.2", "0.2.0-beta.1", "0.2.0-rc.1", "0.2.0", "0.10.0"];
         assert!(ordered.map(version).is_sorted_by(|a, b| a < b));
+        let before = |a: &str, b: &str| version(a).is_before_release_of(&version(b));
+        assert!(before("0.2.0-rc.1", "0.2.0") && before("0.2.0-alpha.1", "0.2.0-rc.1"));
+        assert!(
+            !before("0.2.0", "0.2.0")
+                && !before("0.2.0-rc.1", "0.3.0")
+                && !before("0.2.0", "0.2.0-rc.1")
+        );
     }
 }
