@@ -41,12 +41,15 @@ class Environments:
     def interpreter(self, library: str) -> Path:
         """Returns the Python whose environment has a library, the kit and NumPy.
 
-        Raises CalledProcessError if something cannot be built or installed. The next call then tries again.
+        Raises CalledProcessError if something cannot be built or installed. The next call then tries again. Raises
+        FileExistsError if the folder has something else in the place of the environment.
         """
         name = SAME_AS.get(library, library)
         interpreter = self.folder / name / "bin/python"
         if not interpreter.exists():
             wheels = self.wheels()
+            if (self.folder / name).exists():
+                raise FileExistsError(f"{self.folder / name} exists, and is not an environment; name another folder")
             try:
                 self._uv("venv", "--python", self.python, str(self.folder / name))
                 self._uv("pip", "install", "--python", str(interpreter), "numpy", *REQUIREMENTS[name], *map(str, wheels))

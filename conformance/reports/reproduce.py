@@ -191,11 +191,12 @@ def main() -> int:
     if arguments.environments:
         environments = Environments(arguments.environments, arguments.python, arguments.uv)
     entries = check_findings(arguments.libraries, environments)
+    ran = [entry for entry in entries if not arguments.libraries or entry["library"] in arguments.libraries]
     if arguments.write:
         # Before the drafts, so that nothing there can lose these results.
         write(entries)
     same = check_drafts(arguments.libraries, environments)
-    return int(not same or any(entry["state"].startswith(("changed", NOT_TRIED)) for entry in entries))
+    return int(not same or any(entry["state"].startswith(("changed", NOT_TRIED)) for entry in ran))
 
 
 if __name__ == "__main__":

@@ -173,6 +173,12 @@ def test_current_folder_does_not_hide_installed_modules(checkout: Path, program:
     assert f"{library} C-DELETER-EXIT-CLEAN: passed" in done.stdout
 
 
+@pytest.mark.parametrize("options", [["-mdlbridge_conformance"], ["-um", "dlbridge_conformance"], ["-X", "dev", "-m", "dlbridge_conformance"]])
+def test_current_folder_is_last_in_every_spelling_of_the_option(checkout: Path, options: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", *options, "--help"], capture_output=True, text=True, cwd=checkout)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_current_folder_does_not_hide_installed_modules_from_pytest(checkout: Path) -> None:
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--dlpack", "mylib", "--dlpack-rule", "C-DELETER-ONCE"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=checkout, timeout=300)
@@ -209,6 +215,14 @@ class Unloadable(Mine):
     def load(self):
         raise OSError("no driver")
 
+class Leaving(Mine):
+    def version(self):
+        raise SystemExit(0)
+
+class LeavingEarly(Mine):
+    def __init__(self):
+        raise SystemExit(0)
+
 class Number(Mine):
     def version(self):
         return 7.5
@@ -233,6 +247,8 @@ WRONG = [
     ("faulty:BareModule", "the adapter faulty:BareModule lacks the attribute module, the name of the module to import"),
     ("faulty:Unmakeable", "cannot make the adapter faulty:Unmakeable: RuntimeError: no licence"),
     ("faulty:Versionless", "version() of the adapter faulty:Versionless raised OSError: no file"),
+    ("faulty:Leaving", "version() of the adapter faulty:Leaving raised SystemExit: 0"),
+    ("faulty:LeavingEarly", "cannot make the adapter faulty:LeavingEarly: SystemExit: 0"),
     ("faulty:Unsure", "is_installed() of the adapter faulty:Unsure raised ValueError: no driver"),
 ]
 

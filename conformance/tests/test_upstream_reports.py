@@ -242,6 +242,11 @@ def test_environment_that_cannot_be_made_is_removed(tmp_path: Path, monkeypatch:
         with pytest.raises(subprocess.CalledProcessError):
             made.interpreter("numpy")
         assert not (tmp_path / "folder/numpy").exists()
+    # A folder that the task did not make, such as a checkout of the library.
+    Path(tmp_path, "folder/numpy").mkdir(parents=True)
+    with pytest.raises(FileExistsError, match="numpy exists, and is not an environment"):
+        made.interpreter("numpy")
+    assert (tmp_path / "folder/numpy").exists()
 
 
 def test_draft_that_does_not_end_does_not_end_the_others(

@@ -1,6 +1,7 @@
 //! Deletes files that no later step of `cargo xtask test --all` uses, in CI, whose disks are small. A developer keeps
 //! them for the next run.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,9 +28,12 @@ pub(crate) fn tests(steps: &Steps, workplace: &Workplace, folder: &str) {
     }
 }
 
-/// Removes packages from the environment of a Python, and from the cache of uv, whose files the environment shares.
-pub(crate) fn packages(steps: &Steps, venv: &Venv<'_>, names: &[&str]) {
-    if in_ci() && !steps.counting() {
+/// Removes packages from the environment of a Python, and from the cache of uv, whose files the environment shares. Only
+/// if `.ci/run` has put that cache into the target directory: other projects use the cache of the user.
+pub(crate) fn packages(steps: &Steps, workplace: &Workplace, venv: &Venv<'_>, names: &[&str]) {
+    let cache = env::var_os("UV_CACHE_DIR");
+    let is_ours = cache.is_some_and(|cache| Path::new(&cache).starts_with(&workplace.target));
+    if in_ci() && is_ours && !steps.counting() {
         let _ = process::run(venv.python().args(["-m", "pip", "uninstall", "--yes"]).args(names));
         let _ = process::run(venv.python().args(["-m", "uv", "cache", "clean"]).args(names));
     }

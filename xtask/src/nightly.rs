@@ -75,7 +75,6 @@ pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("Miri: operators, and the adapters of libraries", || {
         with(workplace, &miri_parts, miri_adapters)
     });
-    discard::folder(steps, workplace, "miri");
 }
 
 /// Runs the other steps that need no Python.
@@ -85,7 +84,6 @@ pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
     discard::folder(steps, workplace, "minimal-target");
-    discard::tests(steps, workplace, &format!("{SANITIZED}/{HOST}/debug"));
     fuzz_each(steps, workplace, FUZZ_SECONDS);
 }
 
@@ -331,9 +329,10 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
     let tool = root.join("bin").join("cargo-fuzz");
     if !tool.is_file() {
         // It only starts other programs, so it needs no optimisation.
-        let install = ["install", "--locked", "--quiet", "--debug", pins::CARGO_FUZZ];
+        let install = ["install", "--locked", "--quiet", "--debug", "--force", pins::CARGO_FUZZ];
         let mut install = workplace.cargo(&install);
-        let built = root.join("target-cargo-fuzz");
+        // Two processes of `cargo xtask test --all` may install it at the same time.
+        let built = root.join(format!("target-cargo-fuzz-{}", std::process::id()));
         install.arg("--target-dir").arg(&built);
         process::run(install.arg("--root").arg(&root))?;
         let _ = std::fs::remove_dir_all(built);

@@ -61,7 +61,7 @@ pub(crate) fn package_with(
             process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/{file}"), true))
         });
     }
-    discard::packages(steps, &venv, pins::LARGE);
+    discard::packages(steps, workplace, &venv, pins::LARGE);
     steps.need("the oldest PyTorch", || venv.install(&[pins::OLDEST_TORCH]))?;
     let of_torch = |file: &String| file.starts_with("test_torch") && file.ends_with(".py");
     for file in names(&workplace.root.join(OPERATORS)).into_iter().filter(of_torch) {

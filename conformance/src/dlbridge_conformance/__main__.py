@@ -31,7 +31,9 @@ def check_library(adapter: Adapter, library: Library, rules: dict[str, Rule], se
     if options.in_process:
         try:
             adapter.load()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise LookupError(f"{adapter.name} cannot be imported: {described(error)}") from error
     for number, rule in enumerate(rules.values(), 1):
         library.results.append(check(adapter, rule) if options.in_process else server.check(rule))

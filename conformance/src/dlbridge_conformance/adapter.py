@@ -197,8 +197,12 @@ def ask(method: Callable[[], Any], adapter: Adapter) -> Any:
     """Returns the result of a method of an adapter. Raises LookupError if the method raises."""
     try:
         return method()
-    except Exception as error:
-        raise LookupError(f"{method.__name__}() of the adapter {adapter.name} raised {described(error)}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # SystemExit too: its status would be taken for the kit's own.
+        name = getattr(method, "__name__", repr(method))
+        raise LookupError(f"{name}() of the adapter {adapter.name} raised {described(error)}") from error
 
 
 def described(error: BaseException) -> str:
@@ -262,7 +266,9 @@ def _made(found: Any, library: str) -> Adapter:
         raise LookupError(f"{library} is not a subclass of dlbridge_conformance.Adapter")
     try:
         adapter = found()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if hasattr(found, "module"):
             raise LookupError(f"cannot make the adapter {library}: {described(error)}") from error
     else:

@@ -18,8 +18,21 @@ def search_here() -> None:
 
 def _runs_the_kit() -> bool:
     """Returns whether ``python -m dlbridge_conformance``, or ``-m`` with a module of the kit, imports this just now."""
-    named = sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] if "-m" in sys.orig_argv else []
-    return sys.argv[:1] == ["-m"] and named[:1] != [] and named[0].partition(".")[0] == __package__
+    return sys.argv[:1] == ["-m"] and _module(sys.orig_argv).partition(".")[0] == __package__
+
+
+def _module(arguments: list[str]) -> str:
+    """Returns the module that Python's own arguments name: X of ``-m X``, ``-mX`` and ``-um X``."""
+    rest = iter(arguments[1:])
+    for argument in rest:
+        letters = "" if argument.startswith("--") or not argument.startswith("-") else argument[1:]
+        for place, letter in enumerate(letters, 1):
+            if letter in "mWX":
+                value = letters[place:] or next(rest, "")
+                if letter == "m":
+                    return value
+                break
+    return ""
 
 
 # ``python -m`` puts the current folder first, where it would hide the modules that the kit itself imports.

@@ -11,7 +11,7 @@ pub(super) const PROJECT: &str = "dlbridge";
 pub(super) const OF_CARGO: [&str; 3] = ["", "=", "^"];
 pub(super) const OF_PYTHON: [&str; 4] = ["==", "===", "~=", ">="];
 
-/// What a file states.
+/// The versions that a file states.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
     /// The bytes of each version, and true for that of a Python package.

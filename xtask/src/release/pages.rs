@@ -74,7 +74,7 @@ impl Line<'_> {
     }
 }
 
-/// What a version in a page belongs to.
+/// The form in which a page has a version.
 enum Form {
     /// Something else than a requirement of the project.
     Other,
