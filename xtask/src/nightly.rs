@@ -346,6 +346,10 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
         fuzz.args(["--dev", "--no-default-features", "--features", "python"]);
         fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
     }
+    if seconds <= FUZZ_SECONDS {
+        // Full optimisation of the dependencies would take many times as long as the inputs.
+        fuzz.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    }
     fuzz.arg(target).arg(&found);
     fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
     fuzz.args(["--", &format!("-max_total_time={seconds}")]);

@@ -38,8 +38,8 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
 /// The oldest PyTorch that operators support.
 pub(crate) const OLDEST_TORCH: &str = "torch==2.10.0";
 
-/// Packages with more than 500 MiB of files for one version of Python.
-pub(crate) const LARGE: &[&str] = &["jaxlib", "paddlepaddle", "tensorflow-cpu", "torch"];
+/// Packages with hundreds of MiB of files for one version of Python.
+pub(crate) const LARGE: &[&str] = &["jaxlib", "paddlepaddle", "tensorflow-cpu", "torch", "triton"];
 
 /// Smaller libraries.
 pub(crate) const SMALL: &[&str] = &[
