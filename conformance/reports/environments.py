@@ -62,7 +62,7 @@ class Environments:
     def wheels(self) -> list[Path]:
         """Returns the wheels of dlbridge and of the kit, built from this checkout unless the folder has them."""
         folder = self.folder / "wheels"
-        found = []
+        found: list[Path] = []
         for pattern, project in (("dlbridge-*.whl", ROOT), ("dlbridge_conformance-*.whl", ROOT / "conformance")):
             if not list(folder.glob(pattern)):
                 self._uv("build", "--wheel", "--out-dir", str(folder), str(project))
