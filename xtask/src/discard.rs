@@ -46,7 +46,7 @@ pub(crate) fn toolchain(workplace: &Workplace, rust: &str) {
     }
 }
 
-/// Returns the programs in a folder that have no second name: Cargo gives one to the programs of packages, and an
+/// Returns the programs in a folder that lack a second name: Cargo gives one to the programs of packages, and an
 /// extension to files that it reads again.
 #[cfg(unix)]
 fn programs_of_tests(folder: &Path) -> Vec<PathBuf> {

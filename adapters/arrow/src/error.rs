@@ -92,7 +92,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// The batch has no columns, so it does not have a dtype.
+    /// The batch lacks columns, so it does not have a dtype.
     #[error("the batch has no columns, and so no dtype; add a column")]
     NoColumns,
     /// The columns of the batch have different types.

@@ -26,7 +26,7 @@ pub(super) fn run(steps: &mut Steps, clone: &Workplace, tools: &Workplace, venv:
             println!("{tag} lacks these crates, which are not compared: {}", new.join(", "));
         }
         if old.is_empty() {
-            return Err(format!("{tag} has none of the crates"));
+            return Err(format!("{tag} lacks all of the crates"));
         }
         let mut check = clone.command(installed(tools, pins::CARGO_SEMVER_CHECKS)?);
         check.args(arguments(&tag, &old));
@@ -50,7 +50,7 @@ fn without_baseline(changelog: &str, version: &Version, in_ci: bool) -> Result<F
     let reason = match earlier {
         None => "no earlier release, so the API was not compared".to_owned(),
         Some(earlier) => format!(
-            "{CHANGELOG} has {earlier}, but this clone has no tag of an earlier version, so the API was not compared; \
+            "{CHANGELOG} has {earlier}, but this clone lacks the tag of an earlier version, so the API was not compared; \
              run `git fetch --tags`"
         ),
     };
