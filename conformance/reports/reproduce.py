@@ -48,7 +48,8 @@ def alike(printed: str, expected: str) -> bool:
 def run_library(interpreter: Path, library: str, codes: list[str]) -> dict[str, Any]:
     """Returns the version of a library, that of Python, and the output of each code.
 
-    Raises RuntimeError if the library cannot be imported, and TimeoutExpired if it does not end.
+    Raises RuntimeError if the library cannot be imported or the answer lacks a part, and TimeoutExpired if the process
+    does not end.
     """
     done = subprocess.run(
         [str(interpreter), str(PROGRAM), library],
@@ -57,6 +58,8 @@ def run_library(interpreter: Path, library: str, codes: list[str]) -> dict[str, 
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
     answer: dict[str, Any] = json.loads(done.stdout)
+    if not {"version", "python", "outcomes"} <= set(answer) or len(answer["outcomes"]) != len(codes):
+        raise RuntimeError(f"the answer is not of {len(codes)} reproductions: {done.stdout.strip()}")
     return answer
 
 

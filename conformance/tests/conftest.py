@@ -10,8 +10,9 @@ sys.path.append(str(HERE.parents[1] / "tests/python"))
 
 import processes  # noqa: E402
 from frameworks import missing, require  # noqa: E402
+from own_adapter import folder  # noqa: E402
 from processes import Run, run  # noqa: E402
 
-__all__ = ["Run", "missing", "require", "run"]
+__all__ = ["Run", "folder", "missing", "require", "run"]
 
 processes.HELPERS.insert(0, str(HERE))

@@ -21,50 +21,10 @@ from dlbridge_conformance import Report, Status, arguments, known_failures
 from dlbridge_conformance.report.badge import badge
 from dlbridge_conformance.report.junit import suites
 from dlbridge_conformance.report.summary import summary
+from own_adapter import every_rule, kit
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "conformance/README.md"
-
-ADAPTER = '''
-from dlbridge_conformance import Adapter, Level, Role, rule
-
-class Mine(Adapter):
-    name = module = "mine"
-
-class Unloadable(Mine):
-    def load(self):
-        raise OSError("no driver")
-
-@rule("MINE-PASSES", Role.PRODUCER, Level.MUST, "It passes.", "nowhere")
-def passes(c):
-    pass
-
-@rule("MINE-FAILS", Role.PRODUCER, Level.MUST, "It fails.", "nowhere")
-def fails(c):
-    c.expect(False, "it # failed")
-
-@rule("MINE-MAY", Role.CONSUMER, Level.MAY, "It may fail.", "nowhere")
-def may(c):
-    c.expect(False, "as it may")
-'''
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A directory with an adapter and its own rules."""
-    Path(tmp_path, "mine.py").write_text(ADAPTER)
-    return tmp_path
-
-
-def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the rules of the adapter in a directory."""
-    return every_rule(folder, "mine:Mine", "--rule", "MINE", *words)
-
-
-def every_rule(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the kit in a directory, with all rules unless the words name some."""
-    command = [sys.executable, "-m", "dlbridge_conformance", "-q", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
 # ------------------------------------------------------------------------------------------------- known failures

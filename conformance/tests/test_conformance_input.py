@@ -3,40 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from dlbridge_conformance import arguments
-
-ADAPTER = """
-from dlbridge_conformance import Adapter, Level, Role, rule
-
-class Mine(Adapter):
-    name = module = "mine"
-
-@rule("MINE-FAILS", Role.PRODUCER, Level.MUST, "It fails.", "nowhere")
-def fails(c):
-    c.expect(False, "it failed")
-
-@rule("MINE-MAY", Role.CONSUMER, Level.MAY, "It may fail.", "nowhere")
-def may(c):
-    c.expect(False, "as it may")
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A directory with an adapter and its own rules."""
-    Path(tmp_path, "mine.py").write_text(ADAPTER)
-    return tmp_path
-
-
-def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the rules of the adapter in a directory."""
-    command = [sys.executable, "-m", "dlbridge_conformance", "mine:Mine", "-q", "--rule", "MINE", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+from own_adapter import kit
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "1e999", "soon"])

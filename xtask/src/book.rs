@@ -47,7 +47,7 @@ fn installed(workplace: &Workplace) -> Result<PathBuf> {
             workplace.cargo(&["install", "--locked", "--quiet", "--debug", "--force"]);
         install.args(["--no-default-features", "--features", "search", pins::MDBOOK]);
         let built = root.join("target-mdbook");
-        install.arg("--target-dir").arg(&built);
+        install.arg("--target-dir").arg(&built).env("CARGO_PROFILE_DEV_DEBUG", "0");
         process::run(install.arg("--root").arg(&root))?;
         let _ = fs::remove_dir_all(built);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python::Venv;
-use crate::steps::Steps;
+use crate::steps::{Finished, Steps};
 use crate::workplace::names;
 use crate::{Result, Workplace, devices, process};
 
@@ -34,6 +34,9 @@ const ADAPTERS: &[&str] = &[
     "dlbridge-wgpu",
 ];
 
+/// The adapter of matrices that has unsafe code. Miri and AddressSanitizer would take minutes to build its library.
+const UNDER_VALGRIND: &str = "dlbridge-faer";
+
 /// The adapters of libraries for computing, or for its data. They need the Rust that their library needs.
 pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-arrow",
@@ -47,7 +50,7 @@ pub(crate) const LIBRARIES: &[&str] = &[
 ];
 
 /// The crates of the Python package, and the tasks.
-const CORE: &[&str] = &[
+pub(crate) const CORE: &[&str] = &[
     "dlbridge-sys",
     "dlbridge",
     "dlbridge-borrow",
@@ -218,7 +221,25 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
     for package in ADAPTERS {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
     }
+    steps.try_run(&format!("Rust tests under valgrind: {UNDER_VALGRIND}"), || {
+        under_valgrind(workplace)
+    });
     devices::test(steps, workplace);
+}
+
+/// Runs the tests of an adapter, which were built before, under valgrind.
+fn under_valgrind(workplace: &Workplace) -> Result<Finished> {
+    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
+        return Ok(Finished::Notice(format!(
+            "valgrind is not installed, so the memory accesses of {UNDER_VALGRIND} were not checked"
+        )));
+    }
+    // The condition is true for every host.
+    const RUNNER: &str =
+        "target.'cfg(all())'.runner = 'valgrind --quiet --error-exitcode=9 --leak-check=full'";
+    let test = ["test", "--config", RUNNER, "--package", UNDER_VALGRIND, "--tests"];
+    process::run(&mut workplace.cargo(&test))?;
+    Ok(Finished::Passed)
 }
 
 /// Returns true if the tests of a crate need packages of Python.

@@ -18,11 +18,14 @@ const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 const BYTE_ORDER_TESTS: &[&str] =
     &["import::", "elements::", "subbyte::", "unaligned::", "safetensors::", "views::"];
 
+/// The features of these tests. The others take most of the build.
+const BYTE_ORDER_FEATURES: &str = "half,num-complex,safetensors";
+
 /// The subjects of the core's tests in which several threads use a tensor.
 const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 
-/// The adapter of matrices that has unsafe code, under AddressSanitizer. Miri would take minutes to build faer.
-const ADAPTERS: &[&str] = &["dlbridge-faer"];
+/// The features of these tests.
+const THREAD_FEATURES: &str = "bytes,rayon";
 
 /// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
 const STRICT: &[&str] =
@@ -38,7 +41,7 @@ const FUZZED_WITH_PYTHON: &str = "arrow";
 const SANITIZED: &str = "nightly";
 
 /// The time for new inputs of a fuzz target, in seconds.
-pub(crate) const FUZZ_SECONDS: u32 = 20;
+pub(crate) const FUZZ_SECONDS: u32 = 10;
 
 /// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would
 /// be the last to end, alone on two cores.
@@ -181,10 +184,17 @@ pub(crate) fn with(
     Ok(Finished::Passed)
 }
 
-/// Returns a nightly `cargo` command for the core, with its own target directory.
+/// Returns a nightly `cargo` command for the core with all features, with its own target directory.
 fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
+    let mut cargo = nightly_with(workplace, directory, arguments);
+    cargo.arg("--all-features");
+    cargo
+}
+
+/// Returns a nightly `cargo` command for the core like [`nightly`], with the default features.
+fn nightly_with(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
     let mut cargo = workplace.cargo(&["+nightly"]);
-    cargo.args(arguments).args(["--package", "dlbridge", "--all-features"]);
+    cargo.args(arguments).args(["--package", "dlbridge"]);
     cargo.arg("--target-dir").arg(workplace.target.join(directory));
     cargo
 }
@@ -214,15 +224,14 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {
     let arguments = ["miri", "test", "--test", "api", "--target", BIG_ENDIAN];
-    let mut test = nightly(workplace, "miri", &arguments);
-    test.arg("--").args(BYTE_ORDER_TESTS);
+    let mut test = nightly_with(workplace, "miri", &arguments);
+    test.args(["--features", BYTE_ORDER_FEATURES, "--"]).args(BYTE_ORDER_TESTS);
     process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
 fn address_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--tests", "--target", HOST];
     let mut test = nightly(workplace, SANITIZED, &arguments);
-    test.args(ADAPTERS.iter().flat_map(|name| ["--package", name]));
     // A failed allocation must return an error, as without the sanitizer, which would end the process.
     test.env("RUSTFLAGS", "-Zsanitizer=address")
         .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
@@ -232,9 +241,11 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
 /// Runs the tests under ThreadSanitizer, and builds the standard library with it, so that it is checked too.
 fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--test", "api", "-Zbuild-std", "--target", HOST];
-    let mut test = nightly(workplace, SANITIZED, &arguments);
+    let mut test = nightly_with(workplace, SANITIZED, &arguments);
     // The sanitizer does not know the fences of rayon's queues.
-    test.arg("--").args(THREAD_TESTS).args(["--skip", "in_a_rayon_pool"]);
+    test.args(["--features", THREAD_FEATURES, "--"])
+        .args(THREAD_TESTS)
+        .args(["--skip", "in_a_rayon_pool"]);
     // The next copy or change of the number joins a thread that ended because it was idle. None follows the last test.
     test.env("TSAN_OPTIONS", "report_thread_leaks=0");
     process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
@@ -333,7 +344,7 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
         let mut install = workplace.cargo(&install);
         // Two processes of `cargo xtask test --all` may install it at the same time.
         let built = root.join(format!("target-cargo-fuzz-{}", std::process::id()));
-        install.arg("--target-dir").arg(&built);
+        install.arg("--target-dir").arg(&built).env("CARGO_PROFILE_DEV_DEBUG", "0");
         process::run(install.arg("--root").arg(&root))?;
         let _ = std::fs::remove_dir_all(built);
     }
@@ -341,14 +352,13 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
     std::fs::create_dir_all(&found).map_err(|e| format!("{}: {e}", found.display()))?;
     let mut fuzz = workplace.command(tool);
     fuzz.env("RUSTUP_TOOLCHAIN", "nightly").arg("run");
-    if let Some(venv) = venv {
-        // An optimised build runs five times as fast, but takes twice as long to build.
-        fuzz.args(["--dev", "--no-default-features", "--features", "python"]);
-        fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
+    if venv.is_some() || seconds <= FUZZ_SECONDS {
+        // An optimised build runs five times as fast, but takes several times as long to build.
+        fuzz.arg("--dev");
     }
-    if seconds <= FUZZ_SECONDS {
-        // Full optimisation of the dependencies would take many times as long as the inputs.
-        fuzz.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    if let Some(venv) = venv {
+        fuzz.args(["--no-default-features", "--features", "python"]);
+        fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
     }
     fuzz.arg(target).arg(&found);
     fuzz.arg(workplace.root.join("fuzz/corpus").join(target));

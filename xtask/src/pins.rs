@@ -75,6 +75,28 @@ pub(crate) const RARE: &[&str] = &[
     "numkong==7.8.6",
 ];
 
+/// The libraries of [`RARE`] that only one Python is tested with, by the names that the tests have for them. They are
+/// large, and their release is the same for each Python.
+pub(crate) const ONE_PYTHON: &[&str] = &[
+    "tensorflow",
+    "paddle",
+    "mlx",
+    "warp",
+    "mpi4py",
+    "mpich",
+    "ray",
+    "distributed",
+    "dpnp",
+    "intel-opencl-rt",
+    "numkong",
+];
+
+/// Returns the requirements of [`RARE`] that each Python is tested with.
+pub(crate) fn for_each_python() -> impl Iterator<Item = &'static str> {
+    let alone = |requirement: &str| ONE_PYTHON.iter().any(|name| requirement.starts_with(name));
+    RARE.iter().copied().filter(move |requirement| !alone(requirement))
+}
+
 /// Returns the requirements of the table of all producers and consumers, except the frameworks.
 pub(crate) fn interop() -> impl Iterator<Item = &'static str> {
     SMALL.iter().chain(RARE).copied()
@@ -135,6 +157,16 @@ mod tests {
         assert_eq!(for_python("numpy", (3, 13)), "numpy");
         assert_eq!(for_python("jax==0.10.2", (3, 12)), "jax==0.12.0.1");
         assert_eq!(for_python("jaxlib==0.10.2", (3, 12)), "jaxlib==0.10.2");
+    }
+
+    #[test]
+    fn library_with_a_newer_release_is_tested_with_each_python() {
+        let each: Vec<_> = for_each_python().collect();
+        assert!(each.contains(&"onnxruntime==1.31.1"), "{each:?}");
+        assert_eq!(each.len() + ONE_PYTHON.len(), RARE.len(), "each name is one library");
+        for (newer, _) in NEWER {
+            assert!(!ONE_PYTHON.iter().any(|name| newer.starts_with(name)), "{newer}");
+        }
     }
 
     #[test]

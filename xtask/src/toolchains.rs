@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::crates::{LIBRARIES, folders};
+use crate::crates::{CORE, LIBRARIES, folders};
 use crate::python::Venv;
 use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, discard, process};
@@ -27,6 +27,19 @@ pub(crate) fn required_in_ci(finished: Finished) -> Result<Finished> {
         Finished::Notice(missing) if in_ci() => Err(missing),
         finished => Ok(finished),
     }
+}
+
+/// Compiles the core and what is built on it with the oldest Rust of the workspace, without adapters, whose libraries
+/// take most of the time of [`oldest_rust`].
+pub(crate) fn oldest_rust_of_core(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
+    let oldest = declared_rust(&workplace.root.join("Cargo.toml")).ok_or("no rust-version")?;
+    let before = process::answer(workplace.command("rustup").args(["toolchain", "list"]));
+    let core: Vec<_> = CORE.iter().flat_map(|package| ["--package", package]).collect();
+    let missing = check_with(workplace, venv, &oldest, &core)?;
+    if !has_release(before.as_deref(), &oldest) {
+        discard::toolchain(workplace, &oldest);
+    }
+    Ok(missing.map_or(Finished::Passed, Finished::Notice))
 }
 
 /// Compiles the workspace with its declared oldest Rust, and each crate that declares one of its own with that.

@@ -39,7 +39,8 @@ pub(crate) fn kit(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     Some(())
 }
 
-/// Runs only the tests of the package with one Python, and the newest libraries that support it.
+/// Runs only the tests of the package with one Python, and the newest libraries that support it, except those that only
+/// `.venv` has.
 pub(crate) fn package_with(
     steps: &mut Steps,
     workplace: &Workplace,
@@ -48,7 +49,9 @@ pub(crate) fn package_with(
     let wheels = Venv::of(workplace);
     let mut venv = Venv::of_python(workplace, version);
     steps.need(".venv", || venv.ready())?;
-    steps.need("Python requirements", || venv.install(&requirements()))?;
+    let requirements: Vec<_> =
+        common::requirements().into_iter().chain(pins::for_each_python()).collect();
+    steps.need("Python requirements", || venv.install(&requirements))?;
     steps.need("the wheels", || {
         // The wheels that were built for `.venv`: they use the stable ABI.
         [".", KIT, OPERATORS]
@@ -109,7 +112,7 @@ fn begin_with_other_pythons(
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let venv = lint::run(steps, workplace)?;
     steps.run("the book", || book::run(workplace));
-    steps.try_run("the oldest Rust", || toolchains::oldest_rust(workplace, &venv));
+    steps.try_run("the oldest Rust", || toolchains::oldest_rust_of_core(workplace, &venv));
     discard::folder(steps, workplace, "oldest");
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);

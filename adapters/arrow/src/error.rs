@@ -108,7 +108,7 @@ pub enum Error {
     /// The columns of the batch are in different allocations.
     #[error(
         "column {column} is in another allocation than column 0, so no strides lead to both; copy the batch, with \
-         to_tensor, for which dates and the like are cast to integers first"
+         to_tensor (cast dates, times and durations to integers first)"
     )]
     OtherAllocation {
         /// The first column in another allocation than column 0.
@@ -117,8 +117,7 @@ pub enum Error {
     /// The columns are in one allocation, but not at equal distances of whole elements.
     #[error(
         "column {column} begins {found} bytes after the one before it, and column 1 {expected} after column 0, so no \
-         stride leads through all; copy the batch, with to_tensor, for which dates and the like are cast to integers \
-         first"
+         stride leads through all; copy the batch, with to_tensor (cast dates, times and durations to integers first)"
     )]
     UnevenColumns {
         /// The first column whose distance from the column before it differs.

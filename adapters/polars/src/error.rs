@@ -37,8 +37,8 @@ pub enum Error {
     /// The values are in several chunks of memory.
     #[error(
         "the values are in {count} chunks, and a tensor is one piece of memory; copy them with to_tensor, or take one \
-         tensor for each with into_tensors of a series; dates and the like are cast to integers first, with \
-         to_physical_repr"
+         tensor for each with into_tensors of a series (cast dates, times and durations to integers first, with \
+         to_physical_repr)"
     )]
     Chunks {
         /// The number of chunks with values.

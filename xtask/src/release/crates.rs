@@ -118,6 +118,7 @@ pub(super) fn installed(tools: &Workplace, pin: &str) -> Result<PathBuf> {
         // Fast enough unoptimised, and built in a fraction of the time.
         let mut install =
             tools.cargo(&["install", "--locked", "--quiet", "--debug", "--force", pin]);
+        install.env("CARGO_PROFILE_DEV_DEBUG", "0");
         install.arg("--target-dir").arg(root.join("target"));
         process::run_for_hours(install.arg("--root").arg(&root))?;
     }

@@ -24,7 +24,11 @@ fn assert_each_once(counts: &[AtomicUsize], context: &str) {
 
 #[test]
 fn split_any_extent_visits_every_index_once() {
-    for extent in [0, 1, 2, 3, 5, 63, 64, 65, 100, 127, 129, 1000] {
+    let extents: &[usize] = match cfg!(miri) {
+        true => &[0, 1, 5, 64, 65, 129],
+        false => &[0, 1, 2, 3, 5, 63, 64, 65, 100, 127, 129, 1000],
+    };
+    for &extent in extents {
         for (parts, grain) in [(1, 64), (2, 1), (2, 64), (3, 64), (3, 7), (8, 16)] {
             let visited = counts(extent);
             split(extent, parts, grain, &|begin, end| {

@@ -125,9 +125,9 @@ fn copy_random_layouts_matches_index_by_index() {
         extents[2] = if cfg!(miri) { 17 } else { 60 + noise.below(90) };
         extents.rotate_left(noise.below(3));
         check_all::<u8>(&mut noise, extents);
-        check_all::<u32>(&mut noise, extents);
         if !cfg!(miri) {
             check_all::<u16>(&mut noise, extents);
+            check_all::<u32>(&mut noise, extents);
             check_all::<u64>(&mut noise, extents);
         }
         check_all::<u128>(&mut noise, extents);
@@ -172,7 +172,7 @@ fn copy_broadcast_element_fills_target() {
 
 #[test]
 fn copy_long_runs_with_gaps_matches_index_by_index() {
-    let len = if cfg!(miri) { 60 } else { 900 };
+    let len = if cfg!(miri) { 40 } else { 900 };
     let values: Vec<u32> = (0..3 * len).map(u32::nth).collect();
     let rows = TensorRef::from(&values[..]).reshape([3, len]).unwrap();
     check::<u32>(&rows.slice(1, 1..len - 10).unwrap());
