@@ -13,21 +13,23 @@ cargo xtask lint
     Checks the formatting, the links, the table of unsafe code, the imports, the workflows of .github, clippy with each
     set of features, and the documentation.
 
-cargo xtask test [--package NAME | --all | --rest | --nightly | --miri | --sanitizers | --kit | --python VERSION]
+cargo xtask test [--package NAME | --all | --rest | --nightly | --miri | --miri-adapters |
+                  --sanitizers | --kit | --python VERSION]
     Runs the steps that most changes must pass: formatting, lints and Rust tests of the core, and the Python
     tests of the package and of typed arguments, against the most common frameworks.
     --package NAME  only one crate, such as dlbridge-pyo3 or arrow: its lints, its tests in Rust and in Python
     --all           everything: also Miri, sanitizers, fuzzing, documentation, C examples, all adapters, all
                     frameworks, the conformance kit
-    --nightly       only the steps of --all that need the nightly toolchain and no Python
+    --nightly       only the steps of --all that need the nightly toolchain and no Python, and --miri-adapters
     --rest          the steps of --all that --nightly does not have
-    --miri          the part of --nightly that uses Miri
+    --miri          the part of --all that uses Miri
+    --miri-adapters     the adapters of libraries under Miri, which --all runs under valgrind
     --sanitizers    the rest of --nightly
     --kit           only the tests of the conformance kit
     --python VERSION    only the tests of the package, with another Python (3.13) and the last built wheel
 
 cargo xtask fuzz [--seconds NUMBER]
-    Runs every fuzz target: first its corpus, then new inputs for this time (20 seconds), at most 1500.
+    Runs every fuzz target: first its corpus, then new inputs for this time (10 seconds), at most 1500.
 
 cargo xtask msrv
     Compiles each crate with the oldest Rust that it declares, and the core for a target without std.
@@ -193,6 +195,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
                     "--rest" => Tests::Rest,
                     "--nightly" => Tests::Nightly,
                     "--miri" => Tests::Miri,
+                    "--miri-adapters" => Tests::MiriAdapters,
                     "--sanitizers" => Tests::Sanitizers,
                     "--kit" => Tests::Kit,
                     "--help" | "-h" => return Ok(Task::Help),
@@ -394,6 +397,7 @@ mod tests {
         assert_eq!(parsed("test --python 3.13"), Ok(Task::Test(Tests::Python((3, 13)))));
         assert_eq!(parsed("test --package arrow"), Ok(Task::Test(Tests::Package("arrow".into()))));
         assert_eq!(parsed("test --miri"), Ok(Task::Test(Tests::Miri)));
+        assert_eq!(parsed("test --miri-adapters"), Ok(Task::Test(Tests::MiriAdapters)));
         assert_eq!(parsed("test --sanitizers"), Ok(Task::Test(Tests::Sanitizers)));
         assert!(parsed("test --miri --sanitizers").is_err());
         assert!(parsed("test --all --nightly").is_err());

@@ -40,6 +40,10 @@ const FUZZED_WITH_PYTHON: &str = "arrow";
 /// The target directory of the sanitizers and of doc tests: with a target, their macros and build scripts are the same.
 const SANITIZED: &str = "nightly";
 
+/// The fuzz target of a parser that is safe code. AddressSanitizer would double the time in which its dependencies are
+/// built.
+const FUZZED_WITHOUT_SANITIZER: &str = "arrow_ipc";
+
 /// The time for new inputs of a fuzz target, in seconds.
 pub(crate) const FUZZ_SECONDS: u32 = 10;
 
@@ -55,9 +59,7 @@ pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
         return Vec::new();
     }
     // Tried here too, so that the summary shows the steps that the other process skips.
-    steps.try_run("Miri and the sources of std", || {
-        with(workplace, &["miri", "rust-src"], |_| Ok(()))
-    });
+    steps.try_run("Miri and the sources of std", || with(workplace, MIRI, |_| Ok(())));
     let mut begin = |name: &str, option: &str| {
         steps.begin(name, || {
             let xtask =
@@ -70,14 +72,19 @@ pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
     begun.into_iter().flatten().collect()
 }
 
+/// What Miri needs of the nightly toolchain.
+const MIRI: &[&str] = &["miri", "rust-src"];
+
 /// Runs the tests under Miri.
 pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
-    let miri_parts = ["miri", "rust-src"];
-    steps.try_run("Miri", || with(workplace, &miri_parts, miri));
-    steps.try_run("Miri, big-endian", || with(workplace, &miri_parts, miri_big_endian));
-    steps.try_run("Miri: operators, and the adapters of libraries", || {
-        with(workplace, &miri_parts, miri_adapters)
-    });
+    steps.try_run("Miri", || with(workplace, MIRI, miri));
+    steps.try_run("Miri, big-endian", || with(workplace, MIRI, miri_big_endian));
+    steps.try_run("Miri: operators", || with(workplace, MIRI, miri_operators));
+}
+
+/// Runs the tests of the adapters of libraries under Miri, which takes minutes to build the libraries.
+pub(crate) fn run_miri_of_adapters(steps: &mut Steps, workplace: &Workplace) {
+    steps.try_run("Miri: the adapters of libraries", || with(workplace, MIRI, miri_adapters));
 }
 
 /// Runs the other steps that need no Python.
@@ -199,15 +206,20 @@ fn nightly_with(workplace: &Workplace, directory: &str, arguments: &[&str]) -> C
     cargo
 }
 
-/// Runs the tests of the core and its CPU adapters, of the registry of borrows, and of the fork-safe locks under Miri,
-/// with strict provenance.
+/// Runs the tests of the core and its CPU adapters, and of the fork-safe locks under Miri, with strict provenance. The
+/// registry of borrows has no unsafe code.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
-    test.args(["--package", "dlbridge-borrow", "--package", "dlbridge-fork"]);
+    test.args(["--package", "dlbridge-fork"]);
     process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
-/// Also runs the tests of operators.
+fn miri_operators(workplace: &Workplace) -> Result<()> {
+    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+    test.args(crates::OPERATORS).arg("--target-dir").arg(workplace.target.join("miri"));
+    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+}
+
 fn miri_adapters(workplace: &Workplace) -> Result<()> {
     let test = |packages: &[&str], flags| {
         let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
@@ -215,9 +227,6 @@ fn miri_adapters(workplace: &Workplace) -> Result<()> {
         cargo.arg("--target-dir").arg(workplace.target.join("miri"));
         process::run_for_hours(cargo.env("MIRIFLAGS", flags))
     };
-    let mut operators = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
-    operators.args(crates::OPERATORS).arg("--target-dir").arg(workplace.target.join("miri"));
-    process::run(operators.env("MIRIFLAGS", "-Zmiri-strict-provenance"))?;
     test(STRICT, "-Zmiri-strict-provenance")?;
     test(PERMISSIVE, "-Zmiri-permissive-provenance")
 }
@@ -356,8 +365,15 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
         // An optimised build runs five times as fast, but takes several times as long to build.
         fuzz.arg("--dev");
     }
+    fuzz.args(["--no-default-features", "--features"]).arg(match target {
+        FUZZED_WITH_PYTHON => "python",
+        FUZZED_WITHOUT_SANITIZER => "arrow-ipc",
+        _ => "files,safetensors",
+    });
+    if target == FUZZED_WITHOUT_SANITIZER {
+        fuzz.args(["--sanitizer", "none"]);
+    }
     if let Some(venv) = venv {
-        fuzz.args(["--no-default-features", "--features", "python"]);
         fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
     }
     fuzz.arg(target).arg(&found);

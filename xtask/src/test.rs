@@ -22,8 +22,10 @@ pub(crate) enum Tests {
     Rest,
     /// Only the steps that need the nightly toolchain and no Python.
     Nightly,
-    /// The part of these steps that uses Miri.
+    /// The part of these steps that uses Miri, without the adapters of libraries.
     Miri,
+    /// The adapters of libraries under Miri.
+    MiriAdapters,
     /// The rest of these steps.
     Sanitizers,
     /// Only the tests of the conformance kit, with the installed packages.
@@ -54,6 +56,7 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
         Tests::Rest => ("rest", "the steps of --all that --nightly does not have"),
         Tests::Nightly => ("nightly", "only the steps for the nightly toolchain"),
         Tests::Miri => ("miri", "only the steps that use Miri"),
+        Tests::MiriAdapters => ("miri-adapters", "only the adapters of libraries, under Miri"),
         Tests::Sanitizers => ("sanitizers", "only the sanitizers, fuzzing and minimal versions"),
         Tests::Python(_) => ("python", "only the tests of the package with one Python"),
         Tests::Kit => ("kit", "only the tests of the conformance kit"),
@@ -74,13 +77,22 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
         Tests::Package(_) => package::run(steps, workplace, &name),
         Tests::All => whole::run(steps, workplace),
         Tests::Rest => whole::rest(steps, workplace),
-        Tests::Nightly | Tests::Miri | Tests::Sanitizers => {
-            if *tests != Tests::Sanitizers {
-                nightly::run_miri(steps, workplace);
-            }
-            if *tests != Tests::Miri {
-                nightly::run_sanitizers(steps, workplace);
-            }
+        Tests::Nightly => {
+            nightly::run_miri(steps, workplace);
+            nightly::run_miri_of_adapters(steps, workplace);
+            nightly::run_sanitizers(steps, workplace);
+            Some(())
+        }
+        Tests::Miri => {
+            nightly::run_miri(steps, workplace);
+            Some(())
+        }
+        Tests::MiriAdapters => {
+            nightly::run_miri_of_adapters(steps, workplace);
+            Some(())
+        }
+        Tests::Sanitizers => {
+            nightly::run_sanitizers(steps, workplace);
             Some(())
         }
         Tests::Kit => whole::kit(steps, workplace),

@@ -26,6 +26,7 @@ fn display_of_one_element_or_none() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a thousand elements take half a minute")]
 fn display_over_the_limit_is_shortened_unless_alternate() {
     let tensor = Tensor::from_parts((0..1001).collect::<Vec<i32>>(), [7, 143]).unwrap();
     let view = tensor.view::<i32>().unwrap();
