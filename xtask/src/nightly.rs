@@ -40,8 +40,7 @@ const FUZZED_WITH_PYTHON: &str = "arrow";
 /// The target directory of the sanitizers and of doc tests: with a target, their macros and build scripts are the same.
 const SANITIZED: &str = "nightly";
 
-/// The fuzz target of a parser that is safe code. AddressSanitizer would double the time in which its dependencies are
-/// built.
+/// The fuzz target of a parser that is safe code. AddressSanitizer would double the time to build its dependencies.
 const FUZZED_WITHOUT_SANITIZER: &str = "arrow_ipc";
 
 /// The time for new inputs of a fuzz target, in seconds.
@@ -72,7 +71,7 @@ pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
     begun.into_iter().flatten().collect()
 }
 
-/// What Miri needs of the nightly toolchain.
+/// The components of the nightly toolchain that Miri needs.
 const MIRI: &[&str] = &["miri", "rust-src"];
 
 /// Runs the tests under Miri.
@@ -207,7 +206,7 @@ fn nightly_with(workplace: &Workplace, directory: &str, arguments: &[&str]) -> C
 }
 
 /// Runs the tests of the core and its CPU adapters, and of the fork-safe locks under Miri, with strict provenance. The
-/// registry of borrows has no unsafe code.
+/// registry of borrows is safe code.
 fn miri(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
     test.args(["--package", "dlbridge-fork"]);
