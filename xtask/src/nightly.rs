@@ -28,10 +28,12 @@ const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 const THREAD_FEATURES: &str = "bytes,rayon";
 
 /// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
-const STRICT: &[&str] =
-    &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-polars", "dlbridge-rten", "dlbridge-tract"];
+const STRICT: &[&str] = &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-rten"];
 
-/// The adapters whose libraries convert integers to pointers themselves.
+/// Such adapters whose libraries take minutes to build.
+const SLOW: &[&str] = &["dlbridge-polars", "dlbridge-tract"];
+
+/// Such adapters whose libraries also convert integers to pointers themselves.
 const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
 
 /// The fuzz target that embeds Python.
@@ -78,12 +80,12 @@ const MIRI: &[&str] = &["miri", "rust-src"];
 pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("Miri", || with(workplace, MIRI, miri));
     steps.try_run("Miri, big-endian", || with(workplace, MIRI, miri_big_endian));
-    steps.try_run("Miri: operators", || with(workplace, MIRI, miri_operators));
+    steps.try_run("Miri: operators and adapters", || with(workplace, MIRI, miri_operators));
 }
 
-/// Runs the tests of the adapters of libraries under Miri, which takes minutes to build the libraries.
+/// Runs the tests of the other adapters of libraries under Miri.
 pub(crate) fn run_miri_of_adapters(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("Miri: the adapters of libraries", || with(workplace, MIRI, miri_adapters));
+    steps.try_run("Miri: adapters of large libraries", || with(workplace, MIRI, miri_adapters));
 }
 
 /// Runs the other steps that need no Python.
@@ -213,21 +215,27 @@ fn miri(workplace: &Workplace) -> Result<()> {
     process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
+/// Runs the tests of operators, and of the adapters whose libraries build fast.
 fn miri_operators(workplace: &Workplace) -> Result<()> {
-    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
-    test.args(crates::OPERATORS).arg("--target-dir").arg(workplace.target.join("miri"));
-    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
+    let strict = "-Zmiri-strict-provenance";
+    miri_of(workplace, crates::OPERATORS, strict)?;
+    miri_of(workplace, &packages(STRICT), strict)
 }
 
 fn miri_adapters(workplace: &Workplace) -> Result<()> {
-    let test = |packages: &[&str], flags| {
-        let mut cargo = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
-        cargo.args(packages.iter().flat_map(|package| ["--package", package]));
-        cargo.arg("--target-dir").arg(workplace.target.join("miri"));
-        process::run_for_hours(cargo.env("MIRIFLAGS", flags))
-    };
-    test(STRICT, "-Zmiri-strict-provenance")?;
-    test(PERMISSIVE, "-Zmiri-permissive-provenance")
+    miri_of(workplace, &packages(SLOW), "-Zmiri-strict-provenance")?;
+    miri_of(workplace, &packages(PERMISSIVE), "-Zmiri-permissive-provenance")
+}
+
+/// Returns Cargo's arguments for some packages.
+fn packages<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    names.iter().flat_map(|name| ["--package", name]).collect()
+}
+
+fn miri_of(workplace: &Workplace, packages: &[&str], flags: &str) -> Result<()> {
+    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
+    test.args(packages).arg("--target-dir").arg(workplace.target.join("miri"));
+    process::run_for_hours(test.env("MIRIFLAGS", flags))
 }
 
 fn miri_big_endian(workplace: &Workplace) -> Result<()> {

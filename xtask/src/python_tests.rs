@@ -16,6 +16,9 @@ const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 /// Test files with many repeats or large copies, which take long with an unoptimised wheel.
 pub(crate) const LONG: &[&str] = &["test_chains.py", "test_gpu_faults.py", "test_large_copies.py"];
 
+/// Test files that another Python cannot answer otherwise: they compare pages and types with the code.
+const ONE_PYTHON: &[&str] = &["test_readme.py", "test_typing.py"];
+
 /// The file with the tests of threads, in a folder of tests. Only a Python without the GIL runs it.
 pub(crate) const FREE_THREADED: &str = "test_free_threaded.py";
 
@@ -55,13 +58,17 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, fol
     }
 }
 
-/// Runs the tests of the package like [`run`], without the longest, and without the libraries that only one Python is
-/// tested with.
+/// Runs the tests of the package like [`run`], without the longest, and without the files and libraries that only one
+/// Python is tested with.
 pub(crate) fn run_short(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     if !steps.counting() {
-        println!("\nLeft out: {}, {}", LONG.join(", "), pins::ONE_PYTHON.join(", "));
+        let left_out = [LONG, ONE_PYTHON, pins::ONE_PYTHON].concat();
+        println!("\nLeft out: {}", left_out.join(", "));
     }
     for file in short_files(workplace, PACKAGE) {
+        if ONE_PYTHON.contains(&file.as_str()) {
+            continue;
+        }
         let mut test = pytest(workplace, venv, &format!("{PACKAGE}/{file}"), true);
         test.env("DLBRIDGE_LEFT_OUT", pins::ONE_PYTHON.join(","));
         steps.try_run(&name(PACKAGE, &file), || {
