@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, thread};
 
 use crate::process::{self, Beside};
@@ -21,6 +21,10 @@ pub(crate) struct Steps {
     earlier: BTreeMap<String, f64>,
     /// The file with those seconds.
     record: Option<PathBuf>,
+    /// The time after which steps of [`Steps::if_time`] are not begun.
+    deadline: Option<SystemTime>,
+    /// True during [`Steps::if_time`].
+    if_time: bool,
 }
 
 /// A step that runs beside others.
@@ -74,6 +78,7 @@ impl Steps {
         let mut steps = Self::new(true);
         list(&mut steps);
         steps.counting = false;
+        steps.deadline = deadline(env::var(DEADLINE).ok().as_deref());
         let record = workplace.target.join("step-times").join(kind);
         steps.earlier = times_in(&fs::read_to_string(&record).unwrap_or_default());
         steps.record = Some(record);
@@ -93,7 +98,35 @@ impl Steps {
             begun: Instant::now(),
             earlier: BTreeMap::new(),
             record: None,
+            deadline: None,
+            if_time: false,
         }
+    }
+
+    /// Lists steps that are not begun after the time in `DLBRIDGE_IF_TIME_UNTIL`, which CI sets. Those that are left out
+    /// are notices in the summary.
+    pub(crate) fn if_time<T>(&mut self, list: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.if_time, true);
+        let made = list(self);
+        self.if_time = before;
+        made
+    }
+
+    /// Returns true, and records that a step was left out, if its time is over.
+    fn is_left_out(&mut self, name: &str) -> bool {
+        let over = self.deadline.is_some_and(|deadline| SystemTime::now() >= deadline);
+        if !(self.if_time && over) {
+            return false;
+        }
+        self.heading(name);
+        let reason = "left out: the time for steps that also run every night is over";
+        self.ended(
+            name,
+            Outcome::Skipped(reason.into()),
+            Duration::ZERO,
+            process::cpu_of_children(),
+        );
+        true
     }
 
     /// Returns whether the steps are only counted.
@@ -109,6 +142,9 @@ impl Steps {
     ) -> Option<Begun> {
         if self.counting {
             self.counted += 1;
+            return None;
+        }
+        if self.is_left_out(name) {
             return None;
         }
         let start = Instant::now();
@@ -137,6 +173,9 @@ impl Steps {
             self.counted += 1;
             return None;
         }
+        if self.is_left_out(name) {
+            return None;
+        }
         self.heading(name);
         let (start, cpu) = (Instant::now(), process::cpu_of_children());
         let (outcome, made) = match step() {
@@ -156,6 +195,9 @@ impl Steps {
     pub(crate) fn try_run(&mut self, name: &str, step: impl FnOnce() -> Result<Finished>) {
         if self.counting {
             self.counted += 1;
+            return;
+        }
+        if self.is_left_out(name) {
             return;
         }
         self.heading(name);
@@ -181,6 +223,9 @@ impl Steps {
             while running.len() < most {
                 let Some((number, step)) = waiting.next() else { break };
                 let Independent { name, mut command, notice } = step;
+                if self.is_left_out(&name) {
+                    continue;
+                }
                 let log = workplace.target.join("side-by-side").join(format!("{number}.txt"));
                 match process::beside(&mut command, log) {
                     Ok(program) => {
@@ -301,6 +346,14 @@ fn times_in(text: &str) -> BTreeMap<String, f64> {
     lines.filter_map(|(time, name)| Some((name.to_owned(), time.parse().ok()?))).collect()
 }
 
+/// The environment variable with a time in seconds since 1970.
+const DEADLINE: &str = "DLBRIDGE_IF_TIME_UNTIL";
+
+/// Parses the value of [`DEADLINE`].
+fn deadline(value: Option<&str>) -> Option<SystemTime> {
+    Some(UNIX_EPOCH + Duration::from_secs(value?.parse().ok()?))
+}
+
 /// Returns seconds as text, in minutes if there are many.
 fn lasting(seconds: f64) -> String {
     if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
@@ -380,6 +433,30 @@ mod tests {
         let of = |name: &str| steps.done.iter().find(|step| step.name == name).unwrap();
         assert!(of("slow").time >= Duration::from_millis(200));
         assert!(matches!(&of("bad").outcome, Outcome::Failed(error) if error.contains("| no")));
+    }
+
+    #[test]
+    fn steps_that_are_repeated_are_left_out_after_the_deadline() {
+        let mut steps = Steps::new(false);
+        steps.deadline = deadline(Some("1"));
+        assert_eq!(steps.run("one", || Ok(1)), Some(1));
+        steps.if_time(|steps| {
+            assert_eq!(steps.run("two", || panic!("it ran") as Result<()>), None);
+            steps.try_run("three", || panic!("it ran"));
+            assert!(steps.begin("four", || panic!("it ran")).is_none());
+            let folder = std::env::temp_dir();
+            let workplace = Workplace { root: folder.clone(), target: folder };
+            let command = Command::new("a program that does not exist");
+            steps.run_side_by_side(
+                &workplace,
+                vec![Independent { name: "five".into(), command, notice: None }],
+            );
+        });
+        assert_eq!(steps.run("six", || Ok(1)), Some(1));
+        assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed, 4 skipped");
+        steps.deadline = deadline(Some("99999999999"));
+        assert_eq!(steps.if_time(|steps| steps.run("seven", || Ok(1))), Some(1));
+        assert_eq!((deadline(None), deadline(Some("soon"))), (None, None));
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::{
 /// The tests of the conformance kit, which wait for processes most of the time.
 const KIT_TESTS: &str = "conformance/tests";
 
+/// The example that the tests of operators need beside their own extension.
+const OF_OPERATORS: &str = "examples/operators";
+
 /// Runs all steps. Returns `None` if a step failed that later steps need.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let beside = nightly::begin(steps, workplace);
@@ -58,18 +61,23 @@ pub(crate) fn package_with(
             .iter()
             .try_for_each(|project| venv.install_wheel(&wheels.built(project)?))
     })?;
-    python_tests::run_short(steps, workplace, &venv);
+    steps.if_time(|steps| tests_with(steps, workplace, &venv))
+}
+
+/// Runs the tests of [`package_with`].
+fn tests_with(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Option<()> {
+    python_tests::run_short(steps, workplace, venv);
     for file in ["test_jax.py", "test_jax_transforms.py"] {
         steps.run(&format!("{OPERATORS}/{file}"), || {
-            process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/{file}"), true))
+            process::run(&mut pytest(workplace, venv, &format!("{OPERATORS}/{file}"), true))
         });
     }
-    discard::packages(steps, workplace, &venv, pins::LARGE);
+    discard::packages(steps, workplace, venv, pins::LARGE);
     steps.need("the oldest PyTorch", || venv.install(&[pins::OLDEST_TORCH]))?;
     let of_torch = |file: &String| file.starts_with("test_torch") && file.ends_with(".py");
     for file in names(&workplace.root.join(OPERATORS)).into_iter().filter(of_torch) {
         steps.run(&format!("the oldest PyTorch: {OPERATORS}/{file}"), || {
-            process::run(&mut pytest(workplace, &venv, &format!("{OPERATORS}/{file}"), true))
+            process::run(&mut pytest(workplace, venv, &format!("{OPERATORS}/{file}"), true))
         });
     }
     Some(())
@@ -96,7 +104,7 @@ fn begin_with_other_pythons(
             }
         });
     }
-    let begin = |(major, minor): &(u32, u32)| {
+    let begin = |steps: &mut Steps, (major, minor): &(u32, u32)| {
         let version = format!("{major}.{minor}");
         steps.begin(&format!("the package with Python {version}"), || {
             let xtask =
@@ -106,7 +114,7 @@ fn begin_with_other_pythons(
             process::beside(workplace.command(xtask).args(arguments), log)
         })
     };
-    others.iter().filter_map(begin).collect()
+    steps.if_time(|steps| others.iter().filter_map(|version| begin(steps, version)).collect())
 }
 
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
@@ -146,19 +154,27 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     let kit = begin_kit(steps, workplace);
     let other_pythons = begin_with_other_pythons(steps, workplace, venv);
     steps.run("the source distribution", || venv.try_source_distribution());
-    for example in examples(workplace, "pyproject.toml").into_iter().chain([ARGUMENTS.to_owned()]) {
-        steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
+    for project in [ARGUMENTS, OF_OPERATORS] {
+        steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
     }
-    crates::test_libraries(steps, workplace, venv);
-    discard::tests(steps, workplace, "debug");
-    nightly::with_onnx_runtime(steps, workplace, venv);
+    steps.if_time(|steps| {
+        let others = examples(workplace, "pyproject.toml");
+        for example in others.into_iter().filter(|example| example != OF_OPERATORS) {
+            steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
+        }
+        crates::test_libraries(steps, workplace, venv);
+        discard::tests(steps, workplace, "debug");
+        nightly::with_onnx_runtime(steps, workplace, venv);
+    });
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     steps.run("the wording of compile errors", || wording::check(workplace, venv));
-    for page in walkthrough::PAGES {
-        steps.try_run(&format!("{}, outside", page.1), || {
-            walkthrough::follow(workplace, venv, *page)
-        });
-    }
+    steps.if_time(|steps| {
+        for page in walkthrough::PAGES {
+            steps.try_run(&format!("{}, outside", page.1), || {
+                walkthrough::follow(workplace, venv, *page)
+            });
+        }
+    });
     python_tests::type_checks(steps, workplace, venv);
     // Most of the background steps have ended by then.
     let package = python_tests::all_independent(workplace, venv, python_tests::PACKAGE);
@@ -187,10 +203,11 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
         Independent { name: folder, command, notice: None }
     };
     // The longest first, so that it does not run alone at the end.
-    let tests = [ARGUMENTS.to_owned()].into_iter().chain(of_examples).map(test);
+    let arguments = test(ARGUMENTS.to_owned());
     let of_operators = python_tests::all_independent(workplace, venv, OPERATORS);
     let of_operators = operators::with_library(of_operators, plain.as_deref());
-    steps.run_side_by_side(workplace, tests.chain(of_operators).collect());
+    steps.run_side_by_side(workplace, [arguments].into_iter().chain(of_operators).collect());
+    steps.if_time(|steps| steps.run_side_by_side(workplace, of_examples.map(test).collect()));
     steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     steps
         .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));
