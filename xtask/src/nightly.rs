@@ -121,7 +121,7 @@ pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<
     steps.try_run("what must not compile with PyO3", || {
         with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
     });
-    fuzz_with_python(steps, workplace, venv, FUZZ_SECONDS);
+    steps.if_time(|steps| fuzz_with_python(steps, workplace, venv, FUZZ_SECONDS));
 }
 
 /// Runs the fuzz target that embeds Python.

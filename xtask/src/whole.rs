@@ -178,7 +178,11 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     python_tests::type_checks(steps, workplace, venv);
     // Most of the background steps have ended by then.
     let package = python_tests::all_independent(workplace, venv, python_tests::PACKAGE);
-    steps.run_side_by_side(workplace, package);
+    let is_long =
+        |step: &Independent| python_tests::LONG.iter().any(|file| step.name.ends_with(file));
+    let (long, short) = package.into_iter().partition(is_long);
+    steps.if_time(|steps| steps.run_side_by_side(workplace, long));
+    steps.run_side_by_side(workplace, short);
     let pages = [
         ("the page of the benchmarks", "benches/report"),
         ("the edit scripts of ports", "peers/ports"),
