@@ -57,7 +57,7 @@ fn in_folder(workplace: &Workplace, venv: &Venv<'_>, folder: &Path, script: &str
     // pip builds dlbridge without optimisation, and the next page reuses the build.
     shell.env("CARGO_TARGET_DIR", workplace.target.join("template"));
     shell.env("MATURIN_PEP517_ARGS", "--profile dev");
-    // A third of the time of the builds; the programs only run once.
+    // The programs only run once.
     shell.env("CARGO_PROFILE_DEV_DEBUG", "0");
     shell.env("PIP_CONSTRAINT", &constraints);
     shell.env("DLPACK_INCLUDE", venv.dlpack_include()?);
