@@ -3,13 +3,17 @@
 
 use dlbridge::{Element, Tensor, TensorRef};
 
-const ROWS: usize = 2053;
 const COLUMNS: usize = 4111;
+
+/// The number of rows of a matrix of somewhat more than 8 MiB.
+const fn rows<T>() -> usize {
+    2053 / size_of::<T>() + 13
+}
 
 /// Returns a matrix whose elements `number` makes from their positions.
 fn matrix<T: Element>(number: impl Fn(u64) -> T) -> Tensor {
-    let numbers: Vec<T> = (0..(ROWS * COLUMNS) as u64).map(number).collect();
-    Tensor::from_parts(numbers, [ROWS, COLUMNS]).unwrap()
+    let numbers: Vec<T> = (0..(rows::<T>() * COLUMNS) as u64).map(number).collect();
+    Tensor::from_parts(numbers, [rows::<T>(), COLUMNS]).unwrap()
 }
 
 /// Compares a copy, in C order, with the value of `at` for each row and column.
@@ -45,7 +49,7 @@ fn large_copy_of_a_transpose_is_equal() {
 fn large_copy_with_negative_strides_and_steps_is_equal() {
     let matrix = matrix(|n| n as u32);
     let flipped = TensorRef::from(&matrix).flip(0).unwrap().flip(1).unwrap().to_copy().unwrap();
-    check(&flipped, |row, column| at(ROWS - 1 - row, COLUMNS - 1 - column) as u32);
+    check(&flipped, |row, column| at(rows::<u32>() - 1 - row, COLUMNS - 1 - column) as u32);
     let left = TensorRef::from(&matrix).slice(1, ..COLUMNS - 1).unwrap().to_copy().unwrap();
     check(&left, |row, column| at(row, column) as u32);
     let halves = TensorRef::from(&matrix).step_by(1, 2).unwrap().to_copy().unwrap();
@@ -57,7 +61,8 @@ fn large_copy_with_negative_strides_and_steps_is_equal() {
 #[test]
 fn large_copy_of_a_broadcast_row_is_equal() {
     let row = Tensor::from((0..COLUMNS as u64).collect::<Vec<_>>());
-    let copy = TensorRef::from(&row).broadcast_to([ROWS, COLUMNS]).unwrap().to_copy().unwrap();
+    let shape = [rows::<u64>(), COLUMNS];
+    let copy = TensorRef::from(&row).broadcast_to(shape).unwrap().to_copy().unwrap();
     check(&copy, |_, column| column as u64);
 }
 
