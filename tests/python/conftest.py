@@ -7,11 +7,19 @@ from collections.abc import Iterator
 
 import native as native_module
 import pytest
-from frameworks import missing, require
+from frameworks import REQUIRED, missing, require
 from native import Native
 from processes import Run, run
 
 __all__ = ["Run", "missing", "require", "run"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run in which every test was skipped, if DLBRIDGE_REQUIRE is 1."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if REQUIRED and "skipped" in reporter.stats and "passed" not in reporter.stats:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

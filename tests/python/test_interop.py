@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import missing
+from frameworks import LEFT_OUT
 
 #: Modules that can share a process. TensorFlow and Paddle cannot.
 TOGETHER = [
@@ -66,7 +67,10 @@ def expected(producer: str, consumer: str, aligned: bool) -> str:
 
 @pytest.mark.parametrize("alone", PROCESSES)
 def test_every_producer_and_consumer_exchange_right_values(alone: str) -> None:
-    modules = PROCESSES[alone]
+    modules = [module for module in PROCESSES[alone] if module not in LEFT_OUT]
+    # Another Python may lack large libraries on purpose. Its exchanges among the others are those of one process.
+    if alone in LEFT_OUT and alone != next(iter(PROCESSES)):
+        pytest.skip(f"{alone} was left out")
     for module in modules:
         if importlib.util.find_spec(module) is None:
             missing(f"{module} is not installed")
@@ -86,6 +90,7 @@ def test_every_producer_and_consumer_exchange_right_values(alone: str) -> None:
     producers = {producer for producer, _ in found}
     consumers = {consumer for _, consumer in found}
     assert len(found) == len(producers) * len(consumers)
-    assert {"numpy", "bytes", "torch", alone} <= producers
-    assert {"numpy", "memoryview", "torch", alone} <= consumers
-    assert len(producers) > (20 if alone == "tensorflow" else 12)
+    required = {"numpy", "torch"} | ({alone} - set(LEFT_OUT))
+    assert {*required, "bytes"} <= producers
+    assert {*required, "memoryview"} <= consumers
+    assert len(producers) > (20 if modules == PROCESSES["tensorflow"] else 12)

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::python::Venv;
 use crate::steps::{Finished, Independent, Steps};
 use crate::workplace::names;
-use crate::{Result, Workplace, gpu, pins, process};
+use crate::{Result, Workplace, debian, gpu, pins, process};
 
 /// The tests of the package.
 pub(crate) const PACKAGE: &str = "tests/python";
@@ -16,11 +16,15 @@ const KIT_SOURCES: &str = "conformance/src/dlbridge_conformance";
 /// Test files with many repeats or large copies, which take long with an unoptimised wheel.
 pub(crate) const LONG: &[&str] = &["test_chains.py", "test_gpu_faults.py", "test_large_copies.py"];
 
-/// Test files that another Python cannot answer otherwise: they compare pages and types with the code.
-const ONE_PYTHON: &[&str] = &["test_readme.py", "test_typing.py"];
+/// Test files that only the Python of `.venv` runs: those of libraries that only it has, and two that take minutes.
+const ONE_PYTHON: &[&str] =
+    &["test_dask.py", "test_dpnp.py", "test_ray.py", "test_readme.py", "test_typing.py"];
 
 /// The file with the tests of threads, in a folder of tests. Only a Python without the GIL runs it.
 pub(crate) const FREE_THREADED: &str = "test_free_threaded.py";
+
+/// The environment variable with the names of libraries that a Python lacks on purpose.
+const LEFT_OUT: &str = "DLBRIDGE_LEFT_OUT";
 
 /// The exit code of pytest if it could not try any test of a file.
 const NO_TESTS: i32 = 5;
@@ -70,13 +74,8 @@ pub(crate) fn run_short(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_
             continue;
         }
         let mut test = pytest(workplace, venv, &format!("{PACKAGE}/{file}"), true);
-        test.env("DLBRIDGE_LEFT_OUT", pins::ONE_PYTHON.join(","));
-        steps.try_run(&name(PACKAGE, &file), || {
-            Ok(match process::run_or(&mut test, &[NO_TESTS])? {
-                NO_TESTS => Finished::Notice("all tests are of a library that was left out".into()),
-                _ => Finished::Passed,
-            })
-        });
+        test.env(LEFT_OUT, pins::ONE_PYTHON.join(","));
+        steps.run(&name(PACKAGE, &file), || process::run(&mut test));
     }
 }
 
@@ -145,8 +144,8 @@ pub(crate) fn pytest(
     if !path.ends_with(".py") {
         pytest.args(["--ignore", &format!("{path}/{FREE_THREADED}")]);
     }
-    // It prints the traceback of a crash. Set it here, so that the user's value does not matter.
-    pytest.env("PYTHONFAULTHANDLER", "1");
+    // It prints the traceback of a crash. The values are set here, so that those of the user do not matter.
+    pytest.env("PYTHONFAULTHANDLER", "1").env_remove(LEFT_OUT);
     if required {
         pytest.env("DLBRIDGE_REQUIRE", "1");
     }
@@ -185,21 +184,15 @@ const UNDER_VALGRIND: &[&str] =
 /// Checks under valgrind that the extension module accesses only valid memory. Does not check for reads of
 /// uninitialised memory, because Python itself has many.
 pub(crate) fn under_valgrind(workplace: &Workplace, venv: &Venv<'_>) -> Result<Finished> {
-    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
-        return Ok(Finished::Notice(
-            "valgrind is not installed, so the memory accesses of the extension module were not \
-             checked"
-                .into(),
-        ));
-    }
     let mut valgrind = workplace.command("valgrind");
     valgrind.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=no", "--num-callers=30"]);
     valgrind.arg("--suppressions=xtask/valgrind.supp");
     valgrind.arg(venv.python().get_program());
     valgrind.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
     valgrind.args(UNDER_VALGRIND.iter().map(|name| format!("{PACKAGE}/test_{name}.py")));
-    process::run(valgrind.env("PYTHONMALLOC", "malloc"))?;
-    Ok(Finished::Passed)
+    valgrind.env("PYTHONMALLOC", "malloc");
+    let unchecked = "the memory accesses of the extension module were not checked";
+    debian::with_valgrind(workplace, unchecked, || process::run(&mut valgrind))
 }
 
 #[cfg(test)]
