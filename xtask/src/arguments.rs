@@ -95,7 +95,11 @@ cargo xtask layers
 
 cargo xtask bump VERSION
     Writes the version into every manifest, lock file and command of a page, and dates the unreleased changes of
-    CHANGELOG.md. Refuses a version older than the current one.
+    CHANGELOG.md. Refuses a version older than the current one, except candidates of one that was not released.
+
+cargo xtask repository URL
+    Writes the address of the repository, https://HOST/OWNER/NAME, into the manifests of the published crates, the Python
+    projects, CODEOWNERS, and the links that PyPI shows. docs/releasing.md has the use.
 
 cargo xtask release --dry-run
     Does everything that a release does except the upload, in a clone of the last commit: checks versions, metadata,
@@ -139,6 +143,7 @@ pub(crate) enum Task {
     Platforms(Vec<String>),
     PublishCrates,
     Release,
+    Repository(String),
     SeededFaults { check: bool },
     UnsafeTable,
     Wheels(wheels::Options),
@@ -320,6 +325,13 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
             (None, _) => Err(UPLOADS.into()),
             (Some("--dry-run"), Some(argument)) | (Some(argument), _) => unknown(argument),
         },
+        "repository" => match (rest.next(), rest.next()) {
+            (Some("--help" | "-h"), _) => Ok(Task::Help),
+            (Some(url), None) if !url.starts_with('-') => Ok(Task::Repository(url.into())),
+            _ => Err("`repository` needs one address, as in `cargo xtask repository \
+                https://github.com/OWNER/NAME`"
+                .into()),
+        },
         "seeded-faults" => match rest.next() {
             None => Ok(Task::SeededFaults { check: false }),
             Some("--check") if rest.next().is_none() => Ok(Task::SeededFaults { check: true }),
@@ -376,6 +388,9 @@ mod tests {
         assert_eq!(parsed("bump 0.2.0"), Ok(Task::Bump("0.2.0".into())));
         assert_eq!(parsed("bump --help"), Ok(Task::Help));
         assert_eq!(parsed("release --dry-run"), Ok(Task::Release));
+        let url = "https://example.org/a/b".to_owned();
+        assert_eq!(parsed(&format!("repository {url}")), Ok(Task::Repository(url)));
+        assert_eq!(parsed("repository --help"), Ok(Task::Help));
         assert!(parsed("release").unwrap_err().contains("uploads nothing"));
         assert_eq!(parsed("layers"), Ok(Task::Layers));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
@@ -471,6 +486,9 @@ mod tests {
             "bump",
             "bump 0.2.0 0.3.0",
             "bump --dry-run",
+            "repository",
+            "repository https://example.org/a/b https://example.org/a/c",
+            "repository --dry-run",
             "release --upload",
             "release --dry-run now",
             "operators torch",

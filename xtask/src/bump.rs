@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Result;
-use crate::release::changelog::{CHANGELOG, dated, month_lengths};
+use crate::release::changelog::{CHANGELOG, dated, lists, month_lengths};
 use crate::release::places::{self, Place};
 use crate::release::version::Version;
 
@@ -28,7 +28,10 @@ pub(crate) fn run(root: &Path, version: &str) -> Result<()> {
 /// Writes the version. Returns the files that changed, with the number of places in each.
 fn write(root: &Path, version: Version, date: &str) -> Result<Vec<(PathBuf, usize)>> {
     let current = places::declared(root)?;
-    if version < current {
+    let changelog = places::read(root, Path::new(CHANGELOG))?;
+    // Until the current version is released, its candidates may follow.
+    let is_candidate = version.is_before_release_of(&current) && !lists(&changelog, &current);
+    if version < current && !is_candidate {
         return Err(format!(
             "{version} is older than {current}, the version in Cargo.toml; choose a later one"
         ));
@@ -49,7 +52,6 @@ fn write(root: &Path, version: Version, date: &str) -> Result<Vec<(PathBuf, usiz
         }
         texts.push((file.clone(), places.len(), text));
     }
-    let changelog = places::read(root, Path::new(CHANGELOG))?;
     if let Some(text) = dated(&changelog, &current, &version, date)? {
         texts.push((CHANGELOG.into(), 1, text));
     }
@@ -90,55 +92,23 @@ fn date(mut days: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
-    use crate::process;
     use crate::release::changelog::UNRELEASED;
+    use crate::test_copy::{TestCopy, root};
 
-    /// A copy of the files that state a version, removed when it is dropped.
-    struct Copy(PathBuf);
-
-    impl Copy {
-        fn new(name: &str) -> Self {
-            let from = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-            let copy = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&copy);
-            for file in places::files(from).unwrap().into_iter().chain([CHANGELOG.into()]) {
-                let to = copy.join(&file);
-                fs::create_dir_all(to.parent().unwrap()).unwrap();
-                fs::copy(from.join(&file), to).unwrap();
-            }
-            let copy = Self(copy);
-            copy.git(&["init", "--quiet"]);
-            copy.git(&["add", "--force", "."]);
-            copy.unreleased("- A change.");
-            copy
-        }
-
-        /// Makes sure that the changelog has an unreleased change.
-        fn unreleased(&self, change: &str) {
-            let text = self.read(CHANGELOG);
-            let line = format!("{UNRELEASED}\n");
-            fs::write(
-                self.0.join(CHANGELOG),
-                text.replacen(&line, &format!("{line}\n{change}\n"), 1),
-            )
-            .unwrap();
-        }
-
-        fn git(&self, words: &[&str]) {
-            process::run(Command::new("git").current_dir(&self.0).args(words)).unwrap();
-        }
-
-        fn read(&self, file: &str) -> String {
-            places::read(&self.0, Path::new(file)).unwrap()
-        }
+    /// Returns a copy of the files that state a version, with an unreleased change.
+    fn copied(name: &str) -> TestCopy {
+        let files = places::files(&root()).unwrap().into_iter().chain([CHANGELOG.into()]);
+        let copy = TestCopy::new(name, files);
+        unreleased(&copy, "- A change.");
+        copy
     }
 
-    impl Drop for Copy {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// Makes sure that the changelog has an unreleased change.
+    fn unreleased(copy: &TestCopy, change: &str) {
+        let line = format!("{UNRELEASED}\n");
+        let text = copy.read(CHANGELOG).replacen(&line, &format!("{line}\n{change}\n"), 1);
+        fs::write(copy.0.join(CHANGELOG), text).unwrap();
     }
 
     fn version(text: &str) -> Version {
@@ -147,7 +117,7 @@ mod tests {
 
     #[test]
     fn bump_writes_the_version_everywhere() {
-        let copy = Copy::new("bump");
+        let copy = copied("bump");
         assert!(places::check(&copy.0).is_err(), "not released");
         let changed = write(&copy.0, version("8.7.6-rc.5"), "2031-02-03").unwrap();
         assert!(changed.iter().any(|(file, _)| file.ends_with("benches/rust/Cargo.lock")));
@@ -166,7 +136,7 @@ mod tests {
 
     #[test]
     fn release_follows_its_candidate_without_new_changes() {
-        let copy = Copy::new("bump-candidate");
+        let copy = copied("bump-candidate");
         write(&copy.0, version("8.7.6-rc.1"), "2031-02-03").unwrap();
         write(&copy.0, version("8.7.6"), "2031-02-04").unwrap();
         assert_eq!(places::check(&copy.0), Ok(version("8.7.6")));
@@ -174,17 +144,34 @@ mod tests {
     }
 
     #[test]
+    fn candidate_of_a_version_is_written_until_its_release() {
+        let copy = copied("bump-before");
+        fs::write(copy.0.join(CHANGELOG), "# Changelog\n\n## Unreleased\n\n- New.\n").unwrap();
+        let manifest = copy.read("Cargo.toml");
+        let current = places::declared(&copy.0).unwrap().to_string();
+        let [release, first] =
+            ["8.7.6", "8.7.6-rc.1"].map(|text| manifest.replace(&current, text));
+        fs::write(copy.0.join("Cargo.toml"), release).unwrap();
+        write(&copy.0, version("8.7.6-rc.1"), "2031-02-03").unwrap();
+        assert_eq!(copy.read("Cargo.toml"), first);
+        assert_eq!(places::check(&copy.0), Ok(version("8.7.6-rc.1")));
+        write(&copy.0, version("8.7.6"), "2031-02-04").unwrap();
+        let error = write(&copy.0, version("8.7.6-rc.2"), "2031-02-05").unwrap_err();
+        assert!(error.starts_with("8.7.6-rc.2 is older than 8.7.6"), "{error}");
+    }
+
+    #[test]
     fn changes_after_the_bump_are_refused() {
-        let copy = Copy::new("bump-late");
+        let copy = copied("bump-late");
         write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
-        copy.unreleased("- Late.");
+        unreleased(&copy, "- Late.");
         let error = places::check(&copy.0).unwrap_err();
         assert!(error.contains("has changes under `## Unreleased`"), "{error}");
     }
 
     #[test]
     fn untracked_file_is_not_written() {
-        let copy = Copy::new("bump-untracked");
+        let copy = copied("bump-untracked");
         let current = places::declared(&copy.0).unwrap();
         let page = format!("$ pip install dlbridge=={}\n", current.of_python());
         fs::write(copy.0.join("new.md"), &page).unwrap();
@@ -195,7 +182,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn links_are_not_followed() {
-        let copy = Copy::new("bump-links");
+        let copy = copied("bump-links");
         std::os::unix::fs::symlink("..", copy.0.join("up")).unwrap();
         std::os::unix::fs::symlink("README.md", copy.0.join("link.md")).unwrap();
         copy.git(&["add", "up", "link.md"]);
@@ -208,14 +195,14 @@ mod tests {
 
     #[test]
     fn bump_to_the_same_version_changes_nothing() {
-        let copy = Copy::new("bump-twice");
+        let copy = copied("bump-twice");
         write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
         assert_eq!(write(&copy.0, version("8.7.6"), "2031-02-04"), Ok(Vec::new()));
     }
 
     #[test]
     fn bump_to_the_current_version_dates_the_changelog() {
-        let copy = Copy::new("bump-first");
+        let copy = copied("bump-first");
         let current = places::declared(&copy.0).unwrap();
         fs::write(copy.0.join(CHANGELOG), "# Changelog\n\n## Unreleased\n\n- New.\n").unwrap();
         let changed = write(&copy.0, current, "2031-02-03").unwrap();
@@ -225,7 +212,7 @@ mod tests {
 
     #[test]
     fn older_version_is_refused() {
-        let copy = Copy::new("bump-older");
+        let copy = copied("bump-older");
         let before = copy.read("Cargo.toml");
         let error = write(&copy.0, version("0.0.1"), "2031-02-03").unwrap_err();
         assert!(error.starts_with("0.0.1 is older than "), "{error}");
@@ -235,7 +222,7 @@ mod tests {
 
     #[test]
     fn version_without_changes_is_refused() {
-        let copy = Copy::new("bump-empty");
+        let copy = copied("bump-empty");
         fs::write(
             copy.0.join(CHANGELOG),
             "# Changelog\n\n## Unreleased\n\n## 0.0.1 - 2030-01-01\n\n- Old.\n",
@@ -248,13 +235,14 @@ mod tests {
 
     #[test]
     fn different_version_is_found() {
-        let copy = Copy::new("bump-differs");
+        let copy = copied("bump-differs");
         write(&copy.0, version("8.7.6"), "2031-02-03").unwrap();
-        let file = copy.0.join("crates/dlbridge-ops/Cargo.toml");
-        let text = fs::read_to_string(&file).unwrap().replace("8.7.6", "8.7.5");
-        fs::write(&file, text).unwrap();
+        let file = "crates/dlbridge-ops/Cargo.toml";
+        let text = copy.read(file);
+        let line = text.lines().position(|line| line.contains("8.7.6")).unwrap() + 1;
+        fs::write(copy.0.join(file), text.replace("8.7.6", "8.7.5")).unwrap();
         let error = places::check(&copy.0).unwrap_err();
-        assert!(error.contains("crates/dlbridge-ops/Cargo.toml:22 has 8.7.5"), "{error}");
+        assert!(error.contains(&format!("{file}:{line} has 8.7.5")), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
-use crate::{Result, Workplace, process};
+use crate::{Result, Workplace, debian, process};
 
 /// The file that marks an example as one in C. Its directory has the name of its package, a static library.
 pub(crate) const MAIN: &str = "main.c";
@@ -77,14 +77,10 @@ impl CExample<'_> {
 
     fn under_valgrind(&self) -> Result<Finished> {
         let program = self.compile("plain", &["-g"])?;
-        if !process::succeeds(self.workplace.command("valgrind").arg("--version")) {
-            return Ok(Finished::Notice(
-                "valgrind is not installed, so the memory accesses of the Rust side were not checked"
-                    .into(),
-            ));
-        }
-        process::run(self.workplace.command("valgrind").args(VALGRIND).arg(program))?;
-        Ok(Finished::Passed)
+        let unchecked = "the memory accesses of the Rust side were not checked";
+        debian::with_valgrind(self.workplace, unchecked, || {
+            process::run(self.workplace.command("valgrind").args(VALGRIND).arg(program))
+        })
     }
 
     /// Builds the library and the program, with all warnings and more options.

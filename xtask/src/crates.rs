@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::python::Venv;
 use crate::steps::{Finished, Steps};
 use crate::workplace::names;
-use crate::{Result, Workplace, devices, process};
+use crate::{Result, Workplace, debian, devices, process};
 
 /// The crates that need no Python, except `dlbridge`.
 const RUST_ONLY: &[&str] = &[
@@ -48,6 +48,9 @@ pub(crate) const LIBRARIES: &[&str] = &[
     "dlbridge-rten",
     "dlbridge-tract",
 ];
+
+/// The examples that use one of [`LIBRARIES`].
+pub(crate) const USE_LIBRARIES: &[&str] = &["crossing", "onnx_session"];
 
 /// The crates of the Python package, and the tasks.
 pub(crate) const CORE: &[&str] = &[
@@ -139,15 +142,30 @@ fn features(manifest: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Lints and documents all crates, with one set of features for both steps, because their dependencies take long.
+/// Lints and documents all crates, except [`LIBRARIES`] and what uses them.
 pub(crate) fn lint_and_document(steps: &mut Steps, venv: &Venv<'_>) {
-    steps.run("clippy: the workspace", || {
-        let mut clippy = venv.cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
-        process::run(clippy.args(["--", "-D", "warnings"]))
+    let excluded = LIBRARIES.iter().chain(USE_LIBRARIES);
+    let packages: Vec<_> =
+        ["--workspace"].into_iter().chain(excluded.flat_map(|name| ["--exclude", name])).collect();
+    lint_and_document_with(steps, venv, "the workspace", &packages);
+}
+
+/// Lints and documents [`LIBRARIES`] and what uses them.
+pub(crate) fn lint_and_document_libraries(steps: &mut Steps, venv: &Venv<'_>) {
+    let examples = USE_LIBRARIES.iter().flat_map(|name| ["--package", name]);
+    let packages: Vec<_> = libraries().chain(examples).collect();
+    lint_and_document_with(steps, venv, "the adapters of libraries", &packages);
+}
+
+/// Lints and documents crates, with one set of features for both steps, because their dependencies take long.
+fn lint_and_document_with(steps: &mut Steps, venv: &Venv<'_>, name: &str, packages: &[&str]) {
+    steps.run(&format!("clippy: {name}"), || {
+        let mut clippy = venv.cargo(&["clippy", "--all-targets", "--all-features"]);
+        process::run(clippy.args(packages).args(["--", "-D", "warnings"]))
     });
-    steps.run("documentation", || {
-        let mut doc = venv.cargo(&["doc", "--no-deps", "--workspace", "--all-features"]);
-        process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    steps.run(&format!("documentation: {name}"), || {
+        let mut doc = venv.cargo(&["doc", "--no-deps", "--all-features"]);
+        process::run(doc.args(packages).env("RUSTDOCFLAGS", "-D warnings"))
     });
 }
 
@@ -229,18 +247,13 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
 
 /// Runs the tests of an adapter, which were built before, under valgrind.
 fn under_valgrind(workplace: &Workplace) -> Result<Finished> {
-    if !process::succeeds(workplace.command("valgrind").arg("--version")) {
-        return Ok(Finished::Notice(format!(
-            "valgrind is not installed, so the memory accesses of {UNDER_VALGRIND} were not checked"
-        )));
-    }
     // The condition is true for every host. The handles of running threads are possibly lost when a program ends.
     const RUNNER: &str = "target.'cfg(all())'.runner = 'valgrind --quiet --error-exitcode=9 \
         --leak-check=full --show-leak-kinds=definite,indirect \
         --errors-for-leak-kinds=definite,indirect'";
     let test = ["test", "--config", RUNNER, "--package", UNDER_VALGRIND, "--tests"];
-    process::run(&mut workplace.cargo(&test))?;
-    Ok(Finished::Passed)
+    let unchecked = format!("the memory accesses of {UNDER_VALGRIND} were not checked");
+    debian::with_valgrind(workplace, &unchecked, || process::run(&mut workplace.cargo(&test)))
 }
 
 /// Returns true if the tests of a crate need packages of Python.
@@ -309,6 +322,17 @@ mod tests {
             let folder = name.strip_prefix("dlbridge-").unwrap_or(name);
             assert!(!list.contains(&format!("adapters/{folder}\"")), "{name}");
         }
+    }
+
+    #[test]
+    fn examples_that_use_libraries_are_listed() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("examples");
+        let uses_one = |example: &String| {
+            let manifest = fs::read_to_string(root.join(example).join("Cargo.toml"));
+            manifest.is_ok_and(|text| LIBRARIES.iter().any(|name| text.contains(name)))
+        };
+        let found: Vec<_> = names(&root).into_iter().filter(uses_one).collect();
+        assert_eq!(found, USE_LIBRARIES);
     }
 
     #[test]

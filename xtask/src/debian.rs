@@ -1,6 +1,23 @@
 //! Programs and drivers from Debian's packages.
 
+use crate::steps::{Finished, in_ci};
 use crate::{Result, Workplace, process};
+
+/// Runs a step that uses valgrind, which CI installs. `unchecked` says what was not checked without it.
+pub(crate) fn with_valgrind(
+    workplace: &Workplace,
+    unchecked: &str,
+    step: impl FnOnce() -> Result<()>,
+) -> Result<Finished> {
+    let is_there = || process::succeeds(workplace.command("valgrind").arg("--version"));
+    if in_ci() {
+        install(workplace, &["valgrind"], is_there)?;
+    }
+    if !is_there() {
+        return Ok(Finished::Notice(format!("valgrind is not installed, so {unchecked}")));
+    }
+    step().map(|()| Finished::Passed)
+}
 
 /// Installs packages, unless their programs or drivers are already installed.
 pub(crate) fn install(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::Result;
+use crate::{Result, address};
 
 /// The folder of the book's pages.
 pub(crate) const DOCS: &str = "docs";
@@ -27,12 +27,13 @@ pub(crate) struct Link<'a> {
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut pages = pages(root)?;
     pages.extend(OTHER_PAGES.iter().map(PathBuf::from));
+    let address = address::declared(root)?;
     let (mut count, mut broken) = (0, Vec::new());
     for page in &pages {
         let text = read(root, page)?;
         for link in links(&text) {
             count += 1;
-            if let Err(reason) = check_link(root, page, link.target) {
+            if let Err(reason) = check_link(root, address.as_deref(), page, link.target) {
                 let line = text[..link.at].matches('\n').count() + 1;
                 broken.push(format!("{}:{line}: {reason}", page.display()));
             }
@@ -74,11 +75,13 @@ fn read(root: &Path, page: &Path) -> Result<String> {
     fs::read_to_string(root.join(page)).map_err(|e| format!("{}: {e}", page.display()))
 }
 
-/// Checks that a target exists, and has the heading of its anchor.
-fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
-    if is_external(target) {
-        return Ok(());
-    }
+/// Checks that a target exists, and has the heading of its anchor. A link may begin with the address of the repository.
+fn check_link(root: &Path, address: Option<&str>, page: &Path, target: &str) -> Result<()> {
+    let (page, target) = match address.and_then(|address| address::path_in(address, target)) {
+        Some(path) => (Path::new(""), path),
+        None if is_external(target) => return Ok(()),
+        None => (page, target),
+    };
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let file = if path.is_empty() { page.to_owned() } else { resolve(page, path)? };
     if !root.join(&file).exists() {
@@ -91,7 +94,7 @@ fn check_link(root: &Path, page: &Path, target: &str) -> Result<()> {
     Err(format!("`{target}` names a heading that {} does not have", file.display()))
 }
 
-/// Returns true for `https://...` or `mailto:...`, which are not checked.
+/// Returns true for `https://...` or `mailto:...`.
 pub(crate) fn is_external(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
@@ -298,7 +301,8 @@ mod tests {
     #[test]
     fn broken_target_and_broken_anchor_are_refused() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let check = |target| check_link(root, Path::new("docs/pyo3.md"), target);
+        let address = "https://example.org/a/b";
+        let check = |target| check_link(root, Some(address), Path::new("docs/pyo3.md"), target);
         assert_eq!(check("migration.md"), Ok(()));
         assert_eq!(check("#typed-arguments"), Ok(()));
         assert_eq!(check("../examples/template"), Ok(()));
@@ -306,5 +310,10 @@ mod tests {
         assert!(check("no-such-page.md").unwrap_err().contains("does not exist"));
         assert!(check("#no-such-heading").unwrap_err().contains("does not have"));
         assert!(check("../examples/template#x").is_err());
+        let file = |path| format!("{address}/blob/main/{path}");
+        assert_eq!(check(&file("docs/pyo3.md#typed-arguments")), Ok(()));
+        assert_eq!(check(&format!("{address}/issues/1")), Ok(()));
+        assert!(check(&file("pyo3.md")).unwrap_err().contains("does not exist"));
+        assert!(check(&file("docs/pyo3.md#x")).unwrap_err().contains("does not have"));
     }
 }

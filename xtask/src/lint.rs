@@ -1,4 +1,5 @@
-//! `cargo xtask lint`: the checks of the sources, and clippy with each set of features.
+//! `cargo xtask lint`: the checks of the sources, and clippy with each set of features. Those of the adapters of libraries
+//! are not in this list, because their libraries take minutes to compile.
 
 use crate::python::Venv;
 use crate::steps::Steps;

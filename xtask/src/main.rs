@@ -13,11 +13,14 @@
 //! | `bench` | the benchmarks, their page, and the instruction budgets |
 //! | `build_cost` | the time and size of builds, their table, and the stored sizes |
 //! | `peers` | extensions written with peers, for both |
+//! | `address` | the address of the repository, and links that begin with it |
+//! | `repository` | a new address of the repository, in every file that states it |
 //! | `bump` | a new version, in every place that states it |
 //! | `release` | everything that a release does, except the upload; the upload of crates |
 //! | `test` | lists of `steps`, and how long they take |
 //! | `common` | the steps that most changes must pass |
 //! | `package` | the steps for a change in one crate |
+//! | `test_copy` | copies of files, for tests that change them |
 //! | `lint` | the checks of the sources, and clippy |
 //! | `whole` | all steps |
 //! | `python_tests` | the tests in Python, and the type checks |
@@ -39,6 +42,7 @@
 //! | `walkthrough` | the commands of the template's README and the getting-started pages, run outside the repository |
 //! | `wording` | the compiler's messages for mistakes that users make |
 
+mod address;
 mod arguments;
 mod bench;
 mod book;
@@ -68,10 +72,13 @@ mod process;
 mod python;
 mod python_tests;
 mod release;
+mod repository;
 mod seeded_faults;
 mod stable_abi;
 mod steps;
 mod test;
+#[cfg(test)]
+mod test_copy;
 mod toolchains;
 mod unsafe_table;
 mod walkthrough;
@@ -86,6 +93,7 @@ use std::process::ExitCode;
 
 use arguments::{Task, parse, usage};
 use process::Result;
+use steps::{Ended, LEFT_OUT};
 use workplace::Workplace;
 
 fn main() -> ExitCode {
@@ -112,7 +120,10 @@ fn main() -> ExitCode {
         Task::SeededFaults { check: false } => {
             Workplace::find().and_then(|w| seeded_faults::run(&w))
         }
-        Task::Test(tests) => Workplace::find().and_then(|w| test::run(&w, &tests)),
+        Task::Test(tests) => match Workplace::find().and_then(|w| test::run(&w, &tests)) {
+            Ok(Ended::LeftOut) => return ExitCode::from(LEFT_OUT),
+            ended => ended.map(|ended| ended == Ended::Passed),
+        },
         Task::Bench(options) => {
             Workplace::find().and_then(|w| bench::run(&w, &options)).map(|()| true)
         }
@@ -127,6 +138,9 @@ fn main() -> ExitCode {
         Task::Workflows => Workplace::find().and_then(|w| workflows::run(&w)).map(|()| true),
         Task::Bump(version) => {
             Workplace::find().and_then(|w| bump::run(&w.root, &version)).map(|()| true)
+        }
+        Task::Repository(url) => {
+            Workplace::find().and_then(|w| repository::run(&w.root, &url)).map(|()| true)
         }
         Task::Release => Workplace::find().and_then(|w| release::dry_run(&w)),
         Task::PublishCrates => {

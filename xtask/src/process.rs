@@ -21,20 +21,15 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 /// Runs a command to its end and prints its output. The error repeats the last lines of the output, so that the summary
 /// in a log shows why a step failed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    run_or(command, &[]).map(drop)
-}
-
-/// Runs a command like [`run`], but accepts other exit codes too. Returns the exit code.
-pub(crate) fn run_or(command: &mut Command, accepted: &[i32]) -> Result<i32> {
-    run_at_most(command, accepted, LONGEST)
+    run_at_most(command, LONGEST)
 }
 
 /// Runs a command like [`run`] that may take hours, as Miri does beside other programs.
 pub(crate) fn run_for_hours(command: &mut Command) -> Result<()> {
-    run_at_most(command, &[], 8 * LONGEST).map(drop)
+    run_at_most(command, 8 * LONGEST)
 }
 
-fn run_at_most(command: &mut Command, accepted: &[i32], longest: Duration) -> Result<i32> {
+fn run_at_most(command: &mut Command, longest: Duration) -> Result<()> {
     let shown = show(command);
     println!("$ {shown}");
     let ended = match io::stdout().is_terminal() {
@@ -43,8 +38,7 @@ fn run_at_most(command: &mut Command, accepted: &[i32], longest: Duration) -> Re
     };
     let (status, last) = ended.map_err(|e| format!("`{shown}` did not start: {e}"))?;
     let Some(status) = status else { return Err(hung(&shown, last)) };
-    let code = status.code().filter(|code| *code == 0 || accepted.contains(code));
-    code.ok_or_else(|| failure(&shown, status, last))
+    if status.success() { Ok(()) } else { Err(failure(&shown, status, last)) }
 }
 
 fn failure(shown: &str, status: ExitStatus, last: VecDeque<String>) -> String {
@@ -166,12 +160,7 @@ impl Beside {
         self.child.try_wait().map_or(true, |status| status.is_some())
     }
 
-    /// Waits for the end, and prints the output.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.finish_or(&[]).map(drop)
-    }
-
-    /// Waits like [`finish`](Self::finish), but accepts other exit codes too. Returns the exit code.
+    /// Waits for the end, and prints the output. Returns the exit code, which is 0 or one of `accepted`.
     pub(crate) fn finish_or(mut self, accepted: &[i32]) -> Result<i32> {
         let status = self.child.wait().map_err(|e| format!("`{}`: {e}", self.shown))?;
         let text = fs::read(&self.log).unwrap_or_default();

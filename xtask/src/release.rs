@@ -23,7 +23,7 @@ mod crates;
 pub(crate) mod distributions;
 mod finders;
 mod free_threaded;
-mod metadata;
+pub(crate) mod metadata;
 mod pages;
 pub(crate) mod places;
 mod publish;
@@ -34,7 +34,7 @@ mod wheels;
 pub(crate) use publish::run as publish_crates;
 
 use crate::python::Venv;
-use crate::steps::{Finished, Steps};
+use crate::steps::{Ended, Finished, Steps};
 use crate::{Result, Workplace, pins};
 
 const EXPECTED: &str = "hours and several GiB of disk space on two cores; nothing is uploaded";
@@ -46,7 +46,7 @@ pub(crate) fn dry_run(workplace: &Workplace) -> Result<bool> {
     if run(&mut steps, workplace).is_none() {
         println!("\nThe remaining steps need the one that failed, and were not run.");
     }
-    Ok(steps.summary())
+    Ok(steps.summary() == Ended::Passed)
 }
 
 /// Runs the steps. Returns `None` if a step failed that later steps need.

@@ -25,6 +25,8 @@ pub(crate) struct Steps {
     deadline: Option<SystemTime>,
     /// True during [`Steps::if_time`].
     if_time: bool,
+    /// True if a step was left out because its time was over.
+    left_out: bool,
 }
 
 /// A step that runs beside others.
@@ -49,6 +51,19 @@ enum Outcome {
     /// The reason why the step could not be tried. Never counted as passed.
     Skipped(String),
 }
+
+/// How a list of steps ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ended {
+    /// None failed.
+    Passed,
+    /// None failed, and the time for some of [`Steps::if_time`] was over.
+    LeftOut,
+    Failed,
+}
+
+/// The exit code of a run that ended with [`Ended::LeftOut`], for the run that began it.
+pub(crate) const LEFT_OUT: u8 = 75;
 
 /// The result of a step that did not fail.
 #[derive(Debug)]
@@ -100,6 +115,7 @@ impl Steps {
             record: None,
             deadline: None,
             if_time: false,
+            left_out: false,
         }
     }
 
@@ -114,19 +130,19 @@ impl Steps {
 
     /// Returns true, and records that a step was left out, if its time is over.
     fn is_left_out(&mut self, name: &str) -> bool {
-        let over = self.deadline.is_some_and(|deadline| SystemTime::now() >= deadline);
-        if !(self.if_time && over) {
+        if !(self.if_time && self.is_time_over()) {
             return false;
         }
         self.heading(name);
-        let reason = "left out: the time for steps that also run every night is over";
-        self.ended(
-            name,
-            Outcome::Skipped(reason.into()),
-            Duration::ZERO,
-            process::cpu_of_children(),
-        );
+        self.left_out = true;
+        let reason = format!("left out: the time in {DEADLINE} is over");
+        self.ended(name, Outcome::Skipped(reason), Duration::ZERO, process::cpu_of_children());
         true
+    }
+
+    /// Returns whether the steps of [`Steps::if_time`] are left out from now on.
+    pub(crate) fn is_time_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| SystemTime::now() >= deadline)
     }
 
     /// Returns whether the steps are only counted.
@@ -152,10 +168,16 @@ impl Steps {
         match step() {
             Ok(program) => Some(Begun { name: name.to_owned(), start, program }),
             Err(error) => {
-                self.run(name, || Err::<(), _>(error));
+                self.did_not_start(name, error);
                 None
             }
         }
+    }
+
+    /// Records that the program of a step did not start.
+    fn did_not_start(&mut self, name: &str, error: String) {
+        self.heading(name);
+        self.ended(name, Outcome::Failed(error), Duration::ZERO, process::cpu_of_children());
     }
 
     /// Waits for a step from [`Steps::begin`], and prints its output.
@@ -163,7 +185,16 @@ impl Steps {
         let Begun { name, start, program } = begun;
         self.heading(&name);
         let cpu = process::cpu_of_children();
-        let outcome = program.finish().map_or_else(Outcome::Failed, |()| Outcome::Passed);
+        let outcome = match program.finish_or(&[i32::from(LEFT_OUT)]) {
+            Ok(0) => Outcome::Passed,
+            Ok(_) => {
+                self.left_out = true;
+                Outcome::Skipped(format!(
+                    "some of its steps were left out, because the time in {DEADLINE} was over; its output names them"
+                ))
+            }
+            Err(error) => Outcome::Failed(error),
+        };
         self.ended(&name, outcome, start.elapsed(), cpu);
     }
 
@@ -231,7 +262,7 @@ impl Steps {
                     Ok(program) => {
                         running.push((Begun { name, start: Instant::now(), program }, notice));
                     }
-                    Err(error) => _ = self.run(&name, || Err::<(), _>(error)),
+                    Err(error) => self.did_not_start(&name, error),
                 }
             }
             if running.is_empty() {
@@ -277,8 +308,8 @@ impl Steps {
         self.done.push(Step { name: name.to_owned(), outcome, time, cpu });
     }
 
-    /// Prints the outcome of every step, the failed ones again at the end. Returns true if none failed.
-    pub(crate) fn summary(&self) -> bool {
+    /// Prints the outcome of every step, the failed ones again at the end.
+    pub(crate) fn summary(&self) -> Ended {
         println!("\n=== Summary");
         let width = self.done.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
         println!("{:width$}  {:6}  {:>8}  {:>8}", "", "", "elapsed", "CPU");
@@ -295,18 +326,22 @@ impl Steps {
         println!("\n{}", self.counts());
         let failed = self.done.iter().filter(|s| matches!(s.outcome, Outcome::Failed(_)));
         let failed: Vec<_> = failed.map(|s| s.name.as_str()).collect();
-        if failed.is_empty() {
-            self.write_times(total);
-        } else {
+        if !failed.is_empty() {
             println!("failed: {}", failed.join("; "));
+            return Ended::Failed;
         }
-        failed.is_empty()
+        if self.left_out {
+            return Ended::LeftOut;
+        }
+        self.write_times(total);
+        Ended::Passed
     }
 
     /// Stores the times for the next run, and ignores errors, because only the estimates of the next run need the file.
     fn write_times(&self, total: f64) {
         let Some(record) = &self.record else { return };
-        let times = self.done.iter().map(|step| (step.name.as_str(), step.time.as_secs_f64()));
+        let tried = self.done.iter().filter(|step| !matches!(step.outcome, Outcome::Skipped(_)));
+        let times = tried.map(|step| (step.name.as_str(), step.time.as_secs_f64()));
         let mut text = String::new();
         for (name, seconds) in times.chain([(TOGETHER, total)]) {
             let _ = writeln!(text, "{seconds:.1} {name}");
@@ -351,7 +386,7 @@ const DEADLINE: &str = "DLBRIDGE_IF_TIME_UNTIL";
 
 /// Parses the value of [`DEADLINE`].
 fn deadline(value: Option<&str>) -> Option<SystemTime> {
-    Some(UNIX_EPOCH + Duration::from_secs(value?.parse().ok()?))
+    UNIX_EPOCH.checked_add(Duration::from_secs(value?.parse().ok()?))
 }
 
 /// Returns seconds as text, in minutes if there are many.
@@ -376,11 +411,11 @@ mod tests {
         assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed");
         steps.try_run("three", || Ok(Finished::Notice("not here".into())));
         assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed, 1 skipped");
-        assert!(steps.summary());
+        assert_eq!(steps.summary(), Ended::Passed);
         assert_eq!(steps.run("four", || Err::<(), _>("broken".into())), None);
         steps.try_run("five", || Err("broken".into()));
         assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed, 1 skipped");
-        assert!(!steps.summary());
+        assert_eq!(steps.summary(), Ended::Failed);
     }
 
     // It runs a shell.
@@ -403,6 +438,21 @@ mod tests {
         assert!(steps.begin("four", || Err("broken".into())).is_none());
         assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed");
     }
+
+    // It runs a shell.
+    #[cfg(unix)]
+    #[test]
+    fn step_that_left_out_a_part_is_no_pass() {
+        let mut steps = Steps::new(false);
+        let log = std::env::temp_dir().join("xtask-beside-3");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("echo partly; exit {LEFT_OUT}")]);
+        let begun = steps.begin("one", || crate::process::beside(&mut command, log));
+        steps.end(begun.unwrap());
+        assert_eq!(steps.counts(), "xtask: 0 passed, 0 failed, 1 skipped");
+        assert_eq!(steps.summary(), Ended::LeftOut);
+    }
+
     #[test]
     fn steps_are_counted_without_running() {
         let mut steps = Steps::new(true);
@@ -454,9 +504,11 @@ mod tests {
         });
         assert_eq!(steps.run("six", || Ok(1)), Some(1));
         assert_eq!(steps.counts(), "xtask: 2 passed, 0 failed, 4 skipped");
+        assert_eq!(steps.summary(), Ended::LeftOut);
         steps.deadline = deadline(Some("99999999999"));
         assert_eq!(steps.if_time(|steps| steps.run("seven", || Ok(1))), Some(1));
         assert_eq!((deadline(None), deadline(Some("soon"))), (None, None));
+        assert_eq!(deadline(Some("18446744073709551615")), None, "later than times can be");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! its expected time.
 
 use crate::python::Version;
-use crate::steps::Steps;
+use crate::steps::{Ended, Steps};
 use crate::{
-    Result, Workplace, common, lint, nightly, package, pins, process, python_tests, toolchains,
-    whole,
+    Result, Workplace, common, crates, lint, nightly, package, pins, process, python_tests,
+    toolchains, whole,
 };
 
 /// The selected steps.
@@ -47,8 +47,8 @@ const EXPECTED: &str =
 const EXPECTED_OF_ALL: &str =
     "40 to 85 minutes and 30 GiB of disk space from a fresh clone on two cores";
 
-/// Runs the steps and prints the summary. Returns true if none failed.
-pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
+/// Runs the steps and prints the summary.
+pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<Ended> {
     let (kind, expected) = match tests {
         Tests::Common => ("common", EXPECTED),
         Tests::Package(_) => ("package", "1 to 3 minutes after a change in this crate"),
@@ -99,7 +99,8 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
         }
         Tests::Kit => whole::kit(steps, workplace),
         Tests::Python(version) => whole::package_with(steps, workplace, *version),
-        Tests::Lint => lint::run(steps, workplace).map(drop),
+        Tests::Lint => lint::run(steps, workplace)
+            .map(|venv| crates::lint_and_document_libraries(steps, &venv)),
         Tests::OldestRust => toolchains::run(steps, workplace),
         Tests::Fuzz(seconds) => nightly::run_fuzzing(steps, workplace, *seconds),
     };
@@ -114,7 +115,11 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<bool> {
             names(pins::RARE)
         );
     }
-    Ok(steps.summary())
+    Ok(match (steps.summary(), tests) {
+        // CI passes on a slow machine too. The summary lists what was left out.
+        (Ended::LeftOut, Tests::All | Tests::Rest) => Ended::Passed,
+        (ended, _) => ended,
+    })
 }
 
 /// Returns the free space of the disk with the repository, as `df` writes it: a compiler that runs out of it names only

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::crates::{CORE, LIBRARIES, folders};
+use crate::crates::{CORE, LIBRARIES, USE_LIBRARIES, folders};
 use crate::python::Venv;
 use crate::steps::{Finished, Steps, in_ci};
 use crate::{Result, Workplace, discard, process};
@@ -54,7 +54,7 @@ pub(crate) fn oldest_rust(workplace: &Workplace, venv: &Venv<'_>) -> Result<Fini
     let mut workspace = vec!["--workspace"];
     let others = own.iter().map(|(name, _)| name.as_str()).chain(LIBRARIES.iter().copied());
     workspace.extend(others.flat_map(|name| ["--exclude", name]));
-    workspace.extend(["--exclude", "crossing", "--exclude", "onnx_session"]);
+    workspace.extend(USE_LIBRARIES.iter().flat_map(|name| ["--exclude", name]));
     let before = process::answer(workplace.command("rustup").args(["toolchain", "list"]));
     let mut missing = Vec::new();
     missing.extend(check_with(workplace, venv, &oldest, &workspace)?);

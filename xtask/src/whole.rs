@@ -1,4 +1,5 @@
-//! `cargo xtask test --all`: all steps, with every library and tool that the tests need.
+//! `cargo xtask test --all`: all steps, with every library and tool that the tests need. Those that CI leaves out on a
+//! slow machine come last.
 
 use std::env;
 use std::path::Path;
@@ -18,8 +19,9 @@ use crate::{
 /// The tests of the conformance kit, which wait for processes most of the time.
 const KIT_TESTS: &str = "conformance/tests";
 
-/// The example that the tests of operators need beside their own extension.
-const OF_OPERATORS: &str = "examples/operators";
+/// The examples that tests of other folders use: those of operators, and those of borrows, which need a second
+/// extension.
+const USED_BY_TESTS: &[&str] = &["examples/operators", "examples/image_pipeline"];
 
 /// Runs all steps. Returns `None` if a step failed that later steps need.
 pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
@@ -73,7 +75,10 @@ fn tests_with(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opti
         });
     }
     discard::packages(steps, workplace, venv, pins::LARGE);
-    steps.need("the oldest PyTorch", || venv.install(&[pins::OLDEST_TORCH]))?;
+    let installed = steps.need("the oldest PyTorch", || venv.install(&[pins::OLDEST_TORCH]));
+    if installed.is_none() && !steps.is_time_over() {
+        return None;
+    }
     let of_torch = |file: &String| file.starts_with("test_torch") && file.ends_with(".py");
     for file in names(&workplace.root.join(OPERATORS)).into_iter().filter(of_torch) {
         steps.run(&format!("the oldest PyTorch: {OPERATORS}/{file}"), || {
@@ -154,34 +159,16 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     let kit = begin_kit(steps, workplace);
     let other_pythons = begin_with_other_pythons(steps, workplace, venv);
     steps.run("the source distribution", || venv.try_source_distribution());
-    for project in [ARGUMENTS, OF_OPERATORS] {
+    for project in [&[ARGUMENTS], USED_BY_TESTS].concat() {
         steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
     }
-    steps.if_time(|steps| {
-        let others = examples(workplace, "pyproject.toml");
-        for example in others.into_iter().filter(|example| example != OF_OPERATORS) {
-            steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
-        }
-        crates::test_libraries(steps, workplace, venv);
-        discard::tests(steps, workplace, "debug");
-        nightly::with_onnx_runtime(steps, workplace, venv);
-    });
     steps.run("the stub of the template", || venv.compare_stub("examples/template"));
     steps.run("the wording of compile errors", || wording::check(workplace, venv));
-    steps.if_time(|steps| {
-        for page in walkthrough::PAGES {
-            steps.try_run(&format!("{}, outside", page.1), || {
-                walkthrough::follow(workplace, venv, *page)
-            });
-        }
-    });
     python_tests::type_checks(steps, workplace, venv);
-    // Most of the background steps have ended by then.
     let package = python_tests::all_independent(workplace, venv, python_tests::PACKAGE);
     let is_long =
         |step: &Independent| python_tests::LONG.iter().any(|file| step.name.ends_with(file));
     let (long, short) = package.into_iter().partition(is_long);
-    steps.if_time(|steps| steps.run_side_by_side(workplace, long));
     steps.run_side_by_side(workplace, short);
     let pages = [
         ("the page of the benchmarks", "benches/report"),
@@ -193,30 +180,65 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     }
     steps.try_run("GPU suite, on the stand-in", || gpu::on_stand_in(workplace, venv));
     steps.try_run("instruction budgets", || bench::instructions(workplace, venv, false));
-    steps.try_run("sizes of extensions", || build_cost::sizes(workplace, venv, false));
-    steps.try_run("Python under valgrind", || python_tests::under_valgrind(workplace, venv));
     let rust_numpy =
         steps.run("an extension built on rust-numpy", || compare::rust_numpy(workplace, venv));
-    let of_examples = examples(workplace, "tests").into_iter().map(|e| format!("{e}/tests"));
-    let test = |folder: String| {
-        let mut command = pytest(workplace, venv, &folder, true);
-        if let Some(folder) = &rust_numpy {
-            command.env("DLBRIDGE_RUST_NUMPY", folder);
-        }
-        command.args(["-p", "examples.no_skips"]);
-        Independent { name: folder, command, notice: None }
-    };
+    let test = |folder: String| without_skips(workplace, venv, folder, rust_numpy.as_deref());
     // The longest first, so that it does not run alone at the end.
     let arguments = test(ARGUMENTS.to_owned());
     let of_operators = python_tests::all_independent(workplace, venv, OPERATORS);
     let of_operators = operators::with_library(of_operators, plain.as_deref());
     steps.run_side_by_side(workplace, [arguments].into_iter().chain(of_operators).collect());
-    steps.if_time(|steps| steps.run_side_by_side(workplace, of_examples.map(test).collect()));
+    steps.if_time(|steps| {
+        with_libraries(steps, workplace, venv);
+        steps.run_side_by_side(workplace, long);
+        for example in examples(workplace, "pyproject.toml") {
+            if !USED_BY_TESTS.contains(&example.as_str()) {
+                steps.run(&format!("the wheel of {example}"), || venv.install_example(&example));
+            }
+        }
+        let of_examples = examples(workplace, "tests").into_iter().map(|e| format!("{e}/tests"));
+        steps.run_side_by_side(workplace, of_examples.map(test).collect());
+        steps.try_run("Python under valgrind", || python_tests::under_valgrind(workplace, venv));
+        smallest_extensions(steps, workplace, venv);
+        for page in walkthrough::PAGES {
+            steps.try_run(&format!("{}, outside", page.1), || {
+                walkthrough::follow(workplace, venv, *page)
+            });
+        }
+    });
+    other_pythons.into_iter().chain(kit).for_each(|begun| steps.end(begun));
+    Some(())
+}
+
+/// Runs the checks of the adapters of libraries.
+fn with_libraries(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
+    crates::lint_and_document_libraries(steps, venv);
+    crates::test_libraries(steps, workplace, venv);
+    discard::tests(steps, workplace, "debug");
+    nightly::with_onnx_runtime(steps, workplace, venv);
+}
+
+/// Runs the checks of extensions with fewer features, and of their sizes.
+fn smallest_extensions(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
     steps.try_run("the stable ABI of Python 3.9", || stable_abi::test(workplace, venv));
     steps
         .run("an extension with one protocol more", || stable_abi::test_protocols(workplace, venv));
-    other_pythons.into_iter().chain(kit).for_each(|begun| steps.end(begun));
-    Some(())
+    steps.try_run("sizes of extensions", || build_cost::sizes(workplace, venv, false));
+}
+
+/// Returns the tests in a folder as a step in which a skipped test is a failure.
+fn without_skips(
+    workplace: &Workplace,
+    venv: &Venv<'_>,
+    folder: String,
+    rust_numpy: Option<&Path>,
+) -> Independent {
+    let mut command = pytest(workplace, venv, &folder, true);
+    if let Some(rust_numpy) = rust_numpy {
+        command.env("DLBRIDGE_RUST_NUMPY", rust_numpy);
+    }
+    command.args(["-p", "examples.no_skips"]);
+    Independent { name: folder, command, notice: None }
 }
 
 /// Begins the tests of the conformance kit beside the others.

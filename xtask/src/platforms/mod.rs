@@ -11,7 +11,7 @@ mod steps;
 mod table;
 mod targets;
 
-use crate::steps::Steps;
+use crate::steps::{Ended, Steps};
 use crate::{Result, Workplace};
 
 pub(crate) use steps::cheap;
@@ -32,5 +32,5 @@ pub(crate) fn run(workplace: &Workplace, only: &[String]) -> Result<bool> {
     });
     let results = steps::all(&mut list, workplace, only);
     table::write(&workplace.root, &results)?;
-    Ok(list.summary())
+    Ok(list.summary() == Ended::Passed)
 }

@@ -68,6 +68,11 @@ fn of_version<'a>(sections: &'a [Section], text: &str, version: &Version) -> Opt
     sections.iter().find(|section| section.title(text).starts_with(&heading))
 }
 
+/// Returns whether a changelog has the heading of a version.
+pub(crate) fn lists(text: &str, version: &Version) -> bool {
+    of_version(&sections(text), text, version).is_some()
+}
+
 /// Returns the changes that a released version's heading does not have: those below `## Unreleased`.
 fn late<'a>(sections: &'a [Section], text: &str) -> Option<&'a Section> {
     let unreleased = sections.iter().find(|section| section.title(text) == UNRELEASED)?;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::distributions::PROJECTS;
 use super::places;
-use crate::Result;
 use crate::crates::folders;
+use crate::{Result, address, links};
 use crate::workplace::in_pages;
 
 /// The most keywords and the longest keyword that crates.io accepts.
@@ -16,7 +16,8 @@ const KEYWORDS: (usize, usize) = (5, 20);
 const CATEGORIES: usize = 5;
 
 /// Texts of pages that the first release makes untrue, in lower case. The last is a path to a clone in a command.
-const UNPUBLISHED: [&str; 6] = [
+const UNPUBLISHED: [&str; 7] = [
+    "the repository lacks an address",
     "nothing is published yet",
     "is not published yet",
     "is not on pypi yet",
@@ -24,6 +25,12 @@ const UNPUBLISHED: [&str; 6] = [
     "no version has been released yet",
     "path/to/dlbridge",
 ];
+
+/// The file with the teams that GitHub asks for reviews.
+pub(crate) const CODEOWNERS: &str = ".github/CODEOWNERS";
+
+/// The owner of these teams in [`CODEOWNERS`], until `cargo xtask repository` writes the real one.
+pub(crate) const PLACEHOLDER: &str = "@OWNER/";
 
 /// A crate that a release publishes.
 pub(crate) struct Published {
@@ -64,12 +71,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the first release still needs: the address of the repository in each manifest, and pages that install
-/// from crates.io and PyPI. `None` if nothing is missing.
+/// Returns what the first release still needs: the address of the repository in each manifest, in CODEOWNERS and in the
+/// links that PyPI shows, and pages that install from crates.io and PyPI. `None` if nothing is missing.
 pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Option<String>> {
     let mut missing = Vec::new();
-    if !places::read(root, "Cargo.toml".as_ref())?.lines().any(|l| l.starts_with("repository = \""))
-    {
+    if address::declared(root)?.is_none() {
         missing.push("`repository` in `[workspace.package]` of Cargo.toml".to_owned());
     }
     for one in published(root)? {
@@ -79,11 +85,20 @@ pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Opt
         }
     }
     for (folder, _) in PROJECTS {
-        let file = Path::new(folder).join("pyproject.toml");
-        let file = file.strip_prefix(".").unwrap_or(&file);
-        if !has_line(&places::read(root, file)?, "[project.urls]") {
-            missing.push(format!("`[project.urls]` in {}", in_pages(file)));
+        let file = places::in_folder(folder, "pyproject.toml");
+        if !has_line(&places::read(root, &file)?, "[project.urls]") {
+            missing.push(format!("`[project.urls]` in {}", in_pages(&file)));
         }
+        let file = places::in_folder(folder, "README.md");
+        let text = places::read(root, &file)?;
+        let found = links::links(&text);
+        missing.extend(found.iter().find(|link| !links::is_external(link.target)).map(|link| {
+            let (file, target) = (in_pages(&file), link.target);
+            format!("full addresses for the relative links in {file}, such as `{target}`, for PyPI")
+        }));
+    }
+    if places::read(root, CODEOWNERS.as_ref())?.contains(PLACEHOLDER) {
+        missing.push(format!("an owner instead of `{PLACEHOLDER}` in {CODEOWNERS}"));
     }
     for page in pages {
         let text = places::read(root, page)?.to_lowercase();
@@ -102,8 +117,7 @@ pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Opt
 
 /// Returns the address of the repository in `[workspace.package]`, which each published crate has.
 pub(super) fn repository(root: &Path) -> Result<String> {
-    text(&places::read(root, "Cargo.toml".as_ref())?, "repository")
-        .map(str::to_owned)
+    address::declared(root)?
         .ok_or_else(|| "Cargo.toml has no `repository` in `[workspace.package]`".to_owned())
 }
 
@@ -193,16 +207,19 @@ mod tests {
         assert_eq!(check(&root()), Ok(()));
     }
 
-    /// A folder with a crate, two Python projects and a page that are ready for the first release, removed when it is
-    /// dropped.
+    /// A folder with a crate, two Python projects and a page that are ready for the first release. Dropping it removes
+    /// the folder.
     struct Ready(PathBuf);
 
     impl Ready {
-        const FILES: [(&str, &str); 5] = [
+        const FILES: [(&str, &str); 8] = [
             ("Cargo.toml", "[workspace.package]\nrepository = \"https://example.org\"\n"),
             ("crates/dlbridge/Cargo.toml", "[package]\nrepository.workspace = true\n"),
             ("pyproject.toml", "[project.urls]\nSource = \"https://example.org\"\n"),
             ("conformance/pyproject.toml", "[project.urls]\nSource = \"https://example.org\"\n"),
+            ("README.md", "[a](https://example.org/blob/main/a.md) `[b](b.md)`\n"),
+            ("conformance/README.md", "A kit.\n"),
+            (CODEOWNERS, "*  @owner/maintainers\n"),
             ("docs/page.md", "$ pip install dlbridge\n"),
         ];
 
@@ -235,16 +252,20 @@ mod tests {
         let ready = Ready::new();
         assert_eq!(ready.missing(), None);
         for (file, text) in Ready::FILES {
-            for wrong in [
-                "[package]\n",
-                "dlbridge is not on PyPI yet.\n",
-                "No version has been released yet.\n",
-                "$ cargo add dlbridge --path path/to/dlbridge/crates/dlbridge\n",
-            ] {
-                let is_page = file.ends_with(".md");
-                if is_page == wrong.starts_with('[') {
-                    continue;
+            let faults: &[&str] = match file {
+                "README.md" | "conformance/README.md" => {
+                    &["[a](b.md)\n", "[a]\n\n[a]: #b\n", "![a](b.svg)\n"]
                 }
+                CODEOWNERS => &["# Owners.\n\n*.rs  @OWNER/rust\n"],
+                "docs/page.md" => &[
+                    "dlbridge is not on PyPI yet.\n",
+                    "No version has been released yet.\n",
+                    "The repository lacks an address.\n",
+                    "$ cargo add dlbridge --path path/to/dlbridge/crates/dlbridge\n",
+                ],
+                _ => &["[package]\n"],
+            };
+            for wrong in faults {
                 ready.write(file, wrong);
                 let missing = ready.missing().unwrap_or_default();
                 assert!(missing.contains(&format!(" {file}")), "{file}, {wrong}: {missing}");
@@ -258,8 +279,14 @@ mod tests {
         let pages = places::files(&root()).unwrap();
         // After the first release, no page has such a text.
         let Some(missing) = before_first_release(&root(), &pages).unwrap() else { return };
-        for page in ["getting-started/python", "libraries", "migration", "wheel-size"] {
-            assert!(missing.contains(&format!("docs/{page}.md")), "{page}: {missing}");
+        // Found by the file system, not by git.
+        let mut found = links::pages(&root()).unwrap();
+        found.extend(published(&root()).unwrap().iter().map(|one| one.folder.join("README.md")));
+        for page in found {
+            let text = fs::read_to_string(root().join(&page)).unwrap().to_lowercase();
+            let is_reported = missing.contains(&format!("    {} has the text", in_pages(&page)));
+            let is_wrong = UNPUBLISHED.iter().any(|wrong| text.contains(wrong));
+            assert_eq!(is_reported, is_wrong, "{}, if git has it: {missing}", page.display());
         }
     }
 

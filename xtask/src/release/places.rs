@@ -138,6 +138,12 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.map(PathBuf::from).collect())
 }
 
+/// Returns a file in a folder, `.` for the root, as a path from the root.
+pub(crate) fn in_folder(folder: &str, name: &str) -> PathBuf {
+    let file = Path::new(folder).join(name);
+    file.strip_prefix(".").map(Path::to_owned).unwrap_or(file)
+}
+
 pub(crate) fn read(root: &Path, file: &Path) -> Result<String> {
     fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", file.display()))
 }
