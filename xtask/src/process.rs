@@ -24,7 +24,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     run_at_most(command, LONGEST)
 }
 
-/// Runs a command like [`run`] that may take hours, as Miri does beside other programs.
+/// Runs a command like [`run`] that may take hours, as Miri and emulators do beside other programs.
 pub(crate) fn run_for_hours(command: &mut Command) -> Result<()> {
     run_at_most(command, 8 * LONGEST)
 }

@@ -76,7 +76,7 @@ fn compile(workplace: &Workplace, target: &Target) -> Result<()> {
     for package in core.chain(adapters.into_iter().flatten()) {
         check.args(["--package", &package]);
     }
-    process::run(check.arg("--all-features").env("PYO3_CROSS", "1"))
+    process::run_for_hours(check.arg("--all-features").env("PYO3_CROSS", "1"))
 }
 
 /// Returns the adapters that do not need PyO3, except some.
@@ -114,7 +114,7 @@ fn test(
         }
     }
     set_tools(&mut test, workplace, venv, name, tools)?;
-    process::run(&mut test)
+    process::run_for_hours(&mut test)
 }
 
 /// Returns Cargo for a target. Optimised a little: an emulator runs slow code ten times slower.
