@@ -54,9 +54,11 @@ def test_known_failure_that_is_kept_fails(folder: Path) -> None:
         ("MINE-NIX\n", ("--known-failures", "known.txt"), "known.txt, line 1: 'MINE-NIX' is not the id of a rule; --list shows all ids\n"),
         ("", ("--write-known-failures", "known.txt"), "--write-known-failures needs the results of all rules: leave --rule out\n"),
         ("", ("--badge", "badge.png"), "--badge badge.png: the name of the file must end with .json or .svg\n"),
+        ("", ("--badge", "b.png", "--badge", "b.svg"), "--badge b.png: the name of the file must end with .json or .svg\n"),
         ("", ("--known-failures", "nix.txt"), "[Errno 2] No such file or directory: 'nix.txt'\n"),
         ("MINE-FAILS \udcff\n", ("--known-failures", "known.txt"), "known.txt is not UTF-8: byte 11 is 0xff\n"),
         ("", ("--badge", "folder.svg"), "a folder, and not a file: folder.svg\n"),
+        ("", ("--badge", "folder.svg", "--badge", "b.svg"), "a folder, and not a file: folder.svg\n"),
         ("", ("--html", "folder.svg"), "a folder, and not a file: folder.svg\n"),
     ],
 )
@@ -171,7 +173,8 @@ def waits(c):
 def test_interrupted_run_writes_no_badge_and_says_so_in_each_report(folder: Path) -> None:
     Path(folder, "slow.py").write_text(SLOW)
     forms = ("json", "html", "junit", "svg", "markdown", "summary")
-    command = [sys.executable, "-m", "dlbridge_conformance", "slow:Slow", "-q", "--rule", "SLOW", "--badge", "badge.json"]
+    command = [sys.executable, "-m", "dlbridge_conformance", "slow:Slow", "-q", "--rule", "SLOW"]
+    command += ["--badge", "badge.json", "--badge", "badge.svg"]
     command += [word for form in forms for word in (f"--{form}", f"report.{form}")]
     running = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -183,8 +186,8 @@ def test_interrupted_run_writes_no_badge_and_says_so_in_each_report(folder: Path
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=120)
-    assert (running.returncode, errors.splitlines()[0]) == (130, "not written after an interrupt: badge.json")
-    assert not Path(folder, "badge.json").exists()
+    assert (running.returncode, errors.splitlines()[0]) == (130, "not written after an interrupt: badge.json, badge.svg")
+    assert not any(Path(folder, name).exists() for name in ("badge.json", "badge.svg"))
     assert json.loads(Path(folder, "report.json").read_text())["interrupted"] is True
     for form in forms[1:]:
         assert "The run was interrupted." in Path(folder, f"report.{form}").read_text(encoding="utf-8"), form
@@ -192,6 +195,14 @@ def test_interrupted_run_writes_no_badge_and_says_so_in_each_report(folder: Path
     assert "no MUST and no SHOULD of the rules that ran is broken" in Path(folder, "report.summary").read_text()
     again = every_rule(folder, "slow:Slow", "--from-json", "report.json", "--badge", "badge.svg")
     assert (again.returncode, Path(folder, "badge.svg").exists()) == (130, False), again.stderr
+
+
+def test_badge_given_several_times_writes_every_file(folder: Path) -> None:
+    assert kit(folder, "--badge", "b.svg", "--badge", "b.json", "--badge", "other.json").returncode == 1
+    endpoint = json.loads(Path(folder, "b.json").read_text())
+    assert endpoint["message"] == "1 of 2 rules kept"
+    assert json.loads(Path(folder, "other.json").read_text()) == endpoint
+    assert "1 of 2 rules kept" in ElementTree.parse(folder / "b.svg").getroot().get("aria-label", "")
 
 
 def test_badge_counts_known_failures_as_broken() -> None:
@@ -309,7 +320,7 @@ def test_ci_example_is_a_workflow_whose_commands_are_known() -> None:
     options = arguments.parser().parse_args(words)
     assert options.libraries == ["mylibrary"]
     assert (options.known_failures, options.junit, options.badge) == (
-        Path("dlpack-known-failures.txt"), Path("dlpack.xml"), Path("dlpack.json"),
+        Path("dlpack-known-failures.txt"), Path("dlpack.xml"), [Path("dlpack.json")],
     )  # fmt: skip
     assert arguments.wrong(options) == ""
     assert options.summary == Path("$GITHUB_STEP_SUMMARY")

@@ -102,8 +102,9 @@ def write_files(report: Report, options: argparse.Namespace) -> None:
     for name, form in forms.items():
         if file := getattr(options, name):
             file.write_text(form(report), encoding="utf-8")
-    if options.badge and not report.is_interrupted:
-        options.badge.write_text(badge.badge(report, options.badge.suffix), encoding="utf-8")
+    if not report.is_interrupted:
+        for file in options.badge:
+            file.write_text(badge.badge(report, file.suffix), encoding="utf-8")
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as file:
             file.write(summary.summary(report))
@@ -197,7 +198,7 @@ def main(words: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if report.is_interrupted:
-        if unwritten := [str(file) for file in (options.badge, options.write_known_failures) if file]:
+        if unwritten := [str(file) for file in (*options.badge, options.write_known_failures) if file]:
             print(f"not written after an interrupt: {', '.join(unwritten)}", file=sys.stderr)
         print("interrupted: the rules that were not run count as not applicable", file=sys.stderr)
         return 130

@@ -16,8 +16,8 @@ exit status:
   130  interrupted, or the report of an interrupted run was read
 """
 
-#: the options that write the report to a file, with the form of the report
-FORMS = ("json", "html", "junit", "svg", "png", "markdown", "badge", "summary")
+#: the options that write the report to one file, with the form of the report
+FORMS = ("json", "html", "junit", "svg", "png", "markdown", "summary")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,7 +43,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--in-process", action="store_true", help="run all checks in this process, for a debugger")
     parser.add_argument("--known-failures", type=Path, metavar="FILE", help="broken rules in this file do not fail")
     parser.add_argument("--write-known-failures", type=Path, metavar="FILE", help="write the broken rules to this file, and do not fail")
-    parser.add_argument("--badge", type=Path, metavar="FILE", help="write a badge: FILE.json for shields.io, or FILE.svg")
+    parser.add_argument(
+        "--badge", action="append", default=[], type=Path, metavar="FILE",
+        help="write a badge: FILE.json for shields.io, or FILE.svg; repeat the option to write both",
+    )  # fmt: skip
     parser.add_argument("--summary", type=Path, metavar="FILE", help="append a short report in Markdown, as for $GITHUB_STEP_SUMMARY")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page for a browser")
@@ -72,13 +75,15 @@ def seconds(text: str) -> float:
 
 def wrong(options: argparse.Namespace) -> str:
     """The fault of options together; empty if they fit."""
-    files = [file for file in (*(getattr(options, form) for form in FORMS), options.write_known_failures) if file]
+    reports = (getattr(options, form) for form in FORMS)
+    files = [file for file in (*reports, *options.badge, options.write_known_failures) if file]
     if nowhere := [str(file) for file in files if not file.absolute().parent.is_dir()]:
         return f"the folder does not exist: {', '.join(nowhere)}"
     if folders := [str(file) for file in files if file.is_dir()]:
         return f"a folder, and not a file: {', '.join(folders)}"
-    if options.badge and options.badge.suffix not in (".json", ".svg"):
-        return f"--badge {options.badge}: the name of the file must end with .json or .svg"
+    for file in options.badge:
+        if file.suffix not in (".json", ".svg"):
+            return f"--badge {file}: the name of the file must end with .json or .svg"
     for name in ("known_failures", "write_known_failures"):
         if getattr(options, name) and len(options.libraries) != 1 and not options.from_json:
             return f"--{name.replace('_', '-')} needs exactly one LIBRARY, and {len(options.libraries)} are named"
