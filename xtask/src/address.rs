@@ -68,7 +68,8 @@ fn parse(text: &str) -> Result<Address> {
 pub(crate) fn declared(root: &Path) -> Result<Option<String>> {
     let manifest = fs::read_to_string(root.join("Cargo.toml"));
     let manifest = manifest.map_err(|e| format!("Cargo.toml: {e}"))?;
-    let line = |line: &str| line.strip_prefix("repository = \"")?.strip_suffix('"').map(str::to_owned);
+    let line =
+        |line: &str| line.strip_prefix("repository = \"")?.strip_suffix('"').map(str::to_owned);
     Ok(manifest.lines().find_map(line))
 }
 
@@ -93,7 +94,10 @@ mod tests {
         let address: Address = "https://example.org/a/b".parse().unwrap();
         assert_eq!(address.of_file("docs/c.md"), "https://example.org/a/b/blob/main/docs/c.md");
         assert_eq!(path_in("https://example.org/a/b", &address.of_file("c#d")), Some("c#d"));
-        assert_eq!(path_in("https://example.org/a/b", "https://example.org/a/b2/blob/main/c"), None);
+        assert_eq!(
+            path_in("https://example.org/a/b", "https://example.org/a/b2/blob/main/c"),
+            None
+        );
     }
 
     #[test]

@@ -302,7 +302,8 @@ mod tests {
     fn broken_target_and_broken_anchor_are_refused() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let address = "https://example.org/a/b";
-        let check = |target| check_link(root, Some(address), Path::new("docs/pyo3.md"), target);
+        let check =
+            |target: &str| check_link(root, Some(address), Path::new("docs/pyo3.md"), target);
         assert_eq!(check("migration.md"), Ok(()));
         assert_eq!(check("#typed-arguments"), Ok(()));
         assert_eq!(check("../examples/template"), Ok(()));

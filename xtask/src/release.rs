@@ -37,7 +37,7 @@ use crate::python::Venv;
 use crate::steps::{Ended, Finished, Steps};
 use crate::{Result, Workplace, pins};
 
-const EXPECTED: &str = "hours and several GiB of disk space on two cores; nothing is uploaded";
+const EXPECTED: &str = "one to two hours on two cores; nothing is uploaded";
 
 /// Runs the steps and prints the summary. Returns true if none failed.
 pub(crate) fn dry_run(workplace: &Workplace) -> Result<bool> {

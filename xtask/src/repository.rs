@@ -304,8 +304,10 @@ mod tests {
 
     #[test]
     fn links_to_files_get_the_full_address() {
-        let full = |text| with_full_links(Path::new("a/README.md"), text, None, &address(URL));
-        let text = "[b](../docs/b.md#c) `[d](d)` [e](https://example.org) [f](f \"g\") [h]\n\n[h]: #i\n";
+        let full =
+            |text: &str| with_full_links(Path::new("a/README.md"), text, None, &address(URL));
+        let text =
+            "[b](../docs/b.md#c) `[d](d)` [e](https://example.org) [f](f \"g\") [h]\n\n[h]: #i\n";
         let expected = format!(
             "[b]({URL}/blob/main/docs/b.md#c) `[d](d)` [e](https://example.org) \
              [f]({URL}/blob/main/a/f \"g\") [h]\n\n[h]: {URL}/blob/main/a/README.md#i\n"

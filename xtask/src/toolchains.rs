@@ -124,7 +124,7 @@ fn check_with(
     }
     // In a directory of its own: two compilers in one directory would rebuild everything each time.
     let target = workplace.target.join("oldest").join(rust);
-    let mut check = venv.cargo(&[&toolchain, "check", "--all-features"]);
+    let mut check = venv.cargo(&[&toolchain, "check", "--locked", "--all-features"]);
     process::run(check.args(packages).arg("--target-dir").arg(target))?;
     Ok(None)
 }

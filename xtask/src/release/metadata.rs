@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::distributions::PROJECTS;
 use super::places;
 use crate::crates::folders;
-use crate::{Result, address, links};
 use crate::workplace::in_pages;
+use crate::{Result, address, links};
 
 /// The most keywords and the longest keyword that crates.io accepts.
 const KEYWORDS: (usize, usize) = (5, 20);
@@ -277,8 +277,7 @@ mod tests {
     #[test]
     fn pages_of_this_repository_are_found() {
         let pages = places::files(&root()).unwrap();
-        // After the first release, no page has such a text.
-        let Some(missing) = before_first_release(&root(), &pages).unwrap() else { return };
+        let missing = before_first_release(&root(), &pages).unwrap().unwrap_or_default();
         // Found by the file system, not by git.
         let mut found = links::pages(&root()).unwrap();
         found.extend(published(&root()).unwrap().iter().map(|one| one.folder.join("README.md")));

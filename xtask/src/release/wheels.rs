@@ -147,7 +147,7 @@ fn wheel(clone: &Workplace, venv: &Venv<'_>, folder: &str, platform: &Platform) 
     process::run(&mut build_of(clone, venv, folder, platform, &to)?)
 }
 
-/// Returns the command that builds the wheel of a project. The time of the commit makes its bytes the same each time.
+/// Returns the command that builds the wheel of a project. The files in it have the time of the commit.
 pub(super) fn build_of(
     clone: &Workplace,
     venv: &Venv<'_>,
