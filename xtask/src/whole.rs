@@ -124,7 +124,6 @@ fn begin_with_other_pythons(
 
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let venv = lint::run(steps, workplace)?;
-    steps.run("the book", || book::run(workplace));
     steps.try_run("the oldest Rust", || toolchains::oldest_rust_of_core(workplace, &venv));
     discard::folder(steps, workplace, "oldest");
     steps.run("no_std", || toolchains::without_std(workplace));
@@ -205,6 +204,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
                 walkthrough::follow(workplace, venv, *page)
             });
         }
+        steps.run("the book", || book::run(workplace));
     });
     other_pythons.into_iter().chain(kit).for_each(|begun| steps.end(begun));
     Some(())
