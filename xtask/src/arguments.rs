@@ -23,7 +23,7 @@ cargo xtask test [--package NAME | --all | --rest | --nightly | --miri | --miri-
     --nightly       only the steps of --all that need the nightly toolchain and no Python, and --miri-adapters
     --rest          the steps of --all that --nightly does not have
     --miri          the part of --all that uses Miri
-    --miri-adapters     the adapters of large libraries under Miri, without those of --all
+    --miri-adapters     the adapters of libraries under Miri, without those of --all
     --sanitizers    the rest of --nightly
     --kit           only the tests of the conformance kit
     --python VERSION    only the tests of the package, with another Python (3.13) and the last built wheel

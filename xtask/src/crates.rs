@@ -96,6 +96,13 @@ pub(crate) fn with_pyo3() -> impl Iterator<Item = &'static str> {
     ["--workspace"].into_iter().chain(others.flat_map(|package| ["--exclude", package]))
 }
 
+/// Returns the examples that have programs in Rust.
+fn with_programs(root: &Path) -> Vec<String> {
+    let examples = root.join("examples");
+    let has_one = |example: &String| examples.join(example).join("src/bin").exists();
+    names(&examples).into_iter().filter(has_one).collect()
+}
+
 /// Sets the path of the library of ONNX Runtime, which is part of its Python package, and the Python with PyTorch for
 /// tests in Rust. The tests then require both.
 pub(crate) fn with_frameworks(test: &mut Command, venv: &Venv<'_>) -> Result<()> {
@@ -232,9 +239,11 @@ pub(crate) fn rust_tests(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'
         let packages = packages.into_iter().flat_map(|name| ["--package", name]);
         process::run(venv.cargo(&["test", "--doc", "--all-features"]).args(packages))
     });
-    // Their libraries lack Rust tests, because a Rust test binary lacks an interpreter.
+    // Libraries with PyO3 lack Rust tests, because a Rust test binary lacks an interpreter.
     steps.run("Rust tests: programs beside the extensions", || {
-        process::run(venv.cargo(&["test", "--bins"]).args(with_pyo3()))
+        let programs = with_programs(&workplace.root);
+        let programs = programs.iter().flat_map(|example| ["--package", example]);
+        process::run(venv.cargo(&["test", "--bins"]).args(programs))
     });
     for package in ADAPTERS {
         steps.run(&format!("Rust tests: {package}"), || test(&[package]));
@@ -321,6 +330,18 @@ mod tests {
             assert!(!list.contains(&format!("crates/{name}\"")), "{name}");
             let folder = name.strip_prefix("dlbridge-").unwrap_or(name);
             assert!(!list.contains(&format!("adapters/{folder}\"")), "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_of_examples_are_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        assert_eq!(with_programs(root), ["image_pipeline"]);
+        // No extension has a program elsewhere.
+        for folder in ["crates", "adapters", "examples", "tests"] {
+            for name in names(&root.join(folder)) {
+                assert!(!root.join(folder).join(&name).join("src/main.rs").exists(), "{name}");
+            }
         }
     }
 

@@ -28,10 +28,8 @@ const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
 const THREAD_FEATURES: &str = "bytes,rayon";
 
 /// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
-const STRICT: &[&str] = &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-rten"];
-
-/// Such adapters whose libraries take minutes to build.
-const SLOW: &[&str] = &["dlbridge-polars", "dlbridge-tract"];
+const STRICT: &[&str] =
+    &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-rten", "dlbridge-polars", "dlbridge-tract"];
 
 /// Such adapters whose libraries also convert integers to pointers themselves.
 const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
@@ -42,9 +40,9 @@ const FUZZED_WITH_PYTHON: &str = "arrow";
 /// The target directory of the sanitizers and of doc tests: with a target, their macros and build scripts are the same.
 const SANITIZED: &str = "nightly";
 
-/// The fuzz target of a parser that is safe code on top of flatbuffers. Its dependencies take most of the build, so a short
-/// run builds them without AddressSanitizer; the unsafe reads of flatbuffers then only have debug assertions.
-const FUZZED_WITHOUT_SANITIZER: &str = "arrow_ipc";
+/// The fuzz target that only `cargo xtask fuzz` runs, because its dependencies take minutes to build. The parser is safe
+/// code, but that of flatbuffers below it is not.
+const FUZZED_ALONE: &str = "arrow_ipc";
 
 /// The time for new inputs of a fuzz target, in seconds.
 pub(crate) const FUZZ_SECONDS: u32 = 10;
@@ -81,12 +79,12 @@ const MIRI: &[&str] = &["miri", "rust-src"];
 pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("Miri", || with(workplace, MIRI, miri));
     steps.try_run("Miri, big-endian", || with(workplace, MIRI, miri_big_endian));
-    steps.try_run("Miri: operators and adapters", || with(workplace, MIRI, miri_operators));
+    steps.try_run("Miri: operators", || with(workplace, MIRI, miri_operators));
 }
 
-/// Runs the tests of the other adapters of libraries under Miri.
+/// Runs the tests of the adapters of libraries under Miri. Their libraries take minutes to build.
 pub(crate) fn run_miri_of_adapters(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("Miri: adapters of large libraries", || with(workplace, MIRI, miri_adapters));
+    steps.try_run("Miri: adapters of libraries", || with(workplace, MIRI, miri_adapters));
 }
 
 /// Runs the other steps that need no Python.
@@ -96,23 +94,24 @@ pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
     steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
     steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
     discard::folder(steps, workplace, "minimal-target");
-    fuzz_each(steps, workplace, FUZZ_SECONDS);
+    fuzz_each(steps, workplace, &fuzz_targets(workplace), FUZZ_SECONDS);
 }
 
 /// Runs each fuzz target, with a number of seconds for new inputs.
 pub(crate) fn run_fuzzing(steps: &mut Steps, workplace: &Workplace, seconds: u32) -> Option<()> {
-    fuzz_each(steps, workplace, seconds);
+    fuzz_each(steps, workplace, &fuzz_targets(workplace), seconds);
+    fuzz_each(steps, workplace, &[FUZZED_ALONE.to_owned()], seconds);
     let mut venv = Venv::of(workplace);
     steps.need(".venv", || venv.ready())?;
     fuzz_with_python(steps, workplace, &venv, seconds);
     Some(())
 }
 
-/// Runs each fuzz target that needs no Python.
-fn fuzz_each(steps: &mut Steps, workplace: &Workplace, seconds: u32) {
-    for target in fuzz_targets(workplace) {
+/// Runs some fuzz targets that need no Python.
+fn fuzz_each(steps: &mut Steps, workplace: &Workplace, targets: &[String], seconds: u32) {
+    for target in targets {
         steps.try_run(&format!("fuzzing: {target}"), || {
-            with(workplace, &[], |workplace| fuzz(workplace, &target, None, seconds))
+            with(workplace, &[], |workplace| fuzz(workplace, target, None, seconds))
         });
     }
 }
@@ -216,15 +215,12 @@ fn miri(workplace: &Workplace) -> Result<()> {
     process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
 }
 
-/// Runs the tests of operators, and of the adapters whose libraries build fast.
 fn miri_operators(workplace: &Workplace) -> Result<()> {
-    let strict = "-Zmiri-strict-provenance";
-    miri_of(workplace, crates::OPERATORS, strict)?;
-    miri_of(workplace, &packages(STRICT), strict)
+    miri_of(workplace, crates::OPERATORS, "-Zmiri-strict-provenance")
 }
 
 fn miri_adapters(workplace: &Workplace) -> Result<()> {
-    miri_of(workplace, &packages(SLOW), "-Zmiri-strict-provenance")?;
+    miri_of(workplace, &packages(STRICT), "-Zmiri-strict-provenance")?;
     miri_of(workplace, &packages(PERMISSIVE), "-Zmiri-permissive-provenance")
 }
 
@@ -271,9 +267,12 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     process::run(test.arg(workplace.target.join(SANITIZED)).env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
-/// Runs the doc tests of the core: only a nightly compiler compares the error codes.
+/// Runs the doc tests of the core that must not compile: only a nightly compiler compares the error codes. The flags are
+/// those of the build for AddressSanitizer, which is used again.
 fn compile_fail(workplace: &Workplace) -> Result<()> {
-    process::run(&mut nightly(workplace, SANITIZED, &["test", "--doc"]))
+    let mut test = nightly(workplace, SANITIZED, &["test", "--doc", "--target", HOST]);
+    test.env("RUSTFLAGS", "-Zsanitizer=address").env("RUSTDOCFLAGS", "-Zsanitizer=address");
+    process::run(test.args(["--", "compile fail"]))
 }
 
 /// Runs the doc tests for the arguments of extensions and for operators. A stable compiler would also accept a link
@@ -343,15 +342,13 @@ fn alone(manifest: &str, folder: &str) -> Result<String> {
     Ok(format!("[workspace]\nresolver = \"3\"\nmembers = [\"{folder}\"]\n\n{PACKAGE}{rest}"))
 }
 
-/// Returns the names of the fuzz targets that need no Python. The one that takes longest to build is the last.
+/// Returns the names of the fuzz targets that need no Python, except the one that only `cargo xtask fuzz` runs.
 fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
     let directory = workplace.root.join("fuzz/fuzz_targets");
     let files = workplace::names(&directory);
     let names = files.iter().filter_map(|name| name.strip_suffix(".rs"));
-    let mut targets: Vec<_> =
-        names.filter(|name| *name != FUZZED_WITH_PYTHON).map(str::to_owned).collect();
-    targets.sort_by_key(|name| name == FUZZED_WITHOUT_SANITIZER);
-    targets
+    let others = names.filter(|name| ![FUZZED_WITH_PYTHON, FUZZED_ALONE].contains(name));
+    others.map(str::to_owned).collect()
 }
 
 /// Runs a fuzz target: first the committed corpus, then new inputs.
@@ -378,12 +375,9 @@ fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u
     }
     fuzz.args(["--no-default-features", "--features"]).arg(match target {
         FUZZED_WITH_PYTHON => "python",
-        FUZZED_WITHOUT_SANITIZER => "arrow-ipc",
+        FUZZED_ALONE => "arrow-ipc",
         _ => "files,safetensors",
     });
-    if target == FUZZED_WITHOUT_SANITIZER && seconds <= FUZZ_SECONDS {
-        fuzz.args(["--sanitizer", "none"]);
-    }
     if let Some(venv) = venv {
         fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
     }

@@ -22,9 +22,9 @@ pub(crate) enum Tests {
     Rest,
     /// Only the steps that need the nightly toolchain and no Python.
     Nightly,
-    /// The part of these steps that uses Miri, without the adapters of large libraries.
+    /// The part of these steps that uses Miri, without the adapters of libraries.
     Miri,
-    /// The adapters of large libraries under Miri.
+    /// The adapters of libraries under Miri.
     MiriAdapters,
     /// The rest of these steps.
     Sanitizers,
@@ -56,9 +56,7 @@ pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<Ended> {
         Tests::Rest => ("rest", "the steps of --all that --nightly does not have"),
         Tests::Nightly => ("nightly", "only the steps for the nightly toolchain"),
         Tests::Miri => ("miri", "only the steps that use Miri"),
-        Tests::MiriAdapters => {
-            ("miri-adapters", "only the adapters of large libraries, under Miri")
-        }
+        Tests::MiriAdapters => ("miri-adapters", "only the adapters of libraries, under Miri"),
         Tests::Sanitizers => ("sanitizers", "only the sanitizers, fuzzing and minimal versions"),
         Tests::Python(_) => ("python", "only the tests of the package with one Python"),
         Tests::Kit => ("kit", "only the tests of the conformance kit"),

@@ -124,14 +124,10 @@ fn begin_with_other_pythons(
 
 fn one_after_another(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
     let venv = lint::run(steps, workplace)?;
-    steps.try_run("the oldest Rust", || toolchains::oldest_rust_of_core(workplace, &venv));
-    discard::folder(steps, workplace, "oldest");
     steps.run("no_std", || toolchains::without_std(workplace));
     crates::rust_tests(steps, workplace, &venv);
     discard::folder(steps, workplace, "loom");
     discard::tests(steps, workplace, "debug");
-    platforms::cheap(steps, workplace, &venv);
-    discard::folder(steps, workplace, "platforms");
     for example in examples(workplace, c_examples::MAIN) {
         c_examples::test(steps, workplace, &venv, &example);
     }
@@ -204,6 +200,10 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
                 walkthrough::follow(workplace, venv, *page)
             });
         }
+        platforms::cheap(steps, workplace, venv);
+        discard::folder(steps, workplace, "platforms");
+        steps.try_run("the oldest Rust", || toolchains::oldest_rust_of_core(workplace, venv));
+        discard::folder(steps, workplace, "oldest");
         steps.run("the book", || book::run(workplace));
     });
     other_pythons.into_iter().chain(kit).for_each(|begun| steps.end(begun));

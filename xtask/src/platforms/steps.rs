@@ -117,10 +117,13 @@ fn test(
     process::run_for_hours(&mut test)
 }
 
-/// Returns Cargo for a target. Optimised a little: an emulator runs slow code ten times slower.
+/// Returns Cargo for a target. Optimised a little, because an emulator runs slow code ten times slower.
 fn cargo(workplace: &Workplace, command: &str, target: &str) -> Command {
     let mut cargo = workplace.cargo(&[command, "--target", target, "--target-dir"]);
-    cargo.arg(workplace.target.join(DIRECTORY)).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    cargo.arg(workplace.target.join(DIRECTORY));
+    if target != NATIVE {
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    }
     cargo
 }
 
