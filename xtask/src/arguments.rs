@@ -1,7 +1,7 @@
 //! The command line: its tasks and options, and the text of `help`.
 
 use crate::test::Tests;
-use crate::{Result, bench, demo, gpu, nightly, pins, ports, wheels};
+use crate::{Result, bench, demo, gpu, nightly, pins, platforms, ports, wheels};
 
 const USAGE: &str = "\
 cargo xtask demo [--with NAMES] [--out DIR]
@@ -110,9 +110,10 @@ cargo xtask publish-crates
     Uploads the crates that crates.io does not have in this version, in the commit of its tag. The workflow of a release
     calls it; docs/releasing.md has the use by hand.
 
-cargo xtask platforms [--only TARGETS]
+cargo xtask platforms [--layout] [--only TARGETS]
     Compiles the core for other processors and systems, runs its tests with emulators, compares the layout of dlpack.h
     on each, and writes the table of docs/platforms.md. Installs what it needs by rustup and apt-get.
+    --layout        only compares the layout, in a minute; the table keeps the other columns
     --only TARGETS  some of the targets, separated by commas; the table keeps the rows of the others
 
 cargo xtask unsafe-table
@@ -140,7 +141,7 @@ pub(crate) enum Task {
     GpuTest(gpu::Options),
     Layers,
     Operators,
-    Platforms(Vec<String>),
+    Platforms(platforms::Options),
     PublishCrates,
     Release,
     Repository(String),
@@ -252,18 +253,19 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
             Ok(Task::GpuTest(options))
         }
         "platforms" => {
-            let mut only = Vec::new();
+            let mut options = platforms::Options::default();
             while let Some(argument) = rest.next() {
                 match argument {
+                    "--layout" => options.layout = true,
                     "--only" => {
                         let names = value(rest.next(), argument)?;
-                        only.extend(names.split(',').map(str::to_owned));
+                        options.only.extend(names.split(',').map(str::to_owned));
                     }
                     "--help" | "-h" => return Ok(Task::Help),
                     _ => return unknown(argument),
                 }
             }
-            Ok(Task::Platforms(only))
+            Ok(Task::Platforms(options))
         }
         "publish-crates" => alone(Task::PublishCrates, rest.next()),
         "ports" => {
@@ -441,10 +443,11 @@ mod tests {
         assert_eq!(parsed("ports --check"), Ok(Task::Ports(check)));
         assert!(parsed("ports --check --render").is_err());
         assert_eq!(parsed("publish-crates"), Ok(Task::PublishCrates));
-        assert_eq!(parsed("platforms"), Ok(Task::Platforms(Vec::new())));
+        assert_eq!(parsed("platforms"), Ok(Task::Platforms(platforms::Options::default())));
+        let only = ["a", "b", "c"].map(str::to_owned).into();
         assert_eq!(
-            parsed("platforms --only a,b --only=c"),
-            Ok(Task::Platforms(["a", "b", "c"].map(str::to_owned).into()))
+            parsed("platforms --only a,b --layout --only=c"),
+            Ok(Task::Platforms(platforms::Options { only, layout: true }))
         );
         assert_eq!(parsed("gpu-test"), Ok(Task::GpuTest(gpu::Options::default())));
         let Ok(Task::Demo(options)) = parsed("demo --with torch,jax --out=a/b") else { panic!() };

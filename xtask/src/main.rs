@@ -153,7 +153,7 @@ fn main() -> ExitCode {
         Task::Ports(options) => {
             Workplace::find().and_then(|w| ports::run(&w, &options)).map(|()| true)
         }
-        Task::Platforms(only) => Workplace::find().and_then(|w| platforms::run(&w, &only)),
+        Task::Platforms(options) => Workplace::find().and_then(|w| platforms::run(&w, &options)),
         Task::Operators => Workplace::find().and_then(|w| operators::run(&w)).map(|()| true),
         Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };

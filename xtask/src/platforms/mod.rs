@@ -16,21 +16,23 @@ use crate::{Result, Workplace};
 
 pub(crate) use steps::cheap;
 pub(crate) use table::check;
+pub(crate) use targets::Options;
 
 const EXPECTED: &str = "30 to 60 minutes on two cores, and 3 GiB of disk space";
 
 /// Runs the steps of all targets, or of some, and writes their rows of the table. Returns true if none failed.
-pub(crate) fn run(workplace: &Workplace, only: &[String]) -> Result<bool> {
+pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<bool> {
     if let Some(unknown) =
-        only.iter().find(|name| !targets::TARGETS.iter().any(|t| t.name == **name))
+        options.only.iter().find(|name| !targets::TARGETS.iter().any(|t| t.name == **name))
     {
         let known: Vec<_> = targets::TARGETS.iter().map(|target| target.name).collect();
         return Err(format!("unknown target `{unknown}`; known: {}", known.join(", ")));
     }
-    let mut list = Steps::counted(workplace, "platforms", EXPECTED, |list| {
-        _ = steps::all(list, workplace, only)
-    });
-    let results = steps::all(&mut list, workplace, only);
+    let (kind, expected) =
+        if options.layout { ("platforms-layout", "a minute") } else { ("platforms", EXPECTED) };
+    let mut list =
+        Steps::counted(workplace, kind, expected, |list| _ = steps::all(list, workplace, options));
+    let results = steps::all(&mut list, workplace, options);
     table::write(&workplace.root, &results)?;
     Ok(list.summary() == Ended::Passed)
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::table::{Outcome, State};
-use super::targets::{CORE, NEED_THREADS, PYTHON, Run, TARGETS, Target, Tests, Tools};
+use super::targets::{CORE, NEED_THREADS, Options, PYTHON, Run, TARGETS, Target, Tests, Tools};
 use crate::python::Venv;
 use crate::steps::Steps;
 use crate::{Result, Workplace, crates, debian, pins, process};
@@ -18,12 +18,13 @@ const WASM: &str = "wasm32-unknown-unknown";
 const DIRECTORY: &str = "platforms";
 
 /// Runs the steps of all targets, or of some. Returns the results, sorted like the targets.
-pub(super) fn all(steps: &mut Steps, workplace: &Workplace, only: &[String]) -> Vec<Outcome> {
+pub(super) fn all(steps: &mut Steps, workplace: &Workplace, options: &Options) -> Vec<Outcome> {
     let mut venv = Venv::of(workplace);
     let ready = steps.need(".venv", || {
         venv.ready()?;
         venv.install(&[pins::WASMTIME])
     });
+    let only = &options.only;
     let is_tried = |target: &&Target| only.is_empty() || only.iter().any(|n| n == target.name);
     let mut outcomes = Vec::new();
     let needs_venv = || ready.ok_or("needs .venv, which failed".to_owned());
@@ -34,6 +35,11 @@ pub(super) fn all(steps: &mut Steps, workplace: &Workplace, only: &[String]) -> 
             needs_venv()?;
             compare_layout(workplace, &venv, target)
         });
+        let layout = state(layout);
+        if options.layout {
+            outcomes.push(Outcome { target: name, layout, others: None });
+            continue;
+        }
         let compiled = steps.run(&format!("{name}: compile"), || compile(workplace, target));
         let ran = match &target.run {
             Run::Not(_) => State::NotTried,
@@ -42,8 +48,7 @@ pub(super) fn all(steps: &mut Steps, workplace: &Workplace, only: &[String]) -> 
                 test(workplace, &venv, name, tools, tools.tested)
             })),
         };
-        let (layout, compiled) = (state(layout), State::of(compiled));
-        outcomes.push(Outcome { target: name, layout, compiled, ran });
+        outcomes.push(Outcome { target: name, layout, others: Some((State::of(compiled), ran)) });
     }
     outcomes
 }

@@ -17,6 +17,15 @@ const LAYOUT: &[&str] = &["dlbridge-sys"];
 /// The crates whose tests run with an emulator: those of `dlbridge-files` take minutes there.
 const EMULATED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
 
+/// The options of the command line.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// The names of the targets; all if empty.
+    pub(crate) only: Vec<String>,
+    /// Only compare the layout of `dlpack.h`.
+    pub(crate) layout: bool,
+}
+
 /// A target of rustc.
 pub(super) struct Target {
     pub(super) name: &'static str,
