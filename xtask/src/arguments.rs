@@ -113,7 +113,7 @@ cargo xtask publish-crates
 cargo xtask platforms [--layout] [--only TARGETS]
     Compiles the core for other processors and systems, runs its tests with emulators, compares the layout of dlpack.h
     on each, and writes the table of docs/platforms.md. Installs what it needs by rustup and apt-get.
-    --layout        only compares the layout, in a minute; the table keeps the other columns
+    --layout        only compares the layout, in minutes; the table keeps the other columns
     --only TARGETS  some of the targets, separated by commas; the table keeps the rows of the others
 
 cargo xtask unsafe-table

@@ -28,8 +28,11 @@ pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<bool> {
         let known: Vec<_> = targets::TARGETS.iter().map(|target| target.name).collect();
         return Err(format!("unknown target `{unknown}`; known: {}", known.join(", ")));
     }
-    let (kind, expected) =
-        if options.layout { ("platforms-layout", "a minute") } else { ("platforms", EXPECTED) };
+    let (kind, expected) = if options.layout {
+        ("platforms-layout", "a few minutes, most of them for Debian's packages")
+    } else {
+        ("platforms", EXPECTED)
+    };
     let mut list =
         Steps::counted(workplace, kind, expected, |list| _ = steps::all(list, workplace, options));
     let results = steps::all(&mut list, workplace, options);
