@@ -225,7 +225,8 @@ fn damage_is_named() {
             .contains("begins at byte 8")
     );
     assert!(one(r#"{"dtype": "F4", "shape": [3], "data_offsets": [0, 8]}"#).contains("12 bits"));
-    let huge = r#"{"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 8]}"#;
+    // Each extent fits 32 bits.
+    let huge = r#"{"dtype": "F32", "shape": [4294967295, 4294967295, 2], "data_offsets": [0, 8]}"#;
     assert!(one(huge).contains("more bytes than any file"));
     let deep =
         format!(r#"{{"dtype": "U8", "shape": [{}1], "data_offsets": [0, 1]}}"#, "1,".repeat(1024));
