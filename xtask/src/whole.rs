@@ -150,9 +150,8 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     if in_ci() {
         steps.run("Chromium", || browser(workplace));
     }
-    // They wait for other processes most of the time, and are independent of the steps below.
+    // Its tests wait for other processes most of the time, and are independent of the steps below.
     let kit = begin_kit(steps, workplace);
-    let other_pythons = begin_with_other_pythons(steps, workplace, venv);
     steps.run("the source distribution", || venv.try_source_distribution());
     for project in [&[ARGUMENTS], USED_BY_TESTS].concat() {
         steps.run(&format!("the wheel of {project}"), || venv.install_example(project));
@@ -183,6 +182,7 @@ fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) -> Opt
     let of_operators = python_tests::all_independent(workplace, venv, OPERATORS);
     let of_operators = operators::with_library(of_operators, plain.as_deref());
     steps.run_side_by_side(workplace, [arguments].into_iter().chain(of_operators).collect());
+    let other_pythons = begin_with_other_pythons(steps, workplace, venv);
     steps.if_time(|steps| {
         with_libraries(steps, workplace, venv);
         steps.run_side_by_side(workplace, long);
