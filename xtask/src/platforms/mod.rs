@@ -18,7 +18,8 @@ pub(crate) use steps::cheap;
 pub(crate) use table::check;
 pub(crate) use targets::Options;
 
-const EXPECTED: &str = "hours on two cores: about 500 s of CPU to compile for a target with adapters";
+const EXPECTED: &str =
+    "hours on two cores: about 500 s of CPU to compile for a target with adapters";
 
 /// Runs the steps of all targets, or of some, and writes their rows of the table. Returns true if none failed.
 pub(crate) fn run(workplace: &Workplace, options: &Options) -> Result<bool> {
