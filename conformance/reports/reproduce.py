@@ -6,8 +6,9 @@ Makes an environment for each library in FOLDER with uv, and runs each reproduct
 line for each: `reproduced`, `fixed`, `changed` or `not tried`. `changed` means that the output is neither that of the
 page, nor the stored one of a finding with a mark as fixed: store it with `--write`, read it, change the mark in the page
 to `fixed in LIBRARY VERSION`, and run again. `not tried` means that the library could not be installed or did not run.
-`--write` stores the outputs in last-checked.json and the marks in the page. Without `--environments`, the libraries of
-the running Python are tried. The exit status is 1 if something is `changed` or `not tried`.
+`--write` stores the outputs and the states of drafts in last-checked.json, with the date if all libraries were run, and
+the marks in the page. Without `--environments`, the libraries of the running Python are tried. The exit status is 1 if
+something is `changed` or `not tried`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +91,7 @@ def state_of(finding: dict[str, str], output: str, before: dict[str, Any] | None
 def check_findings(only: list[str], environments: Environments | None) -> list[dict[str, Any]]:
     """Runs the findings of some libraries, or of all, and prints a line for each."""
     all_findings = findings(PAGE.read_text(encoding="utf-8"))
-    stored = json.loads(RESULTS.read_text())["findings"] if RESULTS.exists() else []
-    before = {(entry["library"], entry["title"]): entry for entry in stored}
+    before = {(entry["library"], entry["title"]): entry for entry in stored().get("findings", [])}
     entries = []
     for library in dict.fromkeys(finding["library"] for finding in all_findings):
         mine = [finding for finding in all_findings if finding["library"] == library]
@@ -134,27 +135,26 @@ def not_tried(finding: dict[str, str], failure: Exception, before: dict[str, Any
     return {"library": finding["library"], "title": finding["title"], **kept, "state": NOT_TRIED + reason(failure)}
 
 
-def check_drafts(only: list[str], environments: Environments | None) -> bool:
-    """Runs the scripts of the drafts, and returns whether all print the output that the draft shows."""
+def check_drafts(only: list[str], environments: Environments | None) -> dict[str, str]:
+    """Runs the drafts of some libraries, or of all. Returns the state of each that it ran, by its file."""
     libraries = {row["file"]: row["library"] for row in index_rows()}
-    same = True
+    states = {}
     for draft in reports():
         library = libraries[draft.path.name]
         if only and library not in only:
             continue
+        output = ""
         try:
             interpreter = environments.interpreter(library) if environments else Path(sys.executable)
             output = run_script(interpreter, draft.script)
+            state = "reproduced" if alike(output, draft.output) else "changed"
         except FAILURES as failure:
-            print(f"upstream/{draft.path.name}: {NOT_TRIED}{reason(failure)}", flush=True)
-            same = False
-            continue
-        holds = alike(output, draft.output)
-        print(f"upstream/{draft.path.name}: {'reproduced' if holds else 'changed'}", flush=True)
-        if not holds:
+            state = NOT_TRIED + reason(failure)
+        states[draft.path.name] = state
+        print(f"upstream/{draft.path.name}: {state}", flush=True)
+        if state == "changed":
             print(output)
-        same &= holds
-    return same
+    return states
 
 
 def run_script(interpreter: Path, script: str) -> str:
@@ -174,11 +174,21 @@ def mark(entry: dict[str, Any]) -> str:
 
 def write(entries: list[dict[str, Any]]) -> None:
     """Stores entries, and marks their findings in the page. A finding that was not tried keeps its mark."""
-    system = f"{platform.system()} {platform.machine()}"
-    RESULTS.write_text(json.dumps({"system": system, "findings": entries}, indent=1) + "\n")
+    store(system=f"{platform.system()} {platform.machine()}", findings=entries)
     tried = [entry for entry in entries if not entry["state"].startswith(NOT_TRIED)]
     marks = {(entry["library"], entry["title"]): mark(entry) for entry in tried}
     PAGE.write_text(marked(PAGE.read_text(encoding="utf-8"), marks), encoding="utf-8")
+
+
+def stored() -> dict[str, Any]:
+    """Returns what earlier runs stored."""
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return results
+
+
+def store(**changed: Any) -> None:
+    """Stores results, and keeps those of other kinds."""
+    RESULTS.write_text(json.dumps(stored() | changed, indent=1) + "\n")
 
 
 def main() -> int:
@@ -198,8 +208,13 @@ def main() -> int:
     if arguments.write:
         # Before the drafts, so that nothing there can lose these results.
         write(entries)
-    same = check_drafts(arguments.libraries, environments)
-    return int(not same or any(entry["state"].startswith(("changed", NOT_TRIED)) for entry in ran))
+        if not arguments.libraries:
+            store(date=f"{datetime.now(UTC):%Y-%m-%d}")
+    states = check_drafts(arguments.libraries, environments)
+    if arguments.write:
+        store(drafts={file: state for file, state in sorted((stored().get("drafts", {}) | states).items())})
+    states_of_all = [*states.values(), *(entry["state"] for entry in ran)]
+    return int(any(state.startswith(("changed", NOT_TRIED)) for state in states_of_all))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,11 @@ def test_index_agrees_with_the_findings() -> None:
     assert ranks == sorted(ranks, key=issue_reports.SEVERITIES.index)
 
 
+def test_every_draft_was_reproduced_in_the_last_run() -> None:
+    drafts = json.loads((REPORTS / "last-checked.json").read_text())["drafts"]
+    assert drafts == {draft.path.name: "reproduced" for draft in DRAFTS}
+
+
 def test_every_bad_finding_has_a_draft_or_a_reason() -> None:
     """The list is the worst findings: none about memory safety or wrong values is forgotten."""
     bad = {number for number, f in FINDINGS.items() if f["severity"] in ("memory safety", "wrong values")}
@@ -258,8 +263,10 @@ def test_draft_that_does_not_end_does_not_end_the_others(
         return next(draft.output for draft in DRAFTS if draft.script == script)
 
     monkeypatch.setattr(reproduce, "run_script", run_script)
-    assert not reproduce.check_drafts([], None)
+    states = reproduce.check_drafts([], None)
+    assert list(states) == [draft.path.name for draft in DRAFTS]
     lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"upstream/{file}: {state}" for file, state in states.items()]
     assert lines[0].endswith(": not tried: it did not end within 180 seconds")
     assert [line.rpartition(" ")[2] for line in lines[1:]] == ["reproduced"] * (len(DRAFTS) - 1)
 

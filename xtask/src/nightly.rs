@@ -22,7 +22,8 @@ const BYTE_ORDER_TESTS: &[&str] =
 const BYTE_ORDER_FEATURES: &str = "half,num-complex,safetensors";
 
 /// The subjects of the core's tests in which several threads use a tensor.
-const THREAD_TESTS: &[&str] = &["threads::", "export::", "owners::", "bytes::"];
+const THREAD_TESTS: &[&str] =
+    &["threads::", "export::", "owners::", "bytes::", "shared::", "tensor_ref::", "chains::"];
 
 /// The features of these tests.
 const THREAD_FEATURES: &str = "bytes,rayon";

@@ -39,14 +39,17 @@ use crate::{Result, Workplace, pins};
 
 const EXPECTED: &str = "one to two hours on two cores; nothing is uploaded";
 
-/// Runs the steps and prints the summary. Returns true if none failed.
+/// Runs the steps, prints the summary, and writes the table of the steps beside the artefacts. Returns true if none
+/// failed.
 pub(crate) fn dry_run(workplace: &Workplace) -> Result<bool> {
     let mut steps =
         Steps::counted(workplace, "release", EXPECTED, |steps| _ = run(steps, workplace));
     if run(&mut steps, workplace).is_none() {
         println!("\nThe remaining steps need the one that failed, and were not run.");
     }
-    Ok(steps.summary() == Ended::Passed)
+    let passed = steps.summary() == Ended::Passed;
+    artifacts::write_steps(&source::cloned(workplace), &steps.table())?;
+    Ok(passed)
 }
 
 /// Runs the steps. Returns `None` if a step failed that later steps need.

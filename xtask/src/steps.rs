@@ -337,6 +337,21 @@ impl Steps {
         Ended::Passed
     }
 
+    /// Returns the outcome of every step as a table in Markdown, with the reason of each that did not pass.
+    pub(crate) fn table(&self) -> String {
+        let mut text = "| step | result | seconds of CPU |\n| --- | --- | ---: |\n".to_owned();
+        for Step { name, outcome, cpu, .. } in &self.done {
+            let cell = |text: &str| text.replace('|', "\\|").lines().collect::<Vec<_>>().join(" ");
+            let result = match outcome {
+                Outcome::Passed => "passed".to_owned(),
+                Outcome::Failed(reason) => format!("**failed**: {}", cell(reason)),
+                Outcome::Skipped(reason) => format!("notice: {}", cell(reason)),
+            };
+            let _ = writeln!(text, "| {} | {result} | {:.0} |", cell(name), cpu.as_secs_f64());
+        }
+        text
+    }
+
     /// Stores the times for the next run, and ignores errors, because only the estimates of the next run need the file.
     fn write_times(&self, total: f64) {
         let Some(record) = &self.record else { return };
@@ -416,6 +431,21 @@ mod tests {
         steps.try_run("five", || Err("broken".into()));
         assert_eq!(steps.counts(), "xtask: 2 passed, 2 failed, 1 skipped");
         assert_eq!(steps.summary(), Ended::Failed);
+    }
+
+    #[test]
+    fn table_has_each_step_in_one_line() {
+        let mut steps = Steps::new(false);
+        steps.run("one | two", || Ok(()));
+        steps.run("three", || Err::<(), _>("broken\nagain".into()));
+        steps.try_run("four", || Ok(Finished::Notice("not | here".into())));
+        assert_eq!(
+            steps.table(),
+            "| step | result | seconds of CPU |\n| --- | --- | ---: |\n\
+             | one \\| two | passed | 0 |\n\
+             | three | **failed**: broken again | 0 |\n\
+             | four | notice: not \\| here | 0 |\n"
+        );
     }
 
     // It runs a shell.

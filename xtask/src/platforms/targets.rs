@@ -9,7 +9,8 @@ pub(super) const MORE: &[&str] = &["dlbridge-gpu"];
 
 /// The crates that need PyO3, which compiles for a target without a Python of that target: `dlbridge-python` selects the
 /// stable ABI.
-pub(super) const PYTHON: &[&str] = &["dlbridge-pyo3", "dlbridge-python", "dlbridge-numpy"];
+pub(super) const PYTHON: &[&str] =
+    &["dlbridge-pyo3", "dlbridge-python", "dlbridge-numpy", "dlbridge-ops", "dlbridge-crafter"];
 
 /// The crate whose build asserts the layout of `dlpack.h`.
 const LAYOUT: &[&str] = &["dlbridge-sys"];
@@ -99,7 +100,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "i686-unknown-linux-gnu",
         c_compiler: "i686-linux-gnu-gcc",
-        crates: &[CORE, MORE],
+        crates: &[CORE, MORE, PYTHON],
         without_adapters: Some(&["dlbridge-vulkan"]),
         run: Run::With(Tools {
             shown: "natively, on a 64-bit kernel",
@@ -127,13 +128,27 @@ pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "riscv64gc-unknown-linux-gnu",
         c_compiler: "riscv64-linux-gnu-gcc",
-        crates: &[CORE, MORE],
+        crates: &[CORE, MORE, PYTHON],
         without_adapters: Some(&[]),
         run: Run::With(Tools {
             shown: "qemu-user",
             packages: &["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-user"],
             linker: "riscv64-linux-gnu-gcc",
             runner: "qemu-riscv64 -L /usr/riscv64-linux-gnu",
+            tested: EMULATED,
+            tests: Tests::All,
+        }),
+    },
+    Target {
+        name: "s390x-unknown-linux-gnu",
+        c_compiler: "s390x-linux-gnu-gcc",
+        crates: &[CORE],
+        without_adapters: None,
+        run: Run::With(Tools {
+            shown: "qemu-user, big-endian",
+            packages: &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"],
+            linker: "s390x-linux-gnu-gcc",
+            runner: "qemu-s390x -L /usr/s390x-linux-gnu",
             tested: EMULATED,
             tests: Tests::All,
         }),
@@ -183,7 +198,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "aarch64-apple-darwin",
         c_compiler: "clang --target=aarch64-apple-darwin",
-        crates: &[CORE, MORE],
+        crates: &[CORE, MORE, PYTHON],
         without_adapters: Some(&["dlbridge-polars"]),
         run: Run::Not("needs a Mac"),
     },
@@ -221,13 +236,6 @@ pub(super) const TARGETS: &[Target] = &[
         crates: &[LAYOUT],
         without_adapters: None,
         run: Run::Not("needs the Android NDK to link"),
-    },
-    Target {
-        name: "s390x-unknown-linux-gnu",
-        c_compiler: "clang --target=s390x-linux-gnu",
-        crates: &[LAYOUT],
-        without_adapters: None,
-        run: Run::Not("Miri runs the tests that depend on the byte order"),
     },
 ];
 

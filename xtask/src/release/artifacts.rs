@@ -18,6 +18,9 @@ const SUMS: &str = "SHA256SUMS";
 /// The sizes, as a table in Markdown.
 const TABLE: &str = "artifacts.md";
 
+/// The outcome of each step, as a table in Markdown.
+const STEPS: &str = "steps.md";
+
 /// Prints the SHA-256 of each file that it gets, one a line.
 const HASH: &str = "import hashlib, pathlib, sys
 for name in sys.argv[1:]:
@@ -97,6 +100,13 @@ pub(super) fn list(clone: &Workplace, venv: &Venv<'_>) -> Result<()> {
         fs::write(folder.join(name), text).map_err(|e| format!("{name}: {e}"))?;
     }
     Ok(())
+}
+
+/// Writes the table of the steps. The run may have failed before it made the folder.
+pub(super) fn write_steps(clone: &Workplace, steps: &str) -> Result<()> {
+    let file = folder(clone).join(STEPS);
+    let made = fs::create_dir_all(folder(clone)).and_then(|()| fs::write(&file, steps));
+    made.map_err(|e| format!("{}: {e}", file.display()))
 }
 
 /// Returns the table of files and their sizes in bytes, for a page.

@@ -37,20 +37,42 @@ pub(super) fn run(steps: &mut Steps, clone: &Workplace, venv: &Venv<'_>) {
     steps.run("platforms of the wheels", || {
         for platform in PLATFORMS {
             for (_, project) in PROJECTS {
-                let wheel = platform.wheel_of(clone, project)?;
-                let mut show = clone.command(venv.program("auditwheel"));
-                // Without the libraries of this machine, which are those of another C library for musl.
-                let none = clone.target.join("no-libraries");
-                show.args(["show", "--json", "--ldpaths"]).arg(none).arg(&wheel);
-                let shown = process::answer(&mut show)
-                    .ok_or_else(|| format!("`auditwheel show {}` failed", wheel.display()))?;
-                let needs = needs_at_most(&shown, platform)
-                    .map_err(|reason| format!("{}: {reason}", wheel.display()))?;
-                println!("{} needs {needs}", wheel.file_name().unwrap_or_default().display());
+                platform_of(clone, venv, &platform.wheel_of(clone, project)?, platform)?;
             }
         }
         Ok(())
     });
+}
+
+/// Checks the wheel of the package for a Python without the GIL, which `abi3audit` does not know.
+pub(super) fn check_free_threaded(
+    clone: &Workplace,
+    venv: &Venv<'_>,
+    wheel: &Path,
+    platform: &Platform,
+) -> Result<()> {
+    metadata(clone, venv, wheel.parent().unwrap_or(wheel))?;
+    contents_of(venv, &wheel.display().to_string())?;
+    platform_of(clone, venv, wheel, platform)
+}
+
+/// Checks that a wheel needs no more than the C library that its name promises.
+fn platform_of(
+    clone: &Workplace,
+    venv: &Venv<'_>,
+    wheel: &Path,
+    platform: &Platform,
+) -> Result<()> {
+    let mut show = clone.command(venv.program("auditwheel"));
+    // Without the libraries of this machine, which are those of another C library for musl.
+    let none = clone.target.join("no-libraries");
+    show.args(["show", "--json", "--ldpaths"]).arg(none).arg(wheel);
+    let shown = process::answer(&mut show)
+        .ok_or_else(|| format!("`auditwheel show {}` failed", wheel.display()))?;
+    let needs = needs_at_most(&shown, platform)
+        .map_err(|reason| format!("{}: {reason}", wheel.display()))?;
+    println!("{} needs {needs}", wheel.file_name().unwrap_or_default().display());
+    Ok(())
 }
 
 /// Checks the distributions in a folder, whatever system they are for.
@@ -79,14 +101,16 @@ fn contents(_: &Workplace, venv: &Venv<'_>, folder: &Path) -> Result<()> {
             return Err(format!("{} lacks a wheel of {project}", folder.display()));
         }
     }
-    for wheel in wheels {
-        let list = process::answer(venv.python().args(["-m", "zipfile", "--list", &wheel]))
-            .ok_or_else(|| format!("{wheel} is not a zip archive"))?;
-        if let Some(missing) = missing(&list) {
-            return Err(format!("{wheel} lacks a file `*{missing}`:\n{list}"));
-        }
+    wheels.iter().try_for_each(|wheel| contents_of(venv, wheel))
+}
+
+fn contents_of(venv: &Venv<'_>, wheel: &str) -> Result<()> {
+    let list = process::answer(venv.python().args(["-m", "zipfile", "--list", wheel]))
+        .ok_or_else(|| format!("{wheel} is not a zip archive"))?;
+    match missing(&list) {
+        Some(missing) => Err(format!("{wheel} lacks a file `*{missing}`:\n{list}")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Returns the first of [`CONTENTS`] that a list by Python's `zipfile` lacks.

@@ -1,8 +1,9 @@
-//! The wheels of the package for Pythons without the GIL, each built and tried with its Python. They are not uploaded.
+//! The wheels of the package for Pythons without the GIL, each built, audited and tried with its Python. They are not uploaded.
 
 use std::path::Path;
 
 use super::artifacts::{self, FREE_THREADED};
+use super::audit;
 use super::wheels::{PLATFORMS, Platform, build_of, not_installed};
 use crate::free_threaded::{RECIPES, Recipe};
 use crate::python::{Venv, only};
@@ -49,6 +50,7 @@ fn try_recipe(
     process::run(build.arg("--interpreter").arg(&python).args(["--features", recipe.features]))?;
     let wheel = only("whl", &folder)?;
     has_tags(&wheel, recipe.tags)?;
+    audit::check_free_threaded(clone, venv, &wheel, platform)?;
     let mut own = Venv::of_program(clone, &format!(".venv-{}", recipe.program), python);
     own.ready()?;
     own.install(&[pins::NUMPY])?;
