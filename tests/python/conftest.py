@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 
 import native as native_module
@@ -16,9 +17,9 @@ __all__ = ["Run", "missing", "require", "run"]
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a run in which every test was skipped, if DLBRIDGE_REQUIRE is 1."""
+    """Fails a run on Linux in which every test was skipped, if DLBRIDGE_REQUIRE is 1. Some files are only for Linux."""
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
-    if REQUIRED and "skipped" in reporter.stats and "passed" not in reporter.stats:
+    if REQUIRED and sys.platform == "linux" and "skipped" in reporter.stats and "passed" not in reporter.stats:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

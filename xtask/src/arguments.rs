@@ -23,7 +23,7 @@ cargo xtask test [--package NAME | --all | --rest | --nightly | --miri | --miri-
     --nightly       only the steps of --all that need the nightly toolchain and no Python, and --miri-adapters
     --rest          the steps of --all that --nightly does not have
     --miri          the part of --all that uses Miri
-    --miri-adapters     the adapters of libraries under Miri, without those of --all
+    --miri-adapters     the adapters of libraries under Miri, which --all leaves out
     --sanitizers    the rest of --nightly
     --kit           only the tests of the conformance kit
     --python VERSION    only the tests of the package, with another Python (3.13) and the last built wheel
@@ -104,7 +104,7 @@ cargo xtask repository URL
 cargo xtask release --dry-run
     Does everything that a release does except the upload, in a clone of the last commit: checks versions, metadata,
     licences and compatibility, builds every crate from its package, builds and checks the wheels and source
-    distributions, and lists the artefacts of target/release-artifacts with sizes and SHA-256. Takes hours.
+    distributions, and lists the artefacts of target/release-artifacts with sizes and SHA-256. Takes one to two hours.
 
 cargo xtask publish-crates
     Uploads the crates that crates.io does not have in this version, in the commit of its tag. The workflow of a release

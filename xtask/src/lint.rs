@@ -1,5 +1,5 @@
 //! `cargo xtask lint`: the checks of the sources, and clippy with each set of features. Those of the adapters of libraries
-//! are not in this list, because their libraries take minutes to compile.
+//! are in `crates`, because their libraries take minutes to compile; the task runs them after this list.
 
 use crate::python::Venv;
 use crate::steps::Steps;

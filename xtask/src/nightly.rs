@@ -45,6 +45,9 @@ const SANITIZED: &str = "nightly";
 /// code, but that of flatbuffers below it is not.
 const FUZZED_ALONE: &str = "arrow_ipc";
 
+/// The subjects of the core's doc tests that must not compile.
+const MUST_NOT_COMPILE: &[&str] = &["must_not_compile", "view/raw.rs", "tensor/raw/owner.rs"];
+
 /// The time for new inputs of a fuzz target, in seconds.
 pub(crate) const FUZZ_SECONDS: u32 = 10;
 
@@ -273,7 +276,7 @@ fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
 fn compile_fail(workplace: &Workplace) -> Result<()> {
     let mut test = nightly(workplace, SANITIZED, &["test", "--doc", "--target", HOST]);
     test.env("RUSTFLAGS", "-Zsanitizer=address").env("RUSTDOCFLAGS", "-Zsanitizer=address");
-    process::run(test.args(["--", "compile fail"]))
+    process::run(test.arg("--").args(MUST_NOT_COMPILE))
 }
 
 /// Runs the doc tests for the arguments of extensions and for operators. A stable compiler would also accept a link
@@ -400,6 +403,29 @@ mod tests {
             raised,
             "a = \"1.2\"\nb = { version = \"1.3\", features = [\"c\"] }\nbc = \"1.0\""
         );
+    }
+
+    #[test]
+    fn filters_match_every_doc_test_that_must_not_compile() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut folders = vec![root.join("crates/dlbridge/src")];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if std::fs::read_to_string(&path).unwrap().contains("```compile_fail") {
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+        let matches = |filter: &str| found.iter().filter(|path| path.contains(filter)).count();
+        assert_eq!(
+            MUST_NOT_COMPILE.iter().map(|filter| matches(filter)).sum::<usize>(),
+            found.len()
+        );
+        assert!(MUST_NOT_COMPILE.iter().all(|filter| matches(filter) == 1), "{found:?}");
     }
 
     /// A filter that no test matches would pass.

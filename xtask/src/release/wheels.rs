@@ -34,7 +34,7 @@ pub(super) const PLATFORMS: &[Platform] = &[
 ];
 
 /// The newest Python that `release.yml` installs for the dry run. It installs the older ones too.
-const NEWEST_IN_WORKFLOW: Version = (3, 14);
+const NEWEST_IN_WORKFLOW: Version = (3, 15);
 
 /// Builds the distributions.
 pub(super) fn build(steps: &mut Steps, clone: &Workplace, venv: &Venv<'_>, version: &str) {
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn missing_python_fails_only_where_the_workflow_installs_it() {
         let result = |python, in_ci| not_installed("Python is not installed".into(), python, in_ci);
-        for (python, in_ci) in [((3, 11), false), ((3, 14), false), ((3, 15), true)] {
+        for (python, in_ci) in [((3, 11), false), ((3, 15), false), ((3, 16), true)] {
             assert!(matches!(result(python, in_ci), Ok(Finished::Notice(_))), "{python:?}");
         }
-        for python in [(3, 11), (3, 14)] {
+        for python in [(3, 11), (3, 15)] {
             let error = result(python, true).unwrap_err();
             assert!(error.starts_with("Python is not installed; release.yml"), "{error}");
         }

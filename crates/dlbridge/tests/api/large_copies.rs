@@ -1,4 +1,4 @@
-//! Copies of 8 MiB and more, which use several threads on machines with several processors.
+//! Copies of 4 MiB and more, which use several threads on machines with several processors.
 #![cfg(not(miri))]
 
 use dlbridge::{Element, Tensor, TensorRef};
