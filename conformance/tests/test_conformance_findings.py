@@ -102,7 +102,9 @@ def test_findings_table_counts_the_findings() -> None:
 
 @with_the_page
 def test_every_finding_agrees_with_the_last_check() -> None:
-    entries = json.loads((REPORTS / "last-checked.json").read_text())["findings"]
+    results = json.loads((REPORTS / "last-checked.json").read_text())
+    assert f"a later run, of {results['date']}," in TEXT
+    entries = results["findings"]
     stored = {(entry["library"], entry["title"]): entry for entry in entries}
     assert list(stored) == [(finding["library"], finding["title"]) for finding in FINDINGS]
     for finding in FINDINGS:
