@@ -52,8 +52,13 @@ fn file_of_the_crate_is_read_and_mapped() {
             matches!(file.tensor("z").unwrap_err().fault(), Fault::Missing { name } if name == "z")
         );
     }
-    assert_eq!(mapped.tensor("x").unwrap().access(), Access::Immutable);
-    assert_eq!(mapped.tensor("x").unwrap().data(), mapped.tensor("x").unwrap().data());
+    if cfg!(target_endian = "little") {
+        assert_eq!(mapped.tensor("x").unwrap().access(), Access::Immutable);
+        assert_eq!(mapped.tensor("x").unwrap().data(), mapped.tensor("x").unwrap().data());
+    } else {
+        // A copy in the order of the machine.
+        assert_eq!(mapped.tensor("x").unwrap().access(), Access::Exclusive);
+    }
     let mut private = mapped.private_tensor("x").unwrap();
     private.view_mut::<f32>().unwrap()[[0, 0]] = 9.0;
     assert_eq!(mapped.tensor("x").unwrap().view::<f32>().unwrap()[[0, 0]], 1.0);

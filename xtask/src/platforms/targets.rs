@@ -15,8 +15,8 @@ pub(super) const PYTHON: &[&str] =
 /// The crate whose build asserts the layout of `dlpack.h`.
 const LAYOUT: &[&str] = &["dlbridge-sys"];
 
-/// The crates whose tests run with an emulator: those of `dlbridge-files` take minutes there.
-const EMULATED: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
+/// The crates whose tests run with Wine: those of the others were not tried there.
+const WITH_WINE: &[&str] = &["dlbridge-sys", "dlbridge", "dlbridge-borrow"];
 
 /// The options of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -121,7 +121,7 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
             linker: "aarch64-linux-gnu-gcc",
             runner: "qemu-aarch64 -L /usr/aarch64-linux-gnu",
-            tested: EMULATED,
+            tested: CORE,
             tests: Tests::All,
         }),
     },
@@ -135,7 +135,7 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-user"],
             linker: "riscv64-linux-gnu-gcc",
             runner: "qemu-riscv64 -L /usr/riscv64-linux-gnu",
-            tested: EMULATED,
+            tested: CORE,
             tests: Tests::All,
         }),
     },
@@ -149,7 +149,7 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross", "qemu-user"],
             linker: "s390x-linux-gnu-gcc",
             runner: "qemu-s390x -L /usr/s390x-linux-gnu",
-            tested: EMULATED,
+            tested: CORE,
             tests: Tests::All,
         }),
     },
@@ -163,7 +163,7 @@ pub(super) const TARGETS: &[Target] = &[
             packages: &["gcc-mingw-w64-x86-64", "wine64"],
             linker: "x86_64-w64-mingw32-gcc",
             runner: "/usr/lib/wine/wine64",
-            tested: EMULATED,
+            tested: WITH_WINE,
             tests: Tests::FewFeatures,
         }),
     },
