@@ -6,7 +6,7 @@ Makes an environment for each library in FOLDER with uv, and runs each reproduct
 line for each: `reproduced`, `fixed`, `changed` or `not tried`. `changed` means that the output is neither that of the
 page, nor the stored one of a finding with a mark as fixed: store it with `--write`, read it, change the mark in the page
 to `fixed in LIBRARY VERSION`, and run again. `not tried` means that the library could not be installed or did not run.
-`--write` stores the outputs and the states of drafts in last-checked.json, with the date if all libraries were run, and
+`--write` stores the outputs and the states of drafts in last-checked.json, with the date if every library ran, and
 the marks in the page. Without `--environments`, the libraries of the running Python are tried. The exit status is 1 if
 something is `changed` or `not tried`.
 """
@@ -158,9 +158,14 @@ def check_drafts(only: list[str], environments: Environments | None) -> dict[str
 
 
 def run_script(interpreter: Path, script: str) -> str:
-    """Returns what a script prints on stdout. A line names the signal that ended it."""
+    """Returns what a script prints on stdout. A line names the signal that ended it.
+
+    Raises RuntimeError with the last line of stderr if an error ended it before it printed anything.
+    """
     done = subprocess.run([str(interpreter), "-c", script], capture_output=True, text=True, timeout=DRAFT_LIMIT)
     lines = done.stdout.splitlines()
+    if done.returncode > 0 and not lines:
+        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
     if done.returncode < 0:
         lines.append(f"{CRASH}{signal.Signals(-done.returncode).name}")
     return "\n".join(lines)
@@ -178,6 +183,13 @@ def write(entries: list[dict[str, Any]]) -> None:
     tried = [entry for entry in entries if not entry["state"].startswith(NOT_TRIED)]
     marks = {(entry["library"], entry["title"]): mark(entry) for entry in tried}
     PAGE.write_text(marked(PAGE.read_text(encoding="utf-8"), marks), encoding="utf-8")
+
+
+def write_date(date: str) -> None:
+    """Stores the date of a run of all findings, and writes it into the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(r"(a later run, of )\d{4}-\d\d-\d\d,", rf"\g<1>{date},", text), encoding="utf-8")
+    store(date=date)
 
 
 def stored() -> dict[str, Any]:
@@ -200,6 +212,9 @@ def main() -> int:
     parser.add_argument("--uv", default="uv", help="the command uv (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="store the results, and mark the findings in the page")
     arguments = parser.parse_args()
+    known = {finding["library"] for finding in findings(PAGE.read_text(encoding="utf-8"))}
+    if unknown := sorted(set(arguments.libraries) - known):
+        parser.error(f"no finding is about {', '.join(unknown)}; known: {', '.join(sorted(known))}")
     environments = None
     if arguments.environments:
         environments = Environments(arguments.environments, arguments.python, arguments.uv)
@@ -208,11 +223,12 @@ def main() -> int:
     if arguments.write:
         # Before the drafts, so that nothing there can lose these results.
         write(entries)
-        if not arguments.libraries:
-            store(date=f"{datetime.now(UTC):%Y-%m-%d}")
+        if not arguments.libraries and not any(entry["state"].startswith(NOT_TRIED) for entry in entries):
+            write_date(f"{datetime.now(UTC):%Y-%m-%d}")
     states = check_drafts(arguments.libraries, environments)
     if arguments.write:
-        store(drafts={file: state for file, state in sorted((stored().get("drafts", {}) | states).items())})
+        drafts = (stored().get("drafts") or {}) | states
+        store(drafts={row["file"]: drafts[row["file"]] for row in index_rows() if row["file"] in drafts})
     states_of_all = [*states.values(), *(entry["state"] for entry in ran)]
     return int(any(state.startswith(("changed", NOT_TRIED)) for state in states_of_all))
 

@@ -60,13 +60,15 @@ def test_known_failure_that_is_kept_fails(folder: Path) -> None:
         ("", ("--badge", "folder.svg"), "a folder, and not a file: folder.svg\n"),
         ("", ("--badge", "folder.svg", "--badge", "b.svg"), "a folder, and not a file: folder.svg\n"),
         ("", ("--html", "folder.svg"), "a folder, and not a file: folder.svg\n"),
+        ("", ("--json", "a.json", "--badge", "a.json"), "one file for two reports: {folder}/a.json\n"),
+        ("", ("--from-json", "a.json", "--badge", "a.json"), "one file for two reports: {folder}/a.json\n"),
     ],
 )
 def test_wrong_file_of_known_failures_is_refused(folder: Path, text: str, words: tuple[str, ...], message: str) -> None:
     Path(folder, "folder.svg").mkdir()
     Path(folder, "known.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
     done = kit(folder, *words)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message.replace("{folder}", str(folder)))
 
 
 def test_known_failures_with_a_byte_order_mark_are_read(folder: Path) -> None:

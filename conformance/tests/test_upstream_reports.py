@@ -276,6 +276,31 @@ def test_script_that_a_signal_ends_names_the_signal() -> None:
     assert reproduce.run_script(Path(sys.executable), script) == "1\nthe process dies of SIGKILL"
 
 
+def test_script_that_ends_before_its_first_output_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="^ModuleNotFoundError: No module named 'no_such_library'$"):
+        reproduce.run_script(Path(sys.executable), "import no_such_library")
+    assert reproduce.run_script(Path(sys.executable), "print(1); raise ValueError") == "1"
+
+
+def test_date_of_a_run_of_all_findings_is_in_the_page(two_libraries: Path) -> None:
+    page = reproduce.PAGE
+    page.write_text("`Last checked` is a later run, of 2020-01-31, on a newer Python." + page.read_text())
+    reproduce.write_date("2026-11-28")
+    assert page.read_text().startswith("`Last checked` is a later run, of 2026-11-28, on")
+    assert json.loads(two_libraries.read_text())["date"] == "2026-11-28"
+
+
+def test_unknown_library_is_refused(
+    two_libraries: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = two_libraries.read_text()
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "--write", "tow"])
+    with pytest.raises(SystemExit):
+        reproduce.main()
+    assert "no finding is about tow; known: one, two" in capsys.readouterr().err
+    assert two_libraries.read_text() == before
+
+
 def test_mark_replaces_only_its_finding() -> None:
     text = findings_page.PAGE.read_text(encoding="utf-8")
     first, second = findings_page.findings(text)[:2]

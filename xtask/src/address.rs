@@ -58,7 +58,10 @@ fn parse(text: &str) -> Result<Address> {
             return Err(format!("`{word}` is not the name of {meaning}"));
         }
     }
-    if name.ends_with(".git") {
+    if owner == "OWNER" {
+        return Err("`OWNER` stands for the name of an owner".to_owned());
+    }
+    if name.to_ascii_lowercase().ends_with(".git") {
         return Err("`.git` at its end is for `git clone`".to_owned());
     }
     Ok(Address { host: host.to_owned(), owner: owner.to_owned(), name: name.to_owned() })
@@ -119,6 +122,8 @@ mod tests {
             ("https://user@github.com/a/b", "`user@github.com` is not the name of a host"),
             ("https://github..com/a/b", "`github..com` is not the name of a host"),
             ("https://github.com/a/b.git", "`.git` at its end"),
+            ("https://github.com/a/b.GIT", "`.git` at its end"),
+            ("https://github.com/OWNER/NAME", "`OWNER` stands for"),
             ("https://github.com/a/b\"\nc = \"", "is not the name of a repository"),
         ] {
             let error = text.parse::<Address>().unwrap_err();

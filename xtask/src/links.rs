@@ -135,21 +135,25 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
         else {
             continue;
         };
-        // A title may follow the target.
-        let target = text[at..at + end].split_whitespace().next().unwrap_or_default();
-        found.push(Link { at, target });
+        found.push(link(text, at, at + end));
     }
     // `[text]: target`, the target of reference links.
     let mut start = 0;
     for line in prose.split_inclusive('\n') {
         if let Some((_, after)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
-            let at = start + line.len() - after.len();
-            let target = text[at..start + line.len()].split_whitespace().next().unwrap_or_default();
-            found.push(Link { at, target });
+            let end = start + line.len();
+            found.push(link(text, end - after.len(), end));
         }
         start += line.len();
     }
     found
+}
+
+/// Returns the link whose target begins after blanks in a part of a text. A title may follow it.
+fn link(text: &str, start: usize, end: usize) -> Link<'_> {
+    let target = text[start..end].trim_start();
+    let at = end - target.len();
+    Link { at, target: target.split_whitespace().next().unwrap_or_default() }
 }
 
 /// Returns the anchors of a page's headings, as both forges and mdBook make them.
@@ -259,6 +263,10 @@ mod tests {
         );
         assert_eq!(targets("[a](b.md \"title\")\n[c]: d.md\n"), ["b.md", "d.md"]);
         assert_eq!(targets("x\n[two\nlines](a.md)"), ["a.md"]);
+        for text in ["[a]( b.md )", "[r]:  b.md\n"] {
+            let found = links(text);
+            assert_eq!(found, [Link { at: text.find('b').unwrap(), target: "b.md" }]);
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) use publish::run as publish_crates;
 
 use crate::python::Venv;
 use crate::steps::{Ended, Finished, Steps};
-use crate::{Result, Workplace, pins};
+use crate::{Result, Workplace, pins, process};
 
 const EXPECTED: &str = "one to two hours on two cores; nothing is uploaded";
 
@@ -48,7 +48,9 @@ pub(crate) fn dry_run(workplace: &Workplace) -> Result<bool> {
         println!("\nThe remaining steps need the one that failed, and were not run.");
     }
     let passed = steps.summary() == Ended::Passed;
-    artifacts::write_steps(&source::cloned(workplace), &steps.table())?;
+    let commit = process::answer(workplace.command("git").args(["rev-parse", "HEAD"]));
+    let table = format!("Commit {}.\n\n{}", commit.unwrap_or_default().trim(), steps.table());
+    artifacts::write_steps(&source::cloned(workplace), &table)?;
     Ok(passed)
 }
 

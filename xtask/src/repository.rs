@@ -72,6 +72,8 @@ fn write(root: &Path, address: &Address) -> Result<Vec<PathBuf>> {
         edit(readme.clone(), &|text| with_full_links(&readme, text, old.as_deref(), address))?;
     }
     edit(CODEOWNERS.into(), &|text| Ok(with_owner(text, old.as_deref(), address)))?;
+    // The root's manifest, which declares the old address, last: after an error, a second run still finds that.
+    texts.sort_by_key(|(file, _)| file == Path::new("Cargo.toml"));
     for (file, text) in &texts {
         fs::write(root.join(file), text).map_err(|e| format!("{}: {e}", in_pages(file)))?;
     }

@@ -81,6 +81,9 @@ def wrong(options: argparse.Namespace) -> str:
         return f"the folder does not exist: {', '.join(nowhere)}"
     if folders := [str(file) for file in files if file.is_dir()]:
         return f"a folder, and not a file: {', '.join(folders)}"
+    used = [file.absolute() for file in (*files, *options.from_json)]
+    if twice := sorted({str(file) for file in used if used.count(file) > 1}):
+        return f"one file for two reports: {', '.join(twice)}"
     for file in options.badge:
         if file.suffix not in (".json", ".svg"):
             return f"--badge {file}: the name of the file must end with .json or .svg"

@@ -35,6 +35,11 @@ impl State {
         if made.is_some() { Self::Passed } else { Self::Failed }
     }
 
+    /// Returns the state, or the earlier one if the step was not tried.
+    fn or(self, earlier: Self) -> Self {
+        if matches!(self, Self::NotTried) { earlier } else { self }
+    }
+
     /// Returns the cell of a step whose success has this text.
     fn cell(self, passed: &str) -> &str {
         match self {
@@ -84,8 +89,9 @@ fn updated(old: &[String], outcomes: &[Outcome]) -> String {
             kept(old, target).unwrap_or((State::NotTried, State::NotTried, State::NotTried));
         let row = match outcomes.iter().find(|outcome| outcome.target == target.name) {
             Some(outcome) => {
-                let (compiled, ran) = outcome.others.unwrap_or((compiled, ran));
-                row(target, outcome.layout, compiled, ran)
+                let (new_compiled, new_ran) = outcome.others.unwrap_or((compiled, ran));
+                let layout = outcome.layout.or(layout);
+                row(target, layout, new_compiled.or(compiled), new_ran.or(ran))
             }
             None => row(target, layout, compiled, ran),
         };
@@ -200,9 +206,12 @@ mod tests {
         let passed = outcome(&TARGETS[0], State::Passed, State::Passed, State::Passed);
         let later = updated(&old, &[passed]);
         assert_eq!(later.lines().skip(1).collect::<Vec<_>>(), old[1..]);
-        let layout = Outcome { target: TARGETS[0].name, layout: State::NotTried, others: None };
-        let passed = old[0].replace("| as in C |", "| not tried |");
-        assert_eq!(updated(&old, &[layout]).lines().next(), Some(passed.as_str()));
+        let layout = Outcome { target: TARGETS[0].name, layout: State::Failed, others: None };
+        let failed = old[0].replace("| as in C |", "| failed |");
+        assert_eq!(updated(&old, &[layout]).lines().next(), Some(failed.as_str()));
+        // What was not tried keeps the result of an earlier run.
+        let none = outcome(&TARGETS[0], State::NotTried, State::NotTried, State::NotTried);
+        assert_eq!(updated(&old, &[none]), rows);
         for wrong in [
             rows.replacen("| failed |", "| some failed |", 1),
             format!("{rows}| `vax-dec-vms` | not tried | not tried | not tried | none |\n"),
