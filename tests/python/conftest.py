@@ -17,7 +17,7 @@ __all__ = ["Run", "missing", "require", "run"]
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a run on Linux in which every test was skipped, if DLBRIDGE_REQUIRE is 1. Some files are only for Linux."""
+    """Fails a run on Linux that skipped every test, if DLBRIDGE_REQUIRE is 1. Some files are only for Linux."""
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     ended = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
     if not (REQUIRED and sys.platform == "linux" and ended) or reporter is None or session.config.option.collectonly:

@@ -21,7 +21,7 @@ const BYTE_ORDER_TESTS: &[&str] =
 /// The features of these tests. The others take most of the build.
 const BYTE_ORDER_FEATURES: &str = "half,num-complex,safetensors";
 
-/// The subjects of the core's tests in which several threads use a tensor.
+/// The subjects of the core's tests that use a tensor in several threads.
 const THREAD_TESTS: &[&str] =
     &["threads::", "export::", "owners::", "bytes::", "shared::", "tensor_ref::", "chains::"];
 
@@ -416,7 +416,7 @@ mod tests {
                 if path.is_dir() {
                     folders.push(path);
                 } else if std::fs::read_to_string(&path).unwrap().contains("```compile_fail") {
-                    found.push(path.display().to_string());
+                    found.push(path.display().to_string().replace('\\', "/"));
                 }
             }
         }

@@ -56,7 +56,7 @@ fn file_of_the_crate_is_read_and_mapped() {
         assert_eq!(mapped.tensor("x").unwrap().access(), Access::Immutable);
         assert_eq!(mapped.tensor("x").unwrap().data(), mapped.tensor("x").unwrap().data());
     } else {
-        // A copy in the order of the machine.
+        // A copy in the machine's byte order.
         assert_eq!(mapped.tensor("x").unwrap().access(), Access::Exclusive);
     }
     let mut private = mapped.private_tensor("x").unwrap();

@@ -17,7 +17,7 @@ const HEADING: &str = "\
 pub(super) struct Outcome {
     pub(super) target: &'static str,
     pub(super) layout: State,
-    /// Whether the crates compiled, and the tests ran; `None` if only the layout was compared.
+    /// The results of compiling and of the tests; `None` if only the layout was compared.
     pub(super) others: Option<(State, State)>,
 }
 
@@ -209,7 +209,7 @@ mod tests {
         let layout = Outcome { target: TARGETS[0].name, layout: State::Failed, others: None };
         let failed = old[0].replace("| as in C |", "| failed |");
         assert_eq!(updated(&old, &[layout]).lines().next(), Some(failed.as_str()));
-        // What was not tried keeps the result of an earlier run.
+        // A step that was not tried keeps the result of an earlier run.
         let none = outcome(&TARGETS[0], State::NotTried, State::NotTried, State::NotTried);
         assert_eq!(updated(&old, &[none]), rows);
         for wrong in [

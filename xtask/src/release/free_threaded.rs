@@ -1,4 +1,5 @@
-//! The wheels of the package for Pythons without the GIL, each built, audited and tried with its Python. They are not uploaded.
+//! The wheels of the package for Pythons without the GIL, each built, audited and tried with its Python. They are not
+//! uploaded.
 
 use std::path::Path;
 
