@@ -280,7 +280,8 @@ impl DataType {
 
     /// The size of one number in bytes: of a lane, or of half a complex lane. `None` if it is not whole.
     pub(crate) fn number_size(self) -> Option<usize> {
-        let numbers = if self.code == DataTypeCode::COMPLEX { 2 } else { 1 };
+        let is_complex = matches!(self.code, DataTypeCode::COMPLEX | DataTypeCode::BCOMPLEX);
+        let numbers = if is_complex { 2 } else { 1 };
         let bits = usize::from(self.bits);
         (bits != 0 && bits.is_multiple_of(8 * numbers)).then_some(bits / 8 / numbers)
     }

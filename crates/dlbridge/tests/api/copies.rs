@@ -240,6 +240,7 @@ fn byte_swap_reverses_the_bytes_of_each_number() {
         check::<3>(&layout, DataType::new(DataTypeCode::UINT, 24, 1), 3);
         check::<4>(&layout, DataType::FLOAT32, 4);
         check::<4>(&layout, complex(32), 2);
+        check::<4>(&layout, DataType::new(DataTypeCode::BCOMPLEX, 32, 1), 2);
         check::<6>(&layout, DataType::UINT16.with_lanes(3), 2);
         check::<8>(&layout, DataType::COMPLEX64, 4);
         check::<16>(&layout, DataType::INT128, 16);
