@@ -167,11 +167,11 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     if let Some(managed) =
         with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
     {
-        // SAFETY: the old name showed a valid versioned managed tensor that no consumer has taken, and the new name
-        // makes it ours. The program promises that no code writes while a view is alive (see the crate
-        // documentation).
+        // SAFETY: the old name showed a versioned managed tensor that no consumer has taken, and the new name makes it
+        // ours. Every version starts with its number; `from_raw` checks the alignment. The program promises that no
+        // code writes while a view is alive (see the crate documentation).
         let tensor = unsafe {
-            let version = managed.cast::<DLPackVersion>().read();
+            let version = managed.cast::<DLPackVersion>().read_unaligned();
             let tensor = Tensor::from_raw(managed.cast().as_ptr());
             tensor.map(|tensor| Imported {
                 version: Some(version),

@@ -178,10 +178,11 @@ impl Table {
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
             return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
         }
-        // SAFETY: the specification: the result is valid, and we own it. The program promises that no code writes
-        // while a view is alive (see the crate documentation).
+        // SAFETY: the specification: the result is a managed tensor, and we own it. Every version starts with its number;
+        // `from_raw` checks the alignment. The program promises that no code writes while a view is alive (see the
+        // crate documentation).
         unsafe {
-            let version = managed.cast::<DLPackVersion>().as_ref().copied();
+            let version = NonNull::new(managed.cast::<DLPackVersion>()).map(|v| v.read_unaligned());
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
             Ok(match self.keeper_of {
                 None => (tensor, version),
