@@ -221,9 +221,10 @@ impl Guard {
     #[inline]
     pub(crate) fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
         static LABEL: LabelWords = LabelWords::from_static(COPIED);
-        // During a short copy no other thread borrows memory, since only attached threads do. So the borrow may also
-        // cover bytes between the elements, and takes no lock.
-        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty();
+        // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
+        // borrow may also cover bytes between the elements, and takes no lock.
+        let has_gaps = cfg!(Py_GIL_DISABLED) && !tensor.is_c_contiguous();
+        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty() && !has_gaps;
         if !is_short || !tensor.device().device_type().is_host_accessible() {
             return None;
         }
