@@ -88,8 +88,9 @@ mod wording;
 mod workflows;
 mod workplace;
 
-use std::env;
+use std::io::Write as _;
 use std::process::ExitCode;
+use std::{env, io};
 
 use arguments::{Task, parse, usage};
 use process::Result;
@@ -108,7 +109,8 @@ fn main() -> ExitCode {
     };
     let done = match task {
         Task::Help => {
-            println!("{}", usage());
+            // The reader, such as `head`, may close the pipe early.
+            _ = writeln!(io::stdout(), "{}", usage());
             Ok(true)
         }
         Task::Demo(options) => {
