@@ -242,6 +242,10 @@ def test_doctor(run: Run) -> None:
     assert text.startswith(f"dlbridge {dlbridge.__version__}, Python 3.")
 
 
+def test_doctor_knows_a_tensor_of_each_consumer() -> None:
+    assert set(doctor.SAMPLES) == {consumer["name"] for consumer in dlbridge.consumers()}
+
+
 def test_doctor_examines_frameworks_side_by_side(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
