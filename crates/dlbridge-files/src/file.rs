@@ -111,7 +111,7 @@ impl TensorFile {
             if len == 0 {
                 return Ok(None);
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller of `map` promises that no program changes the file while this or a tensor of it lives.
             let map = unsafe { Mmap::map(file)? };
             Ok(Some(Tensor::from(map).into_shared()))
         })
@@ -331,7 +331,7 @@ impl Source {
         if let Some(part) = unsafe { self.private.part(&self.file, first..first + nbytes) } {
             return private_tensor(name, entry, part);
         }
-        // SAFETY: as above.
+        // SAFETY: the promise of `map`, as above: nothing changes the file while a tensor of it exists.
         match unsafe { OwnMap::new(&self.file, offset, nbytes) } {
             Some(map) => private_tensor(name, entry, map),
             None => self.read(name, entry),

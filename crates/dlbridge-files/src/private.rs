@@ -64,7 +64,7 @@ impl PrivateMap {
         let mut state = lock(&self.0)?;
         if let State::Unmapped = *state {
             // Without a reservation, a file may be larger than the memory.
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that no program changes the file while this or a part of it lives.
             let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(file) };
             *state = match map {
                 Ok(map) => State::Mapped { map: Arc::new(map.into()), given: BTreeMap::new() },
@@ -175,7 +175,7 @@ unsafe fn free(map: &MmapRaw, pages: Range<usize>) {
     if !pages.is_empty() {
         let free = memmap2::UncheckedAdvice::DontNeed;
         // An error leaves the copies until the map ends.
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that nothing uses these bytes now. The range ends with the map.
         let _ = unsafe {
             map.unchecked_advise_range(free, pages.start, pages.len().min(map.len() - pages.start))
         };
@@ -200,7 +200,7 @@ impl OwnMap {
         }
         let mut options = MmapOptions::new();
         options.offset(offset).len(len).no_reserve_swap();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that no program changes the file while the map lives.
         let map = unsafe { options.map_copy(file) };
         map.ok().map(|map| Self { map, _counted: counted })
     }

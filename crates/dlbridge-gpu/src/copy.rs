@@ -100,7 +100,6 @@ pub struct Place {
 /// lives as long as the copy.
 ///
 /// ```
-/// ///
 /// use dlbridge::{Device, DeviceType, Tensor};
 /// use dlbridge_gpu::{Place, copied};
 ///

@@ -11,7 +11,7 @@
 //! let sum: f32 = t.view::<f32>()?.iter().sum();           // dtype, device, alignment: checked once
 //! let managed = t.into_raw();                             // *mut DLManagedTensorVersioned, for C
 //! // SAFETY: just made, and this is its only use.
-//! let t = unsafe { Tensor::from_raw(managed)? };          // validated; on Err the deleter has run
+//! let t = unsafe { Tensor::from_raw(managed)? };          // validated
 //! assert_eq!(t.try_into_owner::<Vec<f32>>().unwrap(), [1.0, 2.0, 3.0]);
 //! # assert_eq!(sum, 6.0);
 //! # Ok::<(), dlbridge::Error>(())

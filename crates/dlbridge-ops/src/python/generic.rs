@@ -74,7 +74,7 @@ pub(super) fn call<'py>(
                 unsafe { make_writable(operator, &mut inputs) }?;
                 written.iter().try_for_each(|tensor| {
                     let target = Value::of(tensor.as_tensor_ref());
-                    // SAFETY: as above.
+                    // SAFETY: as above: each tensor of `written` is the memory of a producer, exported until it is dropped.
                     unsafe { add_target(operator, &inputs, &mut targets, target) }
                 })
             };

@@ -105,7 +105,7 @@ impl<'a> Arguments<'a> {
             // SAFETY: the caller guarantees the argument for `'a`.
             let target = match unsafe { contiguous(any) } {
                 Some(tensor) => Some(Value::Contiguous(tensor)),
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the argument for `'a`, whatever its layout.
                 None => unsafe { tensor(&target(any)) }
                     .map_err(|error| error.in_operator(parameter.name))?,
             };

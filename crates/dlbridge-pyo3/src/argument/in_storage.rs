@@ -35,7 +35,7 @@ impl Expected {
         // keeps the storage as long as the tensor.
         let mut taken = match unsafe { found.run() } {
             Some(tensor) => Taken::put(place, tensor, Guard::NONE, stored(found), object),
-            // SAFETY: as above.
+            // SAFETY: as above: `run` only reads the description, and calls nothing.
             None => match unsafe { found.tensor() } {
                 Some(tensor) => Taken::put(place, tensor, Guard::NONE, stored(found), object),
                 None => return Ok(None),

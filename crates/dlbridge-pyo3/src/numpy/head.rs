@@ -98,7 +98,7 @@ impl ArrayClass {
 
 /// The head of an array.
 ///
-/// - **Exact.** `array` is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
+/// - **Exact.** `array`, which only [`ArrayClass`] sets, is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
 ///   between [`ArrayClass::head`] and the last read of the extents, strides and base, because it could replace them.
 #[derive(Clone, Copy)]
 pub(super) struct ArrayHead<'a> {
@@ -109,25 +109,25 @@ pub(super) struct ArrayHead<'a> {
 impl<'a> ArrayHead<'a> {
     #[inline(always)]
     fn fields(self) -> *const Head {
-        // SAFETY: Exact.
+        // SAFETY: Exact: a live array, in an attached thread.
         unsafe { Head::of(self.array) }
     }
 
     #[inline(always)]
     pub(super) fn data(self) -> *mut u8 {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: a field of a live array (Exact).
         unsafe { (*self.fields()).data }
     }
 
     #[inline(always)]
     pub(super) fn flags(self) -> c_int {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: a field of a live array (Exact).
         unsafe { (*self.fields()).flags }
     }
 
     #[inline(always)]
     pub(super) fn ndim(self) -> usize {
-        // SAFETY: Head, Exact. NumPy's numbers of dimensions are not negative.
+        // SAFETY: Head: a field of a live array (Exact). NumPy's numbers of dimensions are not negative.
         unsafe { (*self.fields()).ndim as u32 as usize }
     }
 
@@ -137,7 +137,7 @@ impl<'a> ArrayHead<'a> {
         if axis >= self.ndim() {
             return None;
         }
-        // SAFETY: Head, Exact: `ndim` numbers each.
+        // SAFETY: Head: `ndim` numbers each, of a live array whose extents and strides no code has replaced (Exact).
         Some(unsafe {
             (
                 (*self.fields()).dimensions.add(axis).read(),
@@ -149,10 +149,10 @@ impl<'a> ArrayHead<'a> {
     /// The extents and the strides in bytes.
     #[inline(always)]
     pub(super) fn axes(self) -> impl ExactSizeIterator<Item = (isize, isize)> {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: the fields of a live array, whose extents and strides no code has replaced (Exact).
         let (extents, strides) = unsafe { ((*self.fields()).dimensions, (*self.fields()).strides) };
         (0..self.ndim()).map(move |axis| {
-            // SAFETY: Head, Exact: `ndim` numbers each.
+            // SAFETY: Head: `ndim` numbers each; Exact: no code has replaced them, and `'a` keeps the array.
             unsafe { (extents.add(axis).read(), strides.add(axis).read()) }
         })
     }
@@ -160,14 +160,14 @@ impl<'a> ArrayHead<'a> {
     /// The address of NumPy's description of the dtype.
     #[inline(always)]
     pub(super) fn descr(self) -> usize {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: a field of a live array (Exact).
         unsafe { (*self.fields()).descr.addr() }
     }
 
     /// The kind of the elements, their byte order, and the number of the dtype.
     #[inline]
     pub(super) fn dtype(self) -> (u8, u8, c_int) {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: a live array (Exact) keeps its dtype, an object with a [`Descr`].
         unsafe {
             let descr: *const Descr = object_head::fields((*self.fields()).descr);
             ((*descr).kind, (*descr).byte_order, (*descr).number)
@@ -176,12 +176,12 @@ impl<'a> ArrayHead<'a> {
 
     /// The object that keeps the memory; NULL if the array owns it.
     pub(super) fn base(self) -> *mut ffi::PyObject {
-        // SAFETY: Head, Exact.
+        // SAFETY: Head: a field of a live array (Exact).
         unsafe { (*self.fields()).base }
     }
 
     fn class(self) -> *mut ffi::PyTypeObject {
-        // SAFETY: Exact.
+        // SAFETY: Exact: a live object, in an attached thread.
         unsafe { ffi::Py_TYPE(self.array.cast_mut()) }
     }
 }

@@ -44,6 +44,7 @@
 //! `view/raw.rs` adds **View** for typed views, `tensor_ref/raw/mod.rs` **Ref** for borrowed tensors of any
 //! dtype, and `layout/slice.rs` **Slice** for layouts within a layout.
 
+#[forbid(unsafe_code)]
 mod count;
 mod delete;
 mod draft;

@@ -22,7 +22,7 @@ use crate::{Error, Tensor};
 /// # Ok::<(), dlbridge::Error>(())
 /// ```
 pub struct TensorSlice<T> {
-    /// Points at `len` elements that satisfy the invariant View of `view.rs` for every borrow of `tensor`; dangling if
+    /// Points at `len` elements that satisfy the invariant View of `view/raw.rs` for every borrow of `tensor`; dangling if
     /// the tensor is empty.
     first: NonNull<T>,
     len: usize,
