@@ -71,7 +71,7 @@ BEYOND_TENSORS = {
     "dates": (lambda: np.array(["2020-01-01"], "M8[D]"), "dates or durations"),
     "durations": (lambda: np.array([1], "m8[s]"), "dates or durations"),
     "wide floats": (lambda: np.zeros(3, "g"), "wider than 64 bits"),
-    "wide complex numbers": (lambda: np.zeros(3, "G"), "wider than 64 bits"),
+    "wide complex numbers": (lambda: np.zeros(3, "G"), "wider than 128 bits"),
     "masked objects": (lambda: np.ma.array([None]), "Python objects"),
     "scalar of text": (lambda: np.str_("a"), "text"),
     "date": (lambda: np.datetime64("2020-01-01"), "dates or durations"),

@@ -151,7 +151,7 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
         (lambda: pa.record_batch({"a": [1]}), r"'\+s' .*take one column of it first"),
         (lambda: pa.table({"a": [1]}), r"'\+s' .*take one column of it first"),
         (lambda: pa.chunked_array([[1], [2]]), r"several chunks.*combine_chunks\(\) or rechunk\(\)"),
-        (lambda: pa.chunked_array([], pa.int8()), r"no chunk.*combine_chunks\(\)"),
+        (lambda: pa.chunked_array([], pa.list_(pa.int8(), 2)), r"no chunk.*combine_chunks\(\)"),
     ],
 )
 def test_unsupported_object_is_refused_with_the_fix(make: Callable[[], Any], match: str) -> None:
@@ -166,6 +166,15 @@ def test_streams_of_one_chunk() -> None:
     empty = pa.array([], pa.int64())
     assert dlbridge.asdlpack(pa.chunked_array([empty, chunk, empty])).numpy().tolist() == [1, 2, 3]
     assert dlbridge.asdlpack(pa.chunked_array([empty, empty])).shape == (0,)
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+def test_streams_without_chunks_are_empty(copy: bool | None) -> None:
+    for made, dtype in [(pa.int8(), "int8"), (pa.float64(), "float64"), (pa.bool_(), "bool")]:
+        tensor = dlbridge.asdlpack(pa.chunked_array([], made), copy=copy)
+        assert (tensor.dtype, tensor.shape, tensor.protocol) == (dtype, (0,), "arrow")
+    table = pa.table({"a": [1, 2]})
+    assert dlbridge.asdlpack(table.filter(pa.array([False, False]))["a"]).shape == (0,)
 
 
 def test_arrow_device_array() -> None:

@@ -52,6 +52,13 @@ pub enum Fault {
         /// The reason, and advice.
         reason: String,
     },
+    /// The format has no way to write the tensors, or the options.
+    Unwritable {
+        /// The name of the format.
+        format: &'static str,
+        /// The reason, and advice.
+        reason: String,
+    },
     /// A tensor cannot be read or written.
     Tensor {
         /// The name of the tensor.
@@ -146,20 +153,36 @@ impl fmt::Display for Fault {
             Self::Unsupported { format, reason } => {
                 write!(f, "this {format} file cannot be read: {reason}")
             }
-            Self::Tensor { name, error } => write!(f, "tensor {name:?}: {error}"),
+            Self::Unwritable { format, reason } => {
+                write!(f, "this {format} file cannot be written: {reason}")
+            }
+            Self::Tensor { name, error } => write!(f, "{}{error}", Of(name)),
             Self::DataType { format, name, dtype } => write!(
                 f,
-                "tensor {name:?}: the elements are {dtype}, which {format} lacks; view or convert them first"
+                "{}the elements are {dtype}, which {format} lacks; view or convert them first",
+                Of(name)
             ),
-            Self::Refused { name, reason } => write!(f, "tensor {name:?}: {reason}"),
+            Self::Refused { name, reason } => write!(f, "{}{reason}", Of(name)),
             Self::Missing { name } => write!(f, "the file has no tensor {name:?}"),
             Self::Plan { name, planned, found } => {
-                write!(f, "tensor {name:?}: {found} was written, and {planned} was planned")
+                write!(f, "{}{found} was written, and {planned} was planned", Of(name))
             }
             Self::Name { name } => write!(
                 f,
                 "the name {name:?} is that of two tensors; give each tensor another name"
             ),
+        }
+    }
+}
+
+/// Displays the start of a message about a tensor. The only tensor of an npy file has no name.
+struct Of<'a>(&'a str);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            "" => Ok(()),
+            name => write!(f, "tensor {name:?}: "),
         }
     }
 }

@@ -307,7 +307,7 @@ impl fmt::Display for Error {
             }
             Self::AxisCount { given, ndim } => write!(
                 f,
-                "found {} for {}; give each axis once, and for a broadcast at least {}",
+                "found {} for {}; a permutation needs each axis once, a broadcast at least {}",
                 Count(given, "axis", "axes"),
                 dimensions(ndim),
                 Count(ndim, "extent", "extents")

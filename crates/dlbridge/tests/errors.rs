@@ -245,7 +245,7 @@ fn cases() -> Vec<(Error, Error, &'static str)> {
         (
             Tensor::from([[0_u8; 2]]).permute([0]).unwrap_err(),
             Error::AxisCount { given: 1, ndim: 2 },
-            "found 1 axis for 2 dimensions; give each axis once, and for a broadcast at least 2 extents",
+            "found 1 axis for 2 dimensions; a permutation needs each axis once, a broadcast at least 2 extents",
         ),
         (
             Tensor::from(&[0_u8][..]).into_shared().to_raw_legacy().unwrap_err(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::planned::Planned;
 use crate::Fault;
-use crate::format::{SAFETENSORS, invalid};
+use crate::format::SAFETENSORS;
 use crate::safetensors::{DTYPES, MAX_HEADER, METADATA};
 
 /// The alignment of data, in bytes: that of JAX's arrays, the largest of all libraries.
@@ -37,7 +37,7 @@ pub(super) fn safetensors(
     let len = text.len() as u64;
     if len > MAX_HEADER {
         let reason = format!("the header has {len} bytes, and at most {MAX_HEADER} are allowed");
-        return Err(invalid(SAFETENSORS, reason));
+        return Err(Fault::Unwritable { format: SAFETENSORS, reason });
     }
     Ok([&len.to_le_bytes()[..], &text].concat())
 }

@@ -258,14 +258,15 @@ impl Kind {
 
     /// Checks what is known before the data.
     fn check(self, planned: &[Planned], options: &SaveOptions) -> Result<(), Fault> {
-        let invalid = |reason: &str| Fault::Format { format: self.name(), reason: reason.into() };
+        let unwritable =
+            |reason: &str| Fault::Unwritable { format: self.name(), reason: reason.into() };
         if self != Self::Safetensors
             && (!options.metadata.is_empty() || options.max_shard_bytes.is_some())
         {
-            return Err(invalid("metadata and shards are those of safetensors files"));
+            return Err(unwritable("only safetensors files have metadata and shards"));
         }
         if self == Self::Npy && planned.len() != 1 {
-            return Err(invalid("it has exactly one tensor; write several to an npz file"));
+            return Err(unwritable("it has exactly one tensor; write several to an npz file"));
         }
         let mut names = BTreeSet::new();
         for tensor in planned {
@@ -282,7 +283,7 @@ impl Kind {
                 });
             }
             if self == Self::Safetensors && tensor.name() == safetensors::METADATA {
-                return Err(invalid(
+                return Err(unwritable(
                     "the format reserves the name __metadata__; give the tensor another",
                 ));
             }
@@ -293,7 +294,7 @@ impl Kind {
             if self != Self::Safetensors && ndim > header::NUMPY_MAX_NDIM {
                 let name = tensor.name();
                 let most = header::NUMPY_MAX_NDIM;
-                return Err(invalid(&format!(
+                return Err(unwritable(&format!(
                     "tensor {name:?} has {ndim} dimensions, and NumPy at most {most}"
                 )));
             }

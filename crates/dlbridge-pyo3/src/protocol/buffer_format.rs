@@ -66,7 +66,8 @@ fn kind_of(letters: &[u8]) -> char {
     match &letters[digits..] {
         b"O" => 'O',
         b"s" | b"p" | b"w" | b"u" => 'U',
-        b"g" | b"Zg" => 'g',
+        b"g" => 'g',
+        b"Zg" | b"G" => 'c',
         [b'T', b'{', ..] => 'r',
         _ => '?',
     }

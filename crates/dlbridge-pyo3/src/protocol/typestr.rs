@@ -50,7 +50,8 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
                 .to_owned()
         }
         ('U' | 'S' | 'T' | 'a', _) => {
-            "the elements are text; convert them to numbers first, for example with a.astype('float64')"
+            "the elements are text; convert digits with numpy.asarray(x).astype('float64'), or pass other text to \
+             dlbridge.ragged(pyarrow.array(x)), for its bytes and offsets"
                 .to_owned()
         }
         ('V', Some(field)) => {
@@ -60,7 +61,10 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
         ('V', None) => "the elements are raw bytes; view them as numbers first, for example with \
                         a.view('u1')"
             .to_owned(),
-        ('f' | 'c' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \
+        ('c', _) => "the complex numbers are wider than 128 bits; convert them first, for example with \
+                     a.astype('complex128')"
+            .to_owned(),
+        ('f' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \
                                  convert them first, for example with a.astype('float64')"
             .to_owned(),
         _ => "only booleans, integers, floats of 16, 32 and 64 bits, and complex numbers of 64 and 128 \

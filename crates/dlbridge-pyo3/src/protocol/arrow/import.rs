@@ -1,6 +1,6 @@
 //! The import through Arrow.
 
-use dlbridge::{CopyReason, DataType};
+use dlbridge::{CopyReason, DataType, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
@@ -9,7 +9,9 @@ use super::array::Elements;
 use super::concatenate::concatenated;
 use super::exported::{Exported, exported, only_stream};
 use super::format::Level;
+use super::lists::no_chunk;
 use super::stream::Chunks;
+use crate::error::to_py_err;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::time::Times;
@@ -85,19 +87,34 @@ fn import_as(
         }
     };
     if options.copy != Some(true) {
-        let array = chunks.only(py, several_chunks)?;
-        return import(chunks.schema(), array).map(Some);
+        return match chunks.only(py, several_chunks)? {
+            Some(array) => import(chunks.schema(), array).map(Some),
+            None => empty(chunks.schema(), times).map(Some),
+        };
     }
     let arrays = chunks.with_elements(py)?.into_iter();
     let mut imported =
         arrays.map(|array| import(chunks.schema(), array)).collect::<PyResult<Vec<_>>>()?;
-    if imported.len() == 1 {
-        return Ok(imported.pop());
+    match imported.len() {
+        0 => return empty(chunks.schema(), times).map(Some),
+        1 => return Ok(imported.pop()),
+        _ => {}
     }
     let tensors: Vec<_> = imported.into_iter().map(|imported| imported.tensor).collect();
     let tensor = concatenated(&tensors, options.align.unwrap_or(1))?;
     let reason = Some(CopyReason::SeveralChunks);
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
+}
+
+/// Imports a stream without arrays: no numbers of the stream's type.
+fn empty(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Imported> {
+    let dtype = match Level::of(schema, times)? {
+        Level::Numbers(dtype) => dtype,
+        Level::Bits => DataType::BOOL,
+        Level::Lists(_) => return Err(no_chunk()),
+    };
+    let tensor = Tensor::zeroed(dtype, [0]).map_err(to_py_err)?;
+    Ok(Imported::new(tensor, Protocol::Arrow))
 }
 
 fn several_chunks() -> PyErr {

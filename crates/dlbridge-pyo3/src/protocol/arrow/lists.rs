@@ -43,7 +43,7 @@ pub(crate) fn import_lists(
         Exported::Array(schema, array) => (schema, array),
         Exported::Stream(stream) => {
             let mut chunks = Chunks::of(py, stream, |schema| Kind::of(schema).map(drop))?;
-            let array = chunks.only(py, several_chunks)?;
+            let array = chunks.only(py, several_chunks)?.ok_or_else(no_chunk)?;
             (chunks.into_schema(), array)
         }
     };
@@ -56,6 +56,13 @@ fn several_chunks() -> PyErr {
     PyBufferError::new_err(
         "the Arrow stream has several chunks, whose offsets do not continue each other; combine them first, for \
          example with combine_chunks() or rechunk()",
+    )
+}
+
+/// The refusal of a stream without arrays, of a type that has more to it than numbers.
+pub(super) fn no_chunk() -> PyErr {
+    PyBufferError::new_err(
+        "the Arrow stream has no chunk; make one first, for example with combine_chunks()",
     )
 }
 

@@ -1,6 +1,5 @@
 //! Streams of Arrow arrays, which are the chunks of a column.
 
-use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
@@ -39,22 +38,23 @@ impl Chunks {
         Ok(chunk)
     }
 
-    /// The only array that has elements, or the last one if none has; `refusal` makes the error if two have.
+    /// The only array that has elements, or the last one if none has; `None` without arrays. `refusal` makes the error
+    /// if two have elements.
     pub(super) fn only(
         &mut self,
         py: Python<'_>,
         refusal: impl FnOnce() -> PyErr,
-    ) -> PyResult<Owned<ArrowArray>> {
-        let first = self.next_with_elements(py)?;
+    ) -> PyResult<Option<Owned<ArrowArray>>> {
+        let Some(first) = self.next_with_elements(py)? else { return Ok(None) };
         match first.get().length > 0 && self.has_elements(py)? {
             true => Err(refusal()),
-            false => Ok(first),
+            false => Ok(Some(first)),
         }
     }
 
     /// The arrays that have elements, or the last one if none has.
     pub(super) fn with_elements(&mut self, py: Python<'_>) -> PyResult<Vec<Owned<ArrowArray>>> {
-        let mut chunks = vec![self.next_with_elements(py)?];
+        let mut chunks: Vec<_> = self.next_with_elements(py)?.into_iter().collect();
         while let Some(chunk) = self.next(py)? {
             if chunk.get().length > 0 {
                 chunks.push(chunk);
@@ -64,20 +64,15 @@ impl Chunks {
     }
 
     /// The next array that has elements, or the last one if none has.
-    fn next_with_elements(&mut self, py: Python<'_>) -> PyResult<Owned<ArrowArray>> {
+    fn next_with_elements(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
         let mut empty = None;
         while let Some(chunk) = self.next(py)? {
             if chunk.get().length > 0 {
-                return Ok(chunk);
+                return Ok(Some(chunk));
             }
             empty = Some(chunk);
         }
-        empty.ok_or_else(|| {
-            PyBufferError::new_err(
-                "the Arrow stream has no chunk; combine the chunks first, for example with \
-                 combine_chunks()",
-            )
-        })
+        Ok(empty)
     }
 
     /// Returns true if an array that is left has elements.
