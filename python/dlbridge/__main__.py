@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from dlbridge import __version__
+
 USAGE = """\
 usage: python -m dlbridge COMMAND [--help]
+       python -m dlbridge --version
 
 clean   remove the shared memory that killed processes left behind
 doctor  test which installed libraries exchange tensors with dlbridge, and how
@@ -24,6 +27,9 @@ def main(arguments: list[str]) -> int:
     """Run the command that the first argument names."""
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
+        return 0
+    if arguments[:1] == ["--version"]:
+        print(f"dlbridge {__version__}")
         return 0
     if not arguments:
         print(USAGE, file=sys.stderr)

@@ -230,7 +230,7 @@ def create(name: str, header: bytes, size: int, remove: Remover) -> mmap.mmap:
             _MAPS.pop(key, None)
             return _mapped(key, lambda: mmap.mmap(descriptor, size))
     except OSError as error:
-        if not _is_raised_here(error):
+        if not is_raised_here(error):
             # A signal handler raised it.
             raise
         text = f"{size} bytes of shared memory cannot be allocated: {error.strerror}"
@@ -239,7 +239,7 @@ def create(name: str, header: bytes, size: int, remove: Remover) -> mmap.mmap:
         os.close(descriptor)
 
 
-def _is_raised_here(error: BaseException) -> bool:
+def is_raised_here(error: BaseException) -> bool:
     """Return true if a call in this file raised the exception itself, and not code of another file."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

@@ -42,5 +42,5 @@ def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
             left += not gone
         owner = "the owner" if segment.pid is None else f"process {segment.pid}"
         write(f"{segment.name}  {segment.nbytes} bytes  {owner} {segment.owner}: {result}")
-    write(f"removed {removed} segments, {freed} bytes")
+    write(f"removed {removed} segment{'' if removed == 1 else 's'}, {freed} bytes")
     return int(left > 0)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
+from dlbridge._libraries import is_installed, library_name
 from dlbridge.typing import ProtocolName
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = ["Explanation", "ProtocolReport", "Verdict", "explain"]
 
@@ -51,11 +56,13 @@ class Verdict:
     remedy: str | None
     #: The release whose behaviour was measured, like ``"jax 0.12.0"``; None if it was not.
     measured: str | None
+    #: True if :meth:`Tensor.to` raises, also with ``copy=True``.
+    refused: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """The result of :func:`explain`. ``str`` is for people, :meth:`as_json` for programs."""
+    """The result of :func:`explain`. ``str`` and ``repr`` are for people, :meth:`as_json` for programs."""
 
     type: str
     protocols: list[ProtocolReport]
@@ -75,7 +82,7 @@ class Explanation:
 
         return json.dumps(self.as_dict(), indent=2)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
@@ -95,6 +102,8 @@ class Explanation:
                 lines.append(f"    measured with {verdict.measured}")
             if verdict.zero_copy:
                 lines.append("    without a copy")
+            elif verdict.refused:
+                lines.append(f"    refused: {verdict.reason}")
             else:
                 lines.append(f"    not without a copy: {verdict.reason}")
             if verdict.remedy:
@@ -102,12 +111,12 @@ class Explanation:
         return lines
 
 
-def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
+def explain(obj: Any, *, to: str | ModuleType | Iterable[str | ModuleType] | None = None) -> Explanation:
     """Explain an object: its protocols, the tensor that an import makes of it, and the cost of an export.
 
-    ``to`` is one or several libraries of :func:`dlbridge.consumers`. For each, the result says whether
-    :meth:`Tensor.to` would share the memory, why not, and how to avoid a copy. Each library is imported, and its
-    behaviour is measured, as by :meth:`Tensor.to`.
+    ``to`` is one or several libraries of :func:`dlbridge.consumers`, each a name or a module. For each, the result says
+    whether :meth:`Tensor.to` would share the memory, copy it or raise, why, and how to avoid that. Each library is
+    imported, and its behaviour is measured, as by :meth:`Tensor.to`.
 
     The function imports the object by each protocol that the object has, by the first one twice, and releases every import.
     That uses up a producer that can export only once. It does not consume a capsule, and reports only its name.
@@ -116,9 +125,10 @@ def explain(obj: Any, *, to: str | list[str] | None = None) -> Explanation:
     >>> print(dlbridge.explain(b"abc", to="torch").verdicts[0].zero_copy)
     False
 
-    Raises ValueError for an unknown library.
+    Raises ValueError for an unknown library, TypeError for anything but a name or a module.
     """
-    libraries = [_canonical(library) for library in ([to] if isinstance(to, str) else to or [])]
+    chosen = [] if to is None else list(to) if isinstance(to, Iterable) and not isinstance(to, str) else [to]
+    libraries = [_canonical(library_name(library)) for library in chosen]
     kind = type(obj)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if name == "PyCapsule":
@@ -188,23 +198,23 @@ def alignment(address: int) -> int:
 def _verdict(tensor: Tensor, library: str) -> Verdict:
     refused, reason, remedy, measured = fit(tensor, library)
     version = version_of(library)
-    if version is None:
-        reason, remedy = f"{library} is not installed", f"install {library} first"
-    elif refused:
+    if refused is not None:
+        # An export with a copy gets the same refusal.
         remedy = None
+    elif version is None:
+        refused, remedy = f"{library} is not installed", f"install {library} first"
     why = refused or reason
-    return Verdict(library, version, why is None, why, remedy, measured)
+    return Verdict(library, version, why is None, why, remedy, measured, refused is not None)
 
 
 @cache
 def version_of(library: str) -> str | None:
     """The version of an installed library; None if it is not installed."""
-    # These modules take longer to import than all others here.
+    # This module takes longer to import than all others here.
     import importlib.metadata
-    import importlib.util
 
     package = "PIL" if library == "pillow" else library
-    if importlib.util.find_spec(package) is None:
+    if not is_installed(package):
         return None
     for distribution in importlib.metadata.packages_distributions().get(package, []):
         return importlib.metadata.version(distribution)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dlbridge._core import Tensor, _FileWriter, _TensorFile, asdlpack, empty, fit
+from dlbridge._libraries import check_installed, library_name
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -74,7 +75,7 @@ class TensorFile(Mapping[str, Any]):
     ) -> None:
         self._path = os.path.abspath(path)
         self._file: Any = file
-        self._to = to if to is None else _name(to)
+        self._to = to if to is None else library_name(to)
         if device is not None:
             # Raises for a device that is not there.
             asdlpack(empty(0), device=device)
@@ -150,8 +151,8 @@ def load(
     """Open a file of tensors, without reading its data.
 
     The format is that of the file's first bytes: safetensors, npz, GGUF or Arrow IPC, or npy. A folder or a
-    ``model.safetensors.index.json`` stands for the files of a sharded model. The result is a :class:`TensorFile`; for
-    npy it is the tensor.
+    ``model.safetensors.index.json`` stands for the files of a sharded model, and so does the path that :func:`save` got,
+    like ``model.safetensors``, if it does not exist. The result is a :class:`TensorFile`; for npy it is the tensor.
 
     ``to`` is the library of the tensors, as for :meth:`Tensor.to`; they are :class:`Tensor` without it. ``device`` is
     where they are, as for :func:`asdlpack`.
@@ -163,12 +164,17 @@ def load(
     No program may change the file while it is open or its tensors are used: their elements would change, and if it
     becomes shorter, the process ends (``SIGBUS``). Replacing it, as :func:`save` does, is safe.
 
-    Raises OSError for a file that cannot be read, ValueError for one that is not valid, BufferError for a device that is
-    not there, and ModuleNotFoundError for a library that is not installed.
+    Raises OSError for a file that cannot be read, ValueError for one that is not valid and for an unknown library,
+    BufferError for a device that is not there, ModuleNotFoundError for a library that is not installed, and TypeError for
+    arguments of the wrong type.
     """
     path = os.fsdecode(path)
+    if to is not None:
+        check_installed(library_name(to))
+    # Raises for a value of another type.
+    asdlpack(empty(0), writable=writable)
     tensors = _loaded(path, to, device, writable)
-    return tensors[WHOLE] if _start(path).startswith(NPY) else tensors
+    return tensors[WHOLE] if _start(_of_shards(path)).startswith(NPY) else tensors
 
 
 def save(
@@ -223,30 +229,26 @@ def _is_private(library: str | ModuleType | None) -> bool:
     """Returns True for a library that would copy a tensor because it is read-only."""
     if library is None:
         return False
-    name = _name(library)
-    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), name)
+    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), library_name(library))
     return copied is not None
 
 
 def _loaded(path: str, to: str | ModuleType | None, device: Any, writable: bool | None) -> TensorFile:
     """Opens a file."""
-    file: Any = _ArrowFile(path) if _start(path) == ARROW else _TensorFile(path)
+    found = _of_shards(path)
+    file: Any = _ArrowFile(found) if _start(found) == ARROW else _TensorFile(found)
     return TensorFile(path, file, to, device, writable)
 
 
-def _name(library: str | ModuleType) -> str:
-    """Returns the name of a library."""
-    if isinstance(library, str):
-        return library
-    name = getattr(library, "__name__", None)
-    if not isinstance(name, str):
-        raise TypeError(f"to must be the name of a library, or its module, not {library!r}")
-    return name.partition(".")[0]
+def _of_shards(path: str) -> str:
+    """Returns the index of the model that ``save`` split into shards instead of a file at the path; otherwise the path."""
+    index = f"{path}.index.json"
+    return index if not os.path.exists(path) and os.path.exists(index) else path
 
 
 def _has_pairs(library: str | ModuleType) -> bool:
     """Returns True for a library whose floats of four bits are pairs, like ``torch.float4_e2m1fn_x2``."""
-    name = _name(library)
+    name = library_name(library)
     alone, pair = (fit(empty(2, dtype), name)[0] for dtype in ("float4_e2m1fn", "float4_e2m1fnx2"))
     return alone is not None and pair is None
 

@@ -10,6 +10,7 @@ b'xbc'
 
 from __future__ import annotations
 
+import copy
 import os
 import weakref
 from collections.abc import Callable
@@ -36,16 +37,23 @@ class SharedTensor:
     """A tensor in shared memory. Made by :func:`share_memory`, :func:`attach` and :class:`SharedScope`.
 
     As a context manager it is closed at the end, and the process that owns it removes the name. Pickling stores the
-    name: another process attaches when it unpickles.
+    name: another process attaches when it unpickles. If it cannot attach, :attr:`tensor` raises the reason.
     """
 
     def __init__(
-        self, name: str, tensor: Tensor, ownership: Ownership | None, scope: SharedScope | None = None
+        self,
+        name: str,
+        tensor: Tensor | None,
+        ownership: Ownership | None,
+        scope: SharedScope | None = None,
+        failure: Exception | None = None,
     ) -> None:
         self._name = name
-        self._tensor: Tensor | None = tensor
+        self._tensor = tensor
         self._ownership = ownership
         self._scope = scope
+        #: The reason why this process could not attach; ``tensor`` is None then.
+        self._failure = failure
 
     @property
     def name(self) -> str:
@@ -58,8 +66,12 @@ class SharedTensor:
 
         It stays valid after :meth:`close` and :meth:`unlink`, and so do arrays made from it.
 
-        Raises ValueError once this is closed.
+        Raises ValueError once this is closed, and the exceptions of :func:`attach` if this was unpickled without them,
+        for example FileNotFoundError because the name was removed before.
         """
+        if self._failure is not None:
+            # A new exception each time: its traceback is of this call alone.
+            raise copy.copy(self._failure)
         if self._tensor is None:
             raise ValueError(f"the shared tensor {self._name!r} is closed; attach to it again")
         return self._tensor
@@ -88,14 +100,28 @@ class SharedTensor:
 
     def __reduce__(self) -> tuple[Callable[..., SharedTensor], tuple[Any, ...]]:
         if self._scope is None:
-            return attach, (self._name,)
+            return _unpickled, (self._name,)
         if self._ownership is not None and not self._scope._is_owner():
             # From now on, the owner of the scope removes the name.
             self._ownership.remove.made = False
         return _receive, (self._scope, self._name)
 
     def __repr__(self) -> str:
-        return f"dlbridge.SharedTensor(name={self._name!r}, tensor={self._tensor!r})"
+        state = f"tensor={self._tensor!r}" if self._failure is None else f"error={self._failure!r}"
+        return f"dlbridge.SharedTensor(name={self._name!r}, {state})"
+
+    # Hidden from type checkers, which would accept what these methods refuse.
+    if not TYPE_CHECKING:
+
+        def __array__(self, *_, **__):
+            # Without this method, NumPy makes an array of one object.
+            raise TypeError("a SharedTensor is not an array; pass its tensor: numpy.asarray(shared.tensor)")
+
+        def __getattr__(self, name):
+            if name.startswith("_") or not hasattr(Tensor, name):
+                # Raises Python's own exception.
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"a SharedTensor does not have {name!r}; use .tensor.{name}", name=name)
 
 
 def share_memory(obj: TensorLike | CapsuleType, /, *, name: str | None = None) -> SharedTensor:
@@ -136,6 +162,28 @@ def attach(name: str) -> SharedTensor:
     except (ValueError, OverflowError) as error:
         raise ValueError(f"the shared memory {name!r} is not a tensor: {error}") from error
     return SharedTensor(name, tensor, None)
+
+
+def _unpickled(name: str) -> SharedTensor:
+    """Unpickle a tensor without a scope."""
+    tensor, failure = _tensor_or_failure(name)
+    return SharedTensor(name, tensor, None, None, failure)
+
+
+def _tensor_or_failure(name: str) -> tuple[Tensor | None, Exception | None]:
+    """Attach, and return the tensor, or the exception that says why this process cannot attach.
+
+    An exception during unpickling would be lost: it ends the thread that receives the results of a ``multiprocessing``
+    pool, and the program waits for ever.
+    """
+    try:
+        return attach(name).tensor, None
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and not _shm.is_raised_here(error):
+            # A signal handler raised it.
+            raise
+        # Without the traceback, which keeps the frames of the caller.
+        return None, copy.copy(error)
 
 
 def _make(
@@ -237,14 +285,16 @@ class SharedScope:
     def _receive(self, name: str) -> SharedTensor:
         """Attach to a segment of this scope. If this process made the scope, it owns the segment from then on."""
         if not self._is_owner():
-            return SharedTensor(name, attach(name).tensor, None, self)
+            tensor, failure = _tensor_or_failure(name)
+            return SharedTensor(name, tensor, None, self, failure)
         # The name may be removed meanwhile, together with its remover.
         with _shm.DO_LEFT, _shm.LOCK:
-            attached = attach(name)
+            tensor, failure = _tensor_or_failure(name)
             ownership = self._owned.get(name)
-            if ownership is None:
+            # A segment that exists needs an owner, even if this process cannot attach.
+            if ownership is None and not isinstance(failure, FileNotFoundError):
                 ownership = self._owned[name] = Ownership(_left(self._prefix, name))
-        return SharedTensor(name, attached.tensor, ownership, self)
+        return SharedTensor(name, tensor, ownership, self, failure)
 
     def clear(self) -> None:
         """Remove the names that this process has not received, while no worker makes or sends tensors.

@@ -37,13 +37,23 @@ def main(library: str) -> None:
     """Prints a line for each dtype."""
     for dtype, tensor in tensors():
         verdict = dlbridge.explain(tensor, to=library).verdicts[0]
-        problem = None
-        try:
-            tensor.to(library, copy=False)
-        except Exception as error:
-            problem = type(error).__name__
-        line = {"dtype": dtype, "said": verdict.zero_copy, "problem": problem}
+        line = {
+            "dtype": dtype,
+            "said": verdict.zero_copy,
+            "refused": verdict.refused,
+            "problem": problem(tensor, library, copy=False),
+            "problem_of_a_copy": problem(tensor, library, copy=True),
+        }
         print(json.dumps(line), flush=True)
+
+
+def problem(tensor: Any, library: str, copy: bool) -> str | None:
+    """The name of the exception that an export raises; None if it succeeds."""
+    try:
+        tensor.to(library, copy=copy)
+    except Exception as error:
+        return type(error).__name__
+    return None
 
 
 if __name__ == "__main__":

@@ -208,6 +208,61 @@ def test_verdict_for_read_only_data_follows_the_version_that_jax_requests(device
     assert verdict.zero_copy or "legacy capsules, which cannot mark that" in (verdict.reason or "")
 
 
+@pytest.mark.parametrize(
+    ("tensor", "library", "reason"),
+    [
+        (dlbridge.empty((2, 3)), "polars", "polars takes at most 1 dimension, not 2"),
+        (dlbridge.empty(4, "int4"), "torch", "torch does not support int4"),
+        (dlbridge.empty(4, "float64"), "jax", "jax would narrow float64"),
+        (dlbridge.empty(4, "int64"), "jax", "jax would narrow int64"),
+    ],
+    ids=["polars 2-d", "torch int4", "jax float64", "jax int64"],
+)
+def test_refusal_is_not_explained_as_a_copy(tensor: dlbridge.Tensor, library: str, reason: str) -> None:
+    require(library)
+    explanation = dlbridge.explain(tensor, to=library)
+    [verdict] = explanation.verdicts
+    assert (verdict.zero_copy, verdict.refused, verdict.remedy) == (False, True, None)
+    assert (verdict.reason or "").startswith(reason)
+    assert f"\n    refused: {reason}" in str(explanation)
+    assert json.loads(explanation.as_json())["verdicts"][0]["refused"] is True
+    with pytest.raises(BufferError, match=reason):
+        tensor.to(library, copy=True)
+
+
+def test_copy_is_not_explained_as_a_refusal() -> None:
+    pd = require("pandas")
+    explanation = dlbridge.explain(dlbridge.empty((2, 3)).T, to=["numpy", pd, "pillow"])
+    assert [verdict.refused for verdict in explanation.verdicts[:2]] == [False, False]
+    require("PIL")
+    [verdict] = explanation.verdicts[2:]
+    assert (verdict.zero_copy, verdict.refused) == (False, False)
+    assert "    not without a copy: pillow accepts C order only\n" in str(explanation)
+
+
+def test_library_may_be_a_module() -> None:
+    pd = require("pandas")
+    tensor = dlbridge.empty(3)
+    for to in (np, [np], (np,), np.linalg):
+        assert [verdict.library for verdict in dlbridge.explain(tensor, to=to).verdicts] == ["numpy"]
+    assert [verdict.library for verdict in dlbridge.explain(tensor, to=[pd, "np"]).verdicts] == ["pandas", "numpy"]
+    image = require("PIL.Image")
+    [verdict] = dlbridge.explain(dlbridge.empty((2, 3)), to=image).verdicts
+    assert (verdict.library, verdict.version) == ("pillow", require("PIL").__version__)
+    with pytest.raises(ValueError, match="unknown library 'json'"):
+        dlbridge.explain(tensor, to=json)
+    wrong: Any
+    for wrong in (5, [5], np.float32(1)):
+        with pytest.raises(TypeError, match="to must be the name of a library, or its module, not "):
+            dlbridge.explain(tensor, to=wrong)
+
+
+def test_repr_of_an_explanation_is_its_text() -> None:
+    explanation = dlbridge.explain(b"abc", to="numpy")
+    assert repr(explanation) == str(explanation)
+    assert repr(explanation).startswith("bytes\n  protocols\n")
+
+
 def test_unknown_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="unknown library 'nope'"):
         dlbridge.explain([1], to="nope")
@@ -216,9 +271,9 @@ def test_unknown_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch)
     if importlib.util.find_spec("cupy") is None:
         explanation = dlbridge.explain(np.arange(3), to="cupy")
         [verdict] = explanation.verdicts
-        assert (verdict.version, verdict.zero_copy) == (None, False)
+        assert (verdict.version, verdict.zero_copy, verdict.refused) == (None, False, True)
         assert (verdict.reason, verdict.remedy) == ("cupy is not installed", "install cupy first")
-        assert str(explanation).endswith("  to cupy (not installed)\n    not without a copy: cupy is not installed\n    install cupy first")
+        assert str(explanation).endswith("  to cupy (not installed)\n    refused: cupy is not installed\n    install cupy first")
 
 
 def test_explain_releases_the_tensor(native: Native) -> None:
@@ -299,6 +354,7 @@ def ran(code: str) -> Any:
     ("arguments", "code", "said"),
     [
         ([], 2, "usage: python -m dlbridge COMMAND"),
+        (["--version"], 0, f"dlbridge {dlbridge.__version__}\n"),
         (["--help"], 0, "\nclean  "),
         (["--help"], 0, "\ndoctor  "),
         (["conformance"], 2, "python -m dlbridge_conformance, which checks"),
@@ -335,6 +391,7 @@ def test_verdict_for_each_dtype_matches_the_export(library: str) -> None:
     assert len(lines) > 35
     for line in lines:
         assert line["problem"] == (None if line["said"] else "BufferError"), line
+        assert line["problem_of_a_copy"] == ("BufferError" if line["refused"] else None), line
 
 
 def test_library_may_be_called_by_its_other_names() -> None:

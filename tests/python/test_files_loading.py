@@ -192,6 +192,48 @@ def test_pickled_file_is_found_from_another_folder(tmp_path: Path, monkeypatch: 
     assert list(pickle.loads(pickle.dumps(file))) == ["x"]
 
 
+def test_path_of_a_sharded_model_is_found_by_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = {f"layer.{n}": np.full(1000, n, "float32") for n in range(4)}
+    dlbridge.save("b.safetensors", named, max_shard_bytes=8000)
+    assert not Path("b.safetensors").exists()
+    file = dlbridge.load("b.safetensors", to="numpy")
+    assert set(file) == set(named)
+    monkeypatch.chdir("/")
+    assert set(pickle.loads(pickle.dumps(file))) == set(named)
+    with pytest.raises(FileNotFoundError, match=r"c\.safetensors"):
+        dlbridge.load(tmp_path / "c.safetensors")
+
+
+def test_file_that_exists_is_loaded_instead_of_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.ones(3)})
+    (tmp_path / "x.safetensors.index.json").write_text("{}")
+    assert list(dlbridge.load(path)) == ["x"]
+
+
+def test_library_that_is_not_installed_is_refused_by_load(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python does not find a module whose entry is None.
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ModuleNotFoundError, match="^cupy is not installed; install it first$") as caught:
+        dlbridge.load(model, to="cupy")
+    assert caught.value.name == "cupy"
+    with pytest.raises(ModuleNotFoundError, match="^cupy is not installed; install it first$"):
+        dlbridge.asdlpack(b"abc").to("cupy")
+
+
+def test_wrong_options_are_refused_by_load(model: str) -> None:
+    wrong: Any
+    for wrong in ("yes", 1, 0):
+        with pytest.raises(TypeError, match="writable must be None, True or False, not "):
+            dlbridge.load(model, writable=wrong)
+    wrong = 5
+    with pytest.raises(TypeError, match="to must be the name of a library, or its module, not 5"):
+        dlbridge.load(model, to=wrong)
+    with pytest.raises(ValueError, match="unknown library 'nope'"):
+        dlbridge.load(model, to="nope")
+
+
 def test_npz_of_numpy_is_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **arrays())
     np.savez_compressed(tmp_path / "y.npz", **arrays())

@@ -139,6 +139,10 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         dlbridge.save(path, {"x": x}, metadata={"epoch": 3})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="positive, not -1"):
         dlbridge.save(path, {"x": x}, max_shard_bytes=-1)
+    with pytest.raises(ValueError, match="this npz file cannot be written: only safetensors files have metadata"):
+        dlbridge.save(tmp_path / "x.npz", {"x": x}, metadata={"epoch": "3"})
+    with pytest.raises(BufferError, match="x.npy: the elements are bfloat16, which npy lacks"):
+        dlbridge.save(tmp_path / "x.npy", dlbridge.empty(3, "bfloat16"))
     assert os.listdir(tmp_path) == []
     dlbridge.save(path, {"x": x})
     with pytest.raises(ValueError, match="unknown library"):

@@ -124,7 +124,7 @@ def test_sharded_model_is_one_mapping(tmp_path: Path) -> None:
     index = json.loads((tmp_path / files[-1]).read_text())
     assert index["metadata"]["total_size"] == 40_000
     assert set(index["weight_map"]) == set(named)
-    for path in (tmp_path, tmp_path / files[-1]):
+    for path in (tmp_path, tmp_path / files[-1], tmp_path / "model.safetensors"):
         file = dlbridge.load(path, to="numpy")
         assert set(file) == set(named)
         for name, array in named.items():

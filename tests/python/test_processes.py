@@ -334,6 +334,66 @@ multiprocessing.get_context("spawn").Process(target=attach_later, args=(shared.n
     assert (result.stdout, result.stderr) == ("b'abc'\n", "")
 
 
+def return_unlinked(number: int) -> dlbridge.SharedTensor:
+    """A worker function: returns shared memory whose name is gone."""
+    shared = dlbridge.share_memory(bytes([number]))
+    shared.unlink()
+    return shared
+
+
+def return_from_its_own_scope(number: int) -> dlbridge.SharedTensor:
+    """A worker function: makes the scope, whose end removes the name before the result is pickled."""
+    with dlbridge.SharedScope() as scope:
+        return scope.share_memory(bytes([number]))
+
+
+def return_owned(number: int) -> dlbridge.SharedTensor:
+    """A worker function: the name is removed as soon as the result is pickled."""
+    return dlbridge.share_memory(bytes([number]))
+
+
+def read(shared: dlbridge.SharedTensor) -> bytes:
+    """A worker function: the elements that it receives."""
+    return bytes(shared.tensor)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_result_of_a_worker_whose_name_is_gone_raises_when_it_is_used(run: Run, method: str) -> None:
+    code = """
+import concurrent.futures, dlbridge, multiprocessing, sys
+import test_processes as t
+text = "no shared memory has that name; the process that made it may have ended or removed it"
+def is_refused(function):
+    try:
+        function()
+    except FileNotFoundError as raised:
+        assert text in str(raised), raised
+        return True
+    return False
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with context.Pool(2) as pool:
+        for work in (t.return_unlinked, t.return_from_its_own_scope):
+            results = pool.map_async(work, range(4)).get(60)
+            assert all([is_refused(lambda: shared.tensor) for shared in results])
+        for number, shared in enumerate(pool.map_async(t.return_owned, range(4)).get(60)):
+            assert is_refused(lambda: shared.tensor) or bytes(shared.tensor) == bytes([number])
+        assert is_refused(lambda: pool.apply_async(t.read, (t.return_unlinked(0),)).get(60))
+        with dlbridge.share_memory(b"abc") as shared:
+            assert pool.apply_async(t.read, (shared,)).get(60) == b"abc"
+        pool.close()
+        pool.join()
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
+        for work in (t.return_unlinked, t.return_from_its_own_scope):
+            [shared] = executor.map(work, [0], timeout=60)
+            assert is_refused(lambda: shared.tensor)
+        assert is_refused(lambda: executor.submit(t.read, t.return_unlinked(0)).result(60))
+    print("done")
+"""
+    result = run(code, method)
+    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+
+
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="memory cannot be reserved here")
 def test_limit_of_memory_raises_os_error(run: Run) -> None:
     # A limit on the size of files applies to shared memory too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import json
 import os
@@ -20,6 +21,7 @@ import pytest
 from dlbridge import _shm
 from dlbridge._segment_format import DATA, MAGIC
 from dlbridge._shm import LONGEST
+from shared_segments import on_linux
 
 SHM = Path("/dev/shm")
 
@@ -109,6 +111,81 @@ def test_attach_after_close_returns_the_memory_that_tensors_still_hold() -> None
         again = dlbridge.attach(shared.name)
         memoryview(again.tensor)[0] = ord("x")
         assert bytes(kept) == b"xbc"
+
+
+def test_unpickled_tensor_whose_name_is_gone_raises_when_it_is_used() -> None:
+    with dlbridge.share_memory(b"abc") as shared:
+        message = pickle.dumps(shared)
+    for received in (pickle.loads(message), pickle.loads(pickle.dumps(pickle.loads(message)))):
+        assert received.name == shared.name
+        assert "error=FileNotFoundError(" in repr(received)
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError, match="no shared memory has that name; .*: 'dlbridge_") as caught:
+                _ = received.tensor
+            assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, shared.name)
+            assert len(caught.traceback) == 2, "the exception does not keep the frames of earlier calls"
+        received.unlink()
+        with received as entered:
+            assert entered is received
+        with pytest.raises(FileNotFoundError):
+            _ = received.tensor
+
+
+@on_linux
+def test_unpickled_tensor_of_another_file_raises_when_it_is_used() -> None:
+    with dlbridge.share_memory(b"abc") as shared:
+        message, path = pickle.dumps(shared), SHM / shared.name
+    path.write_bytes(b"")
+    try:
+        with pytest.raises(ValueError, match="is not a tensor: it has 0 bytes"):
+            _ = pickle.loads(message).tensor
+        path.unlink()
+        path.symlink_to("/dev/null")
+        with pytest.raises(OSError, match=shared.name) as caught:
+            dlbridge.attach(shared.name)
+        received = pickle.loads(message)
+        with pytest.raises(type(caught.value)) as again:
+            _ = received.tensor
+        assert str(again.value) == str(caught.value)
+    finally:
+        path.unlink()
+
+
+def test_exception_of_a_signal_handler_is_raised_by_unpickling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> Any:
+        raise TimeoutError("of a signal handler")
+
+    with dlbridge.share_memory(b"abc") as shared:
+        message = pickle.dumps(shared)
+        monkeypatch.setattr(_shm, "open_map", interrupted)
+        with pytest.raises(TimeoutError, match="of a signal handler"):
+            pickle.loads(message)
+
+
+def test_array_of_a_shared_tensor_names_its_tensor() -> None:
+    np = pytest.importorskip("numpy")
+    with dlbridge.share_memory(np.arange(3.0)) as shared:
+        for function in (np.asarray, np.array, np.sum, lambda obj: np.array([obj, obj])):
+            with pytest.raises(TypeError, match=r"is not an array; pass its tensor: numpy.asarray\(shared.tensor\)"):
+                function(shared)
+        with pytest.raises(TypeError, match=r"pass its tensor: asdlpack\(shared.tensor\)"):
+            dlbridge.asdlpack(shared)
+
+
+def test_attribute_of_a_tensor_names_the_tensor() -> None:
+    with dlbridge.share_memory(b"abc") as shared:
+        untyped: Any = shared
+        for name in ("numpy", "shape", "torch", "to", "dtype"):
+            with pytest.raises(AttributeError, match=f"does not have {name!r}; use .tensor.{name}$"):
+                getattr(untyped, name)
+        with pytest.raises(AttributeError, match="'SharedTensor' object .* 'nothing'$"):
+            _ = untyped.nothing
+        for name in vars(dlbridge.Tensor):
+            assert name == "__array__" or not hasattr(shared, name) or hasattr(object, name), name
+        with pytest.raises(TypeError, match="'dlbridge.shared.SharedTensor' object supports no exchange protocol"):
+            dlbridge.asdlpack(untyped)
+        for again in (copy.copy(shared), copy.deepcopy(shared), pickle.loads(pickle.dumps(shared))):
+            assert address(again) == address(shared)
 
 
 def test_segment_made_again_under_its_name_is_another_memory() -> None:

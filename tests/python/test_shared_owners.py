@@ -314,6 +314,16 @@ def test_segment_that_another_cleaner_holds_is_reported(name: str) -> None:
         assert "in use by another cleaner" in line_of(name, "\n".join(lines))
 
 
+@pytest.mark.parametrize(("number", "text"), [(0, "0 segments"), (1, "1 segment"), (2, "2 segments")])
+def test_clean_counts_what_it_removed(number: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = _segments.Segment("killed", 8192, 1, ENDED, None, (1, 1))
+    monkeypatch.setattr(_segments, "segments", lambda: [segment] * number)
+    monkeypatch.setattr(_segments, "remove_abandoned", lambda _: True)
+    lines: list[str] = []
+    assert clean_command.main([], lines.append) == 0
+    assert lines[-1] == f"removed {text}, {8192 * number} bytes"
+
+
 def test_clean_on_a_system_that_lists_no_shared_memory_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ import dlbridge
 import pytest
 from conftest import Run, require
 from dlbridge._segment_format import MAGIC
+from dlbridge.shared import _receive
 from shared_segments import SHM, clean, inode, kill_group, names, on_linux, started, wait_until
 
 np = require("numpy")
@@ -316,6 +317,32 @@ def test_empty_has_the_shape_and_dtype(shape: Any, dtype: str) -> None:
         assert (tensor.shape, tensor.dtype) == (expected.shape, dtype)
         assert (tensor.nbytes, tensor.readonly) == (expected.nbytes, False)
         assert not any(bytes(tensor.__reduce_ex__(5)[1][0].raw()))  # type: ignore[index]
+
+
+def test_received_tensor_whose_name_is_gone_raises_when_it_is_used() -> None:
+    with dlbridge.SharedScope() as scope:
+        shared = scope.share_memory(b"abc")
+        message = pickle.dumps(shared)
+        shared.unlink()
+        received = pickle.loads(message)
+        with pytest.raises(FileNotFoundError, match="no shared memory has that name"):
+            _ = received.tensor
+        received.unlink()
+    with pytest.raises(FileNotFoundError):
+        _ = pickle.loads(message).tensor
+
+
+def test_received_segment_that_is_not_a_tensor_is_removed_with_its_result() -> None:
+    with dlbridge.SharedScope() as scope:
+        name = f"{prefix(scope)}u0123456789abcdef"
+        (SHM / name).write_bytes(b"")
+        received = _receive(scope, name)
+        with pytest.raises(ValueError, match="is not a tensor: it has 0 bytes"):
+            _ = received.tensor
+        assert name in names(prefix(scope))
+        del received
+        gc.collect()
+        assert name not in names(prefix(scope))
 
 
 def test_scope_that_is_garbage_removes_its_names() -> None:

@@ -38,7 +38,10 @@ assert_type(tensor.__dlpack_device__(), tuple[int, int])
 assert_type(dlbridge.live_exports(), list[Export])
 assert_type(dlbridge.consumers(), list[Consumer])
 assert_type(dlbridge.explain(tensor, to=["numpy"]), dlbridge.Explanation)
+assert_type(dlbridge.explain(tensor, to=array), dlbridge.Explanation)
+assert_type(dlbridge.explain(tensor, to=[array, "numpy"]), dlbridge.Explanation)
 assert_type(dlbridge.explain(tensor).verdicts[0].zero_copy, bool)
+assert_type(dlbridge.explain(tensor).verdicts[0].refused, bool)
 with dlbridge.share_memory(tensor) as shared:
     assert_type(shared.tensor, dlbridge.Tensor)
     assert_type(dlbridge.attach(shared.name), dlbridge.SharedTensor)
@@ -93,6 +96,10 @@ dlbridge.from_dlpack(b"abc")  # error: no __dlpack__
 dlbridge.save("x.npz", {1: tensor})  # error: a name is text
 dlbridge.save("x.npz", {"x": [1, 2, 3]})  # error: a list supports no protocol
 dlbridge.load(3)  # error: not a path
+dlbridge.load("x.npy", writable="yes")  # error: not a bool
+dlbridge.explain(tensor, to=3)  # error: neither a name nor a module
+shared.numpy()  # error: a method of its tensor
+dlbridge.asdlpack(shared)  # error: supports no protocol
 dlbridge.asdlpack(b"abc", protocol="buffers")  # error: unknown protocol
 dlbridge.asdlpack(b"abc", contiguous="K")  # error: no such order
 dlbridge.asdlpack(obj=b"abc")  # error: by position

@@ -2,13 +2,17 @@
 
 use dlbridge::DataType;
 
+use super::dtypes::is_plain;
 use super::framework::{FRAMEWORK, Framework};
 
 pub(super) static MLX: Framework = Framework {
     name: "mlx",
     module: "mlx.core",
     cpu_only: true,
-    // MLX silently converts these to 32-bit numbers.
-    takes: |dtype| dtype != DataType::FLOAT64 && dtype != DataType::COMPLEX128,
+    takes: |dtype| {
+        let others = [DataType::BOOL, DataType::BFLOAT16, DataType::COMPLEX64];
+        // MLX silently converts 64-bit floats to 32 bits.
+        (is_plain(dtype) && dtype != DataType::FLOAT64) || others.contains(&dtype)
+    },
     ..FRAMEWORK
 };
