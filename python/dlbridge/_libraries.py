@@ -8,7 +8,7 @@ from dlbridge._core import _canonical, consumers
 
 
 def library_name(library: object) -> str:
-    """Return the name in an argument ``to``: a name, or a module, as for :meth:`dlbridge.Tensor.to`.
+    """Return the name in an argument ``to``, which is a name or a module.
 
     Raises TypeError for another object. The name may be unknown.
     """

@@ -244,7 +244,7 @@ def is_raised_here(error: BaseException) -> bool:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and last.tb_frame.f_code.co_filename == __file__
+    return last is not None and last.tb_frame.f_globals is globals()
 
 
 def create_marker(name: str, header: bytes, remove: Remover) -> None:

@@ -40,6 +40,11 @@ def deleted() -> None:
     asdlpack(x)
 
 
+def array_of_a_shared_tensor() -> None:
+    with dlbridge.share_memory(VECTOR) as shared:
+        np.asarray(shared)
+
+
 def locked() -> None:
     memory = bytearray(3)
     t = asdlpack(memory)
@@ -133,11 +138,13 @@ CASES: dict[str, Callable[[], object]] = {
     "A read-only result of `t.numpy()`": written,
     "JAX and 64 bits": lambda: asdlpack(VECTOR).jax(),
     "JAX and alignment": lambda: asdlpack(dlbridge.empty(9)[1:]).jax(copy=False),
+    "A function of JAX refuses a tensor": lambda: jnp.sum(asdlpack(VECTOR.astype("float32"))),
     "The library is not installed": lambda: asdlpack(b"abc").to("cupy"),
     "The library is unknown": lambda: asdlpack(b"abc").to("nonumpy"),
     "The name is not there": lambda: dlbridge.attach("no_such_name"),
     "The name is taken": made_twice,
     "The shared tensor is closed": closed,
+    "The shared tensor is not an array": array_of_a_shared_tensor,
     "Arithmetic": lambda: asdlpack(b"abc") + 1,
     "Assignment": assigned,
     "Conversion of the dtype": lambda: asdlpack(b"abc").astype("float32"),  # type: ignore[arg-type]

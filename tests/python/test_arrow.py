@@ -173,6 +173,7 @@ def test_streams_without_chunks_are_empty(copy: bool | None) -> None:
     for made, dtype in [(pa.int8(), "int8"), (pa.float64(), "float64"), (pa.bool_(), "bool")]:
         tensor = dlbridge.asdlpack(pa.chunked_array([], made), copy=copy)
         assert (tensor.dtype, tensor.shape, tensor.protocol) == (dtype, (0,), "arrow")
+        assert tensor.readonly == (copy is not True)
     table = pa.table({"a": [1, 2]})
     assert dlbridge.asdlpack(table.filter(pa.array([False, False]))["a"]).shape == (0,)
 

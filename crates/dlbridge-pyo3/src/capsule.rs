@@ -161,7 +161,8 @@ unsafe fn destroy(
 
 /// Takes the managed tensor out of a capsule, whose name determines the ABI.
 ///
-/// The capsule counts as consumed from then on, even if the tensor is invalid; its deleter has run then.
+/// The capsule counts as consumed from then on, even if the tensor is invalid; its deleter has run then, except
+/// for a misaligned tensor, which is not read.
 pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     // Without the GIL, two threads could find the same capsule unused.
     if let Some(managed) =

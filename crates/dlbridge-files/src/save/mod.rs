@@ -30,7 +30,8 @@ use crate::Error;
 ///
 /// # Errors
 /// [`Fault::Extension`](crate::Fault::Extension) for another extension; [`Fault::DataType`](crate::Fault::DataType) for a
-/// dtype that the format lacks; [`Fault::Format`](crate::Fault::Format) for a header or a name that the format cannot have; [`Fault::Tensor`](crate::Fault::Tensor) for data that the CPU cannot read, and for packed
+/// dtype that the format lacks; [`Fault::Unwritable`](crate::Fault::Unwritable) for options, a number
+/// of tensors, a header or a name that the format cannot have; [`Fault::Tensor`](crate::Fault::Tensor) for data that the CPU cannot read, and for packed
 /// elements that end within a byte; [`Fault::Name`](crate::Fault::Name); [`Fault::Io`](crate::Fault::Io).
 ///
 /// ```

@@ -100,7 +100,7 @@ impl FileWriter {
         let groups = sharded::files(path, &sizes, options.max_shard_bytes);
         if groups.len() > 1 && path.file_name().is_none_or(|name| name.to_str().is_none()) {
             let reason = "its index cannot have a name that is not UTF-8".to_owned();
-            return Err(Fault::Format { format: kind.name(), reason });
+            return Err(Fault::Unwritable { format: kind.name(), reason });
         }
         let index = (groups.len() > 1).then(|| sharded::text(&groups, &planned));
         let part = |(path, group): (PathBuf, Vec<usize>)| -> Result<Part, Fault> {

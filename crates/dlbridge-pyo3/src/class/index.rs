@@ -255,8 +255,9 @@ pub(super) fn reshaped(
             PyTuple::new(py, &requested).map_or_else(|_| String::new(), |shape| shown(&shape));
         PyValueError::new_err(format!("{len} elements cannot have the shape {requested}"))
     };
-    let two =
-        || PyValueError::new_err("two extents are -1; only one can be computed from the others");
+    let several = || {
+        PyValueError::new_err("several extents are -1; only one can be computed from the others")
+    };
     let one = |extent: &Bound<'_, PyAny>| number("each extent", extent)?.ok_or_else(unfit);
     let shape = requested.iter().map(one).collect::<PyResult<Vec<isize>>>()?;
     let known = shape.iter().filter(|&&extent| extent != -1);
@@ -268,7 +269,7 @@ pub(super) fn reshaped(
         0 => 0,
         1 if product != 0 && len.is_multiple_of(product) => len / product,
         1 => return Err(unfit()),
-        _ => return Err(two()),
+        _ => return Err(several()),
     };
     let extents = shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(unknown));
     let extents: Vec<_> = extents.collect();

@@ -91,7 +91,8 @@ pub(super) fn array_in_place(
         return Ok(None);
     }
     copies::forget_interrupt();
-    // A short copy needs no buffer: no other code resizes the array meanwhile.
+    // A short copy needs no buffer: with the GIL no other code resizes the array meanwhile, and without the GIL the
+    // program promises it (`docs/free-threaded.md`).
     if let Some(source) = head.describe_swapped(array)
         && let Some(_reading) = Guard::for_short_copy(&source.tensor)
     {

@@ -59,7 +59,7 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         (Some(remedy), _) => remedy,
         (None, 1) => "leave out protocol to look for the others",
         _ if object.is_none() => "pass a tensor",
-        _ if name.ends_with(".SharedTensor") => "pass its tensor: asdlpack(shared.tensor)",
+        _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
         _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
             "pass an array or tensor, not a module or a class"
         }

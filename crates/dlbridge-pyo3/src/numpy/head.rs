@@ -98,8 +98,9 @@ impl ArrayClass {
 
 /// The head of an array.
 ///
-/// - **Exact.** `array`, which only [`ArrayClass`] sets, is a live array of exactly NumPy's class, in an attached thread, for `'a`. No Python code runs
-///   between [`ArrayClass::head`] and the last read of the extents, strides and base, because it could replace them.
+/// - **Exact.** `array`, which only [`ArrayClass`] sets, is a live array of exactly NumPy's class, in an attached thread,
+///   for `'a`. No Python code runs between [`ArrayClass::head`] and the last read of the extents, strides and base,
+///   because it could replace them.
 #[derive(Clone, Copy)]
 pub(super) struct ArrayHead<'a> {
     array: *const ffi::PyObject,

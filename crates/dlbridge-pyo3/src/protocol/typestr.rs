@@ -51,7 +51,7 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
         }
         ('U' | 'S' | 'T' | 'a', _) => {
             "the elements are text; convert digits with numpy.asarray(x).astype('float64'), or pass other text to \
-             dlbridge.ragged(pyarrow.array(x)), for its bytes and offsets"
+             dlbridge.ragged(pyarrow.array(numpy.asarray(x))), for its bytes and offsets"
                 .to_owned()
         }
         ('V', Some(field)) => {
@@ -61,7 +61,8 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
         ('V', None) => "the elements are raw bytes; view them as numbers first, for example with \
                         a.view('u1')"
             .to_owned(),
-        ('c', _) => "the complex numbers are wider than 128 bits; convert them first, for example with \
+        ('c', _) => "the complex numbers are wider than 128 bits, or of a width without a dtype; \
+                     convert them first, for example with \
                      a.astype('complex128')"
             .to_owned(),
         ('f' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \

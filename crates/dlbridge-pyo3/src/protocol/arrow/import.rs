@@ -89,14 +89,14 @@ fn import_as(
     if options.copy != Some(true) {
         return match chunks.only(py, several_chunks)? {
             Some(array) => import(chunks.schema(), array).map(Some),
-            None => empty(chunks.schema(), times).map(Some),
+            None => empty(chunks.schema(), times, false).map(Some),
         };
     }
     let arrays = chunks.with_elements(py)?.into_iter();
     let mut imported =
         arrays.map(|array| import(chunks.schema(), array)).collect::<PyResult<Vec<_>>>()?;
     match imported.len() {
-        0 => return empty(chunks.schema(), times).map(Some),
+        0 => return empty(chunks.schema(), times, true).map(Some),
         1 => return Ok(imported.pop()),
         _ => {}
     }
@@ -107,13 +107,15 @@ fn import_as(
 }
 
 /// Imports a stream without arrays: no numbers of the stream's type.
-fn empty(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Imported> {
+fn empty(schema: &ArrowSchema, times: Option<&Times>, is_copy: bool) -> PyResult<Imported> {
     let dtype = match Level::of(schema, times)? {
         Level::Numbers(dtype) => dtype,
         Level::Bits => DataType::BOOL,
         Level::Lists(_) => return Err(no_chunk()),
     };
+    // As an array without elements is: read-only, unless it was copied.
     let tensor = Tensor::zeroed(dtype, [0]).map_err(to_py_err)?;
+    let tensor = if is_copy { tensor } else { tensor.into_read_only() };
     Ok(Imported::new(tensor, Protocol::Arrow))
 }
 
