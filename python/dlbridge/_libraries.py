@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 from dlbridge._core import _canonical, consumers
 
@@ -14,10 +15,9 @@ def library_name(library: object) -> str:
     """
     if isinstance(library, str):
         return library
-    name = getattr(library, "__name__", None)
-    if not isinstance(name, str):
+    if not isinstance(library, ModuleType):
         raise TypeError(f"to must be the name of a library, or its module, not {library!r}")
-    return name.partition(".")[0]
+    return library.__name__.partition(".")[0]
 
 
 def check_installed(library: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
 from dlbridge._libraries import is_installed, library_name
 from dlbridge.typing import ProtocolName
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 __all__ = ["Explanation", "ProtocolReport", "Verdict", "explain"]
 
@@ -207,15 +205,18 @@ def _verdict(tensor: Tensor, library: str) -> Verdict:
     return Verdict(library, version, why is None, why, remedy, measured, refused is not None)
 
 
-@cache
 def version_of(library: str) -> str | None:
     """The version of an installed library; None if it is not installed."""
+    package = "PIL" if library == "pillow" else library
+    return _version(package) if is_installed(package) else None
+
+
+@cache
+def _version(package: str) -> str:
+    """The version of an installed package."""
     # This module takes longer to import than all others here.
     import importlib.metadata
 
-    package = "PIL" if library == "pillow" else library
-    if not is_installed(package):
-        return None
     for distribution in importlib.metadata.packages_distributions().get(package, []):
         return importlib.metadata.version(distribution)
     return "of unknown version"

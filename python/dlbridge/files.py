@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class TensorFile(Mapping[str, Any]):
         self._writable = writable
         self._private = _is_private(to) if writable is None else writable
         self._has_pairs = to is not None and _has_pairs(to)
+        #: The reason why unpickling could not load the file; ``_file`` is None then.
+        self._failure: Exception | None = None
 
     def __getitem__(self, name: str) -> Any:
         tensor = self._opened().tensor(name, self._private, self._has_pairs)
@@ -122,14 +125,18 @@ class TensorFile(Mapping[str, Any]):
         self._file = None
 
     def _opened(self) -> Any:
+        if self._failure is not None:
+            # A new exception each time: its traceback is of this call alone.
+            raise copy.copy(self._failure)
         if self._file is None:
             raise ValueError("the file is closed; load it again")
         return self._file
 
     def __reduce__(self) -> tuple[Callable[..., TensorFile], tuple[Any, ...]]:
         """Another process loads the file when it unpickles this; only the absolute path is sent."""
-        self._opened()
-        return _loaded, (self._path, self._to, self._device, self._writable)
+        if self._failure is None:
+            self._opened()
+        return _unpickled, (self._path, self._to, self._device, self._writable)
 
     def __enter__(self) -> TensorFile:
         return self
@@ -138,6 +145,8 @@ class TensorFile(Mapping[str, Any]):
         self.close()
 
     def __repr__(self) -> str:
+        if self._failure is not None:
+            return f"<dlbridge.TensorFile that could not be loaded: {self._failure!r}>"
         return "<closed dlbridge.TensorFile>" if self._file is None else f"<dlbridge.TensorFile of {len(self)} tensors>"
 
 
@@ -240,10 +249,20 @@ def _loaded(path: str, to: str | ModuleType | None, device: Any, writable: bool 
     return TensorFile(path, file, to, device, writable)
 
 
+def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) -> TensorFile:
+    """Load a file again. An OSError here would be lost, and end a ``multiprocessing`` pool, so the first use raises it."""
+    try:
+        return _loaded(path, to, device, writable)
+    except (OSError, ValueError) as error:
+        file = TensorFile(path, None, to, device, writable)
+        file._failure = copy.copy(error)
+        return file
+
+
 def _of_shards(path: str) -> str:
     """Returns the index of the model that ``save`` split into shards instead of a file at the path; otherwise the path."""
     index = f"{path}.index.json"
-    return index if not os.path.exists(path) and os.path.exists(index) else path
+    return index if not os.path.lexists(path) and os.path.isfile(index) else path
 
 
 def _has_pairs(library: str | ModuleType) -> bool:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["SharedScope", "SharedTensor", "attach", "share_memory"]
 
 
+_NOT_AN_ARRAY = "a SharedTensor is not an array; pass its tensor: numpy.asarray(shared.tensor)"
+
+
 class SharedTensor:
     """A tensor in shared memory. Made by :func:`share_memory`, :func:`attach` and :class:`SharedScope`.
 
@@ -113,9 +116,21 @@ class SharedTensor:
     # Hidden from type checkers, which would accept what these methods refuse.
     if not TYPE_CHECKING:
 
-        def __array__(self, *_, **__):
-            # Without this method, NumPy makes an array of one object.
-            raise TypeError("a SharedTensor is not an array; pass its tensor: numpy.asarray(shared.tensor)")
+        def __array__(self, dtype=None, copy=None):
+            # Without this method, NumPy makes an array of one object also where none was asked for.
+            if getattr(dtype, "kind", None) != "O":
+                raise TypeError(_NOT_AN_ARRAY)
+            import numpy as np
+
+            array = np.empty((), object)
+            array[()] = self
+            return array
+
+        def __array_ufunc__(self, ufunc, *_, **__):
+            # `numpy.float64(1) == shared`, also in a search of a list.
+            if ufunc.__name__ in ("equal", "not_equal"):
+                return ufunc.__name__ == "not_equal"
+            raise TypeError(_NOT_AN_ARRAY)
 
         def __getattr__(self, name):
             if name.startswith("_") or not hasattr(Tensor, name):
@@ -178,7 +193,7 @@ def _tensor_or_failure(name: str) -> tuple[Tensor | None, Exception | None]:
     """
     try:
         return attach(name).tensor, None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         if isinstance(error, OSError) and not _shm.is_raised_here(error):
             # A signal handler raised it.
             raise

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -355,3 +355,18 @@ def test_fork_during_a_request_does_not_hang(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKS, path, str(count)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.stdout == f"{[0] * 100}\n", ran.stderr
+
+
+def test_pickled_file_that_is_gone_raises_at_its_first_use(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.ones(3)})
+    pickled = pickle.dumps(dlbridge.load(path))
+    path.unlink()
+    file = pickle.loads(pickled)
+    uses: list[Callable[[], Any]] = [lambda: file["x"], lambda: len(file), lambda: "x" in file, lambda: file.metadata]
+    for use in uses:
+        with pytest.raises(FileNotFoundError, match="x.safetensors"):
+            use()
+    assert "could not be loaded: FileNotFoundError" in repr(file)
+    dlbridge.save(path, {"x": np.ones(3)})
+    assert pickle.loads(pickle.dumps(file))["x"].shape == (3,)

@@ -168,6 +168,9 @@ def test_array_of_a_shared_tensor_names_its_tensor() -> None:
         for function in (np.asarray, np.array, np.sum, lambda obj: np.array([obj, obj])):
             with pytest.raises(TypeError, match=r"is not an array; pass its tensor: numpy.asarray\(shared.tensor\)"):
                 function(shared)
+        stored = np.array([shared, None], dtype=object)
+        assert stored.shape == (2,) and stored[0] is shared
+        assert [np.float64(1), shared].index(shared) == 1 and np.float64(1) != shared
         with pytest.raises(TypeError, match=r"pass its tensor: asdlpack\(shared.tensor\)"):
             dlbridge.asdlpack(shared)
 
