@@ -31,7 +31,7 @@ def check_installed(library: str) -> None:
 
 def is_installed(package: str) -> bool:
     """Return true if a package is installed or loaded. Does not import it."""
-    # A module that a program made has no specification, for which find_spec raises.
+    # find_spec raises for a module that a program made itself, because it lacks a specification.
     if sys.modules.get(package) is not None:
         return True
     from importlib.util import find_spec

@@ -52,7 +52,7 @@ pub enum Fault {
         /// The reason, and advice.
         reason: String,
     },
-    /// The format has no way to write the tensors, or the options.
+    /// The format cannot have these tensors, or these options.
     Unwritable {
         /// The name of the format.
         format: &'static str,
@@ -175,7 +175,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Displays the start of a message about a tensor. The only tensor of an npy file has no name.
+/// Displays the start of a message about a tensor. The only tensor of an npy file lacks a name.
 struct Of<'a>(&'a str);
 
 impl fmt::Display for Of<'_> {

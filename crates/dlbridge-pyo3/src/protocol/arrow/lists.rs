@@ -62,7 +62,7 @@ fn several_chunks() -> PyErr {
 /// The refusal of a stream without arrays, of a type that has more to it than numbers.
 pub(super) fn no_chunk() -> PyErr {
     PyBufferError::new_err(
-        "the Arrow stream has no chunk; make one first, for example with combine_chunks()",
+        "the Arrow stream lacks chunks; make one first, for example with combine_chunks()",
     )
 }
 
