@@ -43,7 +43,11 @@ fn run(file: Vec<u8>) {
     let tensors = match safetensors::load(file) {
         Ok(tensors) => tensors,
         // It multiplies extents in their order, and so refuses some shapes without elements.
-        Err(_) => return assert!(index.is_err() || index.unwrap().tensors.values().any(|x| x.shape.contains(&0))),
+        Err(_) => {
+            return assert!(
+                index.is_err() || index.unwrap().tensors.values().any(|x| x.shape.contains(&0))
+            );
+        }
     };
     if let Ok(index) = index {
         compare(&index, &tensors, memory.start);

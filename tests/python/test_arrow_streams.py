@@ -9,7 +9,7 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import Run, require
-from crafted_arrow import RELEASE, Array, Crafted, Schema, new_capsule
+from crafted_arrow import RELEASE, Array, Crafted, Schema, extension, new_capsule
 
 require("numpy")
 
@@ -92,6 +92,20 @@ def test_stream_of_structs_is_refused_before_a_chunk_is_taken() -> None:
     with pytest.raises(BufferError, match="take one column of it first"):
         dlbridge.asdlpack(chunks)
     assert (chunks.asked, chunks.released, chunks.kind.released["schema"]) == (0, 1, 1)
+
+
+def test_empty_stream_of_a_wrong_schema_is_refused() -> None:
+    number, shaped = Crafted(), extension(b'{"shape": []}')
+    shaped.schema.format, shaped.schema.n_children = b"s", 0
+    for schema, n_children, text in [
+        (number, 1, "children although its type has none"),
+        (shaped, 0, "elements are not numbers"),
+    ]:
+        schema.schema.n_children = n_children
+        chunks = Chunks(schema=schema)
+        with pytest.raises(BufferError, match=text):
+            dlbridge.asdlpack(chunks)
+        assert (chunks.asked, chunks.released, schema.released["schema"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("text", ["a text", "no text", "no function"])

@@ -39,7 +39,11 @@ pub(crate) fn run(steps: &mut Steps, workplace: &Workplace) -> Option<()> {
 
 /// Checks of the sources, without a build.
 pub(crate) fn sources(steps: &mut Steps, workplace: &Workplace) {
-    steps.run("formatting", || process::run(&mut workplace.cargo(&["fmt", "--all", "--check"])));
+    steps.run("formatting", || {
+        process::run(&mut workplace.cargo(&["fmt", "--all", "--check"]))?;
+        let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
+        process::run(&mut workplace.cargo(&fuzz))
+    });
     steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
     steps.run("no circles among modules", || layers::check(workplace));
     steps.run("the table of platforms", || platforms::check(&workplace.root));

@@ -99,6 +99,25 @@ impl Array {
         })
     }
 
+    /// Returns an array without elements, children and memory.
+    pub(crate) fn empty(schema: &Schema, times: bool) -> Self {
+        Self {
+            length: 0,
+            null_count: 0,
+            offset: 0,
+            n_buffers: 2,
+            buffers: Child::Right,
+            validity: None,
+            data: None,
+            n_children: 0,
+            children: Child::Right,
+            dictionary: false,
+            released: false,
+            level: schema.level(times),
+            child: None,
+        }
+    }
+
     /// Returns the end of the elements, and true if they have memory.
     pub(crate) fn end(&self) -> (usize, bool) {
         let end = i128::from(self.length) + i128::from(self.offset);

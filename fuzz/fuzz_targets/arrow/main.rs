@@ -93,8 +93,10 @@ fn run(py: Python<'_>, u: &mut Unstructured<'_>) -> Result<()> {
             let [full, empty]: [Vec<&Array>; 2] = [true, false].map(|full| {
                 arrays[..given].iter().filter(|array| (array.length > 0) == full).collect()
             });
+            // A stream without arrays has the elements of an empty one.
+            let without = Array::empty(&schema, times);
             let chosen = match full[..] {
-                [] => empty.last().copied(),
+                [] => Some(empty.last().copied().unwrap_or(&without)),
                 [only] => Some(only),
                 _ => None,
             };

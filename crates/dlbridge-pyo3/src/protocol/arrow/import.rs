@@ -4,10 +4,11 @@ use dlbridge::{CopyReason, DataType, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned};
+use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, broken};
 use super::array::Elements;
 use super::concatenate::concatenated;
 use super::exported::{Exported, exported, only_stream};
+use super::fixed_shape::Shape;
 use super::format::Level;
 use super::lists::no_chunk;
 use super::stream::Chunks;
@@ -89,14 +90,14 @@ fn import_as(
     if options.copy != Some(true) {
         return match chunks.only(py, several_chunks)? {
             Some(array) => import(chunks.schema(), array).map(Some),
-            None => empty(chunks.schema(), times, false).map(Some),
+            None => empty(py, chunks.schema(), times, false).map(Some),
         };
     }
     let arrays = chunks.with_elements(py)?.into_iter();
     let mut imported =
         arrays.map(|array| import(chunks.schema(), array)).collect::<PyResult<Vec<_>>>()?;
     match imported.len() {
-        0 => return empty(chunks.schema(), times, true).map(Some),
+        0 => return empty(py, chunks.schema(), times, true).map(Some),
         1 => return Ok(imported.pop()),
         _ => {}
     }
@@ -107,12 +108,22 @@ fn import_as(
 }
 
 /// Imports a stream without arrays: no numbers of the stream's type.
-fn empty(schema: &ArrowSchema, times: Option<&Times>, is_copy: bool) -> PyResult<Imported> {
+fn empty(
+    py: Python<'_>,
+    schema: &ArrowSchema,
+    times: Option<&Times>,
+    is_copy: bool,
+) -> PyResult<Imported> {
     let dtype = match Level::of(schema, times)? {
         Level::Numbers(dtype) => dtype,
         Level::Bits => DataType::BOOL,
         Level::Lists(_) => return Err(no_chunk()),
     };
+    if schema.n_children != 0 {
+        return Err(broken("children although its type has none"));
+    }
+    // Only lists are tensors of a fixed shape.
+    Shape::of(py, schema, vec![0])?;
     // As an array without elements is: read-only, unless it was copied.
     let tensor = Tensor::zeroed(dtype, [0]).map_err(to_py_err)?;
     let tensor = if is_copy { tensor } else { tensor.into_read_only() };
