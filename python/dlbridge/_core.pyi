@@ -544,10 +544,10 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
 def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
     """Return true if an object has a protocol; looks up its attribute and calls nothing."""
 
-def _canonical(library: str) -> str:
-    """The canonical name of a library that has several names.
+def _canonical(to: object) -> str:
+    """The canonical name of the library in an argument ``to``: a name, or a module.
 
-    Raises ValueError for an unknown library.
+    Raises ValueError for an unknown library, TypeError for another object.
     """
 
 def set_num_threads(num_threads: SupportsIndex, /) -> None:

@@ -1,4 +1,4 @@
-"""The names of the libraries that tensors are exported to, and whether they are installed."""
+"""Whether the libraries that tensors are exported to are installed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ from types import ModuleType
 from dlbridge._core import _canonical, consumers
 
 
-def library_name(library: object) -> str:
-    """Return the name in an argument ``to``, which is a name or a module.
-
-    Raises TypeError for another object. The name may be unknown.
-    """
-    if isinstance(library, str):
-        return library
-    if not isinstance(library, ModuleType):
-        raise TypeError(f"to must be the name of a library, or its module, not {library!r}")
-    return library.__name__.partition(".")[0]
-
-
-def check_installed(library: str) -> None:
+def check_installed(to: str | ModuleType) -> None:
     """Raise what :meth:`dlbridge.Tensor.to` raises for a library that is unknown or not installed. Imports nothing."""
-    name = _canonical(library)
+    name = _canonical(to)
     module = next(consumer["module"] for consumer in consumers() if consumer["name"] == name)
     package = module.partition(".")[0]
     if not is_installed(package):

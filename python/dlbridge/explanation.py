@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
-from dlbridge._libraries import is_installed, library_name
+from dlbridge._libraries import is_installed
 from dlbridge.typing import ProtocolName
 
 __all__ = ["Explanation", "ProtocolReport", "Verdict", "explain"]
@@ -126,7 +126,7 @@ def explain(obj: Any, *, to: str | ModuleType | Iterable[str | ModuleType] | Non
     Raises ValueError for an unknown library, TypeError for anything but a name or a module.
     """
     chosen = [] if to is None else list(to) if isinstance(to, Iterable) and not isinstance(to, str) else [to]
-    libraries = [_canonical(library_name(library)) for library in chosen]
+    libraries = [_canonical(library) for library in chosen]
     kind = type(obj)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if name == "PyCapsule":

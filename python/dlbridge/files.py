@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbridge._core import Tensor, _FileWriter, _TensorFile, asdlpack, empty, fit
-from dlbridge._libraries import check_installed, library_name
+from dlbridge._core import Tensor, _canonical, _FileWriter, _TensorFile, asdlpack, empty, fit
+from dlbridge._libraries import check_installed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -76,7 +76,7 @@ class TensorFile(Mapping[str, Any]):
     ) -> None:
         self._path = os.path.abspath(path)
         self._file: Any = file
-        self._to = to if to is None else library_name(to)
+        self._to = to if to is None else _canonical(to)
         if device is not None:
             # Raises for a device that is not there.
             asdlpack(empty(0), device=device)
@@ -179,7 +179,7 @@ def load(
     """
     path = os.fsdecode(path)
     if to is not None:
-        check_installed(library_name(to))
+        check_installed(to)
     # Raises for a value of another type.
     asdlpack(empty(0), writable=writable)
     tensors = _loaded(path, to, device, writable)
@@ -238,7 +238,7 @@ def _is_private(library: str | ModuleType | None) -> bool:
     """Returns True for a library that would copy a tensor because it is read-only."""
     if library is None:
         return False
-    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), library_name(library))
+    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), _canonical(library))
     return copied is not None
 
 
@@ -267,7 +267,7 @@ def _of_shards(path: str) -> str:
 
 def _has_pairs(library: str | ModuleType) -> bool:
     """Returns True for a library whose floats of four bits are pairs, like ``torch.float4_e2m1fn_x2``."""
-    name = library_name(library)
+    name = _canonical(library)
     alone, pair = (fit(empty(2, dtype), name)[0] for dtype in ("float4_e2m1fn", "float4_e2m1fnx2"))
     return alone is not None and pair is None
 

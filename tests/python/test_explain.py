@@ -249,6 +249,9 @@ def test_library_may_be_a_module() -> None:
     image = require("PIL.Image")
     [verdict] = dlbridge.explain(dlbridge.empty((2, 3)), to=image).verdicts
     assert (verdict.library, verdict.version) == ("pillow", require("PIL").__version__)
+    # The classes of JAX's arrays are in a package of their own.
+    [verdict] = dlbridge.explain(dlbridge.empty(2), to=require("jaxlib")).verdicts
+    assert verdict.library == "jax"
     with pytest.raises(ValueError, match="unknown library 'json'"):
         dlbridge.explain(tensor, to=json)
     wrong: Any
@@ -274,6 +277,21 @@ def test_unknown_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch)
         assert (verdict.version, verdict.zero_copy, verdict.refused) == (None, False, True)
         assert (verdict.reason, verdict.remedy) == ("cupy is not installed", "install cupy first")
         assert str(explanation).endswith("  to cupy (not installed)\n    refused: cupy is not installed\n    install cupy first")
+        with pytest.raises(ModuleNotFoundError, match="^cupy is not installed; install it first$") as caught:
+            dlbridge.asdlpack(np.arange(3)).to("cupy")
+        assert caught.value.name == "cupy"
+
+
+def test_library_whose_dependency_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cupy").mkdir()
+    (tmp_path / "cupy" / "__init__.py").write_text("import no_such_dependency")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    [verdict] = dlbridge.explain(np.arange(3), to="cupy").verdicts
+    assert (verdict.zero_copy, verdict.refused, verdict.remedy) == (False, True, None)
+    assert verdict.reason == "cupy cannot be used: No module named 'no_such_dependency'"
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_dependency'") as caught:
+        dlbridge.asdlpack(np.arange(3)).to("cupy")
+    assert caught.value.name == "no_such_dependency"
 
 
 def test_explain_releases_the_tensor(native: Native) -> None:

@@ -305,5 +305,5 @@ def test_to_accepts_a_module() -> None:
     assert type(tensor.to(np.linalg)) is np.ndarray
     with pytest.raises(ValueError, match="'json'"):
         tensor.to(json)
-    with pytest.raises(TypeError, match="library must be a name like 'torch', or a module, not <class"):
+    with pytest.raises(TypeError, match="library must be the name of a library, or its module, not <class"):
         tensor.to(np.ndarray)

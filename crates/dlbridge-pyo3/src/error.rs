@@ -154,6 +154,7 @@ pub(crate) fn library<'py>(
         }
         let missing =
             PyModuleNotFoundError::new_err(format!("{name} is not installed; install it first"));
+        missing.value(py).setattr(intern!(py, "name"), package)?;
         missing.set_cause(py, Some(error));
         Err(missing)
     })

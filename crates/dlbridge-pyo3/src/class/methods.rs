@@ -189,7 +189,7 @@ impl PyTensor {
         library: &Bound<'py, PyAny>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to_named(this, &to_library::library_name(library)?, copy)
+        to_library::to_named(this, &to_library::library_name("library", library)?, copy)
     }
 
     /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.

@@ -26,12 +26,11 @@ pub(crate) fn framework(name: &str) -> PyResult<&'static Framework> {
     })
 }
 
-/// The name of the library in an argument `library`: a name, or a module.
-pub(crate) fn library_name(library: &Bound<'_, PyAny>) -> PyResult<String> {
+/// The name of the library in an argument: a name, or a module.
+pub(crate) fn library_name(argument: &str, library: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(module) = library.cast::<PyModule>() else {
-        return library
-            .extract()
-            .map_err(|_| wrong_type("library", "a name like 'torch', or a module", library));
+        let wrong = |_| wrong_type(argument, "the name of a library, or its module", library);
+        return library.extract().map_err(wrong);
     };
     let name = module.name()?.to_cow()?.into_owned();
     let package = name.split('.').next().unwrap_or_default();

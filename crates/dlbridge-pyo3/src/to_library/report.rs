@@ -1,15 +1,16 @@
 //! The facts about a tensor and the frameworks, for programs.
 
 use dlbridge::sys;
-use pyo3::exceptions::{PyException, PyModuleNotFoundError};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::entrance::Entrance;
-use super::names::framework;
+use super::names::{framework, library_name};
 use super::probe::is_refusal;
 use super::to::refusal;
 use crate::PyTensor;
+use crate::error::is_absent;
 use crate::frameworks::{FRAMEWORKS, Framework, Request};
 use crate::shown::named;
 
@@ -30,11 +31,11 @@ pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'sta
     (version, set.map(|(_, name)| name).collect())
 }
 
-/// The canonical name of a library.
+/// The canonical name of the library in an argument `to`: a name, or a module.
 #[pyfunction]
 #[pyo3(name = "_canonical")]
-pub(crate) fn canonical(library: &str) -> PyResult<&'static str> {
-    Ok(framework(library)?.name)
+pub(crate) fn canonical(to: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    Ok(framework(&library_name("to", to)?)?.name)
 }
 
 /// The consumer profiles, as a list of dictionaries. Measured fields are `None` before the first use of a framework.
@@ -89,7 +90,7 @@ pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> 
     if refused.is_none() && entrance.is_none() {
         match Entrance::of(py, framework) {
             Ok(found) => entrance = Some(found),
-            Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {}
+            Err(error) if is_absent(&error, py, framework.package())? => {}
             Err(error) if error.is_instance_of::<PyException>(py) => {
                 let name = framework.name;
                 refused = Some(format!("{name} cannot be used: {}", named(error.value(py))));
