@@ -1,4 +1,4 @@
-"""Whether the libraries that tensors are exported to are installed."""
+"""Checks that a library is installed, and imports nothing."""
 
 from __future__ import annotations
 

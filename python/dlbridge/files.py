@@ -72,20 +72,29 @@ class TensorFile(Mapping[str, Any]):
     """
 
     def __init__(
-        self, path: str, file: Any, to: str | ModuleType | None, device: Any, writable: bool | None
+        self,
+        path: str,
+        file: Any,
+        to: str | ModuleType | None,
+        device: Any,
+        writable: bool | None,
+        failure: Exception | None = None,
     ) -> None:
         self._path = os.path.abspath(path)
         self._file: Any = file
+        self._device = device
+        self._writable = writable
+        #: The reason why unpickling could not load the file; ``_file`` is None then.
+        self._failure = failure
+        if failure is not None:
+            self._to: Any = to
+            return
         self._to = to if to is None else _canonical(to)
         if device is not None:
             # Raises for a device that is not there.
             asdlpack(empty(0), device=device)
-        self._device = device
-        self._writable = writable
         self._private = _is_private(to) if writable is None else writable
         self._has_pairs = to is not None and _has_pairs(to)
-        #: The reason why unpickling could not load the file; ``_file`` is None then.
-        self._failure: Exception | None = None
 
     def __getitem__(self, name: str) -> Any:
         tensor = self._opened().tensor(name, self._private, self._has_pairs)
@@ -146,7 +155,7 @@ class TensorFile(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         if self._failure is not None:
-            return f"<dlbridge.TensorFile that could not be loaded: {self._failure!r}>"
+            return f"<dlbridge.TensorFile of {self._path!r} that could not be loaded: {self._failure!r}>"
         return "<closed dlbridge.TensorFile>" if self._file is None else f"<dlbridge.TensorFile of {len(self)} tensors>"
 
 
@@ -250,19 +259,35 @@ def _loaded(path: str, to: str | ModuleType | None, device: Any, writable: bool 
 
 
 def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) -> TensorFile:
-    """Load a file again. An OSError here would be lost, and end a ``multiprocessing`` pool, so the first use raises it."""
+    """Load a file again.
+
+    An exception here would be lost, and end a ``multiprocessing`` pool, so the first use of the file raises it.
+    """
     try:
         return _loaded(path, to, device, writable)
-    except (OSError, ValueError) as error:
-        file = TensorFile(path, None, to, device, writable)
-        file._failure = copy.copy(error)
-        return file
+    except Exception as error:
+        if not _is_of_load(error):
+            raise
+        # Without the traceback, which keeps the frames of the caller.
+        return TensorFile(path, None, to, device, writable, copy.copy(error))
+
+
+def _is_of_load(error: Exception) -> bool:
+    """Returns True unless a signal handler raised the exception, as far as the modules of its traceback tell."""
+    place = error.__traceback__
+    while place is not None:
+        package = place.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("dlbridge", "pyarrow", "importlib"):
+            return False
+        place = place.tb_next
+    return True
 
 
 def _of_shards(path: str) -> str:
     """Returns the index of the model that ``save`` split into shards instead of a file at the path; otherwise the path."""
     index = f"{path}.index.json"
-    return index if not os.path.lexists(path) and os.path.isfile(index) else path
+    is_split = path.endswith(".safetensors") and not os.path.lexists(path) and os.path.isfile(index)
+    return index if is_split else path
 
 
 def _has_pairs(library: str | ModuleType) -> bool:

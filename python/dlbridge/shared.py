@@ -126,11 +126,14 @@ class SharedTensor:
             array[()] = self
             return array
 
-        def __array_ufunc__(self, ufunc, *_, **__):
-            # `numpy.float64(1) == shared`, also in a search of a list.
-            if ufunc.__name__ in ("equal", "not_equal"):
-                return ufunc.__name__ == "not_equal"
-            raise TypeError(_NOT_AN_ARRAY)
+        def __array_ufunc__(self, ufunc, method, *inputs, **options):
+            # `numpy.float64(1) == shared` compares objects, also in a search of a list or an array.
+            if ufunc.__name__ not in ("equal", "not_equal") or method != "__call__":
+                raise TypeError(_NOT_AN_ARRAY)
+            import numpy as np
+
+            objects = (np.asarray(obj, object) if isinstance(obj, SharedTensor) else obj for obj in inputs)
+            return ufunc(*objects, **options)
 
         def __getattr__(self, name):
             if name.startswith("_") or not hasattr(Tensor, name):

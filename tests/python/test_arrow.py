@@ -171,9 +171,17 @@ def test_streams_of_one_chunk() -> None:
 @pytest.mark.parametrize("copy", [None, True, False])
 def test_streams_without_chunks_are_empty(copy: bool | None) -> None:
     for made, dtype in [(pa.int8(), "int8"), (pa.float64(), "float64"), (pa.bool_(), "bool")]:
-        tensor = dlbridge.asdlpack(pa.chunked_array([], made), copy=copy)
+        without, of_one = (pa.chunked_array(chunks, made) for chunks in ([], [pa.array([], made)]))
+        assert dlbridge.explain(without).tensor == dlbridge.explain(of_one).tensor
+        if copy is False and dtype == "bool":
+            for stream in (without, of_one):
+                with pytest.raises(BufferError, match="Arrow packs booleans"):
+                    dlbridge.asdlpack(stream, copy=copy)
+            continue
+        tensor, expected = (dlbridge.asdlpack(stream, copy=copy) for stream in (without, of_one))
         assert (tensor.dtype, tensor.shape, tensor.protocol) == (dtype, (0,), "arrow")
-        assert tensor.readonly == (copy is not True)
+        for fact in ("readonly", "copied", "copy_reason", "address"):
+            assert getattr(tensor, fact) == getattr(expected, fact), fact
     table = pa.table({"a": [1, 2]})
     assert dlbridge.asdlpack(table.filter(pa.array([False, False]))["a"]).shape == (0,)
 

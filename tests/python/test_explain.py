@@ -255,7 +255,7 @@ def test_library_may_be_a_module() -> None:
     with pytest.raises(ValueError, match="unknown library 'json'"):
         dlbridge.explain(tensor, to=json)
     wrong: Any
-    for wrong in (5, [5], np.float32(1)):
+    for wrong in (5, [5], np.float32(1), b"numpy"):
         with pytest.raises(TypeError, match="to must be the name of a library, or its module, not "):
             dlbridge.explain(tensor, to=wrong)
 

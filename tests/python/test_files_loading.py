@@ -205,6 +205,12 @@ def test_path_of_a_sharded_model_is_found_by_its_index(tmp_path: Path, monkeypat
         dlbridge.load(tmp_path / "c.safetensors")
 
 
+def test_only_the_path_of_a_safetensors_file_may_have_an_index(tmp_path: Path) -> None:
+    (tmp_path / "x.npz.index.json").write_text("[]")
+    with pytest.raises(FileNotFoundError, match="x.npz'?$"):
+        dlbridge.load(tmp_path / "x.npz")
+
+
 def test_file_that_exists_is_loaded_instead_of_an_index(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     dlbridge.save(path, {"x": np.ones(3)})
@@ -367,6 +373,40 @@ def test_pickled_file_that_is_gone_raises_at_its_first_use(tmp_path: Path) -> No
     for use in uses:
         with pytest.raises(FileNotFoundError, match="x.safetensors"):
             use()
-    assert "could not be loaded: FileNotFoundError" in repr(file)
+    assert repr(file).startswith(f"<dlbridge.TensorFile of '{path}' that could not be loaded: FileNotFoundError")
     dlbridge.save(path, {"x": np.ones(3)})
     assert pickle.loads(pickle.dumps(file))["x"].shape == (3,)
+
+
+def test_pickled_file_without_its_library_raises_at_its_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = require("pyarrow")
+    table = pa.table({"a": [1, 2]})
+    save_arrow(tmp_path / "x.arrow", table.schema, table)
+    pickled = pickle.dumps(dlbridge.load(tmp_path / "x.arrow"))
+    # Python does not find a module whose entry is None.
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    file = pickle.loads(pickled)
+    with pytest.raises(ModuleNotFoundError, match="pyarrow"):
+        list(file)
+
+
+def test_pickled_file_without_its_device_raises_at_its_first_use(model: str) -> None:
+    pickled = pickle.dumps(dlbridge.load(model, device="cpu"))
+    # No machine of these tests has that device.
+    file = pickle.loads(pickled.replace(b"\x03cpu", b"\x03vpi"))
+    with pytest.raises(BufferError, match="vpi"):
+        list(file)
+
+
+def test_exception_of_a_signal_handler_is_raised_by_unpickling_a_file(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise TimeoutError("of a signal handler")
+
+    pickled = pickle.dumps(dlbridge.load(model))
+    monkeypatch.setattr(dlbridge.files, "_TensorFile", interrupted)
+    with pytest.raises(TimeoutError, match="of a signal handler"):
+        pickle.loads(pickled)

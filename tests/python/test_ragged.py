@@ -6,6 +6,7 @@ import ctypes
 import gc
 import pickle
 import random
+import re
 import weakref
 from array import array
 from typing import Any
@@ -475,3 +476,13 @@ def test_lists_with_random_mistakes_are_imported_or_refused(seed: int) -> None:
         gc.collect(0)
         assert crafted.released == {"schema": 1, "array": 1}
     assert outcomes == {"refused", "imported"}
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 1)])
+def test_advice_for_text_is_right(shape: tuple[int, ...]) -> None:
+    x = np.full(shape, "ab")
+    advice = "dlbridge.ragged(pyarrow.array(numpy.asarray(x).ravel()))"
+    with pytest.raises(BufferError, match=re.escape(advice)):
+        dlbridge.asdlpack(x)
+    ragged = eval(advice, {"dlbridge": dlbridge, "pyarrow": pa, "numpy": np, "x": x})
+    assert [bytes(text) for text in ragged] == [b"ab"] * x.size

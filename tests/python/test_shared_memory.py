@@ -171,8 +171,14 @@ def test_array_of_a_shared_tensor_names_its_tensor() -> None:
         stored = np.array([shared, None], dtype=object)
         assert stored.shape == (2,) and stored[0] is shared
         assert [np.float64(1), shared].index(shared) == 1 and np.float64(1) != shared
-        with pytest.raises(TypeError, match=r"pass its tensor: asdlpack\(shared.tensor\)"):
-            dlbridge.asdlpack(shared)
+        assert (stored == shared).tolist() == [True, False] and shared in stored
+        assert (stored != shared).tolist() == [False, True]
+        assert bool(np.equal(shared, shared)) and not np.any(np.arange(3) == shared)
+        with pytest.raises(TypeError, match="is not an array"):
+            np.equal.outer(shared, [1, 2])
+        for protocol in (None, "buffer"):
+            with pytest.raises(TypeError, match=r"pass its tensor: asdlpack\(shared.tensor\)"):
+                dlbridge.asdlpack(shared, protocol=protocol)
 
 
 def test_attribute_of_a_tensor_names_the_tensor() -> None:

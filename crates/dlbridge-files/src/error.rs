@@ -5,6 +5,8 @@ use std::{fmt, io};
 
 use dlbridge::DataType;
 
+use crate::format;
+
 /// Why a file could not be read or written: the file, and the fault.
 ///
 /// ```
@@ -157,11 +159,12 @@ impl fmt::Display for Fault {
                 write!(f, "this {format} file cannot be written: {reason}")
             }
             Self::Tensor { name, error } => write!(f, "{}{error}", Of(name)),
-            Self::DataType { format, name, dtype } => write!(
-                f,
-                "{}the elements are {dtype}, which {format} lacks; view or convert them first",
-                Of(name)
-            ),
+            Self::DataType { format, name, dtype } => {
+                if *format != format::NPY {
+                    write!(f, "tensor {name:?}: ")?;
+                }
+                write!(f, "the elements are {dtype}, which {format} lacks; view or convert them first")
+            }
             Self::Refused { name, reason } => write!(f, "{}{reason}", Of(name)),
             Self::Missing { name } => write!(f, "the file has no tensor {name:?}"),
             Self::Plan { name, planned, found } => {
@@ -175,7 +178,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Displays the start of a message about a tensor. The only tensor of an npy file lacks a name.
+/// Displays the start of a message about a tensor. The name of the only tensor of an npy file is empty.
 struct Of<'a>(&'a str);
 
 impl fmt::Display for Of<'_> {

@@ -196,15 +196,29 @@ fn what_cannot_be_written_is_refused_before_a_file_appears() {
             .to_string()
     };
     assert!(written("x.txt", &[("x", &x)], &options()).contains("the extension is not"));
-    assert!(written("x.npy", &[], &options()).contains("exactly one tensor"));
-    assert!(written("x.npz", &[("x", &x)], &options().metadata([("a", "b")])).contains("metadata"));
+    assert!(written("x.npy", &[], &options()).contains("exactly one tensor, not 0"));
+    let with_metadata = || options().metadata([("a", "b")]);
+    for refused in [
+        written("x.npz", &[("x", &x)], &with_metadata()),
+        written("x.npy", &[("x", &x)], &options().max_shard_bytes(1)),
+    ] {
+        assert!(refused.contains("leave them out, or write NAME.safetensors"), "{refused}");
+    }
+    let deep = Tensor::zeroed(DataType::UINT8, [1; 65]).unwrap();
+    let refused = written("x.npy", &[("x", &deep)], &options());
+    assert!(refused.contains("has 65 dimensions, and NumPy at most 64"), "{refused}");
+    let long = written("x.safetensors", &[(&"x".repeat(100_000_000), &x)], &options());
+    assert!(long.contains("and at most 100000000 are allowed"), "{long}");
     let twice = written("x.safetensors", &[("x", &x), ("x", &x)], &options());
     assert!(twice.contains("that of two tensors"), "{twice}");
     assert!(written("x.safetensors", &[("__metadata__", &x)], &options()).contains("reserves"));
     let odd = Tensor::zeroed(DataType::FLOAT4_E2M1FN, [3]).unwrap();
     assert!(written("x.safetensors", &[("x", &odd)], &options()).contains("packed"));
     let brain = Tensor::zeroed(DataType::BFLOAT16, [3]).unwrap();
-    assert!(written("x.npy", &[("", &brain)], &options()).contains("bfloat16, which npy lacks"));
+    let refused = written("x.npy", &[("", &brain)], &options());
+    assert!(refused.contains("npy: the elements are bfloat16, which npy lacks"), "{refused}");
+    let refused = written("x.npz", &[("", &brain)], &options());
+    assert!(refused.contains("npz: tensor \"\": the elements are bfloat16"), "{refused}");
     assert_eq!(names(&folder), [""; 0]);
 }
 

@@ -263,10 +263,15 @@ impl Kind {
         if self != Self::Safetensors
             && (!options.metadata.is_empty() || options.max_shard_bytes.is_some())
         {
-            return Err(unwritable("only safetensors files have metadata and shards"));
+            return Err(unwritable(
+                "only safetensors files have metadata and shards; leave them out, or write NAME.safetensors",
+            ));
         }
         if self == Self::Npy && planned.len() != 1 {
-            return Err(unwritable("it has exactly one tensor; write several to an npz file"));
+            let count = planned.len();
+            return Err(unwritable(&format!(
+                "it has exactly one tensor, not {count}; write several to an npz file"
+            )));
         }
         let mut names = BTreeSet::new();
         for tensor in planned {

@@ -223,8 +223,8 @@ impl Guard {
         static LABEL: LabelWords = LabelWords::from_static(COPIED);
         // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
         // borrow may also cover bytes between the elements, and takes no lock.
-        let has_gaps = cfg!(Py_GIL_DISABLED) && !tensor.is_c_contiguous();
-        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty() && !has_gaps;
+        let may_have_gaps = cfg!(Py_GIL_DISABLED) && !tensor.is_c_contiguous();
+        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty() && !may_have_gaps;
         if !is_short || !tensor.device().device_type().is_host_accessible() {
             return None;
         }

@@ -57,9 +57,9 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)));
     let remedy = match (of_framework.as_deref(), looked_for.len()) {
         (Some(remedy), _) => remedy,
+        _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
         (None, 1) => "leave out protocol to look for the others",
         _ if object.is_none() => "pass a tensor",
-        _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
         _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
             "pass an array or tensor, not a module or a class"
         }

@@ -51,7 +51,7 @@ pub(super) fn no_dtype(element_type: &str, kind: char, field: Option<String>) ->
         }
         ('U' | 'S' | 'T' | 'a', _) => {
             "the elements are text; convert digits with numpy.asarray(x).astype('float64'), or pass other text to \
-             dlbridge.ragged(pyarrow.array(numpy.asarray(x))), for its bytes and offsets"
+             dlbridge.ragged(pyarrow.array(numpy.asarray(x).ravel())), for its bytes and offsets"
                 .to_owned()
         }
         ('V', Some(field)) => {

@@ -107,10 +107,7 @@ impl Elements {
             Data::Filled(times) => (times, Some(CopyReason::Nulls)),
             Data::Bits(values) => {
                 if copy == Some(false) {
-                    return Err(PyBufferError::new_err(
-                        "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave \
-                         out copy=False, or cast them to uint8 first",
-                    ));
+                    return Err(packed());
                 }
                 let extents: Vec<_> = shape.extents.iter().map(|&extent| extent as usize).collect();
                 let tensor = values.reshape(extents).map_err(to_py_err)?;
@@ -254,6 +251,14 @@ pub(super) fn numbers(data: *const c_void, dtype: DataType, bytes: i64) -> RawPa
         access: Access::ReadOnly,
         ..RawParts::new(data.cast_mut(), dtype)
     }
+}
+
+/// The refusal to share booleans.
+pub(super) fn packed() -> PyErr {
+    PyBufferError::new_err(
+        "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave out copy=False, or cast them to uint8 \
+         first",
+    )
 }
 
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, broken};
-use super::array::Elements;
+use super::array::{Elements, packed};
 use super::concatenate::concatenated;
 use super::exported::{Exported, exported, only_stream};
 use super::fixed_shape::Shape;
@@ -90,14 +90,14 @@ fn import_as(
     if options.copy != Some(true) {
         return match chunks.only(py, several_chunks)? {
             Some(array) => import(chunks.schema(), array).map(Some),
-            None => empty(py, chunks.schema(), times, false).map(Some),
+            None => empty(py, chunks.schema(), times, options.copy).map(Some),
         };
     }
     let arrays = chunks.with_elements(py)?.into_iter();
     let mut imported =
         arrays.map(|array| import(chunks.schema(), array)).collect::<PyResult<Vec<_>>>()?;
     match imported.len() {
-        0 => return empty(py, chunks.schema(), times, true).map(Some),
+        0 => return empty(py, chunks.schema(), times, options.copy).map(Some),
         1 => return Ok(imported.pop()),
         _ => {}
     }
@@ -107,16 +107,17 @@ fn import_as(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
 }
 
-/// Imports a stream without arrays: no numbers of the stream's type.
+/// Imports a stream without arrays, as an array without elements is imported.
 fn empty(
     py: Python<'_>,
     schema: &ArrowSchema,
     times: Option<&Times>,
-    is_copy: bool,
+    copy: Option<bool>,
 ) -> PyResult<Imported> {
-    let dtype = match Level::of(schema, times)? {
-        Level::Numbers(dtype) => dtype,
-        Level::Bits => DataType::BOOL,
+    let (dtype, reason) = match Level::of(schema, times)? {
+        Level::Numbers(dtype) => (dtype, None),
+        Level::Bits if copy == Some(false) => return Err(packed()),
+        Level::Bits => (DataType::BOOL, Some(CopyReason::BitPacked)),
         Level::Lists(_) => return Err(no_chunk()),
     };
     if schema.n_children != 0 {
@@ -124,10 +125,11 @@ fn empty(
     }
     // Only lists are tensors of a fixed shape.
     Shape::of(py, schema, vec![0])?;
-    // As an array without elements is: read-only, unless it was copied.
-    let tensor = Tensor::zeroed(dtype, [0]).map_err(to_py_err)?;
-    let tensor = if is_copy { tensor } else { tensor.into_read_only() };
-    Ok(Imported::new(tensor, Protocol::Arrow))
+    let tensor = match reason.is_some() || copy == Some(true) {
+        true => Tensor::zeroed(dtype, [0]),
+        false => Tensor::from_bytes([].as_slice(), dtype, [0], 0),
+    };
+    Ok(Imported { reason, ..Imported::new(tensor.map_err(to_py_err)?, Protocol::Arrow) })
 }
 
 fn several_chunks() -> PyErr {
