@@ -5,8 +5,6 @@ use std::{fmt, io};
 
 use dlbridge::DataType;
 
-use crate::format;
-
 /// Why a file could not be read or written: the file, and the fault.
 ///
 /// ```
@@ -160,7 +158,7 @@ impl fmt::Display for Fault {
             }
             Self::Tensor { name, error } => write!(f, "{}{error}", Of(name)),
             Self::DataType { format, name, dtype } => {
-                if *format != format::NPY {
+                if *format != "npy" {
                     write!(f, "tensor {name:?}: ")?;
                 }
                 write!(f, "the elements are {dtype}, which {format} lacks; view or convert them first")
