@@ -116,6 +116,9 @@ cargo xtask platforms [--layout] [--only TARGETS]
     --layout        only compares the layout, in minutes; the table keeps the other columns
     --only TARGETS  some of the targets, separated by commas; the table keeps the rows of the others
 
+cargo xtask licences
+    Writes LICENSE-THIRD-PARTY, the licences of the libraries that are linked into the wheels.
+
 cargo xtask unsafe-table
     Counts the unsafe code in all crates and rewrites the table in docs/safety.md.
 
@@ -146,6 +149,7 @@ pub(crate) enum Task {
     Release,
     Repository(String),
     SeededFaults { check: bool },
+    Licences,
     UnsafeTable,
     Wheels(wheels::Options),
     Workflows,
@@ -341,6 +345,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task> {
             Some(argument) => unknown(argument),
         },
         "layers" => alone(Task::Layers, rest.next()),
+        "licences" => alone(Task::Licences, rest.next()),
         "unsafe-table" => alone(Task::UnsafeTable, rest.next()),
         _ => Err(format!("unknown task `{task}`")),
     }
@@ -395,6 +400,7 @@ mod tests {
         assert_eq!(parsed("repository --help"), Ok(Task::Help));
         assert!(parsed("release").unwrap_err().contains("uploads nothing"));
         assert_eq!(parsed("layers"), Ok(Task::Layers));
+        assert_eq!(parsed("licences"), Ok(Task::Licences));
         assert_eq!(parsed("unsafe-table"), Ok(Task::UnsafeTable));
         assert_eq!(parsed("test"), Ok(Task::Test(Tests::Common)));
         assert_eq!(parsed("test --nightly"), Ok(Task::Test(Tests::Nightly)));

@@ -4,7 +4,8 @@ use crate::python::Venv;
 use crate::seeded_faults::KIT;
 use crate::steps::Steps;
 use crate::{
-    Workplace, crates, layers, links, pins, platforms, process, python_tests, unsafe_table,
+    Workplace, crates, layers, licences, links, pins, platforms, process, python_tests,
+    unsafe_table,
 };
 
 /// An extension with a function for each kind of typed argument, and its tests.
@@ -44,6 +45,7 @@ pub(crate) fn sources(steps: &mut Steps, workplace: &Workplace) {
         let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
         process::run(&mut workplace.cargo(&fuzz))
     });
+    steps.run("licences of the libraries in the wheels", || licences::check(workplace));
     steps.run("the table of unsafe code", || unsafe_table::check(&workplace.root));
     steps.run("no circles among modules", || layers::check(workplace));
     steps.run("the table of platforms", || platforms::check(&workplace.root));

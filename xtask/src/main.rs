@@ -38,6 +38,7 @@
 //! | `toolchains` | builds with the oldest Rust, and for a target without `std` |
 //! | `links` | the links of the Markdown pages |
 //! | `layers` | the modules of each crate, and circles among their imports |
+//! | `licences` | the licences of the libraries in the wheels, checked or written |
 //! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
 //! | `walkthrough` | the commands of the template's README and the getting-started pages, run outside the repository |
 //! | `wording` | the compiler's messages for mistakes that users make |
@@ -59,6 +60,7 @@ mod discard;
 mod free_threaded;
 mod gpu;
 mod layers;
+mod licences;
 mod links;
 mod lint;
 mod nightly;
@@ -149,6 +151,7 @@ fn main() -> ExitCode {
             Workplace::find().and_then(|w| release::publish_crates(&w)).map(|()| true)
         }
         Task::Layers => Workplace::find().and_then(|w| layers::run(&w)).map(|()| true),
+        Task::Licences => Workplace::find().and_then(|w| licences::write(&w)).map(|()| true),
         Task::UnsafeTable => {
             Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
         }

@@ -203,7 +203,7 @@ mod tests {
         write(&copy.0, &address(URL)).unwrap();
         assert_eq!(address::declared(&copy.0), Ok(Some(URL.to_owned())));
         assert!(!copy.read("Cargo.toml").contains(NO_ADDRESS));
-        assert_eq!(copy.read(CODEOWNERS), "*  @an-owner/maintainers\n");
+        assert!(copy.read(CODEOWNERS).lines().any(|line| line == "*  @an-owner/maintainers"));
         for (file, page) in [
             ("pyproject.toml", "docs/SUMMARY.md"),
             ("conformance/pyproject.toml", "docs/conformance.md"),

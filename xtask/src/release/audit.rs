@@ -21,8 +21,13 @@ const CHECKS: [(&str, Check); 3] = [
 ];
 
 /// Files that every wheel has, by the ends of their names.
-const CONTENTS: [&str; 4] =
-    ["/py.typed", "/licenses/LICENSE-MIT", "/licenses/LICENSE-APACHE", ".cyclonedx.json"];
+const CONTENTS: [&str; 5] = [
+    "/py.typed",
+    "/licenses/LICENSE-MIT",
+    "/licenses/LICENSE-APACHE",
+    "/licenses/LICENSE-THIRD-PARTY",
+    ".cyclonedx.json",
+];
 
 /// The name of musl's C library in a wheel that zig links. musl's loader takes each name that starts with `libc.` for
 /// itself. auditwheel only knows the name that Alpine Linux gives it.
@@ -308,6 +313,7 @@ mod tests {
             dlbridge/py.typed   1980-01-01 00:00:00    0\n\
             dlbridge-0.1.0.dist-info/licenses/LICENSE-MIT   1980-01-01 00:00:00    1080\n\
             dlbridge-0.1.0.dist-info/licenses/LICENSE-APACHE   1980-01-01 00:00:00    11358\n\
+            dlbridge-0.1.0.dist-info/licenses/LICENSE-THIRD-PARTY   1980-01-01 00:00:00    8397\n\
             dlbridge-0.1.0.dist-info/sboms/dlbridge-python.cyclonedx.json   1980-01-01 00:00:00  9\n";
         assert_eq!(missing(list), None);
         for end in CONTENTS {

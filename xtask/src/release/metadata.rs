@@ -15,14 +15,16 @@ const KEYWORDS: (usize, usize) = (5, 20);
 /// The most categories that crates.io accepts.
 const CATEGORIES: usize = 5;
 
-/// Texts of pages that the first release makes untrue, in lower case. The last is a path to a clone in a command.
-const UNPUBLISHED: [&str; 7] = [
+/// Texts of pages that the first release makes untrue, in lower case. The last is a path to a clone in a command; those before it, which docs.rs replaces, describe a clone too.
+const UNPUBLISHED: [&str; 9] = [
     "the repository lacks an address",
     "nothing is published yet",
     "is not published yet",
     "is not on pypi yet",
     "is not on crates.io yet",
     "no version has been released yet",
+    "in the clone shows every type",
+    "in the clone: every type",
     "path/to/dlbridge",
 ];
 
@@ -102,7 +104,7 @@ pub(crate) fn before_first_release(root: &Path, pages: &[PathBuf]) -> Result<Opt
     }
     for page in pages {
         let text = places::read(root, page)?.to_lowercase();
-        if let Some(found) = UNPUBLISHED.iter().find(|found| text.contains(**found)) {
+        for found in UNPUBLISHED.iter().filter(|found| text.contains(**found)) {
             missing.push(format!("{} has the text \"{found}\"", in_pages(page)));
         }
     }
@@ -148,6 +150,9 @@ fn faults(root: &Path, one: &Published, workspace: &str) -> Vec<String> {
         if own.is_none() || own != fs::read(root.join(file)).ok() {
             faults.push(format!("needs `{file}`, a link to that of the root"));
         }
+    }
+    if folder.join("tests").is_dir() && !has_line(&one.manifest, "exclude = [\"/tests/\"]") {
+        faults.push("has tests that need files of the repository; exclude `/tests/`".to_owned());
     }
     if has_line(&one.manifest, "[features]")
         && !one.manifest.contains("[package.metadata.docs.rs]\nall-features = true\n")

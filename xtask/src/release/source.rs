@@ -45,13 +45,13 @@ pub(crate) fn tag_is_free(workplace: &Workplace, version: &Version) -> Result<()
     Ok(())
 }
 
-/// Checks that the tag of a version names this commit, and that no other tag was pushed.
+/// Checks that the tag of a version names this commit, which the main branch contains, and that no other tag was pushed.
 pub(crate) fn is_tagged(workplace: &Workplace, version: &Version) -> Result<()> {
     let tag = version.tag();
     check_pushed(workplace, pushed_tag().as_deref(), &tag)?;
     let head = commit(workplace, "HEAD").ok_or("found no commit; run this task in a clone")?;
     match commit(workplace, &format!("refs/tags/{tag}")) {
-        Some(tagged) if tagged == head => Ok(()),
+        Some(tagged) if tagged == head => is_merged(workplace, &tag),
         Some(tagged) => Err(format!(
             "the tag {tag} is {tagged}, but this commit is {head}; check out the tag with `git switch --detach {tag}`"
         )),
@@ -95,7 +95,7 @@ fn is_merged(workplace: &Workplace, tag: &str) -> Result<()> {
         return Ok(());
     }
     Err(format!(
-        "{MAIN} does not contain the commit of the pushed tag {tag}; delete the tag, merge the commit by a pull request, \
+        "{MAIN} does not contain the commit of the tag {tag}; delete the tag, merge the commit by a pull request, \
          and tag the merged one"
     ))
 }
@@ -200,9 +200,14 @@ mod tests {
         git(&["commit", "--quiet", "--allow-empty", "--message", "one"]);
         error("does not exist here");
         git(&["tag", "--annotate", "--message", "a", "v0.2.0"]);
+        error("origin/main does not exist here");
+        git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
         assert_eq!(is_tagged(&workplace, &version), Ok(()));
         git(&["commit", "--quiet", "--allow-empty", "--message", "two"]);
         error("check out the tag");
+        git(&["tag", "--delete", "v0.2.0"]);
+        git(&["tag", "v0.2.0"]);
+        error("does not contain the commit of the tag");
         let _ = fs::remove_dir_all(&workplace.root);
     }
 }
