@@ -225,14 +225,17 @@ class Tensor:
         number of elements differs.
         """
 
-    def slice(self, axis: SupportsIndex, start: int = 0, stop: int | None = None) -> Tensor:
+    def slice(self, axis: SupportsIndex, start: SupportsIndex = 0, stop: SupportsIndex | None = None) -> Tensor:
         """The indices from ``start`` to ``stop`` of a dimension, over the same memory.
 
         Raises IndexError if the range is not within the dimension.
         """
 
-    def step_by(self, axis: SupportsIndex, step: int) -> Tensor:
-        """Every ``step``-th index of a dimension, over the same memory."""
+    def step_by(self, axis: SupportsIndex, step: SupportsIndex) -> Tensor:
+        """Every ``step``-th index of a dimension, over the same memory.
+
+        Raises ValueError for a step below 1.
+        """
 
     def flip(self, axis: SupportsIndex) -> Tensor:
         """A dimension in reverse, over the same memory."""

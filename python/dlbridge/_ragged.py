@@ -127,7 +127,7 @@ class Ragged:
             )
         else:
             # PyTorch only reads the shared offsets; the copy may be written.
-            starts = from_dlpack(offsets).to(torch.int64, copy=True)
+            starts = from_dlpack(asdlpack(offsets, contiguous="C")).to(torch.int64, copy=True)
             starts -= self._first
         return torch.nested.nested_tensor_from_jagged(values.torch(copy=copy), starts)
 
@@ -171,6 +171,8 @@ def ragged(
     """
     if isinstance(obj, Ragged):
         if copy is not True:
+            # Raises for a value of another type.
+            asdlpack(obj.offsets, copy=copy)
             return obj
         copied = asdlpack(obj.offsets, copy=True), asdlpack(obj.values, copy=True)
         return _made(*copied, (obj._first, obj._last))

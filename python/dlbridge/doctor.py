@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 import dlbridge
+from dlbridge._core import _canonical
 from dlbridge.explanation import alignment, version_of
 
 #: An expression that makes a tensor of each library; ``m`` is its module.
@@ -141,6 +142,14 @@ def describe(finding: Finding) -> str:
     )
 
 
+def _name(library: str) -> str:
+    """The canonical name of a library; an unknown name as it is."""
+    try:
+        return _canonical(library)
+    except ValueError:
+        return library
+
+
 def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
     """Run the command and return the exit code: 1 if a named framework has a problem."""
     names = [consumer["name"] for consumer in dlbridge.consumers()]
@@ -153,10 +162,11 @@ def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
     )
     parser.add_argument("--json", action="store_true", help="write JSON")
     options = parser.parse_args(arguments)
-    unknown = set(options.framework) - set(names)
+    chosen = dict.fromkeys(_name(name) for name in options.framework)
+    unknown = set(chosen) - set(names)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(names)}")
-    findings = examine_all(options.framework or names)
+    findings = examine_all(list(chosen) or names)
     if not options.framework:
         findings = [finding for finding in findings if finding.problem != "not installed"]
     if options.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import re
 import signal
@@ -130,8 +131,9 @@ def test_number_beyond_64_bits_is_refused_as_one_that_is_out_of_bounds(number: i
     for name, arguments in [("start", (0, -number, 1)), ("stop", (0, 0, -abs(number)))]:
         with pytest.raises(IndexError, match=f"{name} must be an integer from 0 to 9223372036854775807, not"):
             tensor.slice(*arguments)
-    with pytest.raises(IndexError, match=f"step must be an integer from 0 to 9223372036854775807, not {number}"):
-        tensor.step_by(0, number)
+    for step in (number, 0, -1):
+        with pytest.raises(ValueError, match=rf"step must be from 1 to 9223372036854775807, not {step}; flip\(axis\)"):
+            tensor.step_by(0, step)
 
 
 def test_length_and_iteration_follow_the_first_dimension() -> None:
@@ -352,3 +354,18 @@ def test_asarray_that_needs_a_copy_raises_what_numpy_raises() -> None:
         assert np.asarray(tensor, dtype=dtype).shape == tensor.shape
     tensor = dlbridge.empty(3, "bfloat16")
     assert np.asarray(tensor, copy=False).ctypes.data == tensor.address
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "int4", "uint128", "float32x4", "complex32", "bool"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (4,), (2, 2), (1,) * 1000])
+def test_bytes_are_those_of_the_elements(dtype: str, shape: tuple[int, ...]) -> None:
+    tensor = dlbridge.empty(shape, dtype)
+    expected = bytes(nth % 2 for nth in range(tensor.nbytes))
+    ctypes.memmove(tensor.address, expected, tensor.nbytes)
+    assert bytes(tensor) == expected
+    assert bytes(b"a") == b"a" and bytes(dlbridge.asdlpack(b"a")) == b"a"
+
+
+def test_bytes_are_in_c_order() -> None:
+    array, tensor = grid()
+    assert bytes(tensor.permute(2, 0, 1)[::-1]) == array.transpose(2, 0, 1)[::-1].tobytes()

@@ -315,6 +315,13 @@ def test_doctor(run: Run) -> None:
     assert text.startswith(f"dlbridge {dlbridge.__version__}, Python 3.")
 
 
+def test_doctor_accepts_other_names_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "examine_apart", lambda library: doctor.Finding(library, problem="not installed"))
+    lines: list[str] = []
+    doctor.main(["np", "numpy", "PIL"], lines.append)
+    assert lines[1:] == ["numpy: not installed", "pillow: not installed"]
+
+
 def test_doctor_knows_a_tensor_of_each_consumer() -> None:
     assert set(doctor.SAMPLES) == {consumer["name"] for consumer in dlbridge.consumers()}
 

@@ -486,3 +486,20 @@ def test_advice_for_text_is_right(shape: tuple[int, ...]) -> None:
         dlbridge.asdlpack(x)
     ragged = eval(advice, {"dlbridge": dlbridge, "pyarrow": pa, "numpy": np, "x": x})
     assert [bytes(text) for text in ragged] == [b"ab"] * x.size
+
+
+def test_offsets_in_reverse_are_copied_for_pytorch() -> None:
+    require("torch")
+    for offsets in (np.array([5, 2, 2, 0], "i4")[::-1], np.array([6, 3, 3, 1])[::-1]):
+        ragged = dlbridge.Ragged(offsets, np.arange(6.0)[: offsets.max()])
+        expected = [part.tolist() for part in ragged]
+        for copy in (None, True):
+            assert [part.tolist() for part in ragged.torch(copy=copy).unbind()] == expected
+
+
+def test_option_copy_of_a_ragged_is_checked() -> None:
+    ragged = dlbridge.Ragged(np.array([0, 2, 5]), np.arange(5.0))
+    wrong: Any
+    for wrong in ("x", 1, 0):
+        with pytest.raises(TypeError, match="copy must be None, True or False, not "):
+            dlbridge.ragged(ragged, copy=wrong)

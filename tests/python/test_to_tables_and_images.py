@@ -23,6 +23,21 @@ def address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def test_polars_copies_elements_that_are_not_aligned_to_their_size() -> None:
+    require("polars")
+    unaligned = np.frombuffer(bytearray(13), "f4", 3, 1)
+    unaligned[...] = [1, 2, 3]
+    tensor = dlbridge.asdlpack(unaligned)
+    match = r"polars copies elements whose address is not a multiple of their size.*asdlpack\(obj, copy=True\)"
+    with pytest.raises(BufferError, match=match):
+        tensor.to("polars", copy=False)
+    assert not dlbridge.explain(tensor, to="polars").verdicts[0].zero_copy
+    series = tensor.to("polars")
+    unaligned[0] = 9
+    assert series.to_list() == [1, 2, 3]
+    assert dlbridge.asdlpack(unaligned, copy=True).to("polars", copy=False).to_list() == [9, 2, 3]
+
+
 def test_polars_shares_a_column() -> None:
     polars = require("polars")
     tensor = numbers().reshape(6)

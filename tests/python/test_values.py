@@ -14,6 +14,7 @@ from conftest import require
 
 np = require("numpy")
 pa = require("pyarrow")
+pc = require("pyarrow.compute")
 pd = require("pandas")
 pl = require("polars")
 
@@ -114,7 +115,7 @@ ARROW_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     },
     "date32": (lambda: pa.array([1], "int32").cast(pa.date32()), "cast it to integers"),
     "time32": (lambda: pa.array([1], "int32").cast(pa.time32("s")), "cast it to integers"),
-    "month_day_nano": (lambda: pa.array([pa.MonthDayNano([1, 2, 3])]), "cast it to integers"),
+    "month_day_nano": (lambda: pa.array([pa.MonthDayNano([1, 2, 3])]), "take its months, days or nanoseconds"),
     **{
         str(kind): (lambda kind=kind: pa.array([ONE], kind), "cast it to floats")
         for kind in (pa.decimal32(3), pa.decimal64(3), pa.decimal128(3), pa.decimal256(3))
@@ -132,11 +133,12 @@ ARROW_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         for kind in (pa.list_(pa.int8()), pa.large_list(pa.int8()), pa.list_view(pa.int8()))
     },
     "struct": (lambda: pa.array([{"a": 1}]), "take one column"),
-    "map": (lambda: pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), "flatten it"),
+    "map": (lambda: pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), "take x.keys or x.items"),
+    "union": (lambda: pa.UnionArray.from_sparse(pa.array([0], "int8"), [pa.array([1])]), "take one child, such as x.field"),
     "dictionary": (lambda: pa.array([5, 6, 5]).dictionary_encode(), r"dictionary_decode\(\)"),
     "lists of a dictionary": (lambda: lists(pa.array([5]).dictionary_encode()), r"dictionary_decode\(\)"),
     "lists of dates": (lambda: lists(pa.array([1], "int32").cast(pa.date32())), "cast it to integers"),
-    "runs": (lambda: pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array([5, 6])), "flatten it"),
+    "runs": (lambda: pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array([5, 6])), "run_end_decode"),
     "uuid": (lambda: extension(pa.uuid(), pa.array([b"a" * 16], pa.binary(16))), r"'arrow\.uuid'.*storage"),
     "json": (lambda: extension(pa.json_(), pa.array(["1"])), r"'arrow\.json'.*storage"),
     "opaque": (lambda: extension(pa.opaque(pa.int64(), "x", "y"), pa.array([1])), r"'arrow\.opaque'.*storage"),
@@ -168,7 +170,7 @@ POLARS_REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "Object": (lambda: pl.Series([object()], dtype=pl.Object), "convert it to numbers"),
     "List": (lambda: pl.Series([[1]]), "fixed-size lists"),
     "Struct": (lambda: pl.Series([{"a": 1}]), "take one column"),
-    "Int128": (lambda: pl.Series([1], dtype=pl.Int128), "convert it to numbers"),
+    "Int128": (lambda: pl.Series([1], dtype=pl.Int128), "cast it to integers of 64 bits"),
     "Array of dates": (lambda: pl.Series([[datetime.date(2020, 1, 1)]], dtype=pl.Array(pl.Date, 1)), "integers"),
     "frame": (lambda: pl.DataFrame({"a": [1]}), "take one column"),
 }
@@ -272,6 +274,30 @@ def test_remedy_for_a_column_of_pandas_works(column: Any, remedy: str, values: l
     with pytest.raises(BufferError, match=re.escape(remedy)):
         dlbridge.asdlpack(column)
     assert dlbridge.asdlpack(eval(remedy, {"s": column, "x": column, "numpy": np})).tolist() == values
+
+
+@pytest.mark.parametrize("make", [pa.array, pl.Series, lambda column: pd.Series(column, dtype=pd.ArrowDtype(column.type))])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.timestamp("us"), pa.duration("ns")], ids=str)
+def test_remedy_for_times_of_arrow_works(make: Callable[[Any], Any], kind: Any) -> None:
+    day = 86_400_000
+    column = make(pa.array([3 if kind == pa.date32() else 3 * day], "int32" if kind == pa.date32() else "int64").cast(kind))
+    with pytest.raises(BufferError, match="has the counts") as refused:
+        dlbridge.asdlpack(column, protocol="arrow")
+    found = re.search(r"first: (numpy.asarray.*) has the counts", str(refused.value))
+    assert found is not None
+    counts = dlbridge.asdlpack(eval(found[1], {"x": column, "numpy": np})).tolist()
+    assert counts == ([3] if "[D]" in found[1] else [3 * day])
+
+
+def test_remedy_for_run_ends_maps_and_unions_works() -> None:
+    for column, remedy, values in [
+        (pc.run_end_encode(pa.array([1, 1])), "pyarrow.compute.run_end_decode(x)", [1, 1]),
+        (pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), "x.items", [2]),
+        (pa.UnionArray.from_sparse(pa.array([0], "int8"), [pa.array([1])]), "x.field(0)", [1]),
+    ]:
+        with pytest.raises(BufferError, match=re.escape(remedy)):
+            dlbridge.asdlpack(column)
+        assert dlbridge.asdlpack(eval(remedy, {"x": column, "pyarrow": pa})).tolist() == values
 
 
 def test_refusal_of_several_levels_names_one_level() -> None:

@@ -299,10 +299,15 @@ pub(super) fn stepped(
     step: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
     let axis = axis(number, tensor.tensor().ndim())?;
-    let step = count("step", step)?;
-    if step == 0 {
-        return Err(PyValueError::new_err("step must be 1 or more, not 0"));
-    }
+    let found: Option<isize> = self::number("step", step)?;
+    let found = found.and_then(|number| usize::try_from(number).ok()).filter(|&step| step > 0);
+    let step = found.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "step must be from 1 to {}, not {}; flip(axis) reverses a dimension",
+            isize::MAX,
+            shown(step)
+        ))
+    })?;
     sub_tensor(py, tensor, |tensor| tensor.step_by(axis, step))
 }
 

@@ -5,7 +5,7 @@
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyMemoryView, PyTuple};
+use pyo3::types::{PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::{dtype, elements, index, operators};
@@ -15,8 +15,7 @@ use crate::order::Order;
 #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 use crate::protocol::buffer_export;
 use crate::protocol::{
-    array_interface, array_struct, arrow, buffer, buffer_abi, cuda_array_interface, exchange_table,
-    sibling,
+    array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table, sibling,
 };
 use crate::{PyTensor, cycles, pickle, to_library};
 
@@ -309,12 +308,7 @@ impl PyTensor {
         // Python copies data that is not contiguous element by element, and lets no other thread run.
         let options = ImportOptions { order: Order::C, ..ImportOptions::default() };
         let contiguous = Self::import(this.as_any(), &options)?;
-        if buffer_abi::EXPORTS {
-            let view = PyMemoryView::from(contiguous.as_any())?;
-            return view.call_method0(intern!(py, "tobytes"));
-        }
-        let bytes = buffer::to_bytearray(py, &contiguous.get().tensor)?;
-        py.get_type::<PyBytes>().call1((bytes,))
+        Ok(buffer::to_bytes(py, &contiguous.get().tensor)?.into_any())
     }
 
     fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {

@@ -60,12 +60,18 @@ impl Framework {
             Layout::Compact => is_compact(shape, strides),
             Layout::C => tensor.is_c_contiguous(),
         };
-        let reason = match idle {
+        Some(match idle {
             _ if fits => return None,
-            true => format!("{name} rejects negative strides even for dimensions of extent 1"),
-            false => format!("{name} accepts {}", behaviour.layout.describe()),
-        };
-        Some(Need::new(reason, "make a contiguous copy once, with asdlpack(obj, contiguous='C')"))
+            // Such a tensor may be contiguous, and then only copy=True copies it.
+            true => Need::new(
+                format!("{name} rejects negative strides even for dimensions of extent 1"),
+                "copy it once, with asdlpack(obj, copy=True)",
+            ),
+            false => Need::new(
+                format!("{name} accepts {}", behaviour.layout.describe()),
+                "make a contiguous copy once, with asdlpack(obj, contiguous='C')",
+            ),
+        })
     }
 
     fn alignment_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {

@@ -1,7 +1,9 @@
 //! Polars: columns, which are exported to it through Arrow.
 
+use dlbridge::Tensor;
+
 use super::dtypes::is_plain;
-use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly};
+use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, Need, ReadOnly};
 use super::import_rules::{ImportRules, NO_RULES};
 
 pub(super) static POLARS: Framework = Framework {
@@ -17,6 +19,15 @@ pub(super) static POLARS: Framework = Framework {
     min_ndim: 1,
     max_ndim: 1,
     takes: is_plain,
+    needs_copy: |tensor| {
+        is_unaligned(tensor).then(|| {
+            Need::new(
+                "polars copies elements whose address is not a multiple of their size",
+                "copy them once, with asdlpack(obj, copy=True)",
+            )
+        })
+    },
+    copies_itself: is_unaligned,
     column: Some(|_| Ok("Series")),
     times: &[
         "datetime64[D]",
@@ -29,6 +40,12 @@ pub(super) static POLARS: Framework = Framework {
     ],
     ..FRAMEWORK
 };
+
+/// Returns true if the first element is not aligned to its size.
+fn is_unaligned(tensor: &Tensor) -> bool {
+    let size = tensor.dtype().itemsize();
+    !tensor.is_empty() && !tensor.data().addr().is_multiple_of(size)
+}
 
 pub(super) static RULES: ImportRules =
     ImportRules { packages: &["polars"], looks_for_attributes: true, ..NO_RULES };

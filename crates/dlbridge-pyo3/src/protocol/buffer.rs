@@ -4,7 +4,7 @@
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -13,7 +13,7 @@ use std::slice;
 use dlbridge::{Access, CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyBytes};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
 use super::buffer_abi::{self, View};
@@ -336,18 +336,44 @@ pub(crate) fn to_bytearray<'py>(
     py: Python<'py>,
     tensor: &Tensor,
 ) -> PyResult<Bound<'py, PyByteArray>> {
+    // SAFETY: these two functions of Python follow the contract.
+    let array = unsafe {
+        copied(py, tensor, ffi::PyByteArray_FromStringAndSize, ffi::PyByteArray_AsString)
+    };
+    Ok(array?.cast_into()?)
+}
+
+/// The bytes of a contiguous tensor.
+pub(crate) fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: these two functions of Python follow the contract: without a source, only the object without bytes is one
+    // that other code has.
+    let bytes =
+        unsafe { copied(py, tensor, ffi::PyBytes_FromStringAndSize, ffi::PyBytes_AsString) };
+    Ok(bytes?.cast_into()?)
+}
+
+/// Copies the bytes of a contiguous tensor into a new Python object.
+///
+/// # Safety
+/// With NULL as its source, the first function makes an object of that many bytes, which may be written because no other
+/// code has it, or which has no bytes; the second one returns the address of the first byte. The first one may return
+/// NULL with an exception.
+unsafe fn copied<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    new: unsafe extern "C" fn(*const c_char, ffi::Py_ssize_t) -> *mut ffi::PyObject,
+    first: unsafe extern "C" fn(*mut ffi::PyObject) -> *mut c_char,
+) -> PyResult<Bound<'py, PyAny>> {
     let _reading = Guard::for_copy(tensor)?;
     let tensor = TensorRef::from(tensor);
     let from = tensor.as_bytes().map_err(to_py_err)?;
-    // SAFETY: attached; a new object of that length, whose bytes are not initialised.
-    let array = unsafe {
-        let array = ffi::PyByteArray_FromStringAndSize(ptr::null(), from.len() as ffi::Py_ssize_t);
-        Bound::from_owned_ptr_or_err(py, array)?
+    // SAFETY: attached; a new reference, or NULL with an exception.
+    let object = unsafe {
+        Bound::from_owned_ptr_or_err(py, new(ptr::null(), from.len() as ffi::Py_ssize_t))?
     };
     // SAFETY: the object has `from.len()` bytes; only this function has it, and keeps it until they are written.
     let to = unsafe {
-        let first = ffi::PyByteArray_AsString(array.as_ptr()).cast::<MaybeUninit<u8>>();
-        slice::from_raw_parts_mut(first, from.len())
+        slice::from_raw_parts_mut(first(object.as_ptr()).cast::<MaybeUninit<u8>>(), from.len())
     };
     copies::detached(from.len(), |go_on| {
         Ok(copies::each_block(to, go_on, |begin, block| {
@@ -356,5 +382,5 @@ pub(crate) fn to_bytearray<'py>(
             }
         }))
     })?;
-    Ok(array.cast_into()?)
+    Ok(object)
 }

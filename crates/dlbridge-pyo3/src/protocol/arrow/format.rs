@@ -84,8 +84,9 @@ fn check_no_dictionary(schema: &ArrowSchema) -> PyResult<()> {
     match schema.dictionary.is_null() {
         true => Ok(()),
         false => Err(beyond_tensors(
-            "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow), or import \
-             its codes (to_physical() of polars, .cat.codes of pandas), first"
+            "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow; pyarrow.array(x) \
+             makes its array of a column of pandas over Arrow), or import its codes (to_physical() of polars, .cat.codes \
+             of a pandas category), first"
                 .to_owned(),
         )),
     }
@@ -169,15 +170,18 @@ fn unknown_extension(name: &str) -> PyErr {
 }
 
 fn unfit(format: &str, remedy: &str) -> PyErr {
-    let is_times = match elements(format) {
-        (Elements::Dates, _) => true,
-        (Elements::Named(name), zone) => name != "int64" && zone.is_empty(),
-        (Elements::Format(_), _) => false,
+    let times = match elements(format) {
+        (Elements::Dates, _) => Some("datetime64[D]"),
+        (Elements::Named(name), "") if name != "int64" => Some(name),
+        _ => None,
     };
-    let counts = match is_times {
-        true => ": numpy.asarray(x).view('int64') has the counts, and -2**63 for each null",
-        false => "",
-    };
+    // pandas makes an array of Python's dates unless it is asked for the dtype.
+    let counts = times.map(|name| {
+        format!(
+            ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null"
+        )
+    });
+    let counts = counts.unwrap_or_default();
     beyond_tensors(format!(
         "the Arrow format '{format}' is not one of integers, floats or booleans, or of fixed-size \
          lists of them; {remedy} first{counts}"
@@ -190,8 +194,14 @@ fn remedy(format: &str) -> &'static str {
         [b'+', b'l' | b'L', ..] => {
             "pass it to dlbridge.ragged, flatten it, or cast it to fixed-size lists"
         }
-        [b'+', ..] => "flatten it, or cast it to fixed-size lists",
+        [b'+', b'v' | b'w', ..] => "flatten it, or cast it to fixed-size lists",
+        [b'+', b'r', ..] => "decode it, with pyarrow.compute.run_end_decode(x)",
+        [b'+', b'm', ..] => "take x.keys or x.items",
+        [b'+', b'u', ..] => "take one child, such as x.field(0),",
+        b"tin" => "take its months, days or nanoseconds",
         [b't', ..] => "cast it to integers",
+        // 128 bits of polars.
+        [b'_', b'p', b'l', ..] => "cast it to integers of 64 bits",
         [b'd', ..] => "cast it to floats",
         [b'n', ..] => "fill it, since it holds only nulls,",
         _ => "convert it to numbers",
