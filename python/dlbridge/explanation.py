@@ -125,7 +125,7 @@ def explain(obj: Any, *, to: str | ModuleType | Iterable[str | ModuleType] | Non
 
     Raises ValueError for an unknown library, TypeError for anything but a name or a module.
     """
-    chosen = [] if to is None else list(to) if isinstance(to, Iterable) and not isinstance(to, (str, bytes)) else [to]
+    chosen = [] if to is None else list(to) if isinstance(to, Iterable) and not isinstance(to, (str, bytes, bytearray)) else [to]
     libraries = [_canonical(library) for library in chosen]
     kind = type(obj)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

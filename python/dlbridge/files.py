@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -266,21 +267,22 @@ def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) ->
     try:
         return _loaded(path, to, device, writable)
     except Exception as error:
-        if not _is_of_load(error):
+        if _is_of_signal_handler(error):
             raise
         # Without the traceback, which keeps the frames of the caller.
         return TensorFile(path, None, to, device, writable, copy.copy(error))
 
 
-def _is_of_load(error: Exception) -> bool:
-    """Returns True unless a signal handler raised the exception, as far as the modules of its traceback tell."""
+def _is_of_signal_handler(error: Exception) -> bool:
+    """Returns True if a signal handler, a function of Python, raised the exception."""
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = [getattr(handler, "__code__", None) for handler in handlers]
     place = error.__traceback__
     while place is not None:
-        package = place.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("dlbridge", "pyarrow", "importlib"):
-            return False
+        if place.tb_frame.f_code in codes:
+            return True
         place = place.tb_next
-    return True
+    return False
 
 
 def _of_shards(path: str) -> str:

@@ -128,7 +128,9 @@ class SharedTensor:
 
         def __array_ufunc__(self, ufunc, method, *inputs, **options):
             # `numpy.float64(1) == shared` compares objects, also in a search of a list or an array.
-            if ufunc.__name__ not in ("equal", "not_equal") or method != "__call__":
+            others = (*options.get("out", ()), options.get("where"))
+            is_comparison = ufunc.__name__ in ("equal", "not_equal") and method == "__call__"
+            if not is_comparison or any(isinstance(obj, SharedTensor) for obj in others):
                 raise TypeError(_NOT_AN_ARRAY)
             import numpy as np
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -400,13 +401,40 @@ def test_pickled_file_without_its_device_raises_at_its_first_use(model: str) -> 
         list(file)
 
 
+@pytest.mark.parametrize("kind", [ImportError, OSError, ValueError, RuntimeError])
+def test_pickled_file_whose_library_cannot_be_imported_raises_at_its_first_use(
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = require("pyarrow")
+    table = pa.table({"a": [1, 2]})
+    save_arrow(tmp_path / "x.arrow", table.schema, table)
+    pickled = pickle.dumps(dlbridge.load(tmp_path / "x.arrow"))
+    (tmp_path / "pyarrow").mkdir()
+    (tmp_path / "pyarrow" / "__init__.py").write_text("import dependency_of_pyarrow")
+    (tmp_path / "dependency_of_pyarrow.py").write_text(f"raise {kind.__name__}('broken')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    file = pickle.loads(pickled)
+    with pytest.raises(kind, match="broken"):
+        list(file)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs a signal for programs")
 def test_exception_of_a_signal_handler_is_raised_by_unpickling_a_file(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> Any:
+    def handle(*_: Any) -> None:
         raise TimeoutError("of a signal handler")
+
+    def interrupted(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGUSR1)
 
     pickled = pickle.dumps(dlbridge.load(model))
     monkeypatch.setattr(dlbridge.files, "_TensorFile", interrupted)
-    with pytest.raises(TimeoutError, match="of a signal handler"):
-        pickle.loads(pickled)
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(TimeoutError, match="of a signal handler"):
+            pickle.loads(pickled)
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -176,6 +176,10 @@ def test_array_of_a_shared_tensor_names_its_tensor() -> None:
         assert bool(np.equal(shared, shared)) and not np.any(np.arange(3) == shared)
         with pytest.raises(TypeError, match="is not an array"):
             np.equal.outer(shared, [1, 2])
+        with pytest.raises(TypeError, match="is not an array"):
+            np.equal(1, 2, out=shared)
+        with pytest.raises(TypeError, match="is not an array"):
+            np.equal([1, 2], [2, 2], where=shared)
         for protocol in (None, "buffer"):
             with pytest.raises(TypeError, match=r"pass its tensor: asdlpack\(shared.tensor\)"):
                 dlbridge.asdlpack(shared, protocol=protocol)

@@ -66,11 +66,13 @@ fn text(workplace: &Workplace) -> Result<String> {
     let libraries = libraries(workplace)?;
     let metadata =
         process::answer(&mut workplace.cargo(&["metadata", "--locked", "--format-version", "1"]))
-            .ok_or("`cargo metadata --locked` failed")?;
+            .ok_or(
+            "`cargo metadata --locked` failed; it needs what `cargo fetch --locked` downloads",
+        )?;
     let mut text = String::from(
-        "The wheels of dlbridge and dlbridge-conformance contain these libraries.\n\n\
-         Used under the Apache License, Version 2.0, whose text is in LICENSE-APACHE:\n\n\
-         - the standard library of Rust, https://github.com/rust-lang/rust\n",
+        "The wheels of dlbridge and dlbridge-conformance contain these crates, and parts of Rust's standard library, whose\n\
+         notices are in the file COPYRIGHT-library.html of a distribution of Rust.\n\n\
+         Used under the Apache License, Version 2.0, whose text is in LICENSE-APACHE:\n\n",
     );
     let (apache, others): (Vec<_>, Vec<_>) =
         libraries.iter().partition(|library| may_be_apache(&library.licence));
@@ -113,8 +115,8 @@ fn library(line: &str) -> Option<Library> {
     let mut parts = line.trim_end_matches(" (*)").split('|');
     let (package, licence, address) = (parts.next()?, parts.next()?, parts.next()?);
     let (name, version) = package.split_once(" v")?;
-    // The place of a crate of this project.
-    if version.contains('(') {
+    // The folder of a crate of this project.
+    if version.contains(" (/") {
         return None;
     }
     let [name, version, licence, address] = [name, version, licence, address].map(str::to_owned);
@@ -142,8 +144,8 @@ fn texts(folder: &Path, is_apache: bool) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for name in crate::workplace::names(folder) {
         let starts = if is_apache { &TEXTS[3..] } else { &TEXTS[..] };
-        if starts.iter().any(|start| name.to_uppercase().starts_with(start)) {
-            let path = folder.join(&name);
+        let path = folder.join(&name);
+        if path.is_file() && starts.iter().any(|start| name.to_uppercase().starts_with(start)) {
             let content =
                 fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             found.push((name, content.replace('\r', "")));

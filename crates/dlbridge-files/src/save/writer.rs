@@ -270,7 +270,7 @@ impl Kind {
         if self == Self::Npy && planned.len() != 1 {
             let count = planned.len();
             return Err(unwritable(&format!(
-                "it has exactly one tensor, not {count}; write several to an npz file"
+                "it has exactly one tensor, not {count}; write others to an npz file"
             )));
         }
         let mut names = BTreeSet::new();

@@ -178,7 +178,7 @@ fn unfit(format: &str, remedy: &str) -> PyErr {
     // pandas makes an array of Python's dates unless it is asked for the dtype.
     let counts = times.map(|name| {
         format!(
-            ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null"
+            ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null; for a column of pandas, begin with x = pyarrow.array(x)"
         )
     });
     let counts = counts.unwrap_or_default();
@@ -196,9 +196,9 @@ fn remedy(format: &str) -> &'static str {
         }
         [b'+', b'v' | b'w', ..] => "flatten it, or cast it to fixed-size lists",
         [b'+', b'r', ..] => "decode it, with pyarrow.compute.run_end_decode(x)",
-        [b'+', b'm', ..] => "take x.keys or x.items",
-        [b'+', b'u', ..] => "take one child, such as x.field(0),",
-        b"tin" => "take its months, days or nanoseconds",
+        [b'+', b'm', ..] => "take the keys or the items of its MapArray of pyarrow",
+        [b'+', b'u', ..] => "take one child, with field(0) of its UnionArray of pyarrow,",
+        b"tin" => "convert it to numbers",
         [b't', ..] => "cast it to integers",
         // 128 bits of polars.
         [b'_', b'p', b'l', ..] => "cast it to integers of 64 bits",
