@@ -165,7 +165,7 @@ def test_untyped_import_names_the_view_as_integers(name: str) -> None:
     for dtype in ["M8[us]", "m8[ns]"]:
         times = np.array([5, "NaT"], dtype)
         column = LIBRARIES[name][0](times)
-        with pytest.raises((BufferError, TypeError), match=r"numpy.asarray\(x\).view\('int64'\)|a.asi8"):
+        with pytest.raises((BufferError, TypeError), match=r"numpy.asarray\(x(, '\S+')?\).view\('int64'\)|a.asi8"):
             dlbridge.asdlpack(column)
         counts = column.asi8 if name == "pandas-index" else np.asarray(column).view("int64")
         assert dlbridge.asdlpack(counts).tolist() == [5, -(2**63)]
@@ -173,9 +173,9 @@ def test_untyped_import_names_the_view_as_integers(name: str) -> None:
 
 def test_untyped_import_of_dates_names_the_view_as_integers() -> None:
     dates = pl.Series(np.array([5, "NaT"], "M8[D]"))
-    with pytest.raises(BufferError, match=r"numpy.asarray\(x\).view\('int64'\)"):
+    with pytest.raises(BufferError, match=r"numpy.asarray\(x, 'datetime64\[D\]'\).view\('int64'\)"):
         dlbridge.asdlpack(dates)
-    assert np.asarray(dates).view("int64").tolist() == [5, -(2**63)]
+    assert np.asarray(dates, "datetime64[D]").view("int64").tolist() == [5, -(2**63)]
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
