@@ -87,7 +87,7 @@ fn text(workplace: &Workplace) -> Result<String> {
         let is_apache = may_be_apache(&library.licence);
         let files = texts(&folder(&metadata, library)?, is_apache)?;
         if !is_apache && files.is_empty() {
-            return Err(format!("the package of {} has no text of its licence", library.name));
+            return Err(format!("the package of {} lacks the text of its licence", library.name));
         }
         for (name, content) in files {
             text += &format!("\n==== {}: {name} ====\n\n{}\n", library.name, content.trim());
@@ -136,7 +136,7 @@ fn folder(metadata: &str, library: &Library) -> Result<std::path::PathBuf> {
         metadata.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
     let mut folders = manifests.filter_map(|manifest| Path::new(manifest).parent());
     let found = folders.find(|folder| folder.file_name().is_some_and(|name| name == end.as_str()));
-    found.map(Path::to_path_buf).ok_or_else(|| format!("cargo has no sources of {end}"))
+    found.map(Path::to_path_buf).ok_or_else(|| format!("cargo lacks the sources of {end}"))
 }
 
 /// Returns the files of a package that each copy must have, by name: only notices under the Apache License.

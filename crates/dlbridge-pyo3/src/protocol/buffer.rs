@@ -356,7 +356,7 @@ pub(crate) fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<
 ///
 /// # Safety
 /// With NULL as its source, the first function makes an object of that many bytes, which may be written because no other
-/// code has it, or which has no bytes; the second one returns the address of the first byte. The first one may return
+/// code has it, or which is empty; the second one returns the address of the first byte. The first one may return
 /// NULL with an exception.
 unsafe fn copied<'py>(
     py: Python<'py>,
