@@ -75,7 +75,6 @@ mod _crafter {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::record::find_symbols(module.py());
         crate::delete::register_report();
         module.add("__doc__", "Managed tensors with every field settable, for conformance tests.")
     }
