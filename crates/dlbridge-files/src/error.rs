@@ -201,7 +201,7 @@ impl std::error::Error for Error {
 
 impl std::error::Error for Fault {}
 
-dlbridge_raise::raise! {
+dlbridge::impl_py_error! {
     Error {
         Error { fault: Fault::Io(_), .. } => OSError,
         Error { fault: Fault::Tensor { error: dlbridge::Error::OutOfMemory { .. }, .. }, .. } => MemoryError,

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use dlbridge::fork::ForkMutex;
 use dlbridge::{RawParts, Tensor};
-use dlbridge_fork::ForkMutex;
 
 use super::driver::{Driver, Failure, Result, StreamHandle};
 use super::event::{Capture, Event};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
-use dlbridge_fork::ForkMutex;
+use dlbridge::fork::ForkMutex;
 
 use super::driver::{Driver, MemoryFunctions, Result};
 use super::event::{Capture, Event};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dlbridge::Tensor;
-use dlbridge_fork::ForkMutex;
+use dlbridge::fork::ForkMutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 

@@ -436,7 +436,7 @@ fn are(number: usize) -> &'static str {
 
 impl core::error::Error for Error {}
 
-dlbridge_raise::raise! {
+crate::impl_py_error! {
     Error {
         Error::OutOfMemory { .. } => MemoryError,
         _ => BufferError,

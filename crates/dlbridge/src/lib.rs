@@ -125,6 +125,9 @@ mod dtype;
 mod element;
 #[forbid(unsafe_code)]
 mod error;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod fork;
 #[forbid(unsafe_code)]
 mod layout;
 mod memory;
@@ -132,6 +135,9 @@ mod memory;
 mod must_not_compile;
 #[forbid(unsafe_code)]
 mod parse;
+#[doc(hidden)]
+#[forbid(unsafe_code)]
+pub mod py_error;
 #[forbid(unsafe_code)]
 mod slicing;
 mod subbyte;

@@ -13,8 +13,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
+use dlbridge::fork::ForkMutex;
 use dlbridge_borrow::Mode;
-use dlbridge_fork::ForkMutex;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use dlbridge::fork::ForkLock;
 use dlbridge_borrow::{Held, LabelWords, Mode, Region, Registry, Ticket};
-use dlbridge_fork::ForkLock;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use dlbridge::fork::ForkMutex;
 use dlbridge_borrow::LabelWords;
-use dlbridge_fork::ForkMutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 

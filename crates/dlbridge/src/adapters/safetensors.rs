@@ -103,7 +103,7 @@ impl core::error::Error for Error {
     }
 }
 
-dlbridge_raise::raise! {
+crate::impl_py_error! {
     Error {
         Error::Tensor { error: crate::Error::OutOfMemory { .. }, .. } => MemoryError,
         Error::Tensor { .. } | Error::DataType { .. } => BufferError,

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::vec::Vec;
 
-use dlbridge_fork::ForkMutex;
+use crate::fork::ForkMutex;
 
 use super::job::{self, Helper};
 use super::number::num_threads;

@@ -9,7 +9,7 @@
 //! Otherwise it can wait for ever, as with any lock that is taken twice.
 //!
 //! ```
-//! use dlbridge_fork::ForkMutex;
+//! use dlbridge::fork::ForkMutex;
 //!
 //! static NAMES: ForkMutex<Vec<String>> = ForkMutex::new(Vec::new());
 //!
@@ -36,7 +36,7 @@ use handler::{Link, Listed};
 /// A static mutex that a child process finds free.
 ///
 /// ```
-/// use dlbridge_fork::ForkMutex;
+/// use dlbridge::fork::ForkMutex;
 ///
 /// static COUNT: ForkMutex<u32> = ForkMutex::new(0);
 ///
@@ -49,7 +49,7 @@ impl<T: Send> ForkMutex<T> {
     /// A mutex whose value a child finds unchanged.
     ///
     /// ```
-    /// use dlbridge_fork::ForkMutex;
+    /// use dlbridge::fork::ForkMutex;
     ///
     /// static LAST: ForkMutex<Option<u8>> = ForkMutex::new(None);
     ///
@@ -62,7 +62,7 @@ impl<T: Send> ForkMutex<T> {
     /// A mutex whose value `in_child` changes in a child process, before the fork returns there.
     ///
     /// ```
-    /// use dlbridge_fork::ForkMutex;
+    /// use dlbridge::fork::ForkMutex;
     ///
     /// // A thread that the child lacks.
     /// static WORKER: ForkMutex<Option<std::thread::Thread>> = ForkMutex::with_child(None, |mut worker| *worker = None);
@@ -76,7 +76,7 @@ impl<T: Send> ForkMutex<T> {
     /// Locks the mutex, also after a thread that held it panicked: keep the guarded value valid at all times.
     ///
     /// ```
-    /// use dlbridge_fork::ForkMutex;
+    /// use dlbridge::fork::ForkMutex;
     ///
     /// static SUM: ForkMutex<u64> = ForkMutex::new(40);
     ///
@@ -97,7 +97,7 @@ fn take<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// ```
 /// use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 ///
-/// use dlbridge_fork::ForkLock;
+/// use dlbridge::fork::ForkLock;
 ///
 /// static TABLE: ForkLock<RwLock<Vec<u8>>, RwLockWriteGuard<'static, Vec<u8>>> =
 ///     ForkLock::of(RwLock::new(Vec::new()), |lock| lock.write().unwrap_or_else(PoisonError::into_inner), drop);
@@ -161,7 +161,7 @@ impl<L: Sync, H> ForkLock<L, H> {
     /// Returns the lock. Call [`listed`](Self::listed) before.
     ///
     /// ```
-    /// use dlbridge_fork::ForkMutex;
+    /// use dlbridge::fork::ForkMutex;
     ///
     /// static COUNT: ForkMutex<u32> = ForkMutex::new(0);
     ///

@@ -81,8 +81,9 @@ mod fork {
     use std::mem::ManuallyDrop;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{MutexGuard, PoisonError};
+    use std::thread_local;
 
-    use crate::handler::{LAST, Listed, links};
+    use super::{LAST, Listed, links};
 
     unsafe extern "C" {
         fn pthread_atfork(
@@ -151,7 +152,7 @@ mod tests {
     use std::thread;
 
     use super::fork::{after, before};
-    use crate::ForkMutex;
+    use crate::fork::ForkMutex;
 
     const THREADS: usize = 3;
     const COUNT: usize = if cfg!(miri) { 8 } else { 200 };

@@ -1,13 +1,11 @@
 //! Real forks, while other threads take locks for the first time.
-#![cfg(all(unix, not(miri)))]
-
-mod common;
 
 use std::sync::Barrier;
 use std::thread;
 
-use common::child;
-use dlbridge_fork::ForkMutex;
+use dlbridge::fork::ForkMutex;
+
+use crate::child::child;
 
 const COUNT: usize = 400;
 const THREADS: usize = 3;

@@ -1,16 +1,11 @@
 //! Converts errors to Python exceptions, where `dlbridge-pyo3` is in use.
 //!
-//! Only the crate of one of the two types can implement `From<dlbridge::Error> for PyErr`. As a feature of `dlbridge`,
-//! the impl would make `--all-features` of a crate without Python need an interpreter to build and to link. Here the
-//! feature belongs to a crate that is empty without it, and `dlbridge` invokes [`raise!`] either way.
-#![no_std]
+//! Only the crate of the error or PyO3 may implement `From<Error> for PyErr`, so `dlbridge-pyo3` cannot. It turns the
+//! feature `pyo3` of this crate on instead. Without the feature, [`impl_py_error!`](crate::impl_py_error) expands to
+//! nothing.
 
 #[cfg(feature = "pyo3")]
-extern crate std;
-
-#[cfg(feature = "pyo3")]
-#[doc(hidden)]
-pub mod python {
+mod exception {
     use core::fmt::Display;
     use std::string::ToString;
 
@@ -36,22 +31,26 @@ pub mod python {
     }
 }
 
+#[cfg(feature = "pyo3")]
+pub use exception::{Class, PyErr, exception};
+
 /// Implements `From` of an error type for `PyErr`: patterns of a reference to the error, and the class for each.
 ///
 /// It expands to nothing without the feature `pyo3`.
 #[cfg(feature = "pyo3")]
+#[doc(hidden)]
 #[macro_export]
-macro_rules! raise {
+macro_rules! impl_py_error {
     ($error:ty { $($pattern:pat => $class:ident),+ $(,)? }) => {
         /// The Python exception with the text of the error.
-        impl ::core::convert::From<$error> for $crate::python::PyErr {
+        impl ::core::convert::From<$error> for $crate::py_error::PyErr {
             // Inlined into the caller, so that tests of this crate need no symbol of Python.
             #[inline]
             fn from(error: $error) -> Self {
                 let class = match &error {
-                    $($pattern => $crate::python::Class::$class,)+
+                    $($pattern => $crate::py_error::Class::$class,)+
                 };
-                $crate::python::exception(class, &error)
+                $crate::py_error::exception(class, &error)
             }
         }
     };
@@ -61,7 +60,8 @@ macro_rules! raise {
 ///
 /// It expands to nothing without the feature `pyo3`.
 #[cfg(not(feature = "pyo3"))]
+#[doc(hidden)]
 #[macro_export]
-macro_rules! raise {
+macro_rules! impl_py_error {
     ($($tokens:tt)*) => {};
 }

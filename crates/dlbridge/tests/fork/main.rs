@@ -1,15 +1,16 @@
 //! Real forks, while other threads take locks.
-#![cfg(all(unix, not(miri)))]
+#![cfg(all(unix, feature = "std", not(miri)))]
 
-mod common;
+mod child;
+mod listed;
 
 use std::ffi::c_int;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use common::child;
-use dlbridge_fork::ForkMutex;
+use child::child;
+use dlbridge::fork::ForkMutex;
 
 static PAIR: ForkMutex<(u32, u32)> = ForkMutex::new((0, 0));
 static LATE: ForkMutex<u32> = ForkMutex::new(0);
