@@ -554,12 +554,10 @@ def _canonical(to: object) -> str:
     """
 
 def set_num_threads(num_threads: SupportsIndex, /) -> None:
-    """Set the number of threads for a large copy, including the thread that calls.
+    """Set the largest number of threads for a copy, including the thread that calls.
 
     ``num_threads`` is from 1 to 1024; 1 means that no other thread copies. The copies of this package use it; each
     extension built on dlbridge has a number of its own.
-
-    Waiting threads that are too many end before this function returns.
 
     Raises TypeError for anything but an integer, ValueError for another integer.
     """

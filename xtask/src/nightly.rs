@@ -26,7 +26,7 @@ const THREAD_TESTS: &[&str] =
     &["threads::", "export::", "owners::", "bytes::", "shared::", "tensor_ref::", "chains::"];
 
 /// The features of these tests.
-const THREAD_FEATURES: &str = "bytes,rayon";
+const THREAD_FEATURES: &str = "bytes";
 
 /// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
 const STRICT: &[&str] =
@@ -259,12 +259,7 @@ fn address_sanitizer(workplace: &Workplace) -> Result<()> {
 fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
     let arguments = ["test", "--lib", "--test", "api", "-Zbuild-std", "--target", HOST];
     let mut test = nightly_with(workplace, SANITIZED, &arguments);
-    // The sanitizer does not know the fences of rayon's queues.
-    test.args(["--features", THREAD_FEATURES, "--"])
-        .args(THREAD_TESTS)
-        .args(["--skip", "in_a_rayon_pool"]);
-    // The next copy or change of the number joins a thread that ended because it was idle. None follows the last test.
-    test.env("TSAN_OPTIONS", "report_thread_leaks=0");
+    test.args(["--features", THREAD_FEATURES, "--"]).args(THREAD_TESTS);
     process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
     let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);
     test.args(["--package", "dlbridge-fork", "--lib", "--target-dir"]);

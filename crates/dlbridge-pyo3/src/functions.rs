@@ -141,12 +141,10 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     Ok(vec![one(shape)?])
 }
 
-/// Set the number of threads for a large copy, including the thread that calls.
+/// Set the largest number of threads for a copy, including the thread that calls.
 ///
 /// num_threads is an integer from 1 to 1024; 1 means that no other thread copies. The copies of this package use it;
 /// each extension built on dlbridge has a number of its own.
-///
-/// Waiting threads that are too many end before this function returns.
 ///
 /// Raises TypeError for anything but an integer, ValueError for another integer.
 #[pyfunction]
@@ -160,8 +158,7 @@ pub(crate) fn set_num_threads(num_threads: &Bound<'_, PyAny>) -> PyResult<()> {
     let threads = threads.ok_or_else(|| {
         PyValueError::new_err(format!("num_threads must be {EXPECTED}, not {}", shown(&number)))
     })?;
-    // A thread that ends needs no GIL.
-    num_threads.py().detach(|| dlbridge::set_num_threads(threads));
+    dlbridge::set_num_threads(threads);
     Ok(())
 }
 

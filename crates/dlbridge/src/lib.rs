@@ -85,7 +85,6 @@
 //!   thousand owners overflows the stack.
 //! - `fast-copies` (default): loops for common strides, transposes and byte orders; with `std`, several threads make
 //!   large copies. Without it copies of other than contiguous elements are slower, and a program is 300 kB smaller.
-//! - `rayon`: a large copy in a thread of a rayon pool uses that pool instead of threads of this crate.
 //! - `half`: `f16` and `bf16` of half 2 as elements.
 //! - `microfloat`: the floats of eight, six and four bits of microfloat 0.1 as elements.
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.

@@ -37,7 +37,7 @@ impl TensorRefMut<'_> {
         let (first, itemsize) = (Place(tensor.data().cast()), tensor.dtype().itemsize());
         if tensor.is_c_contiguous() {
             let (len, bytes) = (tensor.len(), tensor.len() * itemsize);
-            threads::split(len, threads::parts(bytes, bytes / 8), 4096, &|begin, end| {
+            threads::split(len, threads::parts(bytes), 4096, &|begin, end| {
                 let (first, bytes) = (first.at(begin * itemsize), (end - begin) * itemsize);
                 // SAFETY: Ref: elements of a mutable tensor, whose bytes no other code reads or writes; other threads
                 // have other elements.

@@ -12,7 +12,7 @@ impl TensorRef<'_> {
     /// Copies tensors to new memory, one after the other along the first axis, in C order, with the first element at a
     /// multiple of `alignment` bytes. The copy is exclusive.
     ///
-    /// It calls `go_on` after each tensor, and within a tensor after about every 32 MiB. It returns
+    /// It calls `go_on` after each tensor, and within a tensor after about every 64 MiB. It returns
     /// `None` as soon as `go_on` returns false.
     ///
     /// # Errors

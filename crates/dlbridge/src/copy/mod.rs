@@ -76,7 +76,7 @@ impl TensorRef<'_> {
     }
 
     /// Copies as [`to_aligned_copy`](TensorRef::to_aligned_copy) does, and can be stopped. It calls `go_on` after about
-    /// every 32 MiB, and returns `None` as soon as `go_on` returns false. Sub-byte elements that are not contiguous are
+    /// every 64 MiB, and returns `None` as soon as `go_on` returns false. Sub-byte elements that are not contiguous are
     /// copied without a pause.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Long copies in blocks, between which the caller may stop them.
 
-/// Bytes of a block: a few milliseconds of copying. Starting the threads of a block adds less than 1 %.
-const BLOCK: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 1 << 25 };
+/// Bytes of a block: a few milliseconds of copying, on several threads.
+const BLOCK: usize = if cfg!(any(test, miri)) { 1 << 10 } else { 1 << 26 };
 
 /// The block size of a copy, and the caller's function that can stop the copy between two blocks.
 pub(crate) struct Pace<'a> {

@@ -300,7 +300,7 @@ fn repack(from: &[u8], to: &mut [MaybeUninit<u8>], bits: u32, padded: bool, sign
         false => (whole_bytes::GROUP, bits as usize),
     };
     let groups = elements.div_ceil(whole_bytes::GROUP);
-    let parts = threads::parts(elements, elements / whole_bytes::GROUP);
+    let parts = threads::parts(elements);
     let (len, to) = (to.len(), Place(to.as_mut_ptr().cast()));
     threads::split(groups, parts, 4096, &|begin, end| {
         let from = &from[begin * of_from..from.len().min(end * of_from)];

@@ -158,8 +158,7 @@ unsafe fn in_blocks(
 /// Places.
 unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
-    let bytes = size * pieces;
-    let parts = threads::parts(bytes, if moves_several(axes, size) { pieces / 8 } else { pieces });
+    let parts = threads::parts(size * pieces);
     if parts == 1 {
         // SAFETY: Places: the axes and ends of the caller. `loops` was chosen for pieces of `size` bytes.
         return unsafe { loops(axes, ends, size) };
@@ -167,7 +166,7 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
     // Cuts the outermost axis that divides evenly, or else the longest, unless one piece has work for all threads.
     let even = axes.iter().position(|axis| axis.extent >= 8 * parts);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
-    match even.or(longest.filter(|_| threads::parts(size, 1) == 1)) {
+    match even.or(longest.filter(|_| threads::parts(size) == 1)) {
         Some(cut) => threads::split(axes[cut].extent, parts, SIDE, &|begin, end| {
             let (mut axes, ends) = (Vec::from(axes), ends.at(&axes[cut], begin));
             axes[cut].extent = end - begin;
@@ -177,14 +176,6 @@ unsafe fn on_threads(axes: &[Axis], ends: Ends, size: usize, loops: Loops) {
         // SAFETY: Places: the axes and ends of the caller.
         None => unsafe { long_runs(axes, ends, size) },
     }
-}
-
-/// True if the chosen loops move several pieces at once.
-fn moves_several(axes: &[Axis], size: usize) -> bool {
-    axes.last().is_none_or(|row| {
-        let near = row.from.unsigned_abs() <= 4 * size;
-        row.extent <= 4 || (near && row.to == size as isize)
-    })
 }
 
 /// Copies pieces one after the other; all threads share each piece.
@@ -210,7 +201,7 @@ unsafe fn long_runs(axes: &[Axis], ends: Ends, size: usize) {
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     let (axis, ends) = (Axis { extent: bytes, from: 1, to: 1 }, Ends { from, to });
     // Whole pages, so that no two threads write to the same new page.
-    threads::split(bytes, threads::parts(bytes, 1), 4096, &|begin, end| {
+    threads::split(bytes, threads::parts(bytes), 4096, &|begin, end| {
         let ends = ends.at(&axis, begin);
         // SAFETY: `end` is at most `bytes`, which the caller guarantees at both ends; no other thread has these.
         unsafe { ends.from.copy_to_nonoverlapping(ends.to, end - begin) }
