@@ -39,6 +39,7 @@
 //! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
 //! | [`Protocol`] | the protocol of an import |
 //! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
+//! | `rust_numpy` | with the feature `rust-numpy`: arrays of rust-numpy to tensors and back |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //! | `import/`, `protocol/` | the pipeline of an import; one file per protocol, import and export together |
 //!
@@ -109,6 +110,8 @@ mod record;
 mod reexport;
 mod references;
 mod returned;
+#[cfg(feature = "rust-numpy")]
+pub mod rust_numpy;
 mod shown;
 mod stream;
 mod strides;

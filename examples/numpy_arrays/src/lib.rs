@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use dlbridge::{Datetime64, Days, Tensor};
-use dlbridge_numpy::{PyArrayExt, TensorExt};
+use dlbridge_pyo3::rust_numpy::{PyArrayExt, TensorExt};
 use dlbridge_pyo3::{Numpy, PyReadonlyTensor};
 use half::{bf16, f16};
 use num_complex::Complex;

@@ -6,8 +6,8 @@
 //! | [`TensorExt::into_pyarray`] | `Tensor` | `Bound<PyArray<T, D>>` | zero-copy, any strides; read-only unless the tensor is exclusive |
 //!
 //! The borrow rules of both libraries work together: a tensor of an array is a read borrow that rust-numpy sees, and
-//! an array that rust-numpy has borrowed mutably is refused, as the guide of [`dlbridge_pyo3`] describes. To write an
-//! array's elements, use [`PyReadwriteTensor`](dlbridge_pyo3::PyReadwriteTensor), which takes arrays like any other
+//! an array that rust-numpy has borrowed mutably is refused, as [the page of this crate](crate#borrows) describes. To write an
+//! array's elements, use [`PyReadwriteTensor`](crate::PyReadwriteTensor), which takes arrays like any other
 //! tensor.
 //!
 //! # Elements
@@ -18,7 +18,7 @@
 //! | `Complex32`, `Complex64` | `complex64`, `complex128` |
 //! | `half::f16` | `float16` |
 //! | `half::bf16`, as the dtype of ml_dtypes | `bfloat16` |
-//! | `Datetime<units::Days>` and the like | view it with [`PyReadonlyTensor<'_, Datetime64<Days>, 1>`](dlbridge_pyo3::PyReadonlyTensor), or make an array with [`Numpy`](dlbridge_pyo3::Numpy); `into_tensor` raises `BufferError` |
+//! | `Datetime<units::Days>` and the like | view it with [`PyReadonlyTensor<'_, Datetime64<Days>, 1>`](crate::PyReadonlyTensor), or make an array with [`Numpy`](crate::Numpy); `into_tensor` raises `BufferError` |
 //! | objects, strings, records | `BufferError` |
 //!
 //! # Limits of rust-numpy
@@ -28,10 +28,11 @@
 //! the other array can only be borrowed for reading.
 
 use dlbridge::{Access, Tensor};
-use dlbridge_pyo3::IntoNumpy;
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray};
 use pyo3::prelude::*;
+
+use crate::IntoNumpy;
 
 /// Arrays as tensors, implemented for references, so that the array itself stays.
 pub trait PyArrayExt: sealed::Sealed + Sized {
@@ -42,7 +43,7 @@ pub trait PyArrayExt: sealed::Sealed + Sized {
     /// `BufferError` for memory that is borrowed mutably, for elements without a dtype, and for masked arrays.
     ///
     /// ```no_run
-    /// use dlbridge_numpy::PyArrayExt;
+    /// use dlbridge_pyo3::rust_numpy::PyArrayExt;
     /// use numpy::PyArrayDyn;
     /// use pyo3::prelude::*;
     ///
@@ -56,7 +57,7 @@ pub trait PyArrayExt: sealed::Sealed + Sized {
 
 impl<T, D> PyArrayExt for &Bound<'_, PyArray<T, D>> {
     fn into_tensor(self) -> PyResult<Tensor> {
-        dlbridge_pyo3::import(self.as_any())
+        crate::import(self.as_any())
     }
 }
 
@@ -71,8 +72,8 @@ pub trait TensorExt: sealed::Sealed {
     /// NumPy cannot use, such as one on a device; `ModuleNotFoundError` without NumPy.
     ///
     /// ```no_run
-    /// use dlbridge::Tensor;
-    /// use dlbridge_numpy::TensorExt;
+    /// use dlbridge_pyo3::dlbridge::Tensor;
+    /// use dlbridge_pyo3::rust_numpy::TensorExt;
     /// use numpy::{Ix2, PyArray2};
     /// use pyo3::prelude::*;
     ///
@@ -111,7 +112,3 @@ mod sealed {
     impl<T, D> Sealed for &Bound<'_, PyArray<T, D>> {}
     impl Sealed for dlbridge::Tensor {}
 }
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
