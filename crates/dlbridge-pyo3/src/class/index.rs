@@ -180,25 +180,13 @@ where
 }
 
 /// Resolves the number of a dimension; a negative one counts from the end.
-pub(super) fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
+fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
     let found: Option<isize> = number("axis", axis)?;
     let found = found.and_then(|at| if at < 0 { at.checked_add_unsigned(ndim) } else { Some(at) });
     found.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim).ok_or_else(|| {
         PyIndexError::new_err(format!(
             "axis {} is out of bounds for a tensor of {ndim} dimensions",
             shown(axis)
-        ))
-    })
-}
-
-/// An argument that counts indices.
-fn count(argument: &str, count: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let number: Option<isize> = number(argument, count)?;
-    number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
-        PyIndexError::new_err(format!(
-            "{argument} must be an integer from 0 to {}, not {}",
-            isize::MAX,
-            shown(count)
         ))
     })
 }
@@ -226,19 +214,6 @@ pub(super) fn permuted(
     let ndim = tensor.tensor().ndim();
     let order = numbers(order)?;
     let order = order.iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
-    sub_tensor(py, tensor, |tensor| tensor.permute(order))
-}
-
-/// The last two dimensions swapped.
-pub(super) fn matrix_transposed(py: Python<'_>, tensor: &PyTensor) -> PyResult<PyTensor> {
-    let ndim = tensor.tensor().ndim();
-    if ndim < 2 {
-        return Err(PyValueError::new_err(format!(
-            "mT swaps the last two dimensions, and the tensor has {ndim}"
-        )));
-    }
-    let mut order: Vec<_> = (0..ndim).collect();
-    order.swap(ndim - 2, ndim - 1);
     sub_tensor(py, tensor, |tensor| tensor.permute(order))
 }
 
@@ -276,63 +251,6 @@ pub(super) fn reshaped(
     sub_tensor(py, tensor, |tensor| tensor.reshape(extents))
 }
 
-/// The indices of a range along a dimension. As for Rust's method, both ends must be within the extent.
-pub(super) fn range(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    number: &Bound<'_, PyAny>,
-    start: Option<&Bound<'_, PyAny>>,
-    stop: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PyTensor> {
-    let axis = axis(number, tensor.tensor().ndim())?;
-    let start = start.map_or(Ok(0), |start| count("start", start))?;
-    let end = tensor.tensor().shape()[axis] as usize;
-    let stop = stop.map_or(Ok(end), |stop| count("stop", stop))?;
-    sub_tensor(py, tensor, |tensor| tensor.slice(axis, start..stop))
-}
-
-/// Every `step`th index of a dimension.
-pub(super) fn stepped(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    number: &Bound<'_, PyAny>,
-    step: &Bound<'_, PyAny>,
-) -> PyResult<PyTensor> {
-    let axis = axis(number, tensor.tensor().ndim())?;
-    let found: Option<isize> = self::number("step", step)?;
-    let found = found.and_then(|number| usize::try_from(number).ok()).filter(|&step| step > 0);
-    let step = found.ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "step must be from 1 to {}, not {}; flip(axis) reverses a dimension",
-            isize::MAX,
-            shown(step)
-        ))
-    })?;
-    sub_tensor(py, tensor, |tensor| tensor.step_by(axis, step))
-}
-
-/// One index of a dimension, which is removed.
-pub(super) fn at(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    number: &Bound<'_, PyAny>,
-    index: &Bound<'_, PyAny>,
-) -> PyResult<PyTensor> {
-    let axis = axis(number, tensor.tensor().ndim())?;
-    let index = within(index, tensor.tensor().shape()[axis], axis)?;
-    sub_tensor(py, tensor, |tensor| tensor.index_axis(axis, index))
-}
-
-/// A new dimension of extent 1, also behind the last one.
-pub(super) fn with_axis(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    number: &Bound<'_, PyAny>,
-) -> PyResult<PyTensor> {
-    let axis = axis(number, tensor.tensor().ndim() + 1)?;
-    sub_tensor(py, tensor, |tensor| tensor.insert_axis(axis))
-}
-
 /// The extent of the first dimension; an error that names `what` if there is none.
 pub(super) fn first_extent(tensor: &PyTensor, what: &str) -> PyResult<usize> {
     tensor.tensor().shape().first().map(|&extent| extent as usize).ok_or_else(|| {
@@ -352,12 +270,6 @@ impl Iterator {
     pub(super) fn new(tensor: &Bound<'_, PyTensor>) -> PyResult<Self> {
         let len = first_extent(tensor.get(), "iteration")?;
         Ok(Self { tensor: tensor.clone().unbind(), next: AtomicUsize::new(0), len })
-    }
-
-    pub(super) fn reversed(py: Python<'_>, tensor: &PyTensor) -> PyResult<Self> {
-        let len = first_extent(tensor, "reversed()")?;
-        let reversed = sub_tensor(py, tensor, |tensor| tensor.flip(0))?;
-        Ok(Self { tensor: Py::new(py, reversed)?, next: AtomicUsize::new(0), len })
     }
 }
 

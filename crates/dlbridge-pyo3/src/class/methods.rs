@@ -212,15 +212,6 @@ impl PyTensor {
         index::Iterator::new(this)
     }
 
-    /// The sub-tensors along the first dimension, the last one first.
-    fn __reversed__(&self, py: Python<'_>) -> PyResult<index::Iterator> {
-        index::Iterator::reversed(py, self)
-    }
-
-    fn __contains__(&self, _element: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Err(operators::refusal("'in'"))
-    }
-
     /// The dimensions in another order, which `order` numbers, over the same memory.
     #[pyo3(signature = (*order))]
     fn permute(&self, py: Python<'_>, order: &Bound<'_, PyTuple>) -> PyResult<Self> {
@@ -228,69 +219,15 @@ impl PyTensor {
     }
 
     /// The dimensions in reverse order, over the same memory.
-    fn transpose(&self, py: Python<'_>) -> PyResult<Self> {
-        index::sub_tensor(py, self, |tensor| Ok(tensor.transpose()))
-    }
-
-    /// The same as transpose().
     #[getter(T)]
     fn transposed(&self, py: Python<'_>) -> PyResult<Self> {
-        self.transpose(py)
-    }
-
-    /// The last two dimensions swapped, over the same memory.
-    #[getter(mT)]
-    fn matrix_transposed(&self, py: Python<'_>) -> PyResult<Self> {
-        index::matrix_transposed(py, self)
+        index::sub_tensor(py, self, |tensor| Ok(tensor.transpose()))
     }
 
     /// Another shape over the same memory, with the elements in the same order. One extent may be -1.
     #[pyo3(signature = (*shape))]
     fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
         index::reshaped(py, self, shape)
-    }
-
-    /// The indices from start to stop of a dimension, over the same memory.
-    #[pyo3(signature = (axis, start=None, stop=None), text_signature = "($self, axis, start=0, stop=None)")]
-    fn slice(
-        &self,
-        py: Python<'_>,
-        axis: &Bound<'_, PyAny>,
-        start: Option<&Bound<'_, PyAny>>,
-        stop: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        index::range(py, self, axis, start, stop)
-    }
-
-    /// Every step-th index of a dimension, over the same memory.
-    fn step_by(
-        &self,
-        py: Python<'_>,
-        axis: &Bound<'_, PyAny>,
-        step: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        index::stepped(py, self, axis, step)
-    }
-
-    /// A dimension from its end to its beginning, over the same memory.
-    fn flip(&self, py: Python<'_>, axis: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let axis = index::axis(axis, self.tensor.ndim())?;
-        index::sub_tensor(py, self, |tensor| tensor.flip(axis))
-    }
-
-    /// One index of a dimension, which is removed, over the same memory.
-    fn index_axis(
-        &self,
-        py: Python<'_>,
-        axis: &Bound<'_, PyAny>,
-        index: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        index::at(py, self, axis, index)
-    }
-
-    /// A new dimension of extent 1 in front of another, or behind the last, over the same memory.
-    fn insert_axis(&self, py: Python<'_>, axis: &Bound<'_, PyAny>) -> PyResult<Self> {
-        index::with_axis(py, self, axis)
     }
 
     /// The elements as Python numbers, in nested lists; a single number for a 0-d tensor.
@@ -320,16 +257,6 @@ impl PyTensor {
         _memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Self>> {
         Self::import(this.as_any(), &ImportOptions { copy: Some(true), ..ImportOptions::default() })
-    }
-
-    /// Raises TypeError: dlbridge never converts elements.
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn astype(
-        &self,
-        _args: &Bound<'_, PyTuple>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
-        Err(operators::no_conversion())
     }
 
     fn __bool__(this: &Bound<'_, Self>) -> PyResult<bool> {
@@ -455,156 +382,11 @@ impl PyTensor {
         elements::repr(self)
     }
 
-    fn __add__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__radd__", "+")
-    }
-
-    fn __radd__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'+'"))
-    }
-
-    fn __sub__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rsub__", "-")
-    }
-
-    fn __rsub__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'-'"))
-    }
-
-    fn __mul__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rmul__", "*")
-    }
-
-    fn __rmul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'*'"))
-    }
-
-    fn __truediv__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rtruediv__", "/")
-    }
-
-    fn __rtruediv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'/'"))
-    }
-
-    fn __floordiv__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rfloordiv__", "//")
-    }
-
-    fn __rfloordiv__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'//'"))
-    }
-
-    fn __divmod__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rdivmod__", "divmod()")
-    }
-
-    fn __rdivmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("divmod()"))
-    }
-
-    fn __mod__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rmod__", "%")
-    }
-
-    fn __rmod__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'%'"))
-    }
-
-    fn __matmul__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rmatmul__", "@")
-    }
-
-    fn __rmatmul__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'@'"))
-    }
-
-    fn __and__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rand__", "&")
-    }
-
-    fn __rand__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'&'"))
-    }
-
-    fn __or__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__ror__", "|")
-    }
-
-    fn __ror__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'|'"))
-    }
-
-    fn __xor__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rxor__", "^")
-    }
-
-    fn __rxor__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'^'"))
-    }
-
-    fn __lshift__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rlshift__", "<<")
-    }
-
-    fn __rlshift__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'<<'"))
-    }
-
-    fn __rshift__<'py>(this: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> Answer<'py> {
-        operators::binary(this, other, "__rrshift__", ">>")
-    }
-
-    fn __rrshift__(&self, _other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'>>'"))
-    }
-
-    fn __pow__<'py>(
-        this: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-        _modulo: &Bound<'py, PyAny>,
-    ) -> Answer<'py> {
-        operators::binary(this, other, "__rpow__", "**")
-    }
-
-    fn __rpow__(
-        &self,
-        _other: &Bound<'_, PyAny>,
-        _modulo: &Bound<'_, PyAny>,
-    ) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("'**'"))
-    }
-
     fn __richcmp__<'py>(
         this: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
         comparison: CompareOp,
     ) -> Answer<'py> {
         operators::compare(this, other, comparison)
-    }
-
-    fn __neg__(&self) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("unary '-'"))
-    }
-
-    fn __pos__(&self) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("unary '+'"))
-    }
-
-    fn __invert__(&self) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("unary '~'"))
-    }
-
-    fn __abs__(&self) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("abs()"))
-    }
-
-    #[pyo3(signature = (_ndigits=None))]
-    fn __round__(&self, _ndigits: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("round()"))
-    }
-
-    fn __trunc__(&self) -> PyResult<Py<PyAny>> {
-        Err(operators::refusal("math.trunc()"))
     }
 }
