@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import sys
 from typing import Any
 
 import dlbridge
@@ -14,14 +13,14 @@ import pytest
 np = pytest.importorskip("numpy")
 
 
-@pytest.mark.parametrize("dtype", ["float33", "int31", "complex63", "uint3", "float128", "code99_16", ">f4", "f16", "u16", "i16", "c4", "flaot32"])
+@pytest.mark.parametrize("dtype", ["float33", "int31", "complex63", "uint3", "float128", "code99_16", ">f4", "f16", "u16", "i16", "c4", "flaot32", "float", "d", "intp", "object"])
 def test_dtype_that_the_specification_does_not_know_is_refused(dtype: str) -> None:
     with pytest.raises(ValueError, match=f"dtype is '{dtype}'"):
         dlbridge.empty(3, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "<f4", "=i2", "|u1", "?", "b1", "d", "float", "int", "c8", "bool_", "intp", "l", "L", "short", "byte", "intc", "longlong", "cdouble", float, int, bool, complex, np.float16])
-def test_dtype_by_a_name_of_numpy_is_that_of_numpy(dtype: Any) -> None:
+@pytest.mark.parametrize("dtype", ["f4", "<f4", "=i2", "|u1", "b1", "c8", "i8", "float64", "bool", np.float16, np.dtype("uint8")])
+def test_dtype_by_a_name_or_code_of_numpy_is_that_of_numpy(dtype: Any) -> None:
     assert dlbridge.empty(3, dtype).dtype == np.dtype(dtype).name
 
 
@@ -107,21 +106,3 @@ def test_empty_takes_every_scalar_type_of_numpy() -> None:
 def test_asdlpack_with_a_dtype_is_refused_with_the_conversion(dtype: Any) -> None:
     with pytest.raises(TypeError, match="argument dtype: dlbridge never converts numbers"):
         dlbridge.asdlpack(np.ones(3), dtype=dtype)  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "match"),
-    [
-        *[(name, "holds Python objects.*like 'float64'") for name in ("object", "O", object, np.dtype("O"))],
-        *[(name, "holds text.*'uint8'") for name in ("str", str, bytes, "S3", "U", np.dtype("U3"))],
-        *[(name, "dates or durations.*'int64'") for name in ("datetime64[ns]", "m8", np.dtype("M8[s]"))],
-        *[(name, "records or raw bytes.*each field.*'uint8'") for name in ("V5", "void", np.dtype([("a", int)]))],
-        *[(name, "DLPack does not have; write 'float64'") for name in ("f16", "g", "float128", "longdouble")],
-        *[(name, "DLPack does not have; write 'complex128'") for name in ("c32", "clongdouble", "complex256")],
-        (np.longdouble, "DLPack does not have; write 'float64'"),
-        (">f4" if sys.byteorder == "little" else "<f4", "byte order is not this machine's.*write 'f4'"),
-    ],
-)
-def test_numpy_dtype_that_dlpack_lacks_is_refused_with_the_dtype_to_use(dtype: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        dlbridge.empty(3, dtype)

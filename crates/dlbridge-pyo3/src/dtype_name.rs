@@ -1,6 +1,4 @@
-//! Names of dtypes as users write them: the specification's names, and NumPy's short ones.
-
-use std::ffi::c_long;
+//! Names of dtypes as users write them: the specification's names, and NumPy's short ones, like `<f4`.
 
 use dlbridge::{DataType, DataTypeCode as Code, Error, Result};
 use pyo3::exceptions::{PyException, PyValueError};
@@ -12,7 +10,7 @@ use crate::shown::shown;
 
 /// The dtype of a name, if the specification knows it.
 pub(crate) fn parse(name: &str) -> Result<DataType> {
-    let dtype = match short(name) {
+    let dtype = match of_code(name) {
         Some(dtype) => dtype,
         None => name.parse()?,
     };
@@ -36,36 +34,8 @@ fn is_known(dtype: DataType) -> bool {
     }
 }
 
-/// NumPy's names of Python's and C's types, its letters, and forms like `<f4`.
-fn short(name: &str) -> Option<DataType> {
-    Some(match name {
-        "float" | "double" | "d" => DataType::FLOAT64,
-        "single" | "f" => DataType::FLOAT32,
-        "half" | "e" => DataType::FLOAT16,
-        "int" | "longlong" | "q" => DataType::INT64,
-        "uint" | "ulonglong" | "Q" => DataType::UINT64,
-        "complex" | "cdouble" | "D" => DataType::COMPLEX128,
-        "csingle" | "F" => DataType::COMPLEX64,
-        "bool_" | "?" => DataType::BOOL,
-        "byte" | "b" => DataType::INT8,
-        "ubyte" | "B" => DataType::UINT8,
-        "short" | "h" => DataType::INT16,
-        "ushort" | "H" => DataType::UINT16,
-        "intc" | "i" => DataType::INT32,
-        "uintc" | "I" => DataType::UINT32,
-        "intp" | "p" => of_bytes(Code::INT, size_of::<isize>()),
-        "uintp" | "P" => of_bytes(Code::UINT, size_of::<usize>()),
-        "long" | "l" => of_bytes(Code::INT, size_of::<c_long>()),
-        "ulong" | "L" => of_bytes(Code::UINT, size_of::<c_long>()),
-        _ => return with_size(name),
-    })
-}
-
-fn of_bytes(code: Code, bytes: usize) -> DataType {
-    DataType::new(code, 8 * bytes as u8, 1)
-}
-
-fn with_size(name: &str) -> Option<DataType> {
+/// The dtype of NumPy's code of a kind and a number of bytes, like `f4` and `<f4`.
+fn of_code(name: &str) -> Option<DataType> {
     let native = if cfg!(target_endian = "little") { '<' } else { '>' };
     let name = name.strip_prefix([native, '=', '|']).unwrap_or(name);
     let mut letters = name.chars();
@@ -96,50 +66,11 @@ fn with_size(name: &str) -> Option<DataType> {
 pub(crate) struct DtypeName(pub(crate) String);
 
 impl DtypeName {
-    /// The dtype of this name, or a refusal with the name to write instead.
+    /// The dtype of this name.
     pub(crate) fn expect(&self) -> PyResult<DataType> {
         let Self(name) = self;
-        parse(name).map_err(|error| {
-            PyValueError::new_err(match instead(name) {
-                Some(remedy) => format!("dtype is '{name}', {remedy}"),
-                None => format!("dtype is '{name}': {error}"),
-            })
-        })
+        parse(name).map_err(|error| PyValueError::new_err(format!("dtype is '{name}': {error}")))
     }
-}
-
-/// Explains why DLPack lacks a dtype that NumPy has, and names the dtype to write instead.
-fn instead(name: &str) -> Option<String> {
-    let swapped = if cfg!(target_endian = "little") { '>' } else { '<' };
-    if let Some(native) = name.strip_prefix(swapped).filter(|native| parse(native).is_ok()) {
-        return Some(format!("whose byte order is not this machine's; write '{native}'"));
-    }
-    let name = name.trim_start_matches(['<', '>', '=', '|']);
-    let kind = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let kind = kind.split('[').next().unwrap_or_default();
-    let remedy = match (kind, name) {
-        ("object" | "object_" | "O", _) => {
-            "which holds Python objects, and a tensor holds numbers; write a dtype of numbers like 'float64'"
-        }
-        ("str" | "str_" | "bytes" | "bytes_" | "string" | "U" | "S" | "T" | "StringDType", _) => {
-            "which holds text, and a tensor holds numbers; write 'uint8' for encoded text"
-        }
-        ("datetime" | "datetime64" | "timedelta" | "timedelta64" | "M" | "m" | "M8" | "m8", _) => {
-            "which holds dates or durations, and a tensor holds numbers; write 'int64' for their counts"
-        }
-        ("void" | "V", _) => {
-            "which holds records or raw bytes, and a tensor holds numbers; make one tensor for each field, or write \
-             'uint8'"
-        }
-        ("longdouble" | "g", _) | (_, "float96" | "float128" | "f12" | "f16") => {
-            "which DLPack does not have; write 'float64'"
-        }
-        ("clongdouble" | "G", _) | (_, "complex192" | "complex256" | "c24" | "c32") => {
-            "which DLPack does not have; write 'complex128'"
-        }
-        _ => return None,
-    };
-    Some(remedy.to_owned())
 }
 
 impl From<&str> for DtypeName {
