@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlbridge_conformance import Level, Library, Report, Result, Role, Rule, Status
 
 HOSTILE = "</script><!-- <img src=x onerror='document.title=1'> & \x00\x1b[31m\ud800\u202e]]> \"'"
-COMMAND = "python -m dlbridge_conformance"
+COMMAND = "dlbridge-conformance"
 
 
 def check(c: object) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlbridge_conformance import crafter
-from dlbridge_conformance.adapter import Adapter, known_adapters
+from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import Crafted, Fields, Held
+from dlbridge_conformance.registry import known_adapters
 
 Give = Callable[["Made", dict[str, Any]], Any]
 Device = Callable[[], Any]

@@ -101,7 +101,7 @@ class Array:
 class PythonConsumer(Adapter):
     """A consumer with the given faults, or with those that the environment names."""
 
-    name = "python-consumer"
+    name = "python_consumer:PythonConsumer"
     module = distribution = "dlbridge"
     dtypes = tuple(DTYPES)
 

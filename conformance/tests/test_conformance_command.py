@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crafted_report import COMMAND
-from dlbridge_conformance import selected
+from dlbridge_conformance import arguments, selected
 
 ADAPTER = '''
 import os
@@ -34,7 +34,7 @@ def passes(c):
 
 def test_command_writes_every_format(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ADAPTER)
-    names = ["json", "html", "junit", "svg", "markdown"]
+    names = ["json", "junit", "summary"]
     options = [word for name in names for word in (f"--{name}", f"report.{name}")]
     command = [sys.executable, "-m", "dlbridge_conformance", "mine:Mine", "--rule", "MINE", "-q", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -50,10 +50,18 @@ def test_command_writes_every_format(tmp_path: Path) -> None:
 
 
 def test_command_missing_folder_is_refused_first(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dlbridge_conformance", "--html", str(tmp_path / "nowhere" / "report.html")]
+    command = [sys.executable, "-m", "dlbridge_conformance", "--json", str(tmp_path / "nowhere" / "report.json")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"the folder does not exist: {tmp_path / 'nowhere' / 'report.html'}\n"
+    assert done.stderr == f"the folder does not exist: {tmp_path / 'nowhere' / 'report.json'}\n"
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "1e999", "soon"])
+def test_limit_that_is_not_a_finite_number_above_0_is_refused(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments.parser().parse_args(["numpy", f"--limit={limit}"])
+    assert ended.value.code == 2
+    assert f"--limit: {limit!r} is not a finite number of seconds above 0\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["nix", "nix:Nix", "json:Nix", "json:JSONDecoder"])
@@ -62,41 +70,6 @@ def test_command_unknown_library_is_refused(name: str) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert name in done.stderr
-
-
-# -------------------------------------------------------------------------------------------- reports read again
-
-
-def numpy_report(folder: Path, name: str, version: str) -> Path:
-    """A report about a rule that NumPy keeps, with another version of NumPy."""
-    file = folder / name
-    command = [sys.executable, "-m", "dlbridge_conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q", "--json", file]
-    assert subprocess.run(command, capture_output=True).returncode == 0
-    plain = json.loads(file.read_text())
-    plain["libraries"][0]["version"] = version
-    file.write_text(json.dumps(plain))
-    return file
-
-
-def test_reports_of_one_system_are_joined(tmp_path: Path) -> None:
-    files = [numpy_report(tmp_path, f"{version}.json", version) for version in ("1.99", "2.99")]
-    again = [word for file in files for word in ("--from-json", str(file))]
-    command = [sys.executable, "-m", "dlbridge_conformance", *again, "--markdown", str(tmp_path / "all.md")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = (tmp_path / "all.md").read_text().splitlines()
-    assert [line for line in lines if line.startswith("| numpy")] == [
-        "| numpy | 1.99 | 1 | 0 | 0 | 0 | 0 | 0 |", "| numpy | 2.99 | 1 | 0 | 0 | 0 | 0 | 0 |",
-    ]  # fmt: skip
-
-
-def test_reports_of_two_systems_are_refused(tmp_path: Path) -> None:
-    files = [numpy_report(tmp_path, f"{version}.json", version) for version in ("1.99", "2.99")]
-    files[1].write_text(files[1].read_text().replace('"system": "', '"system": "Other '))
-    again = [word for file in files for word in ("--from-json", str(file))]
-    done = subprocess.run([sys.executable, "-m", "dlbridge_conformance", *again], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == f"{files[1]} has other rules, or another dlbridge, Python or system, than {files[0]}\n"
 
 
 def test_selected_full_id_wins_over_its_group() -> None:

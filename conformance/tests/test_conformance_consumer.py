@@ -10,11 +10,8 @@ import pytest
 from dlbridge_conformance import Result, Role, Rule, Status, all_rules
 from dlbridge_conformance.crafter import CUDA, ROCM
 from dlbridge_conformance.fork import in_fork
-from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rules.consumer_hostile import WRONG
 from python_consumer import PythonConsumer
-
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process; needs fork")
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.CONSUMER}
 
@@ -176,25 +173,19 @@ ALSO = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the processes that a rule starts find the consumer."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+
+
 def run(id: str, *faults: str) -> Result:
     """Runs one rule on a consumer with faults."""
     return in_fork(PythonConsumer(*faults), RULES[id], 30)
 
 
-@pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Registers the consumer as an installed plugin, so that processes which a rule starts find it."""
-    info = tmp_path / "python_consumer-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: python-consumer\nVersion: 1.0\n")
-    entry = "[dlbridge_conformance]\npython-consumer = python_consumer:PythonConsumer\n"
-    (info / "entry_points.txt").write_text(entry)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]))
-    return tmp_path
-
-
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
-def test_consumer_without_faults_keeps_every_rule(rule: Rule, plugin: Path) -> None:
+def test_consumer_without_faults_keeps_every_rule(rule: Rule) -> None:
     result = run(rule.id)
     if result.status is Status.NOT_APPLICABLE:
         assert rule.id in NOT_APPLICABLE, result.detail
@@ -225,7 +216,7 @@ def test_consumer_stream_fault_breaks_its_rule(fault: str, device: tuple[int, in
 
 
 @pytest.mark.parametrize(("fault", "id"), [*FAULTS.items(), *ALSO])
-def test_consumer_fault_breaks_its_rule(fault: str, id: str, plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_fault_breaks_its_rule(fault: str, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_CONSUMER_FAULTS", fault)
     result = run(id, fault)
     assert result.status.is_broken, (result.status, result.detail, result.evidence)

@@ -13,11 +13,8 @@ import pytest
 from dlbridge_conformance import Level, Role, Status, all_rules
 from dlbridge_conformance.crafter import CUDA
 from dlbridge_conformance.fork import in_fork
-from dlbridge_conformance.result import CAN_FORK
 from dlbridge_conformance.rules.consumer_hostile import WRONG
 from python_consumer import Array, PythonConsumer
-
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a fault may crash the process; needs fork")
 
 #: the rules that start no process, since a new process would not find the consumer
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.CONSUMER and not rule.processes}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from dlbridge_conformance import Library, Status
-from dlbridge_conformance.result import read
 
 #: rules about a device that does not exist, and about devices that this machine may lack
 DEVICES = {
@@ -19,22 +18,21 @@ DEVICES = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """All results, as the command reports them."""
     file: Path = tmp_path_factory.mktemp("report") / "dlbridge.json"
     command = [sys.executable, "-m", "dlbridge_conformance", "dlbridge", "--quiet", "--json", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    (library,) = read(file.read_text()).libraries
-    return library
+    (library,) = json.loads(file.read_text())["libraries"]
+    found: list[dict[str, str]] = library["results"]
+    return found
 
 
-def test_every_rule_is_kept(library: Library) -> None:
-    broken = {result.rule: result.detail for result in library.results if result.status.is_broken}
-    assert broken == {}
+def test_every_rule_is_kept(results: list[dict[str, str]]) -> None:
+    assert {r["rule"]: r["detail"] for r in results if r["status"] not in ("passed", "not applicable")} == {}
 
 
-def test_rules_except_device_rules_apply(library: Library) -> None:
-    left_out = {result.rule for result in library.results if result.status is Status.NOT_APPLICABLE}
-    assert left_out <= DEVICES
-    assert library.count(Status.PASSED) + len(left_out) == len(library.results) >= 400
+def test_rules_except_device_rules_apply(results: list[dict[str, str]]) -> None:
+    assert {r["rule"] for r in results if r["status"] == "not applicable"} <= DEVICES
+    assert len(results) >= 400

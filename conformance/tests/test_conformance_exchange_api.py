@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from dlbridge_conformance import crafter
-from dlbridge_conformance.adapter import known_adapters
+from dlbridge_conformance.registry import known_adapters
 from dlbridge_conformance.crafter import Fields
 from dlbridge_conformance.check import check
 from dlbridge_conformance.result import Status
-from dlbridge_conformance.rule import Role, all_rules
+from dlbridge_conformance.registry import all_rules
+from dlbridge_conformance.rule import Role
 from faulty_producer import Faulty, Made, absolute, c_order, copied, elsewhere, fields, turned, without
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.EXCHANGE_API}

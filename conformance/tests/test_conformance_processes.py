@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 from dlbridge_conformance import Status, process, selected
-from dlbridge_conformance.result import CAN_FORK
-
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="needs fork; without it, each check has a new process")
 
 ENDS = """
 import os, signal, sys, time

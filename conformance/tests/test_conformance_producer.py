@@ -7,7 +7,8 @@ import pytest
 from dlbridge_conformance import crafter
 from dlbridge_conformance.check import check
 from dlbridge_conformance.result import Status
-from dlbridge_conformance.rule import Role, all_rules
+from dlbridge_conformance.registry import all_rules
+from dlbridge_conformance.rule import Role
 from faulty_producer import (
     Bare,
     Faulty,

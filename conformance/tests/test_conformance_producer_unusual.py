@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from dlbridge_conformance import crafter
-from dlbridge_conformance.adapter import adapter_named, known_adapters
+from dlbridge_conformance.registry import adapter_named, known_adapters
 from dlbridge_conformance.check import check
 from dlbridge_conformance.crafter import Held, Way
 from dlbridge_conformance.result import Status
-from dlbridge_conformance.rule import Level, Role, all_rules
+from dlbridge_conformance.registry import all_rules
+from dlbridge_conformance.rule import Level, Role
 from faulty_producer import (
     DELETER_AT,
     KEPT,

@@ -1,4 +1,4 @@
-"""The reports of the conformance kit: in the terminal, as JUnit XML, as a picture in SVG, as Markdown, as JSON."""
+"""The reports of the conformance kit in the terminal and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 from crafted_report import COMMAND, HOSTILE, crafted_report
-from dlbridge_conformance import Report, Status, all_rules
-from dlbridge_conformance.report import junit, markdown, svg, terminal
+from dlbridge_conformance import Report, Status
+from dlbridge_conformance.report import junit, terminal
 from dlbridge_conformance.report.text import account, visible
-from dlbridge_conformance.result import read
 
 
 @pytest.fixture
@@ -91,67 +90,3 @@ def test_junit_survives_any_evidence(report: Report) -> None:
     assert failure is not None
     assert failure.get("message") == visible(HOSTILE)
     assert failure.text == account(report, "mylib:Adapter", report.rules[1], report.libraries[0].results[1])
-
-
-# -------------------------------------------------------------------------------------------- pictures
-
-
-def test_svg_shows_every_cell(report: Report) -> None:
-    root = ElementTree.fromstring(svg.svg(report))
-    name = "{http://www.w3.org/2000/svg}"
-    text = " ".join("".join(element.itertext()) for element in root.iter(f"{name}text"))
-    for words in ("mylib:Adapter 1.0+cpu", "1 of 6", "4 of 4", "producer", "consumer", "dlbridge 0.1.0"):
-        assert words in text
-    paths = [path for path in root.iter(f"{name}path") if path.get("fill")]
-    cells = [(path.get("fill"), path.get("d", "").count("M")) for path in paths]
-    colours = svg.COLOURS
-    assert sorted(cells) == sorted(
-        [(colours[kind], 1) for kind in ("passed", "MUST broken", "SHOULD broken", "MAY broken")]
-        + [(colours["crashed or hung"], 2), (colours["passed"], 4), (colours["not applicable"], 2)]
-    )
-
-
-# -------------------------------------------------------------------------------------------- Markdown
-
-
-def test_markdown_names_the_libraries_that_break_a_rule(report: Report) -> None:
-    lines = markdown.document(report).splitlines()
-    rows = {cells[1]: cells[2:-1] for cells in ([cell.strip() for cell in line.split("|")] for line in lines if "|" in line)}
-    assert rows["mylib:Adapter"] == ["1.0+cpu", "1", "2", "2", "1", "2", "0"]
-    assert rows["other"] == ["2", "4", "0", "0", "0", "0", "2"]
-    broken = {id.strip("`"): cells[-1] for id, cells in rows.items() if id.startswith("`")}
-    assert broken == {
-        "P-ONE": "", "P-TWO": "mylib:Adapter", "P-THREE": "mylib:Adapter", "C-ONE": "mylib:Adapter (SIGSEGV)",
-        "C-TWO": "mylib:Adapter", "E-ONE": "mylib:Adapter (hangs)",
-    }  # fmt: skip
-
-
-def test_markdown_distinguishes_versions(report: Report) -> None:
-    report.libraries[1].name = report.libraries[0].name
-    line = next(line for line in markdown.document(report).splitlines() if "`C-ONE`" in line)
-    assert line.endswith("| mylib:Adapter 1.0+cpu (SIGSEGV) |")
-
-
-def test_markdown_escapes_foreign_text_in_cells(report: Report) -> None:
-    report.libraries[0].name = "a|b_*<i>\n# c"
-    line = next(line for line in markdown.document(report).splitlines() if line.startswith("| a"))
-    assert line.startswith("| a\\|b\\_\\*\\<i> # c | 1.0+cpu |")
-
-
-# -------------------------------------------------------------------------------------------- JSON
-
-
-def test_json_round_trips(report: Report) -> None:
-    report.rules = list(all_rules().values())[:6]
-    for library in report.libraries:
-        for rule, result in zip(report.rules, library.results, strict=True):
-            result.rule = rule.id
-    again = read(report.to_json())
-    assert again == report
-    assert again.libraries[0].results[3].status is Status.CRASHED
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "nix", '{"rules": [{"id": "NO-SUCH-RULE"}], "libraries": []}'])
-def test_other_json_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        read(text)

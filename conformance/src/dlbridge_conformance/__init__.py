@@ -8,14 +8,15 @@ other names needs an :class:`Adapter` of about ten lines.
 # First, because it may change where Python finds the modules that all others import.
 import dlbridge_conformance.search_path  # isort: split
 
-from dlbridge_conformance.adapter import Adapter, known_adapters
+from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.check import check
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.process import run
+from dlbridge_conformance.registry import all_rules, known_adapters, selected
 from dlbridge_conformance.result import Library, Report, Result, Status
-from dlbridge_conformance.rule import Level, Role, Rule, all_rules, rule, selected
+from dlbridge_conformance.rule import Level, Role, Rule, rule
 
 __all__ = [
     "Adapter",

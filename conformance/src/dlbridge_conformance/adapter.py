@@ -6,15 +6,17 @@ import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
-import pkgutil
 import sys
-import warnings
-from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from dlbridge_conformance.outcome import NotApplicable
+
+
+#: names of dtypes, for adapters
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
 
 
 class Adapter:
@@ -44,11 +46,14 @@ class Adapter:
     asks: bool = True
     #: whether its ``from_dlpack`` accepts CPU memory; the kit crafts no other memory
     takes_host_memory: bool = True
+    #: the module, after :meth:`load`
+    library: Any
 
     def load(self) -> None:
         """Imports the library. It must not compute anything yet, because the process is forked afterwards."""
-        setattr(self, self.module.partition(".")[0], importlib.import_module(self.module.partition(".")[0]))
-        importlib.import_module(self.module)
+        first = self.module.partition(".")[0]
+        setattr(self, first, importlib.import_module(first))
+        self.library = importlib.import_module(self.module)
 
     def version(self) -> str:
         """The version of the library; "unknown" if its distribution is not installed."""
@@ -114,14 +119,24 @@ class Adapter:
         raise NotApplicable(f"{self.name} cannot change its arrays")
 
 
+class WithNumPy(Adapter):
+    """An adapter that makes or reads arrays through NumPy."""
+
+    numpy: Any
+
+    def load(self) -> None:
+        super().load()
+        self.numpy = importlib.import_module("numpy")
+
+
 def first_version(*distributions: str) -> str:
-    """The version of the first installed distribution, for a module that several distributions provide."""
+    """The version of the first installed distribution, for a module that several provide; "unknown" without one."""
     for name in distributions:
         try:
             return importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    raise importlib.metadata.PackageNotFoundError(distributions[0])
+    return "unknown"
 
 
 def library_path(distribution: str, name: str) -> Path | None:
@@ -143,147 +158,3 @@ def has_cuda() -> bool:
         return False
     count = ctypes.c_int()
     return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-
-
-def known_adapters() -> dict[str, Adapter]:
-    """Returns all adapters of the kit and of installed plugins, by name.
-
-    A plugin is an entry point of the group ``dlbridge_conformance`` that names a subclass of :class:`Adapter`. A plugin
-    that cannot be loaded is left out with a warning, because the others still work.
-    """
-    from dlbridge_conformance import adapters as own
-
-    found: dict[str, Adapter] = {}
-    for info in pkgutil.iter_modules(own.__path__):
-        module = importlib.import_module(f"{own.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Adapter) and value.__module__ == module.__name__:
-                found[value.name] = value()
-    for entry in importlib.metadata.entry_points(group="dlbridge_conformance"):
-        try:
-            adapter = _made(_loaded(entry.load, entry.value), entry.value)
-            # The process of the library finds the adapter by this name.
-            adapter.name = entry.name
-            found[entry.name] = adapter
-        except LookupError as error:
-            warnings.warn(f"the adapter {entry.name} of an installed plugin is left out: {error.args[0]}", stacklevel=2)
-    return dict(sorted(found.items()))
-
-
-def installed_adapters() -> list[Adapter]:
-    """Returns the known adapters whose libraries can be imported. Leaves out a faulty adapter, with a warning."""
-    found = []
-    for adapter in known_adapters().values():
-        try:
-            if ask(adapter.is_installed, adapter):
-                version_of(adapter)
-                found.append(adapter)
-        except LookupError as error:
-            warnings.warn(f"the adapter {adapter.name} is left out: {error.args[0]}", stacklevel=2)
-    return found
-
-
-def version_of(adapter: Adapter) -> str:
-    """Returns the version of a library as text. Raises LookupError if the adapter's ``version`` raises."""
-    try:
-        return str(ask(adapter.version, adapter))
-    except LookupError as error:
-        if isinstance(error.__cause__, importlib.metadata.PackageNotFoundError):
-            return "unknown"
-        raise
-
-
-def ask(method: Callable[[], Any], adapter: Adapter) -> Any:
-    """Returns the result of a method of an adapter. Raises LookupError if the method raises."""
-    try:
-        return method()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        # SystemExit too: its status would be taken for the kit's own.
-        name = getattr(method, "__name__", repr(method))
-        raise LookupError(f"{name}() of the adapter {adapter.name} raised {described(error)}") from error
-
-
-def described(error: BaseException) -> str:
-    """Returns the type of an exception, and the first line of its text."""
-    first = (str(error).strip().splitlines() or [""])[0][:300]
-    return f"{type(error).__name__}: {first}".rstrip(": ")
-
-
-def adapter_named(library: str) -> Adapter:
-    """Returns the adapter that a name means.
-
-    A name is that of a known adapter, or of a module that has ``from_dlpack``. ``module:attribute`` is a subclass of
-    :class:`Adapter`, a class that has ``from_dlpack``, or a function that imports arrays. An adapter of the last three
-    kinds gets the whole text as its name, so that commands with this name find it again.
-
-    Raises LookupError if the name means nothing of these.
-    """
-    from dlbridge_conformance.module_adapter import GUIDE, ModuleAdapter
-
-    module, colon, attribute = library.partition(":")
-    if not colon:
-        known = known_adapters()
-        if library in known:
-            return known[library]
-        if not _is_module(library):
-            raise LookupError(
-                f"unknown library {library!r}: neither an adapter of the kit nor a module of {sys.executable}; "
-                f"install it there, or name its environment with --python PATH; adapters: {', '.join(known)}"
-            )
-        return ModuleAdapter(library)
-    found = _loaded(lambda: reduce(getattr, attribute.split("."), importlib.import_module(module)), library)
-    if isinstance(found, type) and issubclass(found, Adapter):
-        adapter = _made(found, library)
-        adapter.name = library
-        return adapter
-    if isinstance(found, type) and not hasattr(found, "from_dlpack"):
-        raise LookupError(
-            f"{library} is not a subclass of dlbridge_conformance.Adapter, and lacks from_dlpack; to write an adapter: {GUIDE}"
-        )
-    if not callable(found):
-        raise LookupError(f"{library} is not an adapter, a class or a function, but of {type(found).__name__}; to write an adapter: {GUIDE}")
-    return ModuleAdapter(library)
-
-
-def _loaded(load: Callable[[], Any], library: str) -> Any:
-    """Returns what the text ``module:attribute`` names. Raises LookupError for any error in the module."""
-    try:
-        return load()
-    except KeyboardInterrupt:
-        raise
-    except (ImportError, AttributeError) as error:
-        raise LookupError(f"cannot load the adapter {library}: {error}") from error
-    except BaseException as error:
-        # A module may also call sys.exit, whose status would be taken for the kit's own.
-        raise LookupError(f"cannot load the adapter {library}: {described(error)}") from error
-
-
-def _made(found: Any, library: str) -> Adapter:
-    """Makes an adapter of a class. Raises LookupError if that fails, or if the class lacks what every adapter needs."""
-    if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise LookupError(f"{library} is not a subclass of dlbridge_conformance.Adapter")
-    try:
-        adapter = found()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        if hasattr(found, "module"):
-            raise LookupError(f"cannot make the adapter {library}: {described(error)}") from error
-    else:
-        if isinstance(getattr(adapter, "module", None), str) and adapter.module:
-            return adapter
-    raise LookupError(f"the adapter {library} lacks the attribute module, the name of the module to import")
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        # The search for a.b imports a.
-        raise LookupError(f"cannot import the package of {name}: {described(error)}") from error

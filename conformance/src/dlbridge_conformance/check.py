@@ -9,6 +9,7 @@ from typing import TextIO
 
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.context import Context
+from dlbridge_conformance.isolation import described
 from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.result import Result, Status, line_of
 from dlbridge_conformance.rule import Rule
@@ -60,7 +61,6 @@ def _found(context: Context, rule: Rule, let_through: tuple[type[BaseException],
     except let_through:
         raise
     except BaseException as error:
-        lines = str(error).strip().splitlines() or [""]
-        status, detail = Status.FAILED, f"{type(error).__name__}: {lines[0][:300]}".rstrip(": ")
+        status, detail = Status.FAILED, described(error)
     seconds = round(time.monotonic() - start, 3)
     return Result(rule.id, status, detail, list(context.evidence), None, seconds)

@@ -6,22 +6,52 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from dlbridge_conformance import crafter
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import CPU, Crafted, Held, Producer
+from dlbridge_conformance.isolation import first_line
 from dlbridge_conformance.outcome import Broken, NotApplicable
 
 #: the newest version, which consumers pass as ``max_version``
 NEWEST = (1, 3)
 
 
+#: the methods of an adapter that look at an array, or make another one from it, in a way that the adapter chose
+LOOKS = (
+    "address", "transposed", "stepped", "reversed", "sliced", "broadcast", "read_only", "is_read_only", "write",
+)  # fmt: skip
+
+
+class Looking:
+    """An adapter, without findings against a library whose arrays lack an attribute that only the adapter expects.
+
+    ``values`` is no such method: an import that returns something other than an array shows there.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._adapter, name)
+        if name not in LOOKS:
+            return found
+
+        def look(*arguments: Any, **keywords: Any) -> Any:
+            try:
+                return found(*arguments, **keywords)
+            except AttributeError as error:
+                raise NotApplicable(f"{name}() of the adapter expects more of an array: {first_line(error)}") from None
+
+        return look
+
+
 class Context:
     """One run of one check."""
 
     def __init__(self, library: Adapter, evidence: list[tuple[str, str]] | None = None) -> None:
-        self.lib = library
+        self.lib = cast(Adapter, Looking(library))
         #: inputs and results in order, as (kind, text)
         self.evidence: list[tuple[str, str]] = [] if evidence is None else evidence
         self._held: list[Held] = []
@@ -204,7 +234,7 @@ class Context:
         except (Broken, NotApplicable):
             raise
         except Exception as error:
-            self.got(f"{type(error).__name__}: {_line(error)}")
+            self.got(f"{type(error).__name__}: {first_line(error)}")
             if classes and not isinstance(error, classes):
                 names = " or ".join(kind.__name__ for kind in classes)
                 raise Broken(f"refused with {type(error).__name__}, and not with {names}") from None
@@ -223,7 +253,7 @@ class Context:
         """
         begin = (
             "from dlbridge_conformance.search_path import search_here\nsearch_here()\n"
-            "from dlbridge_conformance.adapter import adapter_named\n"
+            "from dlbridge_conformance.registry import adapter_named\n"
             "from dlbridge_conformance import crafter\n"
             f"lib = adapter_named({self.lib.name!r})\nlib.load()\n"
         )
@@ -250,10 +280,6 @@ def _is_capsule(value: Any) -> bool:
 
 def _shown(keywords: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
 
 
 def _brief(value: Any) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dlbridge_conformance.registry import all_rules
 from dlbridge_conformance.report.text import visible
 from dlbridge_conformance.result import Report, Status
-from dlbridge_conformance.rule import Level, all_rules
+from dlbridge_conformance.rule import Level
 
 HEADING = """\
 # Rules of DLPack that {library} does not keep yet: one id on each line, and the finding as a comment.

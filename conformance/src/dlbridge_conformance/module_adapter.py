@@ -11,7 +11,7 @@ from typing import Any
 from dlbridge_conformance import crafter, elements, module_elements
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import DTYPES
-from dlbridge_conformance.fork import DEATHS, apart
+from dlbridge_conformance.isolation import DEATHS, apart
 from dlbridge_conformance.outcome import NotApplicable
 
 #: the elements of the arrays that are made to find out what the library can do

@@ -1,7 +1,4 @@
-"""Controls the process of a library, which imports the library once and forks for each check.
-
-On systems without fork, each check gets a new process.
-"""
+"""Controls the process of a library, which imports the library once and forks for each check."""
 
 from __future__ import annotations
 
@@ -15,8 +12,9 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable
 
-from dlbridge_conformance.fork import death, ended
-from dlbridge_conformance.result import CAN_FORK, LIMIT, NOT_IMPORTED, Result, Status, result_from
+from dlbridge_conformance.fork import ended
+from dlbridge_conformance.isolation import death
+from dlbridge_conformance.result import LIMIT, NOT_IMPORTED, Result, Status, result_from
 from dlbridge_conformance.rule import Rule
 
 #: how long the import of a library may take, in seconds
@@ -42,13 +40,11 @@ class Server:
 
     def check(self, rule: Rule) -> Result:
         """Runs a check in a process of its own. If the library cannot be imported, every rule counts as broken."""
-        if self._failure is None and CAN_FORK and self._process is None:
+        if self._failure is None and self._process is None:
             self._start()
         if self._failure is not None:
             status, detail, name = self._failure
             return Result(rule.id, status, detail, [], name)
-        if not CAN_FORK:
-            return self._in_fresh(rule)
         limit = self.limit + rule.processes * LOADING * self._loading
         start = time.monotonic()
         assert self._process is not None
@@ -140,21 +136,6 @@ class Server:
             self._unread += part
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode()
-
-    def _in_fresh(self, rule: Rule) -> Result:
-        """Runs a check in a new process that imports the library."""
-        command = _command(self.library, rule.id)
-        start = time.monotonic()
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=self.limit)
-        except subprocess.TimeoutExpired:
-            return ended(rule, [], "", self.limit, Status.HUNG, f"not done after {self.limit:g} s")
-        lines = done.stdout.splitlines()
-        if done.returncode == 0 and lines:
-            return result_from(lines[-1])
-        seconds = round(time.monotonic() - start, 3)
-        how, name = death(done.returncode)
-        return ended(rule, [], done.stderr[-600:].strip(), seconds, Status.CRASHED, how, name)
 
 
 def _command(*arguments: str) -> list[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import sys
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from dlbridge_conformance.rule import Level, Rule, all_rules
+from dlbridge_conformance.rule import Level, Rule
 
 
 class Status(str, Enum):
@@ -67,21 +65,14 @@ class Library:
     def import_failure(self) -> str:
         """The finding that says that the library could not be imported; empty if it was imported."""
         broken = {result.detail: None for result in self.results if result.status.is_broken}
-        # Without fork, each check finds out anew, and all have the same finding.
-        if len(broken) == 1 < len(self.results) and all(result.status.is_broken for result in self.results):
-            return next(iter(broken))
         return next((detail for detail in broken if detail.startswith(NOT_IMPORTED)), "")
 
 
 #: the time limit of a check, in seconds
 LIMIT = 30.0
 
-#: the variable that :data:`PROGRAM` is read from, for a process that the kit starts in another environment
-PROGRAM_VARIABLE = "DLBRIDGE_CONFORMANCE_PROGRAM"
-
 #: the command that runs the kit, in texts that say how to repeat a check
-PROGRAM = os.environ.get(PROGRAM_VARIABLE, "python -m dlbridge_conformance")
-
+PROGRAM = "dlbridge-conformance"
 
 #: the sentence in reports of an interrupted run
 INTERRUPTED = "The run was interrupted. The rules that did not run count as not applicable."
@@ -114,6 +105,13 @@ class Report:
     @cached_property
     def _levels(self) -> dict[str, Level]:
         return {rule.id: rule.level for rule in self.rules}
+
+    def counts(self, library: Library) -> list[int]:
+        """How many rules a library keeps; breaks, by level; crashed or hung in; and how many do not apply."""
+        broken = [self.level(result) for result in library.results if result.status.is_broken]
+        crashed = library.count(Status.CRASHED) + library.count(Status.HUNG)
+        by_level = [broken.count(level) for level in Level]
+        return [library.count(Status.PASSED), *by_level, crashed, library.count(Status.NOT_APPLICABLE)]
 
     def fails(self, result: Result) -> bool:
         """Returns whether a result makes the run fail: a broken MUST or SHOULD that is not a known failure."""
@@ -156,51 +154,9 @@ class Report:
         return json.dumps(self.to_dict(), indent=1)
 
 
-def read(text: str) -> Report:
-    """Reads a report from the JSON that :meth:`Report.to_json` made.
-
-    Raises ValueError for any other text, and for rules that this version of the kit does not have.
-    """
-    known = all_rules()
-    try:
-        plain = json.loads(text)
-        rules = [known[rule["id"]] for rule in plain["rules"]]
-        libraries = [
-            Library(library["name"], library["version"], [_result(fields) for fields in library["results"]])
-            for library in plain["libraries"]
-        ]
-        report = Report(rules, libraries, plain["dlbridge"], plain["python"], plain["system"], float(plain["limit"]))
-        report.is_interrupted = bool(plain.get("interrupted"))
-        _check(report)
-        return report
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"not a report of this version of the kit: {error}") from None
-
-
-def _check(report: Report) -> None:
-    """Raises TypeError or KeyError if a report has values that no run makes."""
-    ids = {rule.id for rule in report.rules}
-    results = [one for library in report.libraries for one in library.results]
-    texts = [report.dlbridge, report.python, report.system]
-    texts += [text for library in report.libraries for text in (library.name, library.version)]
-    texts += [text for one in results for text in (one.detail, one.signal or "", *(t for pair in one.evidence for t in pair))]
-    if others := [value for value in texts if not isinstance(value, str)]:
-        raise TypeError(f"{others[0]!r} is not a text")
-    if timeless := [one for one in results if not isinstance(one.seconds, int | float)]:
-        raise TypeError(f"{timeless[0].seconds!r} is not a number of seconds")
-    if unlisted := [one.rule for one in results if one.rule not in ids]:
-        raise KeyError(unlisted[0])
-    if any(len(pair) != 2 for one in results for pair in one.evidence):
-        raise TypeError("the evidence of a result does not consist of pairs")
-
-
 def result_from(line: str) -> Result:
     """Reads a result from the line that :func:`line_of` made."""
-    return _result(json.loads(line))
-
-
-def _result(fields: dict[str, Any]) -> Result:
-    fields.pop("command", None)
+    fields = json.loads(line)
     fields["status"] = Status(fields["status"])
     fields["evidence"] = [tuple(entry) for entry in fields["evidence"]]
     return Result(**fields)
@@ -210,6 +166,3 @@ def line_of(result: Result) -> str:
     """A result as a line of JSON."""
     return json.dumps({**asdict(result), "status": result.status.value})
 
-
-#: whether processes can fork; without fork, each check imports the library again
-CAN_FORK = sys.platform != "win32"

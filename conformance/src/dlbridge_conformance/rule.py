@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -47,7 +45,8 @@ class Rule:
     processes: int = 0
 
 
-_RULES: dict[str, Rule] = {}
+#: all rules whose modules were imported, by id
+RULES: dict[str, Rule] = {}
 
 
 def rule(
@@ -60,36 +59,9 @@ def rule(
     """
 
     def register(check: Check) -> Check:
-        if id in _RULES:
+        if id in RULES:
             raise ValueError(f"two rules have the id {id}")
-        _RULES[id] = Rule(id, role, level, says, source, check, processes)
+        RULES[id] = Rule(id, role, level, says, source, check, processes)
         return check
 
     return register
-
-
-def all_rules() -> dict[str, Rule]:
-    """All rules by id, ordered as the files in ``rules/``."""
-    from dlbridge_conformance import rules
-
-    for module in sorted(info.name for info in pkgutil.iter_modules(rules.__path__)):
-        importlib.import_module(f"{rules.__name__}.{module}")
-    return dict(_RULES)
-
-
-def selected(patterns: Iterable[str]) -> dict[str, Rule]:
-    """The rules that some patterns select: a rule's id, or the beginning of several ids. All rules without patterns.
-
-    Raises ValueError for a pattern that selects no rule.
-    """
-    rules, wanted = all_rules(), list(patterns)
-    chosen: dict[str, Rule] = {}
-    for pattern in wanted:
-        if pattern in rules:
-            chosen[pattern] = rules[pattern]
-            continue
-        found = {id: r for id, r in rules.items() if id.startswith(f"{pattern}-")}
-        if not found:
-            raise ValueError(f"unknown rule {pattern!r}; --list shows all")
-        chosen |= found
-    return {id: r for id, r in rules.items() if id in chosen} if wanted else rules

@@ -8,15 +8,14 @@ import os
 import signal
 import sys
 import time
-import warnings
 from typing import Any
 
 from dlbridge_conformance import fork
-from dlbridge_conformance.adapter import Adapter, adapter_named
-from dlbridge_conformance.check import check
+from dlbridge_conformance.adapter import Adapter
+from dlbridge_conformance.isolation import end_group
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.result import line_of
-from dlbridge_conformance.rule import all_rules
+from dlbridge_conformance.registry import adapter_named, all_rules
 from dlbridge_conformance.search_path import search_here
 
 
@@ -54,24 +53,18 @@ def found(library: Adapter) -> dict[str, Any]:
 def leave() -> None:
     """Ends this process and the check that it waits for, without the library's exit handlers."""
     if fork.running is not None:
-        fork.end_group(fork.running)
+        end_group(fork.running)
     os._exit(0)
 
 
 def main(arguments: list[str]) -> None:
-    """Serves all rules of a library, runs the one that the arguments name, or prints what the library has."""
+    """Serves all rules of a library, or prints what the library has."""
     search_here()
-    with warnings.catch_warnings():
-        # About plugins: the parent shows them, and they would look like the last words of the library here.
-        warnings.simplefilter("ignore")
-        library = adapter_named(arguments[0])
+    library = adapter_named(arguments[0])
     if len(arguments) == 1:
         serve(library)
-    elif arguments[1] == "--found":
-        print(json.dumps(found(library)), flush=True)
     else:
-        library.load()
-        print(line_of(check(library, all_rules()[arguments[1]])), flush=True)
+        print(json.dumps(found(library)), flush=True)
     leave()
 
 

@@ -1,1 +1,1 @@
-"""One file per library."""
+"""The adapters of the kit."""

@@ -29,16 +29,15 @@ class DLBridge(Adapter):
 
     name = module = "dlbridge"
     dtypes = tuple(DTYPES)
-    dlbridge: Any
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         return elements.tensor(values, dtype)
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
-        return self.dlbridge.from_dlpack(producer, **keywords)
+        return self.library.from_dlpack(producer, **keywords)
 
     def from_exchange_api(self, producer: Any) -> Any:
-        return self.dlbridge.asdlpack(producer)
+        return self.library.asdlpack(producer)
 
     def values(self, array: Any) -> Any:
         return elements.at(array.address, array.dtype, array.shape, array.strides)
@@ -64,7 +63,7 @@ class DLBridge(Adapter):
         return self._view(array, (extent, *array.shape), (0, *_bytes(array)))
 
     def read_only(self, array: Any) -> Any:
-        return self.dlbridge.asdlpack(array, writable=False, copy=False)
+        return self.library.asdlpack(array, writable=False, copy=False)
 
     def is_read_only(self, array: Any) -> bool:
         return bool(array.readonly)
@@ -76,7 +75,7 @@ class DLBridge(Adapter):
         ctypes.memmove(array.address, data, len(data))
 
     def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0) -> Any:
-        return self.dlbridge.asdlpack(View(array, shape, strides, start), copy=False)
+        return self.library.asdlpack(View(array, shape, strides, start), copy=False)
 
 
 def _bytes(array: Any) -> tuple[int, ...]:

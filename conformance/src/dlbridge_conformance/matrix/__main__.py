@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import dlbridge
-from dlbridge_conformance.matrix import versions
+from dlbridge_conformance.matrix import report
 from dlbridge_conformance.matrix.catalog import consumers, producers
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.outcome import Matrix, Pair
 from dlbridge_conformance.matrix.producer import Producer
-from dlbridge_conformance.matrix.report import html, json, markdown, terminal
 from dlbridge_conformance.matrix.run import LIMIT, Job, run
 from dlbridge_conformance.matrix.samples import LAYOUTS
 
@@ -32,12 +31,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="show all names, and exchange nothing")
     parser.add_argument("--limit", type=float, default=LIMIT, help="stop an exchange after this many seconds")
     parser.add_argument("--jobs", type=int, default=2, help="run this many processes at once")
-    parser.add_argument("--versions", action="store_true", help="show the differences between the interpreters of --python")
-    parser.add_argument("--python", action="append", default=[], metavar="PATH", help="an interpreter; two or more times")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the matrix as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the matrix as a table for the documentation")
-    parser.add_argument("--from-json", type=Path, metavar="FILE", help="read the matrix from JSON, and exchange nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
@@ -80,13 +74,6 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     ]  # fmt: skip
 
 
-def selection(options: argparse.Namespace) -> list[str]:
-    """The arguments that select the same cells in another interpreter."""
-    names = ("producer", "consumer", "dtype", "layout")
-    chosen = [f"--{name}={value}" for name in names for value in getattr(options, name)]
-    return [*chosen, f"--limit={options.limit}", f"--jobs={options.jobs}", "--quiet"]
-
-
 def measure(options: argparse.Namespace) -> Matrix:
     """Runs the selected exchanges."""
     wanted = jobs(options)
@@ -113,25 +100,19 @@ def measure(options: argparse.Namespace) -> Matrix:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the matrix. Returns 0, 1 if dlbridge is worse than the direct way in a cell, or 2 for wrong arguments."""
     options = parser().parse_args(arguments)
-    if options.versions or options.python:
-        if not options.versions or len(options.python) < 2:
-            print("--versions needs --python PATH, two or more times", file=sys.stderr)
-            return 2
-        return versions.main(options.python, selection(options))
     if options.list:
         show_all(producers(), consumers())
         return 0
     try:
-        matrix = json.read(options.from_json.read_text()) if options.from_json else measure(options)
+        matrix = measure(options)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    for path, write in ((options.json, json.write), (options.html, html.page), (options.markdown, markdown.document)):
-        if path:
-            path.write_text(write(matrix), encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(report.document(matrix), encoding="utf-8")
     cells = sum(len(pair.cells) for pair in matrix.pairs)
-    print(terminal.details(matrix) if cells <= terminal.FEW else terminal.table(matrix))
-    worse = terminal.worse(matrix)
+    print(report.details(matrix) if cells <= report.FEW else report.table(matrix))
+    worse = report.worse(matrix)
     if worse:
         print(worse)
     return 1 if worse else 0

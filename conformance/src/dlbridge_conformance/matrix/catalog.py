@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from dlbridge_conformance.adapter import Adapter, known_adapters
+from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.matrix.buffers import BUFFERS
 from dlbridge_conformance.matrix.columns import COLUMN_PRODUCERS, OTHER_CONSUMERS
 from dlbridge_conformance.matrix.consumer import AdapterConsumer, Consumer, NarrowJAX
 from dlbridge_conformance.matrix.crafted import CRAFTED
 from dlbridge_conformance.matrix.producer import AdapterProducer, NumPyProducer, Producer
+from dlbridge_conformance.registry import known_adapters
 
 
 #: consumers that do not make arrays: what they receive does not have a shape or a dtype
@@ -39,16 +40,3 @@ def consumers() -> dict[str, Consumer]:
     found += [NarrowJAX(adapter) for adapter in adapters if adapter.name == "jax"]
     found += [kind() for kind in OTHER_CONSUMERS]
     return {consumer.name: consumer for consumer in found}
-
-
-def calls() -> dict[str, dict[str, str]]:
-    """The code of each way to each consumer."""
-    return {
-        name: {
-            "direct": consumer.call,
-            "asdlpack": consumer.call.replace("obj", f"dlbridge.asdlpack(obj){'.numpy()' * consumer.by_numpy}"),
-            "to": f"dlbridge.asdlpack(obj).to({consumer.to!r})" if consumer.to else "",
-            "converted": consumer.conversion,
-        }
-        for name, consumer in consumers().items()
-    }

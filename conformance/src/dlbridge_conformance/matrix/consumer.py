@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,8 +18,6 @@ class Consumer:
     library: str = ""
     #: the code of the direct way
     call: str
-    #: the code of the converting way; empty if the library does not have such a function
-    conversion: str = ""
     #: the library's name for ``Tensor.to``; None if dlbridge does not know the library
     to: str | None = None
     #: whether a dlbridge.Tensor is passed as a NumPy array, because the library accepts no other arrays
@@ -47,10 +44,6 @@ class Consumer:
         """Imports an object. ``expected`` are its elements; an override may use only the number of their axes."""
         raise NotImplementedError
 
-    def convert(self, obj: Any) -> Any:
-        """Converts an object with the library's function that accepts any object."""
-        raise NotApplicable(f"{self.name} does not have such a function")
-
     def values(self, array: Any, expected: Any) -> Any:
         """Returns the elements as nested lists."""
         raise NotImplementedError
@@ -64,19 +57,6 @@ class Consumer:
         return False
 
 
-#: The functions that convert any object to an array, by the adapter's name: their code, and the function itself.
-CONVERSIONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "numpy": ("numpy.asarray(obj)", lambda lib, obj: lib.numpy.asarray(obj)),
-    "torch": ("torch.as_tensor(obj)", lambda lib, obj: lib.torch.as_tensor(obj)),
-    "jax": ("jax.numpy.asarray(obj)", lambda lib, obj: lib.jax.numpy.asarray(obj)),
-    "tensorflow": ("tensorflow.convert_to_tensor(obj)", lambda lib, obj: lib.tensorflow.convert_to_tensor(obj)),
-    "paddle": ("paddle.to_tensor(obj)", lambda lib, obj: lib.paddle.to_tensor(obj)),
-    "mlx": ("mlx.core.array(obj)", lambda lib, obj: lib.mlx.core.array(obj)),
-    "dpnp": ("dpnp.asarray(obj)", lambda lib, obj: lib.dpnp.asarray(obj)),
-    "array-api-strict": ("array_api_strict.asarray(obj)", lambda lib, obj: lib.array_api_strict.asarray(obj)),
-}
-
-
 class AdapterConsumer(Consumer):
     """The ``from_dlpack`` of a library that has an adapter."""
 
@@ -85,7 +65,6 @@ class AdapterConsumer(Consumer):
         self.name = adapter.name
         self.library = adapter.name
         self.call = f"{adapter.name}.from_dlpack(obj)"
-        self.conversion = CONVERSIONS[adapter.name][0] if adapter.name in CONVERSIONS else ""
         root = adapter.module.partition(".")[0]
         # Tensor.to makes a pyarrow.Tensor, not a pyarrow.Array.
         known = (c["name"] for c in dlbridge.consumers() if c["module"].partition(".")[0] == root)
@@ -102,9 +81,6 @@ class AdapterConsumer(Consumer):
 
     def take(self, obj: Any, expected: Any) -> Any:
         return self.adapter.from_dlpack(obj)
-
-    def convert(self, obj: Any) -> Any:
-        return CONVERSIONS[self.adapter.name][1](self.adapter, obj)
 
     def values(self, array: Any, expected: Any) -> Any:
         return self.adapter.values(array)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import dlbridge
 from dlbridge_conformance.elements import flat
 from dlbridge_conformance.matrix.consumer import Consumer
-from dlbridge_conformance.matrix.outcome import NOTHING, Kind, Outcome, Spec, Way
+from dlbridge_conformance.matrix.outcome import Kind, Outcome, Spec
 from dlbridge_conformance.matrix.producer import Made, Producer
 from dlbridge_conformance.matrix.samples import plain, same
 from dlbridge_conformance.outcome import NotApplicable
@@ -18,7 +17,7 @@ from dlbridge_conformance.outcome import NotApplicable
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
-def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Outcome:
+def exchange(producer: Producer, consumer: Consumer, spec: Spec, through: bool) -> Outcome:
     """Runs one exchange and returns its outcome. Raises NotApplicable if the producer cannot make such an object."""
     try:
         made = producer.make(spec)
@@ -26,26 +25,20 @@ def exchange(producer: Producer, consumer: Consumer, spec: Spec, way: Way) -> Ou
         raise NotApplicable(f"{producer.name} cannot make such an object: {sentence(error)}") from error
     if not same(plain(made.read()), made.expected):
         raise NotApplicable(f"{producer.name} has other values: {shown(plain(made.read()))}")
-    if (way is Way.TO and consumer.to is None) or (way is Way.CONVERTED and not consumer.conversion):
-        return NOTHING
-    ways: dict[Way, Callable[[], Any]] = {
-        Way.DIRECT: lambda: consumer.take(made.obj, made.expected),
-        Way.ASDLPACK: lambda: consumer.take(wrapped(made.obj, consumer), made.expected),
-        Way.TO: lambda: dlbridge.asdlpack(made.obj).to(consumer.to or ""),
-        Way.CONVERTED: lambda: consumer.convert(made.obj),
-    }
     try:
         with consumer.scope():
-            array = ways[way]()
+            array = taken(made, consumer) if through else consumer.take(made.obj, made.expected)
     except Exception as error:
         return Outcome(Kind.REFUSED, sentence(error))
     return compared(made, consumer, array)
 
 
-def wrapped(obj: Any, consumer: Consumer) -> Any:
-    """Wraps an object with dlbridge, in the form that the consumer accepts."""
-    tensor = dlbridge.asdlpack(obj)
-    return tensor.numpy() if consumer.by_numpy else tensor
+def taken(made: Made, consumer: Consumer) -> Any:
+    """Passes an object to the consumer through dlbridge."""
+    tensor = dlbridge.asdlpack(made.obj)
+    if consumer.to is not None:
+        return tensor.to(consumer.to)
+    return consumer.take(tensor.numpy() if consumer.by_numpy else tensor, made.expected)
 
 
 def compared(made: Made, consumer: Consumer, array: Any) -> Outcome:

@@ -23,8 +23,6 @@ class Kind(str, Enum):
     CRASHED = "crashed"
     #: the exchange exceeded its time limit
     HUNG = "hung"
-    #: the consumer does not have this way
-    NONE = "none"
 
 
 #: How good an outcome is. An exception is better than a silent error.
@@ -37,19 +35,6 @@ RANK = {
     Kind.CRASHED: 0,
     Kind.HUNG: 0,
 }
-
-
-class Way(str, Enum):
-    """How an object is passed from its library to another."""
-
-    #: the consumer's ``from_dlpack``, or its closest function, called with the producer's object
-    DIRECT = "direct"
-    #: the same function, called with ``dlbridge.asdlpack(object)``
-    ASDLPACK = "asdlpack"
-    #: ``dlbridge.asdlpack(object).to(consumer)``
-    TO = "to"
-    #: the consumer's function that converts any object to an array, called with the producer's object
-    CONVERTED = "converted"
 
 
 class Change(str, Enum):
@@ -65,14 +50,11 @@ class Change(str, Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one exchange in one way."""
+    """The outcome of one exchange."""
 
     kind: Kind
     #: the exception, the values, the signal
     detail: str = ""
-
-
-NOTHING = Outcome(Kind.NONE)
 
 
 def change(direct: Outcome, through: Outcome) -> Change:
@@ -106,21 +88,16 @@ class Spec:
 
 @dataclass
 class Cell:
-    """The outcomes of one exchange, in every way."""
+    """The outcomes of one exchange: directly, and through dlbridge."""
 
     spec: Spec
-    ways: dict[Way, Outcome]
-
-    @property
-    def through(self) -> Outcome:
-        """The outcome of the recommended way through dlbridge."""
-        to = self.ways.get(Way.TO, NOTHING)
-        return self.ways.get(Way.ASDLPACK, NOTHING) if to.kind is Kind.NONE else to
+    direct: Outcome
+    through: Outcome
 
     @property
     def change(self) -> Change:
         """How dlbridge compares with the direct way."""
-        return change(self.ways[Way.DIRECT], self.through)
+        return change(self.direct, self.through)
 
 
 @dataclass
@@ -143,10 +120,6 @@ class Matrix:
     dlbridge: str
     python: str
     system: str
-
-    def command(self, pair: Pair, cell: Cell) -> str:
-        """The command that repeats one cell."""
-        return repeat(pair.producer, pair.consumer, cell.spec)
 
 
 def repeat(producer: str, consumer: str, spec: Spec) -> str:

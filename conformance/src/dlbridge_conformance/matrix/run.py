@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, Literal
 
 from dlbridge_conformance.matrix.consumer import Consumer
-from dlbridge_conformance.matrix.outcome import NOTHING, Cell, Kind, Outcome, Pair, Spec, Way, repeat
+from dlbridge_conformance.matrix.outcome import Cell, Kind, Outcome, Pair, Spec, repeat
 from dlbridge_conformance.matrix.producer import Producer
 
 #: the time limit of one exchange, in seconds; the first one of a pair also initialises the libraries
@@ -81,7 +81,7 @@ def run(jobs: Iterable[Job], *, at_once: int, limit: float, progress: Callable[[
 
 def has_died(pair: Pair) -> bool:
     """Returns whether the process of a pair crashed or hung."""
-    return any(outcome.kind in (Kind.CRASHED, Kind.HUNG) for cell in pair.cells for outcome in cell.ways.values())
+    return any(outcome.kind in (Kind.CRASHED, Kind.HUNG) for cell in pair.cells for outcome in (cell.direct, cell.through))
 
 
 class Group:
@@ -122,23 +122,25 @@ class Group:
         producer, consumer, specs = job
         send(stdin, {
             "producer": producer.name, "consumer": consumer.name, "limit": self.limit,
-            "specs": [[spec.dtype, spec.layout] for spec in specs], "ways": [way.value for way in Way],
+            "specs": [[spec.dtype, spec.layout] for spec in specs],
         })  # fmt: skip
-        cells: dict[int, Cell] = {}
+        outcomes: dict[int, dict[bool, Outcome]] = {}
         for line in stdout:
             answer = json.loads(line)
             if answer == "done":
                 break
-            number, way, outcome = answer
+            number, through, outcome = answer
             if outcome is not None:
-                cell = cells.setdefault(number, Cell(specs[number], {}))
-                cell.ways[Way(way)] = Outcome(Kind(outcome[0]), outcome[1])
+                outcomes.setdefault(number, {})[through] = Outcome(Kind(outcome[0]), outcome[1])
         else:
             raise RuntimeError(f"the process of {producer.name} and {consumer.name} ended")
-        whole = [cell for _, cell in sorted(cells.items()) if len(cell.ways) == len(Way)]
-        for cell in (cell for cell in cells.values() if len(cell.ways) != len(Way)):
-            print(f"left out: {repeat(producer.name, consumer.name, cell.spec)}: {cell.ways}", file=sys.stderr)
-        return Pair(producer.name, consumer.name, whole)
+        cells = []
+        for number, found in sorted(outcomes.items()):
+            if len(found) == 2:
+                cells.append(Cell(specs[number], found[False], found[True]))
+            else:
+                print(f"left out: {repeat(producer.name, consumer.name, specs[number])}: {found}", file=sys.stderr)
+        return Pair(producer.name, consumer.name, cells)
 
 
 def send(stdin: IO[str], message: Any) -> None:
@@ -158,7 +160,4 @@ def at_import(code: int, errors: str) -> str:
 def all_cells(job: Job, outcome: Outcome) -> Pair:
     """Makes a pair with the same outcome in all cells."""
     producer, consumer, specs = job
-    ways = {way: outcome for way in Way}
-    ways[Way.TO] = NOTHING if consumer.to is None else outcome
-    ways[Way.CONVERTED] = outcome if consumer.conversion else NOTHING
-    return Pair(producer.name, consumer.name, [Cell(spec, dict(ways)) for spec in specs])
+    return Pair(producer.name, consumer.name, [Cell(spec, outcome, outcome) for spec in specs])

@@ -20,22 +20,22 @@ from typing import Any
 from dlbridge_conformance.matrix.catalog import consumers, producers
 from dlbridge_conformance.matrix.consumer import Consumer
 from dlbridge_conformance.matrix.exchange import exchange
-from dlbridge_conformance.matrix.outcome import Kind, Outcome, Spec, Way
+from dlbridge_conformance.matrix.outcome import Kind, Outcome, Spec
 from dlbridge_conformance.matrix.producer import Producer
 from dlbridge_conformance.outcome import NotApplicable
 from dlbridge_conformance.search_path import search_here
 
-#: a cell in one way: the number of the spec, and the way
-Step = tuple[int, Way]
+#: a cell in one way: the number of the spec, and whether it goes through dlbridge
+Step = tuple[int, bool]
 
 
 def steps(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[Step], write: Any) -> None:
     """Runs exchanges, and announces each one before it runs. Ends early if the producer's object changed meanwhile."""
     before: int | None = None
-    for number, way in todo:
-        print(json.dumps([number, way.value]), file=write, flush=True)
+    for number, through in todo:
+        print(json.dumps([number, through]), file=write, flush=True)
         try:
-            outcome: Outcome | None = exchange(producer, consumer, specs[number], way)
+            outcome: Outcome | None = exchange(producer, consumer, specs[number], through)
         except NotApplicable:
             if number == before:
                 # An earlier exchange wrote to an object that the library caches. A new fork has the original.
@@ -43,7 +43,7 @@ def steps(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[
             outcome = None
         before = number
         answer = None if outcome is None else [outcome.kind.value, outcome.detail]
-        print(json.dumps([number, way.value, answer]), file=write, flush=True)
+        print(json.dumps([number, through, answer]), file=write, flush=True)
 
 
 def forked(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list[Step], limit: float) -> Iterator[
@@ -77,11 +77,11 @@ def forked(producer: Producer, consumer: Consumer, specs: list[Spec], todo: list
                     hung = True
                     os.kill(child, signal.SIGKILL)
                     break
-                number, way, *answer = json.loads(line)
-                running = None if answer else (number, Way(way))
+                number, through, *answer = json.loads(line)
+                running = None if answer else (number, through)
                 if answer:
                     todo = todo[1:]
-                    yield (number, Way(way)), None if answer[0] is None else Outcome(Kind(answer[0][0]), answer[0][1])
+                    yield (number, through), None if answer[0] is None else Outcome(Kind(answer[0][0]), answer[0][1])
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             output.seek(0)
             said = (output.read().decode(errors="replace").strip().splitlines() or [""])[-1]
@@ -134,10 +134,10 @@ def serve() -> None:
         job = json.loads(line)
         producer, consumer = makers[job["producer"]], takers[job["consumer"]]
         specs = [Spec(*spec) for spec in job["specs"]]
-        todo = [(number, Way(way)) for number in range(len(specs)) for way in job["ways"]]
-        for (number, way), outcome in forked(producer, consumer, specs, todo, job["limit"]):
+        todo = [(number, through) for number in range(len(specs)) for through in (False, True)]
+        for (number, through), outcome in forked(producer, consumer, specs, todo, job["limit"]):
             answer = None if outcome is None else [outcome.kind.value, outcome.detail]
-            print(json.dumps([number, way.value, answer]), file=results, flush=True)
+            print(json.dumps([number, through, answer]), file=results, flush=True)
         print(json.dumps("done"), file=results, flush=True)
 
 

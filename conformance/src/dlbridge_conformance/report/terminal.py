@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from dlbridge_conformance.report.text import visible
-from dlbridge_conformance.result import Library, Report, Status
+from dlbridge_conformance.result import Library, Report
 from dlbridge_conformance.rule import Level
 
 #: how wide lines may be
@@ -24,7 +24,6 @@ WIDEST = [max(map(len, heads)) for heads in zip(*HEADINGS, strict=True)][2:]
 
 def table(report: Report, colour: bool = False) -> str:
     """How many rules each library keeps and breaks, by level; in colour if the terminal supports it."""
-    levels = {rule.id: rule.level for rule in report.rules}
     names = [(_cut(library.name, NAMES), _cut(library.version, VERSIONS)) for library in report.libraries]
     widths = [max(map(len, column)) for column in zip(("library", "version"), *names, strict=True)]
     lines = []
@@ -32,15 +31,8 @@ def table(report: Report, colour: bool = False) -> str:
         numbers = [head.rjust(WIDEST[i]) for i, head in enumerate(heads[2:])]
         lines.append("  ".join([heads[0].ljust(widths[0]), heads[1].ljust(widths[1]), *numbers]))
     for library, (name, version) in zip(report.libraries, names, strict=True):
-        broken = [levels[result.rule] for result in library.results if result.status.is_broken]
-        counts = (
-            library.count(Status.PASSED),
-            *(broken.count(level) for level in Level),
-            library.count(Status.CRASHED) + library.count(Status.HUNG),
-            library.count(Status.NOT_APPLICABLE),
-        )
         cells = [name.ljust(widths[0]), version.ljust(widths[1])]
-        for count, width, code in zip(counts, WIDEST, COLOURS, strict=True):
+        for count, width, code in zip(report.counts(library), WIDEST, COLOURS, strict=True):
             text = str(count).rjust(width)
             cells.append(f"\x1b[{code if count else FAINT}m{text}\x1b[0m" if colour else text)
         lines.append("  ".join(cells))
@@ -51,10 +43,8 @@ def broken(report: Report, library: Library) -> str:
     """The rules that a library breaks, without known failures, each with its finding and the command that repeats it."""
     rules = {rule.id: rule for rule in report.rules}
     lines = []
-    details = {result.detail for result in library.results}
-    if len(details) == 1 < len(library.results) and all(result.status.is_broken for result in library.results):
-        # The library could not be imported: report that once.
-        return "\n".join(_wrapped(visible(f"{library.name}: {details.pop()}"), ""))
+    if failure := library.import_failure:
+        return "\n".join(_wrapped(visible(f"{library.name}: {failure}"), ""))
     for result in library.results:
         if result.status.is_broken and result.rule not in report.known:
             rule = rules[result.rule]

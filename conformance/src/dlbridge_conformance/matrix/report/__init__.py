@@ -1,1 +1,0 @@
-"""The matrix as text, JSON, Markdown and HTML."""
