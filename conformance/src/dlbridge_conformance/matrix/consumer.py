@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import dlbridge
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.outcome import NotApplicable
 
@@ -57,6 +56,13 @@ class Consumer:
         return False
 
 
+#: the names of libraries in ``Tensor.to``, by adapter; a ``pyarrow.Array`` has none
+TO = {
+    **{name: name for name in ("numpy", "torch", "jax", "tensorflow", "paddle", "cupy", "pyarrow", "mlx", "onnxruntime", "dpnp")},
+    "tvm-ffi": "tvm_ffi", "warp-lang": "warp", "array-api-strict": "array_api_strict",
+}  # fmt: skip
+
+
 class AdapterConsumer(Consumer):
     """The ``from_dlpack`` of a library that has an adapter."""
 
@@ -65,10 +71,7 @@ class AdapterConsumer(Consumer):
         self.name = adapter.name
         self.library = adapter.name
         self.call = f"{adapter.name}.from_dlpack(obj)"
-        root = adapter.module.partition(".")[0]
-        # Tensor.to makes a pyarrow.Tensor, not a pyarrow.Array.
-        known = (c["name"] for c in dlbridge.consumers() if c["module"].partition(".")[0] == root)
-        self.to = None if adapter.name == "pyarrow-array" else next(known, None)
+        self.to = TO.get(adapter.name)
 
     def version(self) -> str:
         return self.adapter.version()
