@@ -1,4 +1,15 @@
-//! Measures the behaviour of the installed release of a framework.
+//! Measures the behaviour of the installed release of a framework, when the first tensor is exported to it.
+//!
+//! A probe goes through the function that the export is about to call, on the CPU, so it initialises no device that
+//! the export would not. The result is imported again, and its address, extents, strides and read-only mark are
+//! compared with those of the probe.
+//!
+//! - An exception of the framework refuses the probe. `KeyboardInterrupt`, `RecursionError` and `MemoryError` reach the
+//!   caller, and the next call measures again.
+//! - A probe without an answer leaves the careful assumption: the framework ignores the read-only mark, accepts only
+//!   C order, and needs an alignment of 64 bytes.
+//! - A limit beyond which a later operation of the framework fails cannot be measured; the file of the framework
+//!   states it (`Framework::layout_limit`, `Framework::align_limit`).
 
 use dlbridge::{DataType, Tensor};
 use pyo3::prelude::*;
