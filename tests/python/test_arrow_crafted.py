@@ -62,7 +62,6 @@ def test_each_struct_is_released_once() -> None:
         ({"items": 2, "n_buffers": 2}, "a number of buffers other than one"),
         ({"format": b"b", "length": 2**62}, "more elements than the address space has room for"),
     ],
-    ids=str,
 )
 def test_wrong_struct_is_refused_and_released_once(fields: dict[str, Any], match: str) -> None:
     crafted = Crafted(**fields)

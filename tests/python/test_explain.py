@@ -68,7 +68,6 @@ def test_explain_prints_a_readable_text() -> None:
         (5, {}, "TypeError: 'int' object supports no exchange protocol"),
         (np.array(["a"]), {"dlpack", "array-interface", "array-struct", "buffer"}, "BufferError: "),
     ],
-    ids=str,
 )
 def test_explain_of_a_refused_object_shows_the_refusal(value: Any, speaks: Any, refusal: str) -> None:
     explanation = dlbridge.explain(value, to="numpy")

@@ -374,7 +374,6 @@ def lists_of_three(format: bytes = b"+l", **fields: Any) -> Crafted:
         ({"children": None}, "a child that is NULL or not aligned"),
         ({"null_count": 2}, "2 nulls among its lists"),
     ],
-    ids=str,
 )
 def test_wrong_struct_is_refused_and_released_once(fields: dict[str, Any], match: str) -> None:
     crafted = lists_of_three(**fields)

@@ -424,7 +424,7 @@ def test_storage_of_an_extension_type_is_shared() -> None:
         (memoryview(np.zeros(2, [("x", "f4"), ("y", "i2")])), r"records; take one field"),
         (memoryview(numbers("a", dtype="U2")), "text"),
     ],
-    ids=lambda value: None if isinstance(value, str) else str(getattr(value, "dtype", value)),
+    ids=lambda value: str(value.dtype) if hasattr(value, "dtype") else None,
 )
 def test_array_that_is_not_of_numbers_is_refused_with_the_fix(source: Any, match: str) -> None:
     with pytest.raises(BufferError, match=match):

@@ -1,173 +1,131 @@
-//! The project's tasks, run as `cargo xtask <task>`.
+//! The project's tasks, run as `cargo xtask TASK`.
 //!
 //! | module | |
 //! | --- | --- |
-//! | `arguments` | the command line: its tasks and options, and the text of `help` |
-//! | `wheels` | the wheels for this machine, built and tried |
-//! | `free_threaded` | the wheels for Pythons without the GIL, and the tests of threads |
-//! | `workflows` | the files of `.github`: their `cargo xtask` lines, schemas and security |
-//! | `demo` | from a fresh clone to the image pipeline and the interop table |
-//! | `compare` | the comparison with peers, and its tables in the documentation |
-//! | `gpu` | the suite for GPUs, or the same on a stand-in |
-//! | `book` | the book of `docs/`, made by mdBook |
-//! | `bench` | the benchmarks, their page, and the instruction budgets |
-//! | `build_cost` | the time and size of builds, their table, and the stored sizes |
-//! | `peers` | extensions written with peers, for both |
-//! | `address` | the address of the repository, and links that begin with it |
-//! | `repository` | a new address of the repository, in every file that states it |
-//! | `bump` | a new version, in every place that states it |
-//! | `release` | everything that a release does, except the upload; the upload of crates |
-//! | `test` | lists of `steps`, and how long they take |
-//! | `common` | the steps that most changes must pass |
-//! | `package` | the steps for a change in one crate |
-//! | `test_copy` | copies of files, for tests that change them |
-//! | `lint` | the checks of the sources, and clippy |
-//! | `whole` | all steps |
-//! | `python_tests` | the tests in Python, and the type checks |
-//! | `crates` | the crates: their lints, documentation and tests in Rust |
-//! | `python` | the virtual environment, its packages, and the project's wheels |
-//! | `ports` | third-party extensions, ported from rust-numpy to dlbridge |
-//! | `operators` | the cost of operators beside those of peers |
-//! | `pins` | the versions of everything that the tasks install |
-//! | `platforms` | builds and tests for other processors and systems, and the table of them |
-//! | `process` | running commands |
-//! | `workplace` | the directories that the tasks work in |
-//! | `c_examples` | the examples that are C programs |
-//! | `nightly` | Miri, sanitizers and fuzzing, which need the nightly toolchain |
-//! | `seeded_faults` | deliberate faults that the conformance kit must find |
-//! | `toolchains` | builds with the oldest Rust, and for a target without `std` |
-//! | `links` | the links of the Markdown pages |
-//! | `layers` | the modules of each crate, and circles among their imports |
-//! | `licences` | the licences of the libraries in the wheels, checked or written |
-//! | `unsafe_table` | the table of unsafe code in the documentation, checked or written |
-//! | `walkthrough` | the commands of the template's README and the getting-started pages, run outside the repository |
-//! | `wording` | the compiler's messages for mistakes that users make |
+//! | `test` | README's test, and the steps for one crate |
+//! | `ci` | all that a change must pass |
+//! | `nightly` | everything else, with a page of the last results |
+//! | `site` | the extension modules that the tests import |
+//! | `python` | the Pythons of this machine, and their environments |
+//! | `step` | named commands, their output and their summary |
 
-mod address;
-mod arguments;
-mod bench;
-mod book;
-mod build_cost;
-mod bump;
-mod c_examples;
-mod common;
-mod compare;
-mod crates;
-mod debian;
-mod demo;
-mod devices;
-mod discard;
-mod free_threaded;
-mod gpu;
-mod layers;
-mod licences;
-mod links;
-mod lint;
+mod ci;
 mod nightly;
-mod operators;
-mod package;
-mod peers;
-mod pins;
-mod platforms;
-mod ports;
-mod process;
 mod python;
-mod python_tests;
-mod release;
-mod repository;
-mod seeded_faults;
-mod stable_abi;
-mod steps;
+mod site;
+mod step;
 mod test;
-#[cfg(test)]
-mod test_copy;
-mod toolchains;
-mod unsafe_table;
-mod walkthrough;
-mod wheels;
-mod whole;
-mod wording;
-mod workflows;
-mod workplace;
 
-use std::io::Write as _;
-use std::process::ExitCode;
-use std::{env, io};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
 
-use arguments::{Task, parse, usage};
-use process::Result;
-use steps::{Ended, LEFT_OUT};
-use workplace::Workplace;
+use python::{Venv, ran};
+use step::{Report, Result, Step};
+
+const USAGE: &str = "\
+cargo xtask demo [--out FOLDER]          a picture through Rust and NumPy without a copy
+cargo xtask test [--package NAME]        the core, the package and typed arguments; or one crate
+cargo xtask lint                         the checks of the sources
+cargo xtask ci                           all that a change must pass
+cargo xtask nightly [STEP ...]           everything else, or some of it; docs/nightly.md lists the steps
+cargo xtask book                         the book of docs/, in target/book
+cargo xtask bench [ARGUMENT ...]         measures; without arguments, shows what
+cargo xtask gpu-test [ARGUMENT ...]      the suite of tests/gpu on this machine's GPU, or on a stand-in";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    let task = match parse(&arguments) {
-        Ok(task) => task,
-        Err(error) => {
-            eprintln!("xtask: {error}\n\n{}", usage());
-            return ExitCode::from(2);
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned();
+    if let Err(error) = env::set_current_dir(&root) {
+        eprintln!("xtask: {}: {error}", root.display());
+        return ExitCode::FAILURE;
+    }
+    let done = match words[..] {
+        ["demo", ref rest @ ..] => demo(&root, rest).map(|()| true),
+        ["test"] => reported(&root, |report| test::run(&root, report)),
+        ["test", "--package", name] => reported(&root, |report| test::package(&root, report, name)),
+        ["lint"] => reported(&root, |report| ci::lint(&root, report)),
+        ["ci"] => reported(&root, |report| ci::run(&root, report)),
+        ["nightly", ref names @ ..] => nightly::run(&root, names),
+        ["book"] => reported(&root, |report| {
+            report.run(ci::book(&root));
+            Ok(())
+        }),
+        ["bench", ref rest @ ..] => bench(&root, rest).map(|()| true),
+        ["gpu-test", ref rest @ ..] => gpu_test(&root, rest).map(|()| true),
+        // A step of the tests.
+        ["site"] => site::lay_out(&root).map(|()| true),
+        _ => {
+            println!("{USAGE}");
+            let is_asked = matches!(words[..], [] | ["help" | "--help" | "-h"]);
+            return if is_asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
-    };
-    let done = match task {
-        Task::Help => {
-            // The reader, such as `head`, may close the pipe early.
-            _ = writeln!(io::stdout(), "{}", usage());
-            Ok(true)
-        }
-        Task::Demo(options) => {
-            Workplace::find().and_then(|w| demo::run(&w, &options)).map(|()| true)
-        }
-        Task::SeededFaults { check: true } => {
-            Workplace::find().and_then(|w| seeded_faults::check(&w))
-        }
-        Task::SeededFaults { check: false } => {
-            Workplace::find().and_then(|w| seeded_faults::run(&w))
-        }
-        Task::Test(tests) => match Workplace::find().and_then(|w| test::run(&w, &tests)) {
-            Ok(Ended::LeftOut) => return ExitCode::from(LEFT_OUT),
-            ended => ended.map(|ended| ended == Ended::Passed),
-        },
-        Task::Bench(options) => {
-            Workplace::find().and_then(|w| bench::run(&w, &options)).map(|()| true)
-        }
-        Task::GpuTest(options) => {
-            Workplace::find().and_then(|w| gpu::run(&w, &options)).map(|()| true)
-        }
-        Task::Book => Workplace::find().and_then(|w| book::run(&w)).map(|()| true),
-        Task::Wheels(options) => {
-            Workplace::find().and_then(|w| wheels::run(&w, &options)).map(|()| true)
-        }
-        Task::FreeThreaded => Workplace::find().and_then(|w| free_threaded::run(&w)).map(|()| true),
-        Task::Workflows => Workplace::find().and_then(|w| workflows::run(&w)).map(|()| true),
-        Task::Bump(version) => {
-            Workplace::find().and_then(|w| bump::run(&w.root, &version)).map(|()| true)
-        }
-        Task::Repository(url) => {
-            Workplace::find().and_then(|w| repository::run(&w.root, &url)).map(|()| true)
-        }
-        Task::Release => Workplace::find().and_then(|w| release::dry_run(&w)),
-        Task::PublishCrates => {
-            Workplace::find().and_then(|w| release::publish_crates(&w)).map(|()| true)
-        }
-        Task::Layers => Workplace::find().and_then(|w| layers::run(&w)).map(|()| true),
-        Task::Licences => Workplace::find().and_then(|w| licences::write(&w)).map(|()| true),
-        Task::UnsafeTable => {
-            Workplace::find().and_then(|w| unsafe_table::write(&w.root)).map(|()| true)
-        }
-        Task::Ports(options) => {
-            Workplace::find().and_then(|w| ports::run(&w, &options)).map(|()| true)
-        }
-        Task::Platforms(options) => Workplace::find().and_then(|w| platforms::run(&w, &options)),
-        Task::Operators => Workplace::find().and_then(|w| operators::run(&w)).map(|()| true),
-        Task::Compare => Workplace::find().and_then(|w| compare::run(&w)).map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("\nxtask: {error}");
+            eprintln!("xtask: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs steps and prints their summary.
+fn reported(root: &Path, run: impl FnOnce(&Report) -> Result<()>) -> Result<bool> {
+    let report = Report::new(root)?;
+    run(&report)?;
+    Ok(report.summary())
+}
+
+/// Builds quickly, installs and runs the pipeline of `examples/image_pipeline`.
+fn demo(root: &Path, rest: &[&str]) -> Result<()> {
+    let venv = Venv::new(root, "demo")?;
+    let report = Report::new(root)?;
+    let wheels =
+        [".", "examples/image_pipeline"].map(|project| venv.installs(project, "--profile demo"));
+    if !report.run(wheels.into_iter().flatten()) {
+        return Err("the demo could not be built".into());
+    }
+    ran(Command::new(venv.program("python")).arg("examples/image_pipeline/run.py").args(rest))
+}
+
+/// Measures with the wheel of the release.
+fn bench(root: &Path, rest: &[&str]) -> Result<()> {
+    let venv = Venv::new(root, "nightly")?;
+    let report = Report::new(root)?;
+    if !rest.is_empty() && !report.run(venv.installs(".", "--release")) {
+        return Err("the wheel could not be built".into());
+    }
+    ran(Command::new(venv.program("python")).arg("bench/run.py").args(rest))
+}
+
+/// Runs the suite with the Python that `PYTHON` names, whose libraries it checks, or with that of `.venv`.
+fn gpu_test(root: &Path, rest: &[&str]) -> Result<()> {
+    let venv = Venv::new(root, "test")?;
+    let report = Report::new(root)?;
+    if !report.run(venv.installs(".", "--release").into_iter().chain([ci::stand_in()])) {
+        return Err("the suite could not be built".into());
+    }
+    let python = env::var_os("PYTHON").map_or_else(|| venv.program("python"), PathBuf::from);
+    ran(Command::new(python).args(["tests/gpu", "--wheel"]).arg(wheel(root)?).args(rest))
+}
+
+/// Returns the wheel of the package that was built last.
+fn wheel(root: &Path) -> Result<PathBuf> {
+    let wheels = fs::read_dir(python::wheels(root, ".")).into_iter().flatten().flatten();
+    wheels.map(|entry| entry.path()).next().ok_or_else(|| "no wheel was built".into())
+}
+
+/// Returns the step that installs a tool into `target/tools`, unless it is there.
+fn tool(root: &Path, name: &str, version: &str) -> Vec<Step> {
+    let tools = root.join("target/tools");
+    if tools.join("bin").join(name).exists() {
+        return Vec::new();
+    }
+    // These tools start other programs, so they need no optimisation.
+    let install = format!("cargo install --quiet --locked --debug {name}@{version} --root");
+    let step = Step::new(format!("tool: {name}"), &install).arg(&tools).needed();
+    vec![step.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_TARGET_DIR", tools.join("target"))]
 }

@@ -1,436 +1,518 @@
-//! The steps that need the nightly toolchain: Rust tests under Miri and the sanitizers, which detect undefined
-//! behaviour and leaks; doc tests that compare error codes; the oldest versions of dependencies; fuzzing.
+//! `cargo xtask nightly`: everything that takes too long for each change, for Linux. `docs/nightly.md` has a row for each
+//! step with its last result, which a run writes. Without names, the steps run that have not passed on this commit.
 
-use std::env;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use crate::python::Venv;
-use crate::steps::{Begun, Finished, Steps, in_ci};
-use crate::{Result, Workplace, crates, discard, pins, process, workplace};
+use crate::ci::{self, adapters, fuzz};
+use crate::python::{self, Venv, answer};
+use crate::step::{Report, Result, Step};
+use crate::test::{LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::{site, tool, wheel};
 
-/// The target that this machine runs natively and that has sanitizers.
+const PAGE: &str = "docs/nightly.md";
+
+/// Returns the steps of a name, or the reason why they cannot run here.
+type Steps = fn(&Path, &Venv) -> Result<Vec<Step>>;
+
+/// The steps, in the order of the page.
+const STEPS: &[(&str, Steps)] = &[
+    ("features", features),
+    ("oldest-rust", oldest_rust),
+    ("oldest-dependencies", oldest_dependencies),
+    ("compile-errors", compile_errors),
+    ("miri-operators", miri_operators),
+    ("miri-big-endian", miri_big_endian),
+    ("miri-adapters", miri_adapters),
+    ("address-sanitizer", address_sanitizer),
+    ("thread-sanitizer", thread_sanitizer),
+    ("loom", loom),
+    ("valgrind", valgrind),
+    ("fuzz", |root, venv| Ok(fuzz(root, venv, 600))),
+    ("adapters", all_adapters),
+    ("devices", devices),
+    ("package", |root, venv| Ok(pytest(root, venv, "tests/python", ""))),
+    ("pythons", pythons),
+    ("oldest-torch", oldest_torch),
+    ("free-threaded", free_threaded),
+    ("gpu-stand-in", gpu_stand_in),
+    ("examples", examples),
+    ("c-examples", c_examples),
+    ("getting-started", getting_started),
+    ("kit-tests", |root, venv| Ok(pytest(root, venv, "conformance/tests", ""))),
+    ("kit", |_, venv| {
+        script(venv, "kit", "-m dlbridge_conformance --json target/reports/kit.json")
+    }),
+    ("matrix", |_, venv| script(venv, "matrix", "-m dlbridge_conformance.matrix")),
+    ("findings", |_, venv| script(venv, "findings", "conformance/reports/reproduce.py")),
+    ("seeded-faults", |_, venv| script(venv, "seeded-faults", "xtask/seeded_faults.py")),
+    ("sizes", |_, venv| script(venv, "sizes", "bench/run.py sizes")),
+    ("speed", |_, venv| script(venv, "speed", "bench/run.py speed --quick")),
+    ("compare", |_, venv| script(venv, "compare", "bench/run.py compare")),
+    ("ports", |_, venv| script(venv, "ports", "bench/run.py ports --check")),
+    ("platforms", platforms),
+    ("dependencies", dependencies),
+    ("release", release),
+];
+
+/// Runs the named steps, or those that have not passed on this commit, and writes their rows.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
+    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|(step, _)| step != *name)) {
+        let known: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("no step `{unknown}`; known: {}", known.join(", ")));
+    }
+    let venv = Venv::new(root, "nightly")?;
+    let report = Report::new(root)?;
+    // What most steps use.
+    report.run([ci::nightly_toolchain()]);
+    report.run(
+        [".", "conformance"].into_iter().flat_map(|project| venv.installs(project, "--release")),
+    );
+    report.run(site::built(root, &venv));
+    let is_wanted = |name: &str| names.contains(&name) || (names.is_empty() && !has_passed(name));
+    for (name, steps) in STEPS.iter().filter(|(name, _)| is_wanted(name)) {
+        println!("\n{name}");
+        let result = match steps(root, &venv) {
+            Ok(steps) => (if report.run(steps) { "passed" } else { "failed" }).to_owned(),
+            Err(reason) => format!("not run: {reason}"),
+        };
+        println!("{name}: {result}");
+        write_row(name, &result)?;
+    }
+    Ok(report.summary())
+}
+
+/// Returns true if the row of a step names a commit that differs from the working tree in the page alone.
+fn has_passed(name: &str) -> bool {
+    let page = fs::read_to_string(PAGE).unwrap_or_default();
+    let start = format!("| {name} |");
+    let row = page.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
+    let cells: Vec<_> = row.split('|').map(str::trim).collect();
+    let [_, _, _, commit, "passed", _] = cells[..] else { return false };
+    let mut diff = Command::new("git");
+    diff.args(["diff", "--quiet", commit, "--", ".", &format!(":!{PAGE}")]);
+    diff.status().is_ok_and(|status| status.success())
+}
+
+/// Replaces the row of a step.
+fn write_row(name: &str, result: &str) -> Result<()> {
+    let page = fs::read_to_string(PAGE).map_err(|e| format!("{PAGE}: {e}"))?;
+    let date = answer(Command::new("date").args(["-u", "+%F"])).unwrap_or_default();
+    let commit =
+        answer(Command::new("git").args(["rev-parse", "--short=8", "HEAD"])).unwrap_or_default();
+    let row = format!("| {name} | {} | {} | {result} |", date.trim(), commit.trim());
+    let start = format!("| {name} |");
+    let lines = page.lines().map(|line| if line.starts_with(&start) { &row } else { line });
+    fs::write(PAGE, lines.collect::<Vec<_>>().join("\n") + "\n").map_err(|e| format!("{PAGE}: {e}"))
+}
+
+/// A step that may take hours.
+fn script(venv: &Venv, name: &str, line: &str) -> Result<Vec<Step>> {
+    Ok(vec![venv.python(name, line).minutes(360)])
+}
+
+/// Installs Debian's packages, unless a command succeeds.
+fn debian(unless: &str, packages: &str) -> Step {
+    let install = "apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends";
+    Step::sh(format!("Debian: {packages}"), &format!("{unless} || ({install} {packages})"))
+}
+
+/// Lets a step find the programs of `target/tools`.
+fn with_tools(root: &Path, step: Step) -> Step {
+    let path = std::env::var("PATH").unwrap_or_default();
+    step.env("PATH", format!("{}:{path}", root.join("target/tools/bin").display()))
+}
+
+/// Each feature of the crates alone, and none.
+fn features(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    let packages = "--package dlbridge --package dlbridge-pyo3 --package dlbridge-files --package dlbridge-ops";
+    let hack = format!("cargo hack clippy --each-feature --no-dev-deps {packages} -- -D warnings");
+    steps.push(for_pyo3(with_tools(root, Step::new("each feature", &hack)), venv).minutes(60));
+    let bare = "rustup target add thumbv7em-none-eabi && cargo check --package dlbridge --no-default-features \
+        --target thumbv7em-none-eabi && cargo test --package dlbridge --no-default-features";
+    steps.push(Step::sh("without std", bare));
+    Ok(steps)
+}
+
+/// The crates with the oldest Rust that they declare.
+fn oldest_rust(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    for manifest in ["Cargo.toml", "adapters/Cargo.toml"] {
+        let check = format!(
+            "cargo hack check --rust-version --locked --workspace --all-features --ignore-private \
+            --manifest-path {manifest} --target-dir target/oldest"
+        );
+        let step = Step::new(format!("oldest Rust: {manifest}"), &check).minutes(60);
+        steps.push(for_pyo3(with_tools(root, step), venv));
+    }
+    Ok(steps)
+}
+
+/// The core with the oldest dependencies that its manifest allows.
+fn oldest_dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    steps.extend(tool(root, "cargo-minimal-versions", "0.1.38"));
+    // The tool changes the lock.
+    let check = "rm -rf target/minimal && git clone --quiet . target/minimal && cd target/minimal && \
+        cargo minimal-versions check --direct --package dlbridge --all-features";
+    steps.push(with_tools(root, Step::sh("oldest dependencies", check)));
+    Ok(steps)
+}
+
+/// Documentation that must not compile, with its error codes, and the messages of `docs/troubleshooting.md`.
+fn compile_errors(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    // Only a nightly compiler compares the codes.
+    let doc = "cargo +nightly test --doc --all-features --package dlbridge --package dlbridge-pyo3 \
+        --package dlbridge-ops --target-dir target/compile-errors";
+    Ok(vec![
+        for_pyo3(Step::new("documentation that must not compile", doc), venv),
+        for_pyo3(venv.python("messages of the compiler", "xtask/compile_errors.py"), venv),
+    ])
+}
+
+/// A step with Miri.
+fn miri(name: &str, arguments: &str, provenance: &str) -> Step {
+    let flags = format!("-Zmiri-{provenance}-provenance");
+    ci::miri(name, arguments).env("MIRIFLAGS", flags).minutes(180)
+}
+
+fn miri_operators(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let test =
+        "--lib --tests --package dlbridge-ops --no-default-features --features half,num-complex";
+    Ok(vec![miri("miri-operators", test, "strict")])
+}
+
+/// The tests of the core that depend on the order of bytes.
+fn miri_big_endian(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let test = "--target s390x-unknown-linux-gnu --package dlbridge --test api --features half,num-complex -- \
+        import:: elements:: subbyte:: unaligned:: views::";
+    Ok(vec![miri("miri-big-endian", test, "strict")])
+}
+
+/// Without `ort`, whose library is not Rust. The libraries of the second list convert integers to pointers.
+fn miri_adapters(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let test = |names: &[&str]| {
+        let packages: String =
+            names.iter().map(|name| format!(" --package dlbridge-{name}")).collect();
+        format!("--manifest-path adapters/Cargo.toml --lib --tests{packages}")
+    };
+    let strict = test(&["arrow", "kornia", "rten", "polars", "tract"]);
+    let permissive = test(&["burn", "candle"]);
+    Ok(vec![
+        miri("miri-adapters: strict", &strict, "strict"),
+        miri("miri-adapters: permissive", &permissive, "permissive"),
+    ])
+}
+
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// A target with the other byte order, for Miri.
-const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
-
-/// The subjects of the core's tests that depend on the byte order.
-const BYTE_ORDER_TESTS: &[&str] =
-    &["import::", "elements::", "subbyte::", "unaligned::", "safetensors::", "views::"];
-
-/// The features of these tests. The others take most of the build.
-const BYTE_ORDER_FEATURES: &str = "half,num-complex,safetensors";
-
-/// The subjects of the core's tests that use a tensor in several threads.
-const THREAD_TESTS: &[&str] =
-    &["threads::", "export::", "owners::", "bytes::", "shared::", "tensor_ref::", "chains::"];
-
-/// The features of these tests.
-const THREAD_FEATURES: &str = "bytes";
-
-/// The adapters of libraries under Miri, with strict provenance. Miri cannot run ONNX Runtime, which is not Rust.
-const STRICT: &[&str] =
-    &["dlbridge-arrow", "dlbridge-kornia", "dlbridge-rten", "dlbridge-polars", "dlbridge-tract"];
-
-/// Such adapters whose libraries also convert integers to pointers themselves.
-const PERMISSIVE: &[&str] = &["dlbridge-burn", "dlbridge-candle"];
-
-/// The fuzz target that embeds Python.
-const FUZZED_WITH_PYTHON: &str = "arrow";
-
-/// The target directory of the sanitizers and of doc tests: with a target, their macros and build scripts are the same.
-const SANITIZED: &str = "nightly";
-
-/// The fuzz target that only `cargo xtask fuzz` runs, because its dependencies take minutes to build. The parser is safe
-/// code, but that of flatbuffers below it is not.
-const FUZZED_ALONE: &str = "arrow_ipc";
-
-/// The subjects of the core's doc tests that must not compile.
-const MUST_NOT_COMPILE: &[&str] = &["must_not_compile", "view/raw.rs", "tensor/raw/owner.rs"];
-
-/// The time for new inputs of a fuzz target, in seconds.
-pub(crate) const FUZZ_SECONDS: u32 = 10;
-
-/// Begins the steps that need the nightly toolchain and no Python, in two processes beside the other steps: one would
-/// be the last to end, alone on two cores.
-pub(crate) fn begin(steps: &mut Steps, workplace: &Workplace) -> Vec<Begun> {
-    let mut ready = false;
-    steps.try_run("the nightly toolchain", || {
-        with(workplace, &[], |_| Ok(()))
-            .inspect(|finished| ready = matches!(finished, Finished::Passed))
-    });
-    if !ready && !steps.counting() {
-        return Vec::new();
-    }
-    // Tried here too, so that the summary shows the steps that the other process skips.
-    steps.try_run("Miri and the sources of std", || with(workplace, MIRI, |_| Ok(())));
-    let mut begin = |name: &str, option: &str| {
-        steps.begin(name, || {
-            let xtask =
-                env::current_exe().map_err(|e| format!("the path of xtask is unknown: {e}"))?;
-            let log = workplace.target.join(format!("nightly{option}.txt"));
-            process::beside(workplace.command(xtask).args(["test", option]), log)
-        })
+/// The core, and the adapter of ONNX Runtime, which Miri cannot run.
+fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let test =
+        format!("cargo +nightly test --lib --tests --target {HOST} --target-dir target/asan-tests");
+    let core = Step::new(
+        "AddressSanitizer: the core",
+        &format!("{test} --package dlbridge --all-features"),
+    );
+    let ort = format!("{test} --manifest-path adapters/Cargo.toml --package dlbridge-ort");
+    let ort = ci::with_frameworks(Step::new("AddressSanitizer: ort", &ort), venv);
+    let sanitized = |step: Step| {
+        let options = "detect_leaks=1:allocator_may_return_null=1";
+        step.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", options)
     };
-    let begun = [begin("under Miri", "--miri"), begin("sanitizers and fuzzing", "--sanitizers")];
-    begun.into_iter().flatten().collect()
+    Ok([core, ort].map(sanitized).into())
 }
 
-/// The components of the nightly toolchain that Miri needs.
-const MIRI: &[&str] = &["miri", "rust-src"];
-
-/// Runs the tests under Miri.
-pub(crate) fn run_miri(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("Miri", || with(workplace, MIRI, miri));
-    steps.try_run("Miri, big-endian", || with(workplace, MIRI, miri_big_endian));
-    steps.try_run("Miri: operators", || with(workplace, MIRI, miri_operators));
+/// The tests of the core that use several threads.
+fn thread_sanitizer(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    // The sanitizer does not know the fences of rayon's queues.
+    let test = format!(
+        "cargo +nightly test -Zbuild-std --target {HOST} --target-dir target/tsan --package dlbridge --lib --test api \
+        --features bytes,rayon -- threads:: export:: owners:: bytes:: shared:: tensor_ref:: chains:: locks:: \
+        --skip in_a_rayon_pool"
+    );
+    Ok(vec![Step::new("ThreadSanitizer", &test).env("RUSTFLAGS", "-Zsanitizer=thread").minutes(60)])
 }
 
-/// Runs the tests of the adapters of libraries under Miri. Their libraries take minutes to build.
-pub(crate) fn run_miri_of_adapters(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("Miri: adapters of libraries", || with(workplace, MIRI, miri_adapters));
+/// All possible orders of the threads in the registry of borrows.
+fn loom(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let test =
+        "cargo test --package dlbridge-borrow --release --test loom --target-dir target/loom";
+    let step = Step::new("loom", test).env("RUSTFLAGS", "--cfg loom");
+    Ok(vec![
+        step.env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ])
 }
 
-/// Runs the other steps that need no Python.
-pub(crate) fn run_sanitizers(steps: &mut Steps, workplace: &Workplace) {
-    steps.try_run("AddressSanitizer", || with(workplace, &[], address_sanitizer));
-    steps.try_run("ThreadSanitizer", || with(workplace, &["rust-src"], thread_sanitizer));
-    steps.try_run("what must not compile", || with(workplace, &[], compile_fail));
-    steps.try_run("minimal versions", || with(workplace, &[], minimal_versions));
-    discard::folder(steps, workplace, "minimal-target");
-    fuzz_each(steps, workplace, &fuzz_targets(workplace), FUZZ_SECONDS);
+/// The package without frameworks, and the adapter of matrices, whose library the sanitizers build slowly.
+fn valgrind(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let files = ["array_interface", "array_struct", "buffer_export", "import", "import_options"];
+    let files: String = files.iter().map(|name| format!(" tests/python/test_{name}.py")).collect();
+    let package = format!(
+        "valgrind --quiet --error-exitcode=9 --undef-value-errors=no --suppressions=xtask/valgrind.supp \
+        {} -m pytest --quiet -p no:cacheprovider{files}",
+        venv.program("python").display()
+    );
+    let runner = "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect \
+        --errors-for-leak-kinds=definite,indirect";
+    let adapter = "cargo test --manifest-path adapters/Cargo.toml --package dlbridge-faer --tests";
+    Ok(vec![
+        debian("command -v valgrind", "valgrind"),
+        on_site(Step::new("valgrind: the package", &package))
+            .env("PYTHONMALLOC", "malloc")
+            .minutes(120),
+        Step::new("valgrind: faer", adapter)
+            .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner)
+            .minutes(60),
+    ])
 }
 
-/// Runs each fuzz target, with a number of seconds for new inputs.
-pub(crate) fn run_fuzzing(steps: &mut Steps, workplace: &Workplace, seconds: u32) -> Option<()> {
-    fuzz_each(steps, workplace, &fuzz_targets(workplace), seconds);
-    fuzz_each(steps, workplace, &[FUZZED_ALONE.to_owned()], seconds);
-    let mut venv = Venv::of(workplace);
-    steps.need(".venv", || venv.ready())?;
-    fuzz_with_python(steps, workplace, &venv, seconds);
-    Some(())
+/// The adapters of libraries.
+fn all_adapters(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let names = [
+        "arrow", "burn", "candle", "cuda", "faer", "kornia", "nalgebra", "ort", "polars", "rten",
+        "tract",
+    ];
+    let mut steps = adapters(venv, &names);
+    let doc = "cargo doc --manifest-path adapters/Cargo.toml --workspace --no-deps --all-features";
+    steps.push(
+        for_pyo3(Step::new("adapters: documentation", doc), venv)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    Ok(steps)
 }
 
-/// Runs some fuzz targets that need no Python.
-fn fuzz_each(steps: &mut Steps, workplace: &Workplace, targets: &[String], seconds: u32) {
-    for target in targets {
-        steps.try_run(&format!("fuzzing: {target}"), || {
-            with(workplace, &[], |workplace| fuzz(workplace, target, None, seconds))
-        });
+/// The adapters of devices, on drivers that compute on the CPU.
+fn devices(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let drivers = "pocl-opencl-icd ocl-icd-libopencl1 mesa-vulkan-drivers libvulkan1";
+    let mut steps =
+        vec![debian("ls /etc/OpenCL/vendors/*.icd /usr/share/vulkan/icd.d/lvp_icd*", drivers)];
+    steps.extend(adapters(venv, &["opencl", "vulkan", "wgpu"]));
+    Ok(steps)
+}
+
+/// The package with each other Python of this machine.
+fn pythons(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for version in &python::VERSIONS[1..] {
+        let Some(python) = python::find(version) else { continue };
+        let venv = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
+        steps.extend([".", "conformance"].map(|project| venv.installs_built(project)));
+        let tests = pytest(root, &venv, "tests/python", LEFT_OUT_OF_CI).into_iter();
+        steps.extend(tests.map(|step| step.named(|name| format!("Python {version}: {name}"))));
     }
+    if steps.is_empty() { Err("no other Python was found".into()) } else { Ok(steps) }
 }
 
-/// Runs the steps that also need Python.
-pub(crate) fn with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
-    steps.try_run("what must not compile with PyO3", || {
-        with(workplace, &[], |workplace| compile_fail_with_pyo3(workplace, venv))
-    });
-    steps.if_time(|steps| fuzz_with_python(steps, workplace, venv, FUZZ_SECONDS));
-}
-
-/// Runs the fuzz target that embeds Python.
-fn fuzz_with_python(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>, seconds: u32) {
-    steps.try_run(&format!("fuzzing: {FUZZED_WITH_PYTHON}"), || {
-        const HAS_LIBRARY: &str = "import os, sysconfig; \
-            assert os.path.exists(os.path.join(*map(sysconfig.get_config_var, ('LIBDIR', 'LDLIBRARY'))))";
-        if !in_ci() && !process::succeeds(venv.python().args(["-c", HAS_LIBRARY])) {
-            return Ok(Finished::Notice(
-                "Python's own library, which the target links, is missing; on Debian and Ubuntu, install the package libpython3-dev"
-                    .to_owned(),
-            ));
-        }
-        with(workplace, &[], |workplace| fuzz(workplace, FUZZED_WITH_PYTHON, Some(venv), seconds))
-    });
-}
-
-/// Runs the tests of the adapter of ONNX Runtime, which Miri cannot run, under AddressSanitizer.
-pub(crate) fn with_onnx_runtime(steps: &mut Steps, workplace: &Workplace, venv: &Venv<'_>) {
-    steps.try_run("AddressSanitizer: dlbridge-ort", || {
-        with(workplace, &[], |workplace| {
-            let test = |what: &[&str]| {
-                let mut test = workplace.cargo(&["+nightly", "test", "--package", "dlbridge-ort"]);
-                test.args(["--target", HOST, "--target-dir"]).arg(workplace.target.join(SANITIZED));
-                test.env("RUSTFLAGS", "-Zsanitizer=address")
-                    .env("RUSTDOCFLAGS", "-Zsanitizer=address")
-                    .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
-                crates::with_frameworks(&mut test, venv)?;
-                process::run(test.args(what))
-            };
-            test(&["--lib", "--tests"])?;
-            // Only this compiler compares the error codes.
-            test(&["--doc", "must_not_compile"])
-        })
-    });
-}
-
-/// Runs a step if the nightly toolchain has the components that it needs. CI installs missing components.
-pub(crate) fn with(
-    workplace: &Workplace,
-    components: &[&str],
-    step: impl Fn(&Workplace) -> Result<()>,
-) -> Result<Finished> {
-    let installed = || {
-        let mut list = workplace.command("rustup");
-        list.args(["component", "list", "--toolchain", "nightly", "--installed"]);
-        process::answer(&mut list)
-    };
-    let missing = || {
-        let Some(installed) = installed() else { return true };
-        components.iter().any(|wanted| !installed.lines().any(|line| line.starts_with(wanted)))
-    };
-    if missing() && in_ci() {
-        let mut add = workplace.command("rustup");
-        add.args(["component", "add", "--toolchain", "nightly"]);
-        if components.is_empty() {
-            return Err("the nightly toolchain is missing; install it with `rustup toolchain install nightly`".into());
-        }
-        process::run(add.args(components))?;
-    } else if missing() {
-        let of_components = components.iter().map(|name| format!(" --component {name}"));
-        return Ok(Finished::Notice(format!(
-            "the nightly toolchain or one of its components is missing; `rustup toolchain install nightly{}` adds it",
-            of_components.collect::<String>()
-        )));
+/// The operators with the oldest PyTorch that they support.
+fn oldest_torch(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let oldest = Venv::of(root, ".venv-oldest-torch", &venv.program("python"), "ci")?;
+    let mut steps = vec![oldest.pip("torch==2.10.0")];
+    for file in [
+        "test_torch.py",
+        "test_torch_gradients.py",
+        "test_torch_loading.py",
+        "test_torch_tracing.py",
+    ] {
+        let test = format!("-m pytest --quiet -p no:cacheprovider tests/operators/{file}");
+        steps.push(on_site(oldest.python(format!("oldest PyTorch: {file}"), &test)));
     }
-    step(workplace)?;
-    Ok(Finished::Passed)
+    Ok(steps)
 }
 
-/// Returns a nightly `cargo` command for the core with all features, with its own target directory.
-fn nightly(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
-    let mut cargo = nightly_with(workplace, directory, arguments);
-    cargo.arg("--all-features");
-    cargo
-}
-
-/// Returns a nightly `cargo` command for the core like [`nightly`], with the default features.
-fn nightly_with(workplace: &Workplace, directory: &str, arguments: &[&str]) -> Command {
-    let mut cargo = workplace.cargo(&["+nightly"]);
-    cargo.args(arguments).args(["--package", "dlbridge"]);
-    cargo.arg("--target-dir").arg(workplace.target.join(directory));
-    cargo
-}
-
-/// Runs the tests of the core and its CPU adapters, and of the fork-safe locks under Miri, with strict provenance. The
-/// registry of borrows is safe code.
-fn miri(workplace: &Workplace) -> Result<()> {
-    let mut test = nightly(workplace, "miri", &["miri", "test", "--lib", "--tests"]);
-    test.args(["--package", "dlbridge-fork"]);
-    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
-}
-
-fn miri_operators(workplace: &Workplace) -> Result<()> {
-    miri_of(workplace, crates::OPERATORS, "-Zmiri-strict-provenance")
-}
-
-fn miri_adapters(workplace: &Workplace) -> Result<()> {
-    miri_of(workplace, &packages(STRICT), "-Zmiri-strict-provenance")?;
-    miri_of(workplace, &packages(PERMISSIVE), "-Zmiri-permissive-provenance")
-}
-
-/// Returns Cargo's arguments for some packages.
-fn packages<'a>(names: &[&'a str]) -> Vec<&'a str> {
-    names.iter().flat_map(|name| ["--package", name]).collect()
-}
-
-fn miri_of(workplace: &Workplace, packages: &[&str], flags: &str) -> Result<()> {
-    let mut test = workplace.cargo(&["+nightly", "miri", "test", "--lib", "--tests"]);
-    test.args(packages).arg("--target-dir").arg(workplace.target.join("miri"));
-    process::run_for_hours(test.env("MIRIFLAGS", flags))
-}
-
-fn miri_big_endian(workplace: &Workplace) -> Result<()> {
-    let arguments = ["miri", "test", "--test", "api", "--target", BIG_ENDIAN];
-    let mut test = nightly_with(workplace, "miri", &arguments);
-    test.args(["--features", BYTE_ORDER_FEATURES, "--"]).args(BYTE_ORDER_TESTS);
-    process::run_for_hours(test.env("MIRIFLAGS", "-Zmiri-strict-provenance"))
-}
-
-fn address_sanitizer(workplace: &Workplace) -> Result<()> {
-    let arguments = ["test", "--lib", "--tests", "--target", HOST];
-    let mut test = nightly(workplace, SANITIZED, &arguments);
-    // A failed allocation must return an error, as without the sanitizer, which would end the process.
-    test.env("RUSTFLAGS", "-Zsanitizer=address")
-        .env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1");
-    process::run(&mut test)
-}
-
-/// Runs the tests under ThreadSanitizer, and builds the standard library with it, so that it is checked too.
-fn thread_sanitizer(workplace: &Workplace) -> Result<()> {
-    let arguments = ["test", "--lib", "--test", "api", "-Zbuild-std", "--target", HOST];
-    let mut test = nightly_with(workplace, SANITIZED, &arguments);
-    test.args(["--features", THREAD_FEATURES, "--"]).args(THREAD_TESTS);
-    process::run(test.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
-    let mut test = workplace.cargo(&["+nightly", "test", "-Zbuild-std", "--target", HOST]);
-    test.args(["--package", "dlbridge-fork", "--lib", "--target-dir"]);
-    process::run(test.arg(workplace.target.join(SANITIZED)).env("RUSTFLAGS", "-Zsanitizer=thread"))
-}
-
-/// Runs the doc tests of the core that must not compile: only a nightly compiler compares the error codes. The flags are
-/// those of the build for AddressSanitizer, which is used again.
-fn compile_fail(workplace: &Workplace) -> Result<()> {
-    let mut test = nightly(workplace, SANITIZED, &["test", "--doc", "--target", HOST]);
-    test.env("RUSTFLAGS", "-Zsanitizer=address").env("RUSTDOCFLAGS", "-Zsanitizer=address");
-    process::run(test.arg("--").args(MUST_NOT_COMPILE))
-}
-
-/// Runs the doc tests for the arguments of extensions and for operators. A stable compiler would also accept a link
-/// error as the expected failure, because a doc test finds no interpreter to link.
-fn compile_fail_with_pyo3(workplace: &Workplace, venv: &Venv<'_>) -> Result<()> {
-    let mut test = venv.cargo(&["+nightly", "test", "--doc", "--all-features"]);
-    test.args(["--package", "dlbridge-pyo3", "--package", "dlbridge-ops"]);
-    test.arg("--target-dir").arg(workplace.target.join(SANITIZED));
-    process::run(test.args(["--", "must_not_compile"]))
-}
-
-/// Checks the core with the oldest versions of its dependencies that its manifest allows.
-fn minimal_versions(workplace: &Workplace) -> Result<()> {
-    minimal_versions_of(workplace, "dlbridge", "crates/dlbridge", &[], |arguments| {
-        workplace.cargo(arguments)
-    })
-}
-
-/// Checks a crate with the oldest versions of its dependencies that its manifest allows, except those in `raised`.
-/// `cargo` returns the commands.
-pub(crate) fn minimal_versions_of(
-    workplace: &Workplace,
-    name: &str,
-    folder: &str,
-    raised: &[(&str, &str)],
-    cargo: impl Fn(&[&str]) -> Command,
-) -> Result<()> {
-    let copy = workplace.target.join("minimal");
-    let _ = std::fs::remove_dir_all(&copy);
-    let failed = |e: std::io::Error| format!("{}: {e}", copy.display());
-    std::fs::create_dir_all(&copy).map_err(failed)?;
-    let mut archive = workplace.command("git");
-    let tar = copy.join("source.tar");
-    process::run(archive.args(["archive", "--format=tar", "HEAD", "-o"]).arg(&tar))?;
-    process::run(workplace.command("tar").arg("-xf").arg(&tar).arg("-C").arg(&copy))?;
-    let manifest = copy.join("Cargo.toml");
-    let text = std::fs::read_to_string(&manifest).map_err(failed)?;
-    let text = raised.iter().fold(text, |text, (name, version)| raise(&text, name, version));
-    std::fs::write(&manifest, alone(&text, folder)?).map_err(failed)?;
-    let target = workplace.target.join("minimal-target");
-    let run = |arguments: &[&str]| {
-        let mut cargo = cargo(arguments);
-        process::run(cargo.arg("--manifest-path").arg(&manifest).env("CARGO_TARGET_DIR", &target))
-    };
-    run(&["+nightly", "update", "-Zdirect-minimal-versions"])?;
-    run(&["+nightly", "check", "--package", name, "--all-features"])
-}
-
-/// Returns a manifest with another version of a dependency.
-fn raise(manifest: &str, name: &str, version: &str) -> String {
-    let start = format!("{name} = ");
-    let line = |line: &str| match line.split('"').collect::<Vec<_>>()[..] {
-        [before, old, ..] if line.starts_with(&start) => {
-            line.replacen(&format!("{before}\"{old}"), &format!("{before}\"{version}"), 1)
-        }
-        _ => line.to_owned(),
-    };
-    manifest.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns the workspace's manifest with one crate, and those of its dependencies that are in the workspace, as the only
-/// members: other members need newer versions of the same libraries.
-fn alone(manifest: &str, folder: &str) -> Result<String> {
-    const PACKAGE: &str = "[workspace.package]";
-    let (_, rest) =
-        manifest.split_once(PACKAGE).ok_or("the manifest has no [workspace.package]")?;
-    Ok(format!("[workspace]\nresolver = \"3\"\nmembers = [\"{folder}\"]\n\n{PACKAGE}{rest}"))
-}
-
-/// Returns the names of the fuzz targets that need no Python, except the one that only `cargo xtask fuzz` runs.
-fn fuzz_targets(workplace: &Workplace) -> Vec<String> {
-    let directory = workplace.root.join("fuzz/fuzz_targets");
-    let files = workplace::names(&directory);
-    let names = files.iter().filter_map(|name| name.strip_suffix(".rs"));
-    let others = names.filter(|name| ![FUZZED_WITH_PYTHON, FUZZED_ALONE].contains(name));
-    others.map(str::to_owned).collect()
-}
-
-/// Runs a fuzz target: first the committed corpus, then new inputs.
-fn fuzz(workplace: &Workplace, target: &str, venv: Option<&Venv<'_>>, seconds: u32) -> Result<()> {
-    let root = workplace.target.join("tools");
-    let tool = root.join("bin").join("cargo-fuzz");
-    if !tool.is_file() {
-        // It only starts other programs, so it needs no optimisation.
-        let install = ["install", "--locked", "--quiet", "--debug", "--force", pins::CARGO_FUZZ];
-        let mut install = workplace.cargo(&install);
-        // Two processes of `cargo xtask test --all` may install it at the same time.
-        let built = root.join(format!("target-cargo-fuzz-{}", std::process::id()));
-        install.arg("--target-dir").arg(&built).env("CARGO_PROFILE_DEV_DEBUG", "0");
-        process::run(install.arg("--root").arg(&root))?;
-        let _ = std::fs::remove_dir_all(built);
+/// The wheels for a Python without the GIL, and the tests of threads.
+fn free_threaded(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let path = "import sys; print(sys.executable)";
+    let find = |name: &&str| answer(Command::new(name).args(["-c", path]));
+    let python = ["python3.14t", "python3.15t"]
+        .iter()
+        .find_map(find)
+        .ok_or("needs python3.14t or python3.15t")?;
+    let venv = Venv::of(root, ".venv-free-threaded", python.trim().as_ref(), "demo")?;
+    let mut steps = vec![venv.pip("ml_dtypes pandas pillow pyarrow pytest")];
+    for (project, features) in
+        [(".", "--features free-threaded"), ("conformance", ""), ("tests/arguments", "")]
+    {
+        steps.extend(venv.installs(project, &format!("--release {features}")));
     }
-    let found = workplace.target.join("fuzz-found").join(target);
-    std::fs::create_dir_all(&found).map_err(|e| format!("{}: {e}", found.display()))?;
-    let mut fuzz = workplace.command(tool);
-    fuzz.env("RUSTUP_TOOLCHAIN", "nightly").arg("run");
-    if venv.is_some() || seconds <= FUZZ_SECONDS {
-        // An optimised build runs five times as fast, but takes longer to build.
-        fuzz.arg("--dev");
-    }
-    fuzz.args(["--no-default-features", "--features"]).arg(match target {
-        FUZZED_WITH_PYTHON => "python",
-        FUZZED_ALONE => "arrow-ipc",
-        _ => "files,safetensors",
-    });
-    if let Some(venv) = venv {
-        fuzz.env("PYO3_PYTHON", venv.program("python")).env_remove("PYO3_BUILD_EXTENSION_MODULE");
-    }
-    fuzz.arg(target).arg(&found);
-    fuzz.arg(workplace.root.join("fuzz/corpus").join(target));
-    fuzz.args(["--", &format!("-max_total_time={seconds}")]);
-    process::run(fuzz.env("CARGO_TARGET_DIR", workplace.target.join("fuzz")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn version_of_a_dependency_is_raised() {
-        let manifest = "a = \"1.0\"\nb = { version = \"1.0\", features = [\"c\"] }\nbc = \"1.0\"";
-        let raised = raise(&raise(manifest, "a", "1.2"), "b", "1.3");
-        assert_eq!(
-            raised,
-            "a = \"1.2\"\nb = { version = \"1.3\", features = [\"c\"] }\nbc = \"1.0\""
+    for folder in ["tests/python", "tests/arguments"] {
+        steps.push(
+            venv.python(folder, &format!("-m pytest --quiet {folder}/test_free_threaded.py")),
         );
     }
+    Ok(steps)
+}
 
-    #[test]
-    fn filters_match_every_doc_test_that_must_not_compile() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut folders = vec![root.join("crates/dlbridge/src")];
-        let mut found = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if std::fs::read_to_string(&path).unwrap().contains("```compile_fail") {
-                    found.push(path.display().to_string().replace('\\', "/"));
-                }
-            }
-        }
-        let matches = |filter: &str| found.iter().filter(|path| path.contains(filter)).count();
-        assert_eq!(
-            MUST_NOT_COMPILE.iter().map(|filter| matches(filter)).sum::<usize>(),
-            found.len()
+/// The suite for GPUs on the stand-in for CUDA's driver.
+fn gpu_stand_in(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let suite =
+        "tests/gpu --json target/gpu/stand-in.json --stand-in target/gpu/libcuda.so.1 --wheel";
+    Ok(vec![ci::stand_in(), venv.python("gpu-stand-in", suite).arg(wheel(root)?)])
+}
+
+/// The wheel and the tests of each example in Python; the template's stub; the source distribution.
+fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    let entries = fs::read_dir(root.join("examples")).map_err(|e| e.to_string())?.flatten();
+    let with_wheel = entries.filter(|entry| entry.path().join("pyproject.toml").exists());
+    let mut names: Vec<_> = with_wheel.map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names {
+        let folder = format!("examples/{}", name.display());
+        steps.extend(venv.installs(&folder, "--profile dev"));
+        let tests = format!("-m pytest --quiet -p no:cacheprovider {folder}/tests");
+        steps.push(venv.python(folder, &tests).env("DLBRIDGE_REQUIRE", "1"));
+    }
+    let maturin = venv.program("maturin").display().to_string();
+    let stub = format!(
+        "cd examples/template && {maturin} generate-stubs --features stubs --locked --out ../../target/stubs && \
+        diff ../../target/stubs/template/__init__.pyi template.pyi"
+    );
+    steps.push(Step::sh("the template's stub", &stub).env("VIRTUAL_ENV", root.join(".venv")));
+    let sdist = format!(
+        "rm -rf target/sdist && {maturin} sdist --out target/sdist && .venv/bin/python -m ensurepip && \
+        .venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir target/sdist target/sdist/*.tar.gz"
+    );
+    let sdist =
+        Step::sh("the source distribution", &sdist).env("MATURIN_PEP517_ARGS", "--profile dev");
+    steps.push(sdist.env("CARGO_TARGET_DIR", root.join("target")));
+    Ok(steps)
+}
+
+/// The examples in C by the commands of their README, under the sanitizers and under valgrind; the layout of `dlpack.h`.
+fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let header =
+        "import tvm_ffi, os; print(os.path.join(os.path.dirname(tvm_ffi.__file__), 'include'))";
+    let include = answer(Command::new(venv.program("python")).args(["-c", header]));
+    let include = include.ok_or("tvm_ffi, which has dlpack.h, is missing")?;
+    let mut steps = vec![debian("command -v valgrind", "valgrind")];
+    for name in ["c_consumer", "c_producer"] {
+        let compile = format!(
+            "-std=c11 -Wall -Wextra -Werror -pedantic -g -I $DLPACK_INCLUDE examples/{name}/main.c \
+            target/debug/lib{name}.a -lpthread -ldl -lm -o target/{name}"
         );
-        assert!(MUST_NOT_COMPILE.iter().all(|filter| matches(filter) == 1), "{found:?}");
+        let script = format!(
+            "awk '/^```sh/ {{on=1; next}} /^```/ {{on=0}} on' examples/{name}/README.md > target/{name}.sh && \
+            test -s target/{name}.sh && bash -e target/{name}.sh && \
+            cc -fsanitize=address,undefined -fno-sanitize-recover=all {compile} && target/{name} && \
+            cc {compile} && valgrind --quiet --error-exitcode=1 --leak-check=full target/{name}"
+        );
+        steps.push(Step::sh(name, &script).env("CARGO_TARGET_DIR", "target"));
     }
+    let layout = "cargo test --package dlbridge-sys --lib --tests -- --include-ignored";
+    steps.push(Step::new("the layout of dlpack.h", layout));
+    Ok(steps.into_iter().map(|step| step.env("DLPACK_INCLUDE", include.trim())).collect())
+}
 
-    /// A filter that no test matches would pass.
-    #[test]
-    fn subjects_of_the_core_exist() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let main = std::fs::read_to_string(root.join("crates/dlbridge/tests/api/main.rs")).unwrap();
-        for subject in BYTE_ORDER_TESTS.iter().chain(THREAD_TESTS) {
-            let module = format!("\nmod {};", subject.strip_suffix("::").unwrap());
-            assert!(main.contains(&module), "{subject}");
+/// The pages for newcomers, each followed in an empty folder.
+fn getting_started(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let pages =
+        ["python", "rust", "pyo3", "c"].map(|name| format!("docs/getting-started/{name}.md"));
+    let pages = pages.into_iter().chain(["examples/template/README.md".to_owned()]);
+    Ok(pages
+        .map(|page| venv.python(page.clone(), &format!("xtask/walkthrough.py {page}")))
+        .collect())
+}
+
+/// The core on other processors and systems: tested where this machine or an emulator runs it, otherwise compiled.
+fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let core = "--package dlbridge-sys --package dlbridge --package dlbridge-borrow --package dlbridge-files";
+    let packages = "gcc-i686-linux-gnu libc6-dev-i386-cross gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+        gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user \
+        gcc-mingw-w64-x86-64";
+    let mut steps = vec![debian("command -v s390x-linux-gnu-gcc qemu-s390x", packages)];
+    for (target, system, emulator) in [
+        (
+            "i686-unknown-linux-gnu",
+            "i686-linux-gnu",
+            "/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path",
+        ),
+        ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu", "qemu-aarch64 -L"),
+        ("riscv64gc-unknown-linux-gnu", "riscv64-linux-gnu", "qemu-riscv64 -L"),
+        ("s390x-unknown-linux-gnu", "s390x-linux-gnu", "qemu-s390x -L"),
+    ] {
+        let folder = if emulator.ends_with("path") {
+            format!("/usr/{system}/lib")
+        } else {
+            format!("/usr/{system}")
+        };
+        let variable =
+            |what: &str| format!("CARGO_TARGET_{}_{what}", target.to_uppercase().replace('-', "_"));
+        let test = format!(
+            "rustup target add {target} && cargo test --target {target} --lib --tests --all-features {core}"
+        );
+        let step = Step::sh(target, &test).env("CARGO_TARGET_DIR", "target/platforms").minutes(120);
+        let step = step.env(&variable("LINKER"), format!("{system}-gcc"));
+        steps.push(
+            step.env(&variable("RUNNER"), format!("{emulator} {folder}"))
+                .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+        );
+    }
+    for target in [
+        "x86_64-pc-windows-gnu",
+        "x86_64-pc-windows-msvc",
+        "aarch64-apple-darwin",
+        "x86_64-apple-darwin",
+        "aarch64-linux-android",
+        "armv7-unknown-linux-gnueabihf",
+        "wasm32-unknown-unknown",
+        "wasm32-wasip1",
+    ] {
+        let check = format!("rustup target add {target} && cargo check --target {target} {core}");
+        steps.push(Step::sh(target, &check).env("CARGO_TARGET_DIR", "target/platforms"));
+    }
+    Ok(steps)
+}
+
+/// The licences, sources and versions of the dependencies, and the licences in the wheels.
+fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let mut steps = tool(root, "cargo-deny", "0.20.2");
+    steps.extend(tool(root, "cargo-about", "0.9.3"));
+    let deny = "cargo deny --all-features check --hide-inclusion-graph licenses bans sources";
+    steps.push(with_tools(root, Step::new("cargo-deny", deny)));
+    let about = "cargo about generate --locked --manifest-path crates/dlbridge-python/Cargo.toml --config xtask/about.toml \
+        xtask/about.hbs > target/LICENSE-THIRD-PARTY && diff target/LICENSE-THIRD-PARTY LICENSE-THIRD-PARTY";
+    steps.push(with_tools(root, Step::sh("cargo-about", about)));
+    Ok(steps)
+}
+
+/// What a release does, without the uploads.
+fn release(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let tools = Venv::of(root, ".venv-release", &venv.program("python"), "release")?;
+    let program = |name: &str| tools.program(name).display().to_string();
+    let publish = "cargo publish --workspace --dry-run --locked --target-dir target/publish";
+    let mut steps = vec![for_pyo3(Step::new("the crates", publish), venv).minutes(90)];
+    steps.push(Step::sh("an empty folder", "rm -rf target/release-wheels"));
+    for (project, out) in
+        [(".", "target/release-wheels"), ("conformance", "../target/release-wheels")]
+    {
+        let maturin = venv.program("maturin").display().to_string();
+        let sdist = format!("cd {project} && {maturin} sdist --out {out}");
+        steps.push(Step::sh(format!("source distribution: {project}"), &sdist));
+        for (target, library) in [
+            ("x86_64-unknown-linux-gnu", "manylinux_2_17"),
+            ("aarch64-unknown-linux-gnu", "manylinux_2_17"),
+            ("x86_64-unknown-linux-musl", "musllinux_1_2"),
+            ("aarch64-unknown-linux-musl", "musllinux_1_2"),
+        ] {
+            let build = format!(
+                "rustup target add {target} && cd {project} && {maturin} build --release --locked --zig \
+                --target {target} --compatibility {library} --out {out}"
+            );
+            let path = std::env::var("PATH").unwrap_or_default();
+            let path = format!("{}:{path}", root.join(".venv-release/bin").display());
+            let step =
+                Step::sh(format!("wheel of {project} for {target}"), &build).env("PATH", path);
+            steps.push(step.minutes(60));
         }
     }
+    let (twine, abi3audit) = (program("twine"), program("abi3audit"));
+    let files = "target/release-wheels";
+    let check =
+        format!("{twine} check --strict {files}/* && {abi3audit} --strict --report {files}/*.whl");
+    steps.push(Step::sh("the wheels", &check));
+    Ok(steps)
 }

@@ -1,135 +1,168 @@
-//! `cargo xtask test`, `lint`, `fuzz` and `msrv`: the lists of steps of `common`, `whole`, `nightly` and others, each with
-//! its expected time.
+//! `cargo xtask test`: the core, the package and typed arguments. Also the steps for one crate.
 
-use crate::python::Version;
-use crate::steps::{Ended, Steps};
-use crate::{
-    Result, Workplace, common, crates, lint, nightly, package, pins, process, python_tests,
-    toolchains, whole,
-};
+use std::fs;
+use std::path::Path;
 
-/// The selected steps.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) enum Tests {
-    /// The steps that matter for most changes, and take minutes.
-    #[default]
-    Common,
-    /// One crate alone, and its tests in Python.
-    Package(String),
-    /// All steps.
-    All,
-    /// All steps except [`Nightly`](Self::Nightly).
-    Rest,
-    /// Only the steps that need the nightly toolchain and no Python.
-    Nightly,
-    /// The part of these steps that uses Miri, without the adapters of libraries.
-    Miri,
-    /// The adapters of libraries under Miri.
-    MiriAdapters,
-    /// The rest of these steps.
-    Sanitizers,
-    /// Only the tests of the conformance kit, with the installed packages.
-    Kit,
-    /// Only the tests of the package with one Python and the last built wheel.
-    Python(Version),
-    /// Only the checks of the sources, and clippy.
-    Lint,
-    /// Only builds with the oldest Rust, and for a target without `std`.
-    OldestRust,
-    /// Only fuzzing, with this number of seconds for each target.
-    Fuzz(u32),
-}
+use crate::python::Venv;
+use crate::step::{Report, Result, Step};
+use crate::{ci, site};
 
-/// The expected time on two idle cores.
-const EXPECTED: &str =
-    "7 to 12 minutes from a fresh clone on two cores, 5 or more after a change in one crate";
+/// The crates with tests in Rust.
+const CRATES: &[&str] = &[
+    "dlbridge-sys",
+    "dlbridge",
+    "dlbridge-borrow",
+    "dlbridge-files",
+    "dlbridge-gpu",
+    "dlbridge-ops",
+    "c_consumer",
+    "c_producer",
+];
 
-const EXPECTED_OF_ALL: &str =
-    "50 to 95 minutes and 30 GiB of disk space from a fresh clone on two cores";
+/// The features of the core in every build of the tests, so that it is compiled once.
+pub(crate) const CORE_FEATURES: &str = "dlbridge/rayon,dlbridge/half,dlbridge/microfloat,dlbridge/num-complex,\
+    dlbridge/ndarray,dlbridge/image,dlbridge/bytes,dlbridge/memmap2";
 
-/// Runs the steps and prints the summary.
-pub(crate) fn run(workplace: &Workplace, tests: &Tests) -> Result<Ended> {
-    let (kind, expected) = match tests {
-        Tests::Common => ("common", EXPECTED),
-        Tests::Package(_) => ("package", "1 to 3 minutes after a change in this crate"),
-        Tests::All => ("all", EXPECTED_OF_ALL),
-        Tests::Rest => ("rest", "the steps of --all that --nightly does not have"),
-        Tests::Nightly => ("nightly", "only the steps for the nightly toolchain"),
-        Tests::Miri => ("miri", "only the steps that use Miri"),
-        Tests::MiriAdapters => ("miri-adapters", "only the adapters of libraries, under Miri"),
-        Tests::Sanitizers => ("sanitizers", "only the sanitizers, fuzzing and minimal versions"),
-        Tests::Python(_) => ("python", "only the tests of the package with one Python"),
-        Tests::Kit => ("kit", "only the tests of the conformance kit"),
-        Tests::Lint => ("lint", "only the checks of the sources, and clippy"),
-        Tests::OldestRust => ("msrv", "only builds with the oldest Rust"),
-        Tests::Fuzz(_) => ("fuzz", "only fuzzing"),
-    };
-    let name = match tests {
-        Tests::Package(name) => package::by_name(workplace, name)?,
-        _ => String::new(),
-    };
-    let expected = match (tests, free_space(workplace)) {
-        (Tests::All | Tests::Rest, Some(free)) => &format!("{expected}, with {free} free"),
-        _ => expected,
-    };
-    let list = |steps: &mut Steps| match tests {
-        Tests::Common => common::run(steps, workplace),
-        Tests::Package(_) => package::run(steps, workplace, &name),
-        Tests::All => whole::run(steps, workplace),
-        Tests::Rest => whole::rest(steps, workplace),
-        Tests::Nightly => {
-            nightly::run_miri(steps, workplace);
-            nightly::run_miri_of_adapters(steps, workplace);
-            nightly::run_sanitizers(steps, workplace);
-            Some(())
-        }
-        Tests::Miri => {
-            steps.if_time(|steps| nightly::run_miri(steps, workplace));
-            Some(())
-        }
-        Tests::MiriAdapters => {
-            nightly::run_miri_of_adapters(steps, workplace);
-            Some(())
-        }
-        Tests::Sanitizers => {
-            steps.if_time(|steps| nightly::run_sanitizers(steps, workplace));
-            Some(())
-        }
-        Tests::Kit => whole::kit(steps, workplace),
-        Tests::Python(version) => whole::package_with(steps, workplace, *version),
-        Tests::Lint => lint::run(steps, workplace)
-            .map(|venv| crates::lint_and_document_libraries(steps, &venv)),
-        Tests::OldestRust => toolchains::run(steps, workplace),
-        Tests::Fuzz(seconds) => nightly::run_fuzzing(steps, workplace, *seconds),
-    };
-    let mut steps = Steps::counted(workplace, kind, expected, |steps| _ = list(steps));
-    if list(&mut steps).is_none() {
-        println!("\nThe remaining steps need one that failed or was left out, and were not run.");
+/// The workspaces, by their manifests.
+const WORKSPACES: &[&str] = &[
+    "Cargo.toml",
+    "adapters/Cargo.toml",
+    "bench/Cargo.toml",
+    "conformance/crafter/Cargo.toml",
+    "fuzz/Cargo.toml",
+];
+
+/// The libraries that the group `test` of `pyproject.toml` lacks, by the names that the tests have for them.
+const LEFT_OUT: &str = "tensorflow,paddle,mlx,warp,dpnp,onnxruntime,tvm_ffi,flatbuffers,\
+    ray,distributed,dask,mpi4py,mpich,numkong";
+
+/// Those that the group `ci` lacks.
+pub(crate) const LEFT_OUT_OF_CI: &str = "ray,distributed,dask,mpi4py,mpich,numkong";
+
+/// Runs all steps.
+pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
+    let venv = Venv::new(root, "test")?;
+    report.run(formatting(root));
+    // Without the feature `python` of dlbridge-ops: a test program lacks an interpreter.
+    let others = "dlbridge-files/npz,dlbridge-ops/half,dlbridge-ops/num-complex";
+    let features = format!("--no-default-features --features {CORE_FEATURES},{others}");
+    let doc = "--workspace --exclude dlbridge-python --exclude xtask";
+    let rust = [clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
+    let mut python = site::built(root, &venv);
+    python.extend(types(&venv));
+    for folder in ["tests/arguments", "examples/template/tests", "tests/python"] {
+        python.extend(pytest(root, &venv, folder, LEFT_OUT).into_iter().map(on_site));
     }
-    if *tests == Tests::Common {
-        println!(
-            "\nOnly in `cargo xtask test --all`: Miri, sanitizers, fuzzing, the adapters, the other examples, the conformance kit, {}, {}",
-            python_tests::LONG.join(", "),
-            names(pins::RARE)
-        );
+    report.beside(vec![rust.into(), python]);
+    Ok(())
+}
+
+/// Runs the steps for one crate, given its name with or without `dlbridge-`.
+pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
+    let short = name.trim_start_matches("dlbridge-");
+    if root.join("adapters").join(short).exists() {
+        report.run(ci::adapters(&Venv::new(root, "ci")?, &[short]));
+        return Ok(());
     }
-    Ok(match (steps.summary(), tests) {
-        // CI passes on a slow machine too. The summary lists what was left out.
-        (Ended::LeftOut, Tests::All | Tests::Rest) => Ended::Passed,
-        (ended, _) => ended,
-    })
+    let names = [name.to_owned(), format!("dlbridge-{name}")];
+    let known = names.iter().find(|name| root.join("crates").join(name).exists());
+    let name = known.ok_or_else(|| format!("no crate `{name}` in crates/ or adapters/"))?.as_str();
+    // Besides its own tests, those that assert its messages.
+    let folders: &[&str] = match short {
+        "ops" | "ops-macros" => &["tests/operators"],
+        "pyo3" | "pyo3-macros" | "python" => &["tests/arguments", "tests/python"],
+        _ => &["tests/arguments"],
+    };
+    let venv = Venv::new(root, if folders == ["tests/operators"] { "ci" } else { "test" })?;
+    report.run(formatting(root));
+    let package = format!("--package {name}");
+    let mut rust = vec![clippy(&venv, &package)];
+    if CRATES.contains(&name) {
+        let features = match name {
+            "dlbridge-ops" => "--no-default-features --features half,num-complex",
+            _ => "--all-features",
+        };
+        rust.push(rust_tests(&[name], features));
+    }
+    if !name.ends_with("-macros") && name != "dlbridge-python" {
+        rust.push(doc_tests(&venv, &package));
+    }
+    let mut python = site::built(root, &venv);
+    for folder in folders {
+        python.extend(pytest(root, &venv, folder, LEFT_OUT).into_iter().map(on_site));
+    }
+    report.beside(vec![rust, python]);
+    Ok(())
 }
 
-/// Returns the free space of the disk with the repository, as `df` writes it: a compiler that runs out of it names only
-/// its own files.
-fn free_space(workplace: &Workplace) -> Option<String> {
-    let mut df = workplace.command("df");
-    let answer = process::answer(df.arg("-Ph").arg(&workplace.root))?;
-    answer.lines().nth(1)?.split_whitespace().nth(3).map(str::to_owned)
+/// The formatting of all workspaces.
+pub(crate) fn formatting(root: &Path) -> Vec<Step> {
+    let here = WORKSPACES.iter().filter(|manifest| root.join(manifest).exists());
+    let fmt = |manifest: &&str| {
+        Step::new(format!("formatting: {manifest}"), "cargo fmt --all --check --manifest-path")
+            .arg(manifest)
+    };
+    here.map(fmt).collect()
 }
 
-/// Returns the names of requirements.
-fn names(requirements: &[&str]) -> String {
-    let names = requirements.iter().filter_map(|r| r.split(['=', '[']).next());
-    names.collect::<Vec<_>>().join(", ")
+/// Clippy with all features.
+pub(crate) fn clippy(venv: &Venv, packages: &str) -> Step {
+    let clippy = format!("cargo clippy --all-targets --all-features {packages} -- -D warnings");
+    for_pyo3(Step::new("clippy", &clippy), venv)
+}
+
+/// Sets the Python for which PyO3 compiles. All steps have the same, so that none repeats a build of another.
+pub(crate) fn for_pyo3(step: Step, venv: &Venv) -> Step {
+    step.env("PYO3_PYTHON", venv.program("python")).env("PYO3_BUILD_EXTENSION_MODULE", "1")
+}
+
+/// The unit and integration tests of some crates.
+fn rust_tests(crates: &[&str], features: &str) -> Step {
+    let packages: String = crates.iter().map(|name| format!(" --package {name}")).collect();
+    Step::new("Rust tests", &format!("cargo test --lib --bins --tests{packages} {features}"))
+}
+
+/// The documentation tests. Those of crates with PyO3 are only compiled.
+fn doc_tests(venv: &Venv, packages: &str) -> Step {
+    let test = format!("cargo test --doc --all-features {packages}");
+    for_pyo3(Step::new("documentation tests", &test), venv)
+}
+
+/// mypy's strictest rules, and the stub beside the extension module.
+fn types(venv: &Venv) -> [Step; 2] {
+    let mypy = "-m mypy --strict --exclude /tests/python|/conformance/tests \
+        python/dlbridge conformance/src/dlbridge_conformance tests/gpu";
+    let stubtest = "-m mypy.stubtest dlbridge._core --allowlist python/stubtest-allowlist.txt";
+    [venv.python("mypy", mypy), on_site(venv.python("stubtest", stubtest))]
+}
+
+/// Lets a step import the extension modules of [`site`].
+pub(crate) fn on_site(step: Step) -> Step {
+    step.env("PYTHONPATH", site::FOLDER)
+}
+
+/// The tests in Python of a folder: one run over the cores, and a run for each file marked `alone`. A missing library
+/// fails, except those that are left out.
+pub(crate) fn pytest(root: &Path, venv: &Venv, folder: &str, left_out: &str) -> Vec<Step> {
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let mut paths: Vec<_> =
+        entries.map(|entry| format!("{folder}/{}", entry.file_name().display())).collect();
+    paths.sort();
+    paths.retain(|path| {
+        fs::read_to_string(root.join(path))
+            .is_ok_and(|text| text.contains("\npytestmark = pytest.mark.alone"))
+    });
+    let ignored: String = paths.iter().map(|path| format!(" --ignore {path}")).collect();
+    // Only a Python without the GIL runs the tests of threads.
+    let group =
+        format!("{folder} -n 2 --dist loadfile --ignore {folder}/test_free_threaded.py{ignored}");
+    let test = |name: &str, what: &str| {
+        let pytest = format!("-m pytest --quiet --timeout 600 -p no:cacheprovider {what}");
+        venv.python(name, &pytest)
+            .env("DLBRIDGE_REQUIRE", "1")
+            .env("DLBRIDGE_LEFT_OUT", left_out)
+            .env("PYTHONFAULTHANDLER", "1")
+    };
+    let alone = paths.iter().map(|path| test(path, path));
+    [test(folder, &group)].into_iter().chain(alone).collect()
 }

@@ -1,0 +1,225 @@
+//! `cargo xtask ci`: README's test, and all other steps that a change must pass. A fixed list, for Linux.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::python::{self, Venv, answer};
+use crate::step::{Report, Result, Step};
+use crate::test::{self, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::tool;
+
+/// The adapters that every change is tested with. `cargo xtask nightly` tests all.
+const ADAPTERS: &[&str] = &["arrow", "polars", "candle", "ort", "cuda"];
+
+/// The fuzz targets that need no Python.
+pub(crate) const FUZZ_TARGETS: &[&str] = &["gguf", "import", "layout", "npy", "npz", "safetensors"];
+
+/// The crates that Miri runs, which a test program can link.
+const MIRI: &str =
+    "--package dlbridge --package dlbridge-borrow --package dlbridge-files --all-features";
+
+/// Runs all steps.
+pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
+    let mut sources = lint_steps(&Venv::new(root, "lint")?);
+    test::run(root, report)?;
+    let venv = Venv::new(root, "ci")?;
+    let mut rust = vec![nightly_toolchain()];
+    rust.push(miri("Miri", MIRI));
+    rust.extend(fuzz(root, &venv, 30));
+    rust.extend(adapters(&venv, ADAPTERS));
+    let mut python = package(root, &venv)?;
+    python.extend(operators(root, &venv));
+    python.extend(kit(&venv));
+    python.extend(budgets(&venv));
+    python.extend(address_sanitizer(root, &venv));
+    sources.push(documentation(&venv));
+    sources.extend(book(root));
+    python.extend(sources);
+    report.beside(vec![rust, python]);
+    Ok(())
+}
+
+/// Runs the checks of the sources: formatting, clippy, documentation, workflows, links and imports.
+pub(crate) fn lint(root: &Path, report: &Report) -> Result<()> {
+    let venv = Venv::new(root, "lint")?;
+    report.run(test::formatting(root));
+    report.run([test::clippy(&venv, "--workspace"), documentation(&venv)]);
+    report.run(lint_steps(&venv));
+    Ok(())
+}
+
+fn lint_steps(venv: &Venv) -> Vec<Step> {
+    let program = |name: &str, line: &str| {
+        Step::new(name, &format!("{} {line}", venv.program(name).display()))
+    };
+    let schema = |name: &str, files: &str| {
+        let check = format!(
+            "{} --builtin-schema {name} {files}",
+            venv.program("check-jsonschema").display()
+        );
+        Step::sh(format!("check-jsonschema: {name}"), &check)
+    };
+    vec![
+        program("zizmor", "--offline --no-progress --pedantic .github"),
+        schema("vendor.github-workflows", ".github/workflows/*.yml"),
+        schema("vendor.github-actions", ".github/actions/*/action.yml"),
+        schema("vendor.dependabot", ".github/dependabot.yml"),
+        program(
+            "lychee",
+            "--offline --include-fragments --no-progress README.md CONTRIBUTING.md CHANGELOG.md docs",
+        ),
+        program("lint-imports", "--no-cache"),
+    ]
+}
+
+/// The documentation of all crates, without warnings.
+fn documentation(venv: &Venv) -> Step {
+    let doc = Step::new("documentation", "cargo doc --workspace --no-deps --all-features");
+    for_pyo3(doc, venv).env("RUSTDOCFLAGS", "-D warnings")
+}
+
+/// The book, by mdBook.
+pub(crate) fn book(root: &Path) -> Vec<Step> {
+    let mut steps = tool(root, "mdbook", "0.5.4");
+    steps.push(Step::sh("the book", "target/tools/bin/mdbook build"));
+    steps
+}
+
+/// The nightly toolchain with what Miri and the sanitizers need.
+pub(crate) fn nightly_toolchain() -> Step {
+    let components = "rustup component add --toolchain nightly miri rust-src";
+    Step::new("nightly toolchain", components).needed()
+}
+
+/// Tests under Miri.
+pub(crate) fn miri(name: &str, arguments: &str) -> Step {
+    let test = format!("cargo +nightly miri test --target-dir target/miri {arguments}");
+    Step::new(name, &test).env("MIRIFLAGS", "-Zmiri-strict-provenance").minutes(60)
+}
+
+/// The fuzz targets, each for so many seconds after its corpus.
+pub(crate) fn fuzz(root: &Path, venv: &Venv, seconds: u32) -> Vec<Step> {
+    let mut steps = tool(root, "cargo-fuzz", "0.13.1");
+    let one = |target: &str, features: &str| {
+        let found = format!("target/fuzz-found/{target}");
+        // An optimised build runs five times as fast, but takes longer to build.
+        let dev = if seconds <= 60 { "--dev" } else { "" };
+        let fuzz = format!(
+            "mkdir -p {found} && cargo +nightly fuzz run {dev} --no-default-features --features {features} \
+            --target-dir target/fuzz {target} {found} fuzz/corpus/{target} -- -max_total_time={seconds}"
+        );
+        let path = format!(
+            "{}:{}",
+            root.join("target/tools/bin").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let step = Step::sh(format!("fuzz: {target}"), &fuzz).env("PATH", path);
+        step.env("PYO3_PYTHON", venv.program("python")).minutes(u64::from(seconds) / 60 + 15)
+    };
+    steps.extend(FUZZ_TARGETS.iter().map(|target| one(target, "files")));
+    steps.push(one("arrow", "python"));
+    steps
+}
+
+/// Clippy and the tests of adapters, with the libraries of the environment.
+pub(crate) fn adapters(venv: &Venv, names: &[&str]) -> Vec<Step> {
+    let packages: String = names.iter().map(|name| format!(" --package dlbridge-{name}")).collect();
+    let manifest = "--manifest-path adapters/Cargo.toml";
+    let clippy =
+        format!("cargo clippy {manifest} --all-targets --all-features{packages} -- -D warnings");
+    let test = format!("cargo test {manifest}{packages}");
+    let test = with_frameworks(Step::new("adapters: tests", &test), venv);
+    vec![for_pyo3(Step::new("adapters: clippy", &clippy), venv), for_pyo3(test, venv)]
+}
+
+/// Lets tests in Rust use ONNX Runtime, which is part of its Python package, and PyTorch.
+pub(crate) fn with_frameworks(step: Step, venv: &Venv) -> Step {
+    let find = "import glob, onnxruntime, os; \
+        print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
+    let python = venv.program("python");
+    let library = answer(Command::new(&python).args(["-c", find])).unwrap_or_default();
+    step.env("ORT_DYLIB_PATH", library.trim())
+        .env("DLBRIDGE_PYTHON", python)
+        .env("DLBRIDGE_REQUIRE", "1")
+}
+
+/// The wheels of the release, and their tests with the newest Python and all frameworks.
+fn package(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for project in [".", "conformance"] {
+        steps.extend(venv.installs(project, "--release"));
+    }
+    if let Some((version, python)) = python::newest() {
+        let newest = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
+        steps.extend([".", "conformance"].map(|project| newest.installs_built(project)));
+        steps.extend(pytest(root, &newest, "tests/python", LEFT_OUT_OF_CI));
+    }
+    Ok(steps)
+}
+
+/// The operators in each framework, and those of a library without Python.
+fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
+    let plain = "cargo build --package operators --no-default-features --target-dir target/plain";
+    let mut steps = vec![Step::new("operators without Python", plain)];
+    let library = root.join("target/plain/debug/liboperators.so");
+    let tests = pytest(root, venv, "tests/operators", LEFT_OUT_OF_CI);
+    steps.extend(
+        tests.into_iter().map(|step| on_site(step).env("DLBRIDGE_PLAIN_OPERATORS", &library)),
+    );
+    steps
+}
+
+/// The conformance kit on dlbridge, which must break no rule, and on NumPy.
+fn kit(venv: &Venv) -> [Step; 2] {
+    let on = |name: &str| {
+        venv.python(format!("kit: {name}"), &format!("-m dlbridge_conformance {name} --quiet"))
+    };
+    [on("dlbridge"), on("numpy")]
+}
+
+/// The instructions of frequent calls, which callgrind counts, and the sizes of extensions.
+fn budgets(venv: &Venv) -> [Step; 2] {
+    let valgrind =
+        "command -v valgrind || (apt-get update --quiet && apt-get install --quiet --yes valgrind)";
+    [
+        Step::sh("valgrind", valgrind),
+        venv.python("instruction budgets", "bench/run.py instructions"),
+    ]
+}
+
+/// The extensions of the tests under AddressSanitizer. Tests of leaks would count the sanitizer's own memory.
+fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
+    let target = "x86_64-unknown-linux-gnu";
+    let build = format!(
+        "cargo +nightly build --target {target} --target-dir target/asan --package dlbridge-python \
+        --package typed_arguments --package operators"
+    );
+    let build = for_pyo3(Step::new("AddressSanitizer: extensions", &build), venv)
+        .env("RUSTFLAGS", "-Zsanitizer=address -Zexternal-clangrt")
+        .needed();
+    let site = format!(
+        "rm -rf target/asan-site && cp -r target/site target/asan-site && cd target/asan/{target}/debug && \
+        cp lib_core.so ../../../asan-site/dlbridge/_core.abi3.so && \
+        cp libtyped_arguments.so ../../../asan-site/typed_arguments/_native.abi3.so && \
+        cp liboperators.so ../../../asan-site/operators.abi3.so"
+    );
+    let preload = "export LD_PRELOAD=\"$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so.6)\"";
+    let python = venv.program("python");
+    let tests = "tests/arguments/test_arguments.py tests/arguments/test_borrows.py tests/arguments/test_results.py \
+        tests/operators/test_numpy.py tests/operators/test_torch.py";
+    let run = format!(
+        "{preload}; {} -m pytest --quiet -p no:cacheprovider -k 'not leak' {tests}",
+        python.display()
+    );
+    let run = Step::sh("AddressSanitizer", &run)
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .env("PYTHONPATH", root.join("target/asan-site"));
+    vec![build, Step::sh("AddressSanitizer: target/asan-site", &site).needed(), run]
+}
+
+/// The stand-in for the driver of CUDA, which the suite for GPUs uses if the machine has none.
+pub(crate) fn stand_in() -> Step {
+    let compile = "mkdir -p target/gpu && cc -shared -fPIC -pthread -Wl,-soname,libcuda.so.1 \
+        -o target/gpu/libcuda.so.1 tests/python/cuda_driver.c";
+    Step::sh("stand-in for CUDA", compile)
+}
