@@ -1,4 +1,4 @@
-"""Borrows beside a real extension built on rust-numpy: `peers/rust-numpy`.
+"""Borrows beside a real extension built on rust-numpy: `bench/peers/rust-numpy`.
 
 The extension that borrows first makes the registry that both use. So each test starts a process of its own, and runs
 with both orders.

@@ -50,7 +50,7 @@ const STEPS: &[(&str, Steps)] = &[
     ("sizes", |_, venv| script(venv, "sizes", "bench/run.py sizes")),
     ("speed", |_, venv| script(venv, "speed", "bench/run.py speed --quick")),
     ("compare", |_, venv| script(venv, "compare", "bench/run.py compare")),
-    ("ports", |_, venv| script(venv, "ports", "bench/run.py ports --check")),
+    ("ports", |_, venv| script(venv, "ports", "bench/run.py ports")),
     ("platforms", platforms),
     ("dependencies", dependencies),
     ("release", release),

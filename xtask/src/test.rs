@@ -28,6 +28,8 @@ const WORKSPACES: &[&str] = &[
     "Cargo.toml",
     "adapters/Cargo.toml",
     "bench/Cargo.toml",
+    "bench/peers/dlpk/Cargo.toml",
+    "bench/peers/pyo3-dlpack/Cargo.toml",
     "conformance/crafter/Cargo.toml",
     "fuzz/Cargo.toml",
 ];
