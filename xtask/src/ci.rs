@@ -68,7 +68,7 @@ fn lint_steps(venv: &Venv) -> Vec<Step> {
             "lychee",
             "--offline --include-fragments --no-progress README.md CONTRIBUTING.md CHANGELOG.md docs",
         ),
-        program("lint-imports", "--no-cache"),
+        program("lint-imports", "--no-cache").env("PYTHONPATH", "python:conformance/src"),
     ]
 }
 
