@@ -42,10 +42,34 @@ def from_dlpack(x, mode):
 """
 
 
+#: a library whose arrays lack shape, dtype, T and an address
+SHAPELESS = """
+import dlbridge
+
+class Array:
+    def __init__(self, tensor):
+        self._tensor = tensor
+    def tolist(self):
+        return self._tensor.tolist()
+    def __getitem__(self, index):
+        return Array(self._tensor[index])
+    def __setitem__(self, index, value):
+        raise TypeError("arrays never change")
+    def __dlpack__(self, **keywords):
+        return self._tensor.__dlpack__(**keywords)
+    def __dlpack_device__(self):
+        return self._tensor.__dlpack_device__()
+
+def from_dlpack(x, **keywords):
+    return Array(dlbridge.from_dlpack(x, **keywords))
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A directory with the modules."""
-    for name, text in (("mylib", LIBRARY), ("crashlib", CRASHES), ("refuselib", REFUSES)):
+    modules = {"mylib": LIBRARY, "crashlib": CRASHES, "refuselib": REFUSES, "shapeless": SHAPELESS}
+    for name, text in modules.items():
         Path(tmp_path, f"{name}.py").write_text(text)
     return tmp_path
 
@@ -76,6 +100,20 @@ def test_module_has_the_outcomes_of_its_adapter(folder: Path, library: str) -> N
     differing = {id: (own[id], found[id]) for id in own if id not in lacking and own[id] != found[id]}
     assert differing == {}
     assert sum(status == "passed" for status in found.values()) > 30
+
+
+@pytest.mark.parametrize("library", ["shapeless", "awkward"])
+def test_array_without_shape_breaks_no_rule_by_that(folder: Path, library: str) -> None:
+    if library != "shapeless":
+        pytest.importorskip(library)
+    done = kit(folder, library, "-q", "--json", "r.json", "--rule", "C-LIFETIME", "--rule", "C-FLAG", "--rule", "P-VIEWS")
+    assert done.returncode in (0, 1), done.stderr
+    (checked,) = json.loads(Path(folder, "r.json").read_text())["libraries"]
+    found = {result["rule"]: (result["status"], result["detail"]) for result in checked["results"]}
+    assert [rule for rule, (status, detail) in found.items() if status == "failed" and "Attribute" in detail] == []
+    assert found["C-LIFETIME-VIEW"][0] == "not applicable"
+    assert found["C-LIFETIME-VIEW"][1].startswith("the kit's sliced() needs what these arrays lack: ")
+    assert found["C-LIFETIME-TWICE"][0] == "passed"
 
 
 @pytest.mark.parametrize("library", ["mylib", "mylib:Array", "mylib:Array.from_dlpack", "mylib:from_dlpack"])

@@ -17,19 +17,8 @@ from dlbridge_conformance.result import Status
 from dlbridge_conformance.registry import all_rules
 from dlbridge_conformance.rule import Level, Role
 from faulty_producer import (
-    DELETER_AT,
-    KEPT,
-    Bare,
-    Faulty,
-    Give,
-    Made,
-    copied,
-    copying_to,
-    raising,
-    refusing_exports,
-    sound,
-    without,
-)
+    DELETER_AT, KEPT, Bare, Faulty, Give, Made, copied, copying_to, raising, refusing_exports, sound, without,
+)  # fmt: skip
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.PRODUCER}
 #: rules whose checks take long, or start a process, which would not know these producers

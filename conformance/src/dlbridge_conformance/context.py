@@ -42,7 +42,7 @@ class Looking:
             try:
                 return found(*arguments, **keywords)
             except AttributeError as error:
-                raise NotApplicable(f"{name}() of the adapter expects more of an array: {first_line(error)}") from None
+                raise NotApplicable(f"the kit's {name}() needs what these arrays lack: {first_line(error)}") from None
 
         return look
 

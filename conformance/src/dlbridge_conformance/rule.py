@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from dlbridge_conformance.context import Context
 
-Check = Callable[[Context], None]
+Check = Callable[[Context], object]
 
 
 class Level(str, Enum):
@@ -50,9 +51,9 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    id: str, role: Role, level: Level, says: str, source: str, processes: int = 0
+    id: str, role: Role, level: Level, says: str, source: str, check: Check | None = None, processes: int = 0
 ) -> Callable[[Check], Check]:
-    """Registers a check as a rule.
+    """Registers a check as a rule: the argument ``check``, or the function that this decorates.
 
     The check returns if the library keeps the rule, and raises :class:`Broken` if it does not. Any other exception is
     an unexpected one of the library, and breaks the rule too.
@@ -64,4 +65,36 @@ def rule(
         RULES[id] = Rule(id, role, level, says, source, check, processes)
         return check
 
+    if check is not None:
+        register(check)
     return register
+
+
+def each(items: Iterable[Any], check: Callable[[Context, Any], object]) -> Check:
+    """A check of several things, one after another."""
+    kept = tuple(items)
+
+    def check_all(c: Context) -> None:
+        for item in kept:
+            check(c, item)
+
+    return check_all
+
+
+#: the role of a rule of the kit, by the first letter of its id
+ROLES = {"P": Role.PRODUCER, "C": Role.CONSUMER, "X": Role.EXCHANGE_API}
+
+
+def must(id: str, says: str, source: str, check: Check | None = None, processes: int = 0) -> Callable[[Check], Check]:
+    """Registers a rule of the level MUST."""
+    return rule(id, ROLES[id[0]], Level.MUST, says, source, check, processes)
+
+
+def should(id: str, says: str, source: str, check: Check | None = None, processes: int = 0) -> Callable[[Check], Check]:
+    """Registers a rule of the level SHOULD."""
+    return rule(id, ROLES[id[0]], Level.SHOULD, says, source, check, processes)
+
+
+def may(id: str, says: str, source: str, check: Check | None = None, processes: int = 0) -> Callable[[Check], Check]:
+    """Registers a rule of the level MAY."""
+    return rule(id, ROLES[id[0]], Level.MAY, says, source, check, processes)

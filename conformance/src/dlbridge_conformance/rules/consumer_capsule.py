@@ -8,18 +8,10 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Producer
 from dlbridge_conformance.outcome import Broken
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    PLAIN,
-    PYTHON,
-    feed,
-    given_back,
-    legacy,
-    plain,
-    right,
-    takes,
-    versioned,
-)
+    PLAIN, PYTHON, feed, given_back, legacy, plain, right, takes, versioned,
+)  # fmt: skip
 
 IMPLEMENTATION = f"{PYTHON}, Implementation"
 
@@ -47,20 +39,14 @@ def needs_ownership(c: Context, crafted: Crafted) -> None:
     c.needs(crafted.record.calls, f"{c.lib.name} does not take the tensor out of the capsule")
 
 
-@rule("C-CAPSULE-RENAMED-VERSIONED", Role.CONSUMER, Level.MUST,
-      "A consumer renames the versioned capsule that it takes to 'used_dltensor_versioned'.",
-      IMPLEMENTATION)  # fmt: skip
-def renamed_versioned(c: Context) -> None:
-    renamed(c, versioned(c), "used_dltensor_versioned")
+must("C-CAPSULE-RENAMED-VERSIONED",
+     "A consumer renames the versioned capsule that it takes to 'used_dltensor_versioned'.", IMPLEMENTATION,
+     lambda c: renamed(c, versioned(c), "used_dltensor_versioned"))  # fmt: skip
+must("C-CAPSULE-RENAMED-LEGACY", "A consumer renames the legacy capsule that it takes to 'used_dltensor'.",
+     IMPLEMENTATION, lambda c: renamed(c, legacy(c), "used_dltensor"))  # fmt: skip
 
 
-@rule("C-CAPSULE-RENAMED-LEGACY", Role.CONSUMER, Level.MUST,
-      "A consumer renames the legacy capsule that it takes to 'used_dltensor'.", IMPLEMENTATION)  # fmt: skip
-def renamed_legacy(c: Context) -> None:
-    renamed(c, legacy(c), "used_dltensor")
-
-
-@rule("C-CAPSULE-OUTLIVES-ARRAY", Role.CONSUMER, Level.MUST,
+@must("C-CAPSULE-OUTLIVES-ARRAY",
       "The capsule's destructor frees nothing that the consumer has freed, if the capsule dies after the array.",
       IMPLEMENTATION)  # fmt: skip
 def outlives_array(c: Context) -> None:
@@ -73,8 +59,8 @@ def outlives_array(c: Context) -> None:
     given_back(c, crafted, "after the capsule was gone too")
 
 
-@rule("C-CAPSULE-DIES-FIRST", Role.CONSUMER, Level.MUST,
-      "The array owns the memory: it stays valid when the capsule dies before it.", IMPLEMENTATION)  # fmt: skip
+@must("C-CAPSULE-DIES-FIRST", "The array owns the memory: it stays valid when the capsule dies before it.",
+      IMPLEMENTATION)  # fmt: skip
 def dies_first(c: Context) -> None:
     crafted = plain(c)
     array, capsule = consumed(c, crafted)
@@ -85,7 +71,7 @@ def dies_first(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-CAPSULE-REFUSED-OWNER", Role.CONSUMER, Level.MUST,
+@must("C-CAPSULE-REFUSED-OWNER",
       "A consumer that refuses leaves the capsule as it was, or takes it and calls the deleter; never both.",
       IMPLEMENTATION)  # fmt: skip
 def refused_owner(c: Context) -> None:
@@ -105,9 +91,8 @@ def refused_owner(c: Context) -> None:
     given_back(c, crafted, "after the capsule was gone too")
 
 
-@rule("C-CAPSULE-SECOND-USE", Role.CONSUMER, Level.MUST,
-      "A capsule is consumed once: a second import of it is refused and leaves the first array alone.",
-      IMPLEMENTATION)  # fmt: skip
+@must("C-CAPSULE-SECOND-USE",
+      "A capsule is consumed once: a second import of it is refused and leaves the first array alone.", IMPLEMENTATION)  # fmt: skip
 def second_use(c: Context) -> None:
     crafted = plain(c)
     array, capsule = consumed(c, crafted)
@@ -121,8 +106,7 @@ def second_use(c: Context) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-CAPSULE-USED", Role.CONSUMER, Level.MUST,
-      "A capsule whose name says that it was consumed is refused, and its tensor is not touched.",
+@must("C-CAPSULE-USED", "A capsule whose name says that it was consumed is refused, and its tensor is not touched.",
       IMPLEMENTATION)  # fmt: skip
 def used(c: Context) -> None:
     crafted = plain(c)
@@ -130,18 +114,12 @@ def used(c: Context) -> None:
     untouched(c, crafted, name)
 
 
-@rule("C-CAPSULE-FOREIGN-NAME", Role.CONSUMER, Level.MUST,
-      "A capsule of another name is not a DLPack capsule: it is refused, not renamed, and its content is not touched.",
-      IMPLEMENTATION)  # fmt: skip
-def foreign_name(c: Context) -> None:
-    for name in ("arrow_array", "dltensor_versioned_2", "DLTENSOR"):
-        untouched(c, plain(c), name)
-
-
-@rule("C-CAPSULE-NO-NAME", Role.CONSUMER, Level.SHOULD,
-      "A capsule without a name is refused, and its content is not touched.", IMPLEMENTATION)  # fmt: skip
-def no_name(c: Context) -> None:
-    untouched(c, plain(c), None)
+must("C-CAPSULE-FOREIGN-NAME",
+     "A capsule of another name is not a DLPack capsule: it is refused, not renamed, and its content is not touched.",
+     IMPLEMENTATION, each(("arrow_array", "dltensor_versioned_2", "DLTENSOR"),
+     lambda c, name: untouched(c, plain(c), name)))  # fmt: skip
+should("C-CAPSULE-NO-NAME", "A capsule without a name is refused, and its content is not touched.", IMPLEMENTATION,
+       lambda c: untouched(c, plain(c), None))  # fmt: skip
 
 
 def untouched(c: Context, crafted: Crafted, name: str | None) -> None:

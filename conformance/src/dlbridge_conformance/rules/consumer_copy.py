@@ -8,20 +8,10 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CUDA_HOST, Crafted, Flags, OldProducer, Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    PLAIN,
-    PYTHON,
-    STANDARD,
-    asking,
-    feed,
-    given_back,
-    legacy,
-    plain,
-    right,
-    shares,
-    unwritten,
-)
+    PLAIN, PYTHON, STANDARD, asking, feed, given_back, legacy, plain, right, shares, unwritten,
+)  # fmt: skip
 
 COPY = f"{STANDARD}, from_dlpack, copy"
 ZERO = crafter.packed([0], "float32")
@@ -57,15 +47,14 @@ def knows_copy(c: Context) -> None:
         raise NotApplicable(f"from_dlpack of {c.lib.name} does not know copy: {error}") from None
 
 
-@rule("C-COPY-KEYWORD", Role.CONSUMER, Level.SHOULD,
-      "from_dlpack has the keyword copy.", "array API standard 2023.12, from_dlpack, copy")  # fmt: skip
+@should("C-COPY-KEYWORD", "from_dlpack has the keyword copy.", "array API standard 2023.12, from_dlpack, copy")
 def keyword(c: Context) -> None:
     asking(c, None)
     right(c, c.consume(Copying(plain(c)), copy=True), PLAIN)
     right(c, c.consume(plain(c), copy=None), PLAIN)
 
 
-@rule("C-COPY-NONE-AS-FALSE", Role.CONSUMER, Level.MUST,
+@must("C-COPY-NONE-AS-FALSE",
       "Data that is shared with copy=False is shared without copy too, since sharing is possible.", COPY)  # fmt: skip
 def none_as_false(c: Context) -> None:
     knows_copy(c)
@@ -77,17 +66,17 @@ def none_as_false(c: Context) -> None:
     c.expect(shares(c, c.consume(crafted), crafted), "the data was copied")
 
 
-@rule("C-COPY-NONE-SHARES", Role.CONSUMER, Level.SHOULD,
-      "Without copy, writable float32 in C order on the CPU, aligned to 256 bytes, is shared: most libraries can.",
-      f"{COPY}: \"if possible\", which is the library's to say")  # fmt: skip
+@should("C-COPY-NONE-SHARES",
+        "Without copy, writable float32 in C order on the CPU, aligned to 256 bytes, is shared: most libraries can.",
+        f"{COPY}: \"if possible\", which is the library's to say")  # fmt: skip
 def none_shares(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
     c.expect(shares(c, array, crafted), "the data was copied")
 
 
-@rule("C-COPY-NONE-ADDRESS", Role.CONSUMER, Level.SHOULD,
-      "An array over the producer's memory begins where its elements do, byte_offset included.", COPY)  # fmt: skip
+@should("C-COPY-NONE-ADDRESS",
+        "An array over the producer's memory begins where its elements do, byte_offset included.", COPY)  # fmt: skip
 def none_address(c: Context) -> None:
     crafted = plain(c, values=list(range(64)), byte_offset=64)
     array, said = feed(c, crafted)
@@ -99,9 +88,8 @@ def none_address(c: Context) -> None:
     c.expect(address == begin, f"the array begins {address - begin} bytes off its elements")
 
 
-@rule("C-COPY-TRUE-OTHER-MEMORY", Role.CONSUMER, Level.MUST,
-      "With copy=True, the array has its own memory: later writes of the producer do not change it.",
-      COPY)  # fmt: skip
+@must("C-COPY-TRUE-OTHER-MEMORY",
+      "With copy=True, the array has its own memory: later writes of the producer do not change it.", COPY)  # fmt: skip
 def true_other_memory(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -111,8 +99,7 @@ def true_other_memory(c: Context) -> None:
     right(c, array, PLAIN)
 
 
-@rule("C-COPY-TRUE-SOURCE-UNWRITTEN", Role.CONSUMER, Level.MUST,
-      "With copy=True, writes to the array do not reach the producer.", COPY)  # fmt: skip
+@must("C-COPY-TRUE-SOURCE-UNWRITTEN", "With copy=True, writes to the array do not reach the producer.", COPY)
 def true_source_unwritten(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -127,8 +114,7 @@ def true_source_unwritten(c: Context) -> None:
     unwritten(c, crafted, ZERO)
 
 
-@rule("C-COPY-TRUE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
-      "With copy=True, every tensor that the producer exported is given back exactly once.",
+@must("C-COPY-TRUE-GIVEN-BACK", "With copy=True, every tensor that the producer exported is given back exactly once.",
       f"{PYTHON}, Implementation")  # fmt: skip
 def true_given_back(c: Context) -> None:
     knows_copy(c)
@@ -140,7 +126,7 @@ def true_given_back(c: Context) -> None:
         given_back(c, copied, "after the array of the copy was gone")
 
 
-@rule("C-COPY-TRUE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
+@must("C-COPY-TRUE-OLD-PRODUCER",
       "With copy=True, a producer without the keyword copy is copied from, or refused; its memory is never shared.",
       COPY)  # fmt: skip
 def true_old_producer(c: Context) -> None:
@@ -152,8 +138,8 @@ def true_old_producer(c: Context) -> None:
         right(c, array, PLAIN)
 
 
-@rule("C-COPY-FALSE-SHARES", Role.CONSUMER, Level.MUST,
-      "With copy=False, the array shares the producer's memory, or an exception is raised.", COPY)  # fmt: skip
+@must("C-COPY-FALSE-SHARES", "With copy=False, the array shares the producer's memory, or an exception is raised.",
+      COPY)  # fmt: skip
 def false_shares(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
@@ -162,8 +148,8 @@ def false_shares(c: Context) -> None:
         c.expect(shares(c, array, crafted), "the data was copied")
 
 
-@rule("C-COPY-FALSE-NEEDED", Role.CONSUMER, Level.MUST,
-      "With copy=False, data that a library can import only by a copy raises an exception.", COPY)  # fmt: skip
+@must("C-COPY-FALSE-NEEDED", "With copy=False, data that a library can import only by a copy raises an exception.",
+      COPY)  # fmt: skip
 def false_needed(c: Context) -> None:
     knows_copy(c)
     asking(c, None)
@@ -174,9 +160,9 @@ def false_needed(c: Context) -> None:
             c.expect(shares(c, array, crafted), f"the data was copied: {fields}")
 
 
-@rule("C-COPY-FALSE-CLASS", Role.CONSUMER, Level.SHOULD,
-      "With copy=False, the exception for data that would have to be copied is BufferError or ValueError.",
-      f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
+@should("C-COPY-FALSE-CLASS",
+        "With copy=False, the exception for data that would have to be copied is BufferError or ValueError.",
+        f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
 def false_class(c: Context) -> None:
     knows_copy(c)
     asking(c, None)
@@ -191,9 +177,8 @@ def false_class(c: Context) -> None:
     c.expect(not wrong, f"refused with {', '.join(wrong)}")
 
 
-@rule("C-COPY-FALSE-OLD-PRODUCER", Role.CONSUMER, Level.MUST,
-      "With copy=False, a producer without the keyword copy shares its memory, or an exception is raised.",
-      COPY)  # fmt: skip
+@must("C-COPY-FALSE-OLD-PRODUCER",
+      "With copy=False, a producer without the keyword copy shares its memory, or an exception is raised.", COPY)  # fmt: skip
 def false_old_producer(c: Context) -> None:
     knows_copy(c)
     crafted = legacy(c, values=list(range(64)), origin=4)
@@ -202,7 +187,7 @@ def false_old_producer(c: Context) -> None:
         c.expect(shares(c, array, crafted), "the data was copied")
 
 
-@rule("C-COPY-FALSE-PRODUCER-REFUSES", Role.CONSUMER, Level.MUST,
+@must("C-COPY-FALSE-PRODUCER-REFUSES",
       "With copy=False, the BufferError of a producer that would have to copy is raised, and it is not asked to copy.",
       f"{STANDARD}, from_dlpack, Raises")  # fmt: skip
 def false_producer_refuses(c: Context) -> None:

@@ -8,47 +8,23 @@ from typing import Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Producer
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    PLAIN,
-    PYTHON,
-    REFUSED,
-    feed,
-    first_refused,
-    given_back,
-    legacy,
-    plain,
-    right,
-    versioned,
-)
+    PLAIN, PYTHON, REFUSED, accepted, feed, first_refused, given_back, harmless, legacy, plain, right, versioned,
+)  # fmt: skip
 
 HEADER = "dlpack.h 1.3, DLManagedTensorVersioned::deleter"
 LEGACY = "dlpack.h 1.3, DLManagedTensor::deleter"
 OWNER = f"{PYTHON}, Implementation"
 
 
-@rule("C-DELETER-ONCE", Role.CONSUMER, Level.MUST,
-      "The deleter of a versioned tensor runs exactly once.", HEADER)  # fmt: skip
-def once(c: Context) -> None:
-    crafted = versioned(c)
-    array = c.consume(crafted)
-    right(c, array, PLAIN)
-    del array
-    given_back(c, crafted, "after the array was gone")
+must("C-DELETER-ONCE", "The deleter of a versioned tensor runs exactly once.", HEADER,
+     lambda c: accepted(c, versioned(c), PLAIN))  # fmt: skip
+must("C-DELETER-ONCE-LEGACY", "The deleter of a legacy tensor runs exactly once.", LEGACY,
+     lambda c: accepted(c, legacy(c), PLAIN))  # fmt: skip
 
 
-@rule("C-DELETER-ONCE-LEGACY", Role.CONSUMER, Level.MUST,
-      "The deleter of a legacy tensor runs exactly once.", LEGACY)  # fmt: skip
-def once_legacy(c: Context) -> None:
-    crafted = legacy(c)
-    array = c.consume(crafted)
-    right(c, array, PLAIN)
-    del array
-    given_back(c, crafted, "after the array was gone")
-
-
-@rule("C-DELETER-NOT-BEFORE", Role.CONSUMER, Level.MUST,
-      "The deleter does not run while an array is over the memory.", OWNER)  # fmt: skip
+@must("C-DELETER-NOT-BEFORE", "The deleter does not run while an array is over the memory.", OWNER)
 def not_before(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
@@ -63,8 +39,7 @@ def not_before(c: Context) -> None:
             c.expect(c.lib.address(array) != begin, "the deleter ran while the array uses the memory")
 
 
-@rule("C-DELETER-REFUSED", Role.CONSUMER, Level.MUST,
-      "A refused tensor is given back exactly once, whatever the reason.", OWNER)  # fmt: skip
+@must("C-DELETER-REFUSED", "A refused tensor is given back exactly once, whatever the reason.", OWNER)
 def refused(c: Context) -> None:
     taken = 0
     for fields in (*REFUSED, dict(device=(99, 0))):
@@ -76,22 +51,15 @@ def refused(c: Context) -> None:
     c.needs(taken <= len(REFUSED), f"{c.lib.name} accepts all tensors that were tried")
 
 
-@rule("C-DELETER-REFUSED-LEGACY", Role.CONSUMER, Level.MUST,
-      "A refused legacy tensor is given back exactly once.", LEGACY)  # fmt: skip
-def refused_legacy(c: Context) -> None:
-    given_back(c, first_refused(c, lambda **fields: legacy(c, **fields)), "after everything was gone")
+must("C-DELETER-REFUSED-LEGACY", "A refused legacy tensor is given back exactly once.", LEGACY,
+     lambda c: given_back(c, first_refused(c, lambda **fields: legacy(c, **fields)), "after everything was gone"))  # fmt: skip
+should("C-DELETER-REFUSED-AT-ONCE",
+       "A refused tensor is not kept: it is given back as soon as its capsule and the exception are gone.", OWNER,
+       lambda c: before_collection(c, first_refused(c, lambda **fields: plain(c, **fields))))  # fmt: skip
 
 
-@rule("C-DELETER-REFUSED-AT-ONCE", Role.CONSUMER, Level.SHOULD,
-      "A refused tensor is not kept: it is given back as soon as its capsule and the exception are gone.",
-      OWNER)  # fmt: skip
-def refused_at_once(c: Context) -> None:
-    before_collection(c, first_refused(c, lambda **fields: plain(c, **fields)))
-
-
-@rule("C-DELETER-AT-ONCE", Role.CONSUMER, Level.SHOULD,
-      "The deleter runs when the last reference to the array goes, without waiting for a garbage collection.",
-      OWNER)  # fmt: skip
+@should("C-DELETER-AT-ONCE",
+        "The deleter runs when the last reference to the array goes, without waiting for a garbage collection.", OWNER)  # fmt: skip
 def at_once(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
@@ -107,36 +75,15 @@ def before_collection(c: Context, crafted: Crafted) -> None:
         c.expect(calls == 1, f"the deleter ran {calls} times before the garbage was collected")
 
 
-@rule("C-DELETER-0-D", Role.CONSUMER, Level.MUST,
-      "The deleter of a tensor without dimensions runs exactly once.", HEADER)  # fmt: skip
-def no_dimensions(c: Context) -> None:
-    array, said = feed(c, crafted := c.craft((), versioned=c.abi(), values=[7]))
-    del array, said
-    given_back(c, crafted, "after everything was gone")
+must("C-DELETER-0-D", "The deleter of a tensor without dimensions runs exactly once.", HEADER,
+     lambda c: harmless(c, c.craft((), versioned=c.abi(), values=[7])))  # fmt: skip
+must("C-DELETER-ZERO-SIZE", "The deleter of a tensor without elements runs exactly once.", HEADER, each((0, None),
+     lambda c, data: harmless(c, c.fitting((0,), data=data))))  # fmt: skip
+must("C-DELETER-NULL-CONTEXT", "The deleter runs even if manager_ctx, which only the producer uses, is NULL.",
+     "dlpack.h 1.3, DLManagedTensorVersioned::manager_ctx", lambda c: accepted(c, plain(c, manager_ctx=0), PLAIN))  # fmt: skip
 
 
-@rule("C-DELETER-ZERO-SIZE", Role.CONSUMER, Level.MUST,
-      "The deleter of a tensor without elements runs exactly once.", HEADER)  # fmt: skip
-def zero_size(c: Context) -> None:
-    for data in (0, None):
-        array, said = feed(c, crafted := c.fitting((0,), data=data))
-        del array, said
-        given_back(c, crafted, "after everything was gone")
-
-
-@rule("C-DELETER-NULL-CONTEXT", Role.CONSUMER, Level.MUST,
-      "The deleter runs even if manager_ctx, which only the producer uses, is NULL.",
-      "dlpack.h 1.3, DLManagedTensorVersioned::manager_ctx")  # fmt: skip
-def null_context(c: Context) -> None:
-    crafted = plain(c, manager_ctx=0)
-    array = c.consume(crafted)
-    right(c, array, PLAIN)
-    del array
-    given_back(c, crafted, "after the array was gone")
-
-
-@rule("C-DELETER-PRODUCER-GONE", Role.CONSUMER, Level.MUST,
-      "The producer object may go before the array, which stays valid.", OWNER)  # fmt: skip
+@must("C-DELETER-PRODUCER-GONE", "The producer object may go before the array, which stays valid.", OWNER)
 def producer_gone(c: Context) -> None:
     crafted = plain(c)
     producer = Producer(crafted)
@@ -148,7 +95,7 @@ def producer_gone(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-DELETER-OTHER-THREAD", Role.CONSUMER, Level.MUST,
+@must("C-DELETER-OTHER-THREAD",
       "The deleter runs exactly once if the last reference to the array goes on another thread.", HEADER)  # fmt: skip
 def other_thread(c: Context) -> None:
     crafted = plain(c)
@@ -160,8 +107,8 @@ def other_thread(c: Context) -> None:
     given_back(c, crafted, "after another thread dropped the array")
 
 
-@rule("C-DELETER-MADE-ON-THREAD", Role.CONSUMER, Level.MUST,
-      "The deleter runs exactly once if the array was made on a thread that has ended.", HEADER)  # fmt: skip
+@must("C-DELETER-MADE-ON-THREAD", "The deleter runs exactly once if the array was made on a thread that has ended.",
+      HEADER)  # fmt: skip
 def made_on_thread(c: Context) -> None:
     crafted = plain(c)
     arrays: list[Any] = []
@@ -174,8 +121,7 @@ def made_on_thread(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-DELETER-CYCLE", Role.CONSUMER, Level.MUST,
-      "The deleter runs exactly once if the array is part of a cycle of references.", HEADER)  # fmt: skip
+@must("C-DELETER-CYCLE", "The deleter runs exactly once if the array is part of a cycle of references.", HEADER)
 def cycle(c: Context) -> None:
     crafted = plain(c)
     ring: list[Any] = [c.consume(crafted)]
@@ -185,8 +131,7 @@ def cycle(c: Context) -> None:
     given_back(c, crafted, "after the cycle was collected")
 
 
-@rule("C-DELETER-PENDING-KEPT", Role.CONSUMER, Level.SHOULD,
-      "Dropping the array while an exception is pending leaves the exception alone.", OWNER)  # fmt: skip
+@should("C-DELETER-PENDING-KEPT", "Dropping the array while an exception is pending leaves the exception alone.", OWNER)
 def pending_kept(c: Context) -> None:
     crafted = plain(c)
     arrays = [c.consume(crafted)]
@@ -195,8 +140,7 @@ def pending_kept(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-DELETER-MANY", Role.CONSUMER, Level.MUST,
-      "Each of many imported and dropped tensors is given back exactly once.", HEADER)  # fmt: skip
+@must("C-DELETER-MANY", "Each of many imported and dropped tensors is given back exactly once.", HEADER)
 def many(c: Context) -> None:
     is_versioned = c.abi()
     tensors = [crafter.craft(c.padded((6,)), versioned=is_versioned) for _ in range(100)]
@@ -219,8 +163,7 @@ def at_exit(c: Context) -> tuple[int, str]:
     return done.returncode, lines[-1] if lines else ""
 
 
-@rule("C-DELETER-EXIT-CLEAN", Role.CONSUMER, Level.MUST,
-      "A process with a live array ends normally, and no deleter runs twice.", HEADER,
+@must("C-DELETER-EXIT-CLEAN", "A process with a live array ends normally, and no deleter runs twice.", HEADER,
       processes=1)  # fmt: skip
 def exit_clean(c: Context) -> None:
     status, counted = at_exit(c)
@@ -228,8 +171,7 @@ def exit_clean(c: Context) -> None:
     c.expect(counted.endswith("repeated 0"), f"the crafter counted: {counted or 'nothing'}")
 
 
-@rule("C-DELETER-EXIT-CALLED", Role.CONSUMER, Level.MAY,
-      "At the end of the process the deleter of a live array runs.", OWNER, processes=1)  # fmt: skip
+@may("C-DELETER-EXIT-CALLED", "At the end of the process the deleter of a live array runs.", OWNER, processes=1)
 def exit_called(c: Context) -> None:
     _, counted = at_exit(c)
     c.expect(counted.startswith("owed 0 "), f"the crafter counted: {counted or 'nothing'}")

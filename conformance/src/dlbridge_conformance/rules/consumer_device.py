@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, CUDA, CUDA_HOST, OPENCL, ROCM, Crafted, Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, must, should
 from dlbridge_conformance.rules.consumer_copy import knows_copy
 from dlbridge_conformance.rules.consumer_outcome import (
-    HEADER,
-    PLAIN,
-    PYTHON,
-    STANDARD,
-    asking,
-    feed,
-    given_back,
-    plain,
-    right,
-    right_or_refused,
-)
+    HEADER, PLAIN, PYTHON, STANDARD, asking, feed, given_back, plain, right, right_or_refused,
+)  # fmt: skip
 
 TYPE = f"{HEADER}, DLDeviceType"
 ID = f"{HEADER}, DLDevice::device_id"
@@ -57,15 +49,12 @@ def kept_or_refused(c: Context, crafted: Crafted, says: Any = None) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-DEVICE-UNKNOWN-TYPE", Role.CONSUMER, Level.MUST,
-      "Memory of a device type that does not exist is never read as CPU memory.", TYPE)  # fmt: skip
-def unknown_type(c: Context) -> None:
-    for kind in (0, 5, 99, -1, 2**31 - 1):
-        kept_or_refused(c, plain(c, device=(kind, 0)))
+must("C-DEVICE-UNKNOWN-TYPE", "Memory of a device type that does not exist is never read as CPU memory.", TYPE,
+     each((0, 5, 99, -1, 2**31 - 1), lambda c, kind: kept_or_refused(c, plain(c, device=(kind, 0)))))  # fmt: skip
 
 
-@rule("C-DEVICE-UNKNOWN-CLASS", Role.CONSUMER, Level.SHOULD,
-      "The exception for a device that a library does not support is a BufferError.", UNSUPPORTED)  # fmt: skip
+@should("C-DEVICE-UNKNOWN-CLASS", "The exception for a device that a library does not support is a BufferError.",
+        UNSUPPORTED)  # fmt: skip
 def unknown_class(c: Context) -> None:
     array, said = feed(c, plain(c, device=(99, 0)))
     del array
@@ -73,31 +62,33 @@ def unknown_class(c: Context) -> None:
     c.expect((said or "").startswith("BufferError"), f"refused with {said}")
 
 
-@rule("C-DEVICE-OPENCL", Role.CONSUMER, Level.MUST,
-      "An OpenCL buffer is a handle, not an address: it is refused, or stays on its device.", TYPE)  # fmt: skip
-def opencl(c: Context) -> None:
+def needs_cpu(c: Context) -> None:
+    """Raises :class:`NotApplicable` for a library that is not on the CPU."""
     c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
-    kept_or_refused(c, plain(c, device=OPENCL))
 
 
-@rule("C-DEVICE-CUDA", Role.CONSUMER, Level.MUST,
-      "A library without CUDA refuses a tensor on CUDA, or leaves it there: it never reads it as CPU memory.",
-      UNSUPPORTED)  # fmt: skip
-def cuda(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
-    kept_or_refused(c, plain(c, device=CUDA))
+def foreign(device: tuple[int, int], says: Any = None) -> Callable[[Context], None]:
+    """A check of a library on the CPU with a tensor on another device, which the producer may report wrongly."""
+
+    def check(c: Context) -> None:
+        needs_cpu(c)
+        kept_or_refused(c, plain(c, device=device), says)
+
+    return check
 
 
-@rule("C-DEVICE-ROCM", Role.CONSUMER, Level.MUST,
-      "A library without ROCm refuses a tensor on ROCm, or leaves it there: it never reads it as CPU memory.",
-      UNSUPPORTED)  # fmt: skip
-def rocm(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
-    kept_or_refused(c, plain(c, device=ROCM))
+must("C-DEVICE-OPENCL", "An OpenCL buffer is a handle, not an address: it is refused, or stays on its device.", TYPE,
+     foreign(OPENCL))  # fmt: skip
+for _name, _device in (("CUDA", CUDA), ("ROCm", ROCM)):
+    must(f"C-DEVICE-{_name.upper()}",
+         f"A library without {_name} refuses a tensor on {_name}, or leaves it there: it never reads it as CPU memory.",
+         UNSUPPORTED, foreign(_device))  # fmt: skip
+should("C-DEVICE-STRUCT-DISAGREES",
+       "A struct on CUDA whose producer says CPU is refused, or stays on CUDA: the struct is what describes the memory.",
+       f"{HEADER}, DLTensor::device", foreign(CUDA, says=CPU))  # fmt: skip
 
 
-@rule("C-DEVICE-HOST-VISIBLE", Role.CONSUMER, Level.MUST,
-      "Pinned host memory, which the CPU can read, is read correctly or refused.", TYPE)  # fmt: skip
+@must("C-DEVICE-HOST-VISIBLE", "Pinned host memory, which the CPU can read, is read correctly or refused.", TYPE)
 def host_visible(c: Context) -> None:
     for device in (CUDA_HOST, (11, 0)):
         crafted = plain(c, device=device)
@@ -113,53 +104,36 @@ def host_visible(c: Context) -> None:
         given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-DEVICE-ID", Role.CONSUMER, Level.SHOULD,
-      "The CPU has only the device id 0: a tensor with another id is refused, or read correctly.",
-      ID)  # fmt: skip
-def device_id(c: Context) -> None:
-    for number in (1, 3, -1):
-        right_or_refused(c, plain(c, device=(1, number)), PLAIN)
+should("C-DEVICE-ID", "The CPU has only the device id 0: a tensor with another id is refused, or read correctly.", ID,
+       each((1, 3, -1), lambda c, number: right_or_refused(c, plain(c, device=(1, number)), PLAIN)))  # fmt: skip
 
 
-@rule("C-DEVICE-STRUCT-DISAGREES", Role.CONSUMER, Level.SHOULD,
-      "A struct on CUDA whose producer says CPU is refused, or stays on CUDA: the struct is what describes the memory.",
-      f"{HEADER}, DLTensor::device")  # fmt: skip
-def struct_disagrees(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
-    kept_or_refused(c, plain(c, device=CUDA), says=CPU)
-
-
-@rule("C-DEVICE-PRODUCER-DISAGREES", Role.CONSUMER, Level.SHOULD,
-      "A struct on the CPU whose producer says CUDA is refused, or read correctly.",
-      f"{STANDARD}, __dlpack_device__")  # fmt: skip
+@should("C-DEVICE-PRODUCER-DISAGREES", "A struct on the CPU whose producer says CUDA is refused, or read correctly.",
+        f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def producer_disagrees(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
-    crafted = plain(c)
-    array, said = feed(c, Producer(crafted, CUDA))
-    if said is None:
-        right(c, array, PLAIN)
-    del array
-    given_back(c, crafted, "after everything was gone")
+    needs_cpu(c)
+    right_or_refused(c, plain(c), PLAIN, says=CUDA)
 
 
-@rule("C-DEVICE-MALFORMED", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack_device__ that does not return a pair of integers causes an exception, or is ignored.",
-      f"{STANDARD}, __dlpack_device__")  # fmt: skip
+@should("C-DEVICE-MALFORMED",
+        "A __dlpack_device__ that does not return a pair of integers causes an exception, or is ignored.",
+        f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def malformed(c: Context) -> None:
     for device in (None, 1, (1,), ("cpu", 0), (1, None), (2**70, 0)):
-        crafted = plain(c)
         c.fed(f"a producer whose __dlpack_device__ returns {device!r}")
-        array, said = feed(c, Producer(crafted, device))
-        if said is None:
-            right(c, array, PLAIN)
-        del array, said
-        given_back(c, crafted, "after everything was gone")
+        right_or_refused(c, plain(c), PLAIN, says=device)
 
 
-@rule("C-DEVICE-SAME", Role.CONSUMER, Level.MUST,
-      "Without device, the array is on the device of the producer.", DEVICE)  # fmt: skip
+def own_device(c: Context) -> Any:
+    """The attribute device of the library's arrays; the rule does not apply without it."""
+    own = getattr(c.consume(plain(c)), "device", None)
+    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
+    return own
+
+
+@must("C-DEVICE-SAME", "Without device, the array is on the device of the producer.", DEVICE)
 def same(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    needs_cpu(c)
     array = c.consume(plain(c))
     c.needs(hasattr(array, "__dlpack_device__"), f"{c.lib.name} does not say where its arrays are")
     found = array.__dlpack_device__()
@@ -167,23 +141,19 @@ def same(c: Context) -> None:
     c.expect(int(found[0]) == 1, f"the array is on the device {found!r}")
 
 
-@rule("C-DEVICE-KEYWORD", Role.CONSUMER, Level.SHOULD,
-      "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.",
-      "array API standard 2023.12, from_dlpack, device")  # fmt: skip
+@should("C-DEVICE-KEYWORD",
+        "from_dlpack has the keyword device, which takes None and the device of the library's own arrays.",
+        "array API standard 2023.12, from_dlpack, device")  # fmt: skip
 def keyword(c: Context) -> None:
     asking(c, None)
     right(c, c.consume(plain(c), device=None), PLAIN)
-    own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
-    right(c, c.consume(plain(c), device=own), PLAIN)
+    right(c, c.consume(plain(c), device=own_device(c)), PLAIN)
 
 
-@rule("C-DEVICE-PASSED-ON", Role.CONSUMER, Level.MUST,
-      "A consumer passes None as dl_device, or a tuple of device type and device id.",
+@must("C-DEVICE-PASSED-ON", "A consumer passes None as dl_device, or a tuple of device type and device id.",
       f"{STANDARD}, __dlpack__, dl_device")  # fmt: skip
 def passed_on(c: Context) -> None:
-    own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
+    own = own_device(c)
     producer = asking(c, Producer(c.as_asked))
     array, said = feed(c, producer, device=own)
     c.got(f"called with {producer.asked}")
@@ -195,14 +165,13 @@ def passed_on(c: Context) -> None:
     del array
 
 
-@rule("C-DEVICE-COPY-FALSE", Role.CONSUMER, Level.MUST,
+@must("C-DEVICE-COPY-FALSE",
       "With copy=False, a tensor on another device than the requested one raises BufferError or ValueError.",
       f"{DEVICE} and copy")  # fmt: skip
 def copy_false(c: Context) -> None:
-    c.needs(c.lib.device == CPU, f"{c.lib.name} is not on the CPU")
+    needs_cpu(c)
     knows_copy(c)
-    own = getattr(c.consume(plain(c)), "device", None)
-    c.needs(own is not None, f"the arrays of {c.lib.name} do not have a device")
+    own = own_device(c)
     try:
         c.consume(plain(c), device=own)
     except TypeError as error:

@@ -8,19 +8,10 @@ from dlbridge_conformance import elements
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import DTYPES, Crafted, Fields, Flags
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    HEADER,
-    PLAIN,
-    accepted,
-    feed,
-    given_back,
-    plain,
-    refused,
-    right_or_refused,
-    same,
-    versioned,
-)
+    HEADER, PLAIN, accepted, feed, given_back, plain, refused, right_or_refused, same, versioned,
+)  # fmt: skip
 
 CODE = f"{HEADER}, DLDataTypeCode"
 DTYPE = f"{HEADER}, DLDataType"
@@ -79,7 +70,7 @@ def _register(name: str) -> None:
     """Registers the rule of a dtype."""
     code, bits, lanes = DTYPES[name]
 
-    @rule(f"C-DTYPE-{name.upper().replace('_', '-')}", Role.CONSUMER, Level.MUST,
+    @must(f"C-DTYPE-{name.upper().replace('_', '-')}",
           f"Elements of {name}, which is code {code} with {bits} bits, are read correctly or refused.", CODE)  # fmt: skip
     def check(c: Context) -> None:
         read(c, name)
@@ -89,8 +80,7 @@ for _name in DTYPES:
     _register(_name)
 
 
-@rule("C-DTYPE-ARRAY-API", Role.CONSUMER, Level.SHOULD,
-      "All numeric dtypes of the array API standard are accepted, and bool.", INTERCHANGE)  # fmt: skip
+@should("C-DTYPE-ARRAY-API", "All numeric dtypes of the array API standard are accepted, and bool.", INTERCHANGE)
 def array_api(c: Context) -> None:
     names = [name for name in DTYPES if name.startswith(("int", "uint", "complex")) or name in ("float32", "float64")]
     lacking = []
@@ -138,42 +128,23 @@ def right_kept_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-DTYPE-UNKNOWN-CODE", Role.CONSUMER, Level.SHOULD,
-      "A dtype code that does not exist is refused, or kept as it is: its elements are never read as others.",
-      f"{HEADER}, DLPackVersion: as long as the consumer knows how to interpret all fields")  # fmt: skip
-def unknown_code(c: Context) -> None:
-    for code in (18, 99, 255):
-        kept_or_refused(c, plain(c, dtype=(code, 32, 1)))
+should("C-DTYPE-UNKNOWN-CODE",
+       "A dtype code that does not exist is refused, or kept as it is: its elements are never read as others.",
+       f"{HEADER}, DLPackVersion: as long as the consumer knows how to interpret all fields", each((18, 99, 255),
+       lambda c, code: kept_or_refused(c, plain(c, dtype=(code, 32, 1)))))  # fmt: skip
+should("C-DTYPE-OPAQUE", "Opaque handles are refused, or kept as they are: their meaning needs an agreement.", CODE,
+       lambda c: kept_or_refused(c, plain(c, dtype=(3, 64, 1))))  # fmt: skip
+should("C-DTYPE-BITS-ODD",
+       "Widths that no library supports, such as 24 bits, are refused or kept, and never rounded to another.", DTYPE,
+       each(((0, 24, 1), (1, 7, 1), (2, 24, 1), (2, 255, 1), (4, 32, 1), (5, 96, 1)),
+       lambda c, dtype: kept_or_refused(c, plain(c, dtype=dtype))))  # fmt: skip
+must("C-DTYPE-LANES-2", "An element of two lanes is two numbers: it is never read as one.", DTYPE,
+     lambda c: right_kept_or_refused(c, c.fitting((3,), dtype=(2, 32, 2), values=list(range(64))), list(range(6))))  # fmt: skip
+must("C-DTYPE-LANES-4", "An element of four lanes is four numbers: it is never read as one.", DTYPE,
+     lambda c: right_kept_or_refused(c, c.fitting((3,), dtype=(2, 32, 4), values=list(range(64))), list(range(12))))  # fmt: skip
 
 
-@rule("C-DTYPE-OPAQUE", Role.CONSUMER, Level.SHOULD,
-      "Opaque handles are refused, or kept as they are: their meaning needs an agreement.", CODE)  # fmt: skip
-def opaque(c: Context) -> None:
-    kept_or_refused(c, plain(c, dtype=(3, 64, 1)))
-
-
-@rule("C-DTYPE-BITS-ODD", Role.CONSUMER, Level.SHOULD,
-      "Widths that no library supports, such as 24 bits, are refused or kept, and never rounded to another.",
-      DTYPE)  # fmt: skip
-def bits_odd(c: Context) -> None:
-    for dtype in ((0, 24, 1), (1, 7, 1), (2, 24, 1), (2, 255, 1), (4, 32, 1), (5, 96, 1)):
-        kept_or_refused(c, plain(c, dtype=dtype))
-
-
-@rule("C-DTYPE-LANES-2", Role.CONSUMER, Level.MUST,
-      "An element of two lanes is two numbers: it is never read as one.", DTYPE)  # fmt: skip
-def lanes_2(c: Context) -> None:
-    right_kept_or_refused(c, c.fitting((3,), dtype=(2, 32, 2), values=list(range(64))), list(range(6)))
-
-
-@rule("C-DTYPE-LANES-4", Role.CONSUMER, Level.MUST,
-      "An element of four lanes is four numbers: it is never read as one.", DTYPE)  # fmt: skip
-def lanes_4(c: Context) -> None:
-    right_kept_or_refused(c, c.fitting((3,), dtype=(2, 32, 4), values=list(range(64))), list(range(12)))
-
-
-@rule("C-DTYPE-BOOL-BYTE", Role.CONSUMER, Level.SHOULD,
-      "A byte of kDLBool that is neither 0 nor 1 is true, or the tensor is refused.", DTYPE)  # fmt: skip
+@should("C-DTYPE-BOOL-BYTE", "A byte of kDLBool that is neither 0 nor 1 is true, or the tensor is refused.", DTYPE)
 def bool_byte(c: Context) -> None:
     crafted = c.fitting((4,), dtype="bool", payload=bytes([0, 1, 2, 255]).ljust(64, b"\0"))
     array, said = feed(c, crafted)
@@ -184,8 +155,7 @@ def bool_byte(c: Context) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-DTYPE-BOOL-KIND", Role.CONSUMER, Level.SHOULD,
-      "kDLBool of 8 bits becomes booleans, and kDLUInt of 8 bits numbers.", DTYPE)  # fmt: skip
+@should("C-DTYPE-BOOL-KIND", "kDLBool of 8 bits becomes booleans, and kDLUInt of 8 bits numbers.", DTYPE)
 def bool_kind(c: Context) -> None:
     for dtype in ("bool", "uint8"):
         array, said = feed(c, c.fitting((2,), dtype=dtype, payload=b"\0\1".ljust(64, b"\0")))
@@ -194,9 +164,7 @@ def bool_kind(c: Context) -> None:
         c.expect((kind == "bool") == (dtype == "bool"), f"{dtype} became {kind}")
 
 
-@rule("C-DTYPE-BOOL-BITS", Role.CONSUMER, Level.MUST,
-      "A bool of 1 bit is packed, eight to the byte: it is never read as one byte each.",
-      DTYPE)  # fmt: skip
+@must("C-DTYPE-BOOL-BITS", "A bool of 1 bit is packed, eight to the byte: it is never read as one byte each.", DTYPE)
 def bool_bits(c: Context) -> None:
     crafted = c.fitting((8,), dtype=(6, 1, 1), payload=b"\x95".ljust(64, b"\0"))
     right_kept_or_refused(c, crafted, [True, False, True, False, True, False, False, True])
@@ -208,21 +176,17 @@ def unexpected_bits(c: Context, code: int, *widths: int) -> None:
         refused(c, plain(c, dtype=(code, bits, 1)))
 
 
-@rule("C-DTYPE-FLOAT6-BITS", Role.CONSUMER, Level.MUST,
-      "A float6 whose bits are not 6 is refused.", CODE)  # fmt: skip
+@must("C-DTYPE-FLOAT6-BITS", "A float6 whose bits are not 6 is refused.", CODE)
 def float6_bits(c: Context) -> None:
     unexpected_bits(c, 15, 8, 4, 16)
     unexpected_bits(c, 16, 8, 4, 16)
 
 
-@rule("C-DTYPE-FLOAT4-BITS", Role.CONSUMER, Level.MUST,
-      "A float4 whose bits are not 4 is refused.", CODE)  # fmt: skip
-def float4_bits(c: Context) -> None:
-    unexpected_bits(c, 17, 8, 2, 16)
+must("C-DTYPE-FLOAT4-BITS", "A float4 whose bits are not 4 is refused.", CODE,
+     lambda c: unexpected_bits(c, 17, 8, 2, 16))  # fmt: skip
 
 
-@rule("C-DTYPE-PADDED", Role.CONSUMER, Level.MUST,
-      "A float4 with the flag for padding has one element per byte: it is never read as packed.",
+@must("C-DTYPE-PADDED", "A float4 with the flag for padding has one element per byte: it is never read as packed.",
       f"{HEADER}, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED")  # fmt: skip
 def padded(c: Context) -> None:
     code = {number: place for place, number in enumerate((0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0))}
@@ -231,8 +195,7 @@ def padded(c: Context) -> None:
     right_kept_or_refused(c, crafted, [1.0, 2.0, 6.0, 0.5])
 
 
-@rule("C-DTYPE-LANES-SUBBYTE", Role.CONSUMER, Level.MUST,
-      "An element of two float4 is two numbers: it is never read as one.", DTYPE)  # fmt: skip
+@must("C-DTYPE-LANES-SUBBYTE", "An element of two float4 is two numbers: it is never read as one.", DTYPE)
 def lanes_subbyte(c: Context) -> None:
     numbers = [1.0, 2.0, 6.0, 0.5, 0.0, -1.0]
     payload = elements.packed(numbers, "float4_e2m1fn").ljust(64, b"\0")
@@ -246,16 +209,15 @@ def dtypes_of(c: Context, *names: str) -> list[str]:
     return found
 
 
-@rule("C-DTYPE-STRIDED", Role.CONSUMER, Level.MUST,
-      "Strides count elements, whatever their size.", f"{HEADER}, DLTensor::strides")  # fmt: skip
+@must("C-DTYPE-STRIDED", "Strides count elements, whatever their size.", f"{HEADER}, DLTensor::strides")
 def strided(c: Context) -> None:
     for name in dtypes_of(c, "int8", "int16", "float32", "float64", "complex128"):
         crafted = c.craft((3, 2), versioned=c.abi(), dtype=name, strides=(1, 3), values=list(range(6)))
         right_or_refused(c, crafted, [[0, 3], [1, 4], [2, 5]])
 
 
-@rule("C-DTYPE-BYTE-OFFSET", Role.CONSUMER, Level.MUST,
-      "byte_offset counts bytes, whatever the size of an element.", f"{HEADER}, DLTensor::byte_offset")  # fmt: skip
+@must("C-DTYPE-BYTE-OFFSET", "byte_offset counts bytes, whatever the size of an element.",
+      f"{HEADER}, DLTensor::byte_offset")  # fmt: skip
 def offset(c: Context) -> None:
     for name in dtypes_of(c, "int8", "int16", "float64", "complex128"):
         size = DTYPES[name][1] // 8
@@ -263,8 +225,6 @@ def offset(c: Context) -> None:
         right_or_refused(c, crafted, [2, 3])
 
 
-@rule("C-DTYPE-FLOAT32-ACCEPTED", Role.CONSUMER, Level.MUST,
-      "float32 is accepted, with the right elements: without it, the kit cannot check a consumer.",
-      INTERCHANGE)  # fmt: skip
-def float32_accepted(c: Context) -> None:
-    accepted(c, plain(c), PLAIN)
+must("C-DTYPE-FLOAT32-ACCEPTED",
+     "float32 is accepted, with the right elements: without it, the kit cannot check a consumer.", INTERCHANGE,
+     lambda c: accepted(c, plain(c), PLAIN))  # fmt: skip

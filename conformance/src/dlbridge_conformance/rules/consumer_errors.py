@@ -7,7 +7,7 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 from dlbridge_conformance.rules.consumer_outcome import PLAIN, PYTHON, STANDARD, asking, feed, plain, right
 
 RAISES = f"{STANDARD}, from_dlpack, Raises"
@@ -33,30 +33,26 @@ def passed_on(c: Context, producer: Producer, kind: type[Exception], text: str) 
     c.expect(text in str(error), f"the text of the exception is lost: {error}")
 
 
-@rule("C-ERROR-BUFFER-ERROR", Role.CONSUMER, Level.MUST,
-      "from_dlpack raises the BufferError of the producer's __dlpack__.", RAISES)  # fmt: skip
+@must("C-ERROR-BUFFER-ERROR", "from_dlpack raises the BufferError of the producer's __dlpack__.", RAISES)
 def buffer_error(c: Context) -> None:
     producer = asking(c, Producer(BufferError("cannot be exported")))
     passed_on(c, producer, BufferError, "cannot be exported")
 
 
-@rule("C-ERROR-OWN-CLASS", Role.CONSUMER, Level.MUST,
-      "from_dlpack raises any other exception of the producer's __dlpack__, with its class.", RAISES)  # fmt: skip
-def own_class(c: Context) -> None:
-    passed_on(c, asking(c, Producer(OwnError("out of memory"))), OwnError, "out of memory")
+must("C-ERROR-OWN-CLASS", "from_dlpack raises any other exception of the producer's __dlpack__, with its class.",
+     RAISES, lambda c: passed_on(c, asking(c, Producer(OwnError("out of memory"))), OwnError, "out of memory"))  # fmt: skip
 
 
-@rule("C-ERROR-TYPE-ERROR", Role.CONSUMER, Level.MUST,
-      "from_dlpack raises a TypeError that the producer raises itself, and not its signature.",
+@must("C-ERROR-TYPE-ERROR", "from_dlpack raises a TypeError that the producer raises itself, and not its signature.",
       RAISES)  # fmt: skip
 def type_error(c: Context) -> None:
     producer = asking(c, Producer(TypeError("elements are objects")))
     passed_on(c, producer, TypeError, "elements are objects")
 
 
-@rule("C-ERROR-TYPE-ERROR-CALLS", Role.CONSUMER, Level.MAY,
-      "After a TypeError that the producer raises itself, the consumer calls it at most twice.",
-      f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
+@may("C-ERROR-TYPE-ERROR-CALLS",
+     "After a TypeError that the producer raises itself, the consumer calls it at most twice.",
+     f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
 def type_error_calls(c: Context) -> None:
     producer = asking(c, Producer(TypeError("elements are objects")))
     feed(c, producer)
@@ -64,9 +60,8 @@ def type_error_calls(c: Context) -> None:
     c.expect(len(producer.asked) <= 2, f"called {len(producer.asked)} times")
 
 
-@rule("C-ERROR-NOT-REPEATED", Role.CONSUMER, Level.SHOULD,
-      "After an exception other than TypeError, the producer is not called again.",
-      f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
+@should("C-ERROR-NOT-REPEATED", "After an exception other than TypeError, the producer is not called again.",
+        f"{STANDARD}, __dlpack__, recommended logic of the consumer")  # fmt: skip
 def not_repeated(c: Context) -> None:
     producer = asking(c, Producer(BufferError("cannot be exported")))
     feed(c, producer)
@@ -74,8 +69,7 @@ def not_repeated(c: Context) -> None:
     c.expect(len(producer.asked) == 1, f"called {len(producer.asked)} times")
 
 
-@rule("C-ERROR-DEVICE", Role.CONSUMER, Level.MUST,
-      "from_dlpack raises an exception of __dlpack_device__, if it calls it.", RAISES)  # fmt: skip
+@must("C-ERROR-DEVICE", "from_dlpack raises an exception of __dlpack_device__, if it calls it.", RAISES)
 def device(c: Context) -> None:
     producer = asking(c, FailingDevice(c.as_asked))
     error: Exception | None = None
@@ -90,9 +84,8 @@ def device(c: Context) -> None:
     c.expect(isinstance(error, OwnError), f"it ended with {error!r}")
 
 
-@rule("C-ERROR-INTERRUPT", Role.CONSUMER, Level.MAY,
-      "A KeyboardInterrupt while the producer works is not swallowed.",
-      "no text; only the exceptions of a failed export must be passed on")  # fmt: skip
+@may("C-ERROR-INTERRUPT", "A KeyboardInterrupt while the producer works is not swallowed.",
+     "no text; only the exceptions of a failed export must be passed on")  # fmt: skip
 def interrupt(c: Context) -> None:
     producer = asking(c, Producer(KeyboardInterrupt()))
     try:
@@ -106,8 +99,7 @@ def interrupt(c: Context) -> None:
     raise Broken("it was swallowed")
 
 
-@rule("C-ERROR-NO-METHODS", Role.CONSUMER, Level.MUST,
-      "An object without the two methods is refused.", RAISES)  # fmt: skip
+@must("C-ERROR-NO-METHODS", "An object without the two methods is refused.", RAISES)
 def no_methods(c: Context) -> None:
     asking(c, None)
     for thing in (object(), None, 3, "dltensor", object):
@@ -115,30 +107,25 @@ def no_methods(c: Context) -> None:
         c.refused(lambda thing=thing: c.consume(thing))  # type: ignore[misc]
 
 
-@rule("C-ERROR-NO-METHODS-CLASS", Role.CONSUMER, Level.SHOULD,
-      "The exception for an object without the two methods is an AttributeError.", RAISES)  # fmt: skip
+@should("C-ERROR-NO-METHODS-CLASS", "The exception for an object without the two methods is an AttributeError.", RAISES)
 def no_methods_class(c: Context) -> None:
     asking(c, None)
     c.refused(lambda: c.consume(object()), AttributeError)
 
 
-@rule("C-ERROR-NONE", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack__ that returns None causes an exception.", f"{PYTHON}, Implementation")  # fmt: skip
-def none(c: Context) -> None:
-    c.refused(lambda: c.consume(Producer(None)))
+should("C-ERROR-NONE", "A __dlpack__ that returns None causes an exception.", f"{PYTHON}, Implementation",
+       lambda c: c.refused(lambda: c.consume(Producer(None))))  # fmt: skip
 
 
-@rule("C-ERROR-NO-CAPSULE", Role.CONSUMER, Level.SHOULD,
-      "A __dlpack__ that returns something other than a capsule causes an exception.",
-      f"{PYTHON}, Implementation")  # fmt: skip
+@should("C-ERROR-NO-CAPSULE", "A __dlpack__ that returns something other than a capsule causes an exception.",
+        f"{PYTHON}, Implementation")  # fmt: skip
 def no_capsule(c: Context) -> None:
     for answer in (3, "dltensor", b"dltensor_versioned", [1.0, 2.0], object()):
         c.fed(f"a producer that returns {answer!r}")
         c.refused(lambda answer=answer: c.consume(Producer(answer)))  # type: ignore[misc]
 
 
-@rule("C-ERROR-RECOVERS", Role.CONSUMER, Level.MUST,
-      "After a refusal, the next import is correct.", f"{PYTHON}, Semantics")  # fmt: skip
+@must("C-ERROR-RECOVERS", "After a refusal, the next import is correct.", f"{PYTHON}, Semantics")
 def recovers(c: Context) -> None:
     feed(c, Producer(OwnError("out of memory")))
     feed(c, Producer(None))

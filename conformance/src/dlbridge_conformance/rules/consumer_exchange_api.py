@@ -13,7 +13,7 @@ from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, Crafted, Flags
 from dlbridge_conformance.exchange import ATTRIBUTE, BORROW
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 from dlbridge_conformance.rules.consumer_outcome import HEADER, PLAIN, REFUSED, given_back, right, shares
 
 TABLE = f"{HEADER}, DLPackExchangeAPI"
@@ -116,16 +116,14 @@ def unused(c: Context, producer: Any) -> None:
         right(c, array, PLAIN)
 
 
-@rule("C-EXCHANGE-ELEMENTS", Role.CONSUMER, Level.MUST,
-      "An object whose type has a C exchange API is read correctly through it.", FROM_OBJECT)  # fmt: skip
+@must("C-EXCHANGE-ELEMENTS", "An object whose type has a C exchange API is read correctly through it.", FROM_OBJECT)
 def elements(c: Context) -> None:
     needs_use(c)
     producer = both(c, table(missing=[]), lendable(c))
     right(c, taken(c, producer), PLAIN)
 
 
-@rule("C-EXCHANGE-GIVEN-BACK", Role.CONSUMER, Level.MUST,
-      "A managed tensor from a table is given back exactly once, after the array is gone.",
+@must("C-EXCHANGE-GIVEN-BACK", "A managed tensor from a table is given back exactly once, after the array is gone.",
       f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def gives_back(c: Context) -> None:
     needs_use(c)
@@ -136,7 +134,7 @@ def gives_back(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-EXCHANGE-BORROWED-NOT-KEPT", Role.CONSUMER, Level.MUST,
+@must("C-EXCHANGE-BORROWED-NOT-KEPT",
       "An array does not keep the memory of a borrowed tensor, which only the producer owns after the call.",
       f"{HEADER}, DLPackDLTensorFromPyObjectNoSync")  # fmt: skip
 def borrowed_not_kept(c: Context) -> None:
@@ -150,7 +148,7 @@ def borrowed_not_kept(c: Context) -> None:
     c.expect(not shared or 1 in calls, "the array kept borrowed memory: no deleter ran when it was gone")
 
 
-@rule("C-EXCHANGE-BORROW-NULL", Role.CONSUMER, Level.MUST,
+@must("C-EXCHANGE-BORROW-NULL",
       "A table without dltensor_from_py_object_no_sync, which may be NULL, causes neither a refusal nor a crash.",
       f"{TABLE}::dltensor_from_py_object_no_sync")  # fmt: skip
 def borrow_null(c: Context) -> None:
@@ -158,9 +156,8 @@ def borrow_null(c: Context) -> None:
     right(c, taken(c, both(c, table(missing=[BORROW]), lendable(c))), PLAIN)
 
 
-@rule("C-EXCHANGE-ON-TYPE", Role.CONSUMER, Level.SHOULD,
-      "The table is looked up on the type: an attribute of the object itself is ignored, and hides no table.",
-      TABLE)  # fmt: skip
+@should("C-EXCHANGE-ON-TYPE",
+        "The table is looked up on the type: an attribute of the object itself is ignored, and hides no table.", TABLE)  # fmt: skip
 def on_type(c: Context) -> None:
     needs_use(c)
     producer = type("Lending", (Both,), {})(c, lendable(c))
@@ -172,8 +169,7 @@ def on_type(c: Context) -> None:
     c.expect(producer.by_table, "the table of the type was not used")
 
 
-@rule("C-EXCHANGE-MAJOR", Role.CONSUMER, Level.MUST,
-      "No function of a table of another major version is called.", f"{HEAD}::version")  # fmt: skip
+@must("C-EXCHANGE-MAJOR", "No function of a table of another major version is called.", f"{HEAD}::version")
 def major(c: Context) -> None:
     needs_use(c)
     for version in ((2, 0), (0, 8), (257, 0)):
@@ -181,8 +177,8 @@ def major(c: Context) -> None:
         unused(c, both(c, table(version=version), lendable(c)))
 
 
-@rule("C-EXCHANGE-MINOR-LATER", Role.CONSUMER, Level.MAY,
-      "A table of a later minor version, which has the same layout, is used.", f"{HEADER}, DLPackVersion")  # fmt: skip
+@may("C-EXCHANGE-MINOR-LATER", "A table of a later minor version, which has the same layout, is used.",
+     f"{HEADER}, DLPackVersion")  # fmt: skip
 def minor_later(c: Context) -> None:
     needs_use(c)
     producer = both(c, table(version=(1, 99)), lendable(c))
@@ -190,9 +186,8 @@ def minor_later(c: Context) -> None:
     c.expect(producer.by_table, "the table was not used")
 
 
-@rule("C-EXCHANGE-PREVIOUS", Role.CONSUMER, Level.MAY,
-      "If a table has a later major version, an older known table that it links to is used.",
-      f"{HEAD}::prev_api")  # fmt: skip
+@may("C-EXCHANGE-PREVIOUS", "If a table has a later major version, an older known table that it links to is used.",
+     f"{HEAD}::prev_api")  # fmt: skip
 def previous(c: Context) -> None:
     needs_use(c)
     older = crafter.native.Table(table()).address
@@ -201,9 +196,8 @@ def previous(c: Context) -> None:
     c.expect(producer.by_table, "the older table was not used")
 
 
-@rule("C-EXCHANGE-NAME", Role.CONSUMER, Level.SHOULD,
-      "An attribute that is not a capsule named 'dlpack_exchange_api' is never read as a table.",
-      f"no text for consumers; {TABLE}: a PyCapsule with that name")  # fmt: skip
+@should("C-EXCHANGE-NAME", "An attribute that is not a capsule named 'dlpack_exchange_api' is never read as a table.",
+        f"no text for consumers; {TABLE}: a PyCapsule with that name")  # fmt: skip
 def name(c: Context) -> None:
     needs_use(c)
     for capsule in (table(name="exchange_api"), table(name="dltensor"), None, 5, object()):
@@ -211,9 +205,7 @@ def name(c: Context) -> None:
         unused(c, both(c, capsule, lendable(c)))
 
 
-@rule("C-EXCHANGE-EACH-TYPE", Role.CONSUMER, Level.MUST,
-      "A table is used only for objects of its own type.",
-      f"{FROM_OBJECT}: py_object")  # fmt: skip
+@must("C-EXCHANGE-EACH-TYPE", "A table is used only for objects of its own type.", f"{FROM_OBJECT}: py_object")
 def each_type(c: Context) -> None:
     needs_use(c)
     first = typed(Both, table())
@@ -223,9 +215,9 @@ def each_type(c: Context) -> None:
         c.expect(bool(producer.by_table) == has_table, f"{producer.by_table} calls of {kind.__name__} by a table")
 
 
-@rule("C-EXCHANGE-ERROR", Role.CONSUMER, Level.SHOULD,
-      "If the function of a table fails, its exception is raised, unless the object can be read by __dlpack__.",
-      FAILS)  # fmt: skip
+@should("C-EXCHANGE-ERROR",
+        "If the function of a table fails, its exception is raised, unless the object can be read by __dlpack__.",
+        FAILS)  # fmt: skip
 def error(c: Context) -> None:
     needs_use(c)
     for raised in (OwnError("out of memory"), BufferError("cannot be exported"), TypeError("elements are objects")):
@@ -239,8 +231,8 @@ def error(c: Context) -> None:
                 c.expect(type(came) is type(raised) and str(raised) in str(came), f"{raised!r} became {came!r}")
 
 
-@rule("C-EXCHANGE-RECOVERS", Role.CONSUMER, Level.MUST,
-      "After the function of a table has failed, the next object of the type is read correctly.", FAILS)  # fmt: skip
+@must("C-EXCHANGE-RECOVERS", "After the function of a table has failed, the next object of the type is read correctly.",
+      FAILS)  # fmt: skip
 def recovers(c: Context) -> None:
     needs_use(c)
     kind = typed(Lender, table())
@@ -248,8 +240,7 @@ def recovers(c: Context) -> None:
     right(c, taken(c, kind(lendable(c))), PLAIN)
 
 
-@rule("C-EXCHANGE-REFUSED", Role.CONSUMER, Level.MUST,
-      "A managed tensor from a table that the library refuses is given back exactly once.",
+@must("C-EXCHANGE-REFUSED", "A managed tensor from a table that the library refuses is given back exactly once.",
       f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def refused(c: Context) -> None:
     needs_use(c)
@@ -263,7 +254,7 @@ def refused(c: Context) -> None:
     c.needs(count, f"{c.lib.name} accepts all tensors that were tried")
 
 
-@rule("C-EXCHANGE-TENSOR-MAJOR", Role.CONSUMER, Level.MUST,
+@must("C-EXCHANGE-TENSOR-MAJOR",
       "A managed tensor of another major version from a table is refused, and given back exactly once.",
       f"{HEADER}, DLPackVersion")  # fmt: skip
 def tensor_major(c: Context) -> None:
@@ -276,9 +267,8 @@ def tensor_major(c: Context) -> None:
     given_back(c, crafted, "after the refusal")
 
 
-@rule("C-EXCHANGE-READ-ONLY", Role.CONSUMER, Level.SHOULD,
-      "A library with read-only arrays makes one from a read-only tensor of a table.",
-      f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
+@should("C-EXCHANGE-READ-ONLY", "A library with read-only arrays makes one from a read-only tensor of a table.",
+        f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
 def read_only(c: Context) -> None:
     needs_use(c)
     crafted = lendable(c, flags=Flags.READ_ONLY)
@@ -288,9 +278,9 @@ def read_only(c: Context) -> None:
     c.expect(c.lib.is_read_only(array), "the array over read-only memory is writable")
 
 
-@rule("C-EXCHANGE-STREAM", Role.CONSUMER, Level.MAY,
-      "A library that takes a tensor on CUDA by the table asks for its device's current work stream, or refuses it.",
-      f"{TABLE}: guidelines; a library that only takes the tensor may ask later")  # fmt: skip
+@may("C-EXCHANGE-STREAM",
+     "A library that takes a tensor on CUDA by the table asks for its device's current work stream, or refuses it.",
+     f"{TABLE}: guidelines; a library that only takes the tensor may ask later")  # fmt: skip
 def stream(c: Context) -> None:
     needs_use(c)
     crafted = lendable(c, device=(2, 1))

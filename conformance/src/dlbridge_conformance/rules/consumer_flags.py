@@ -8,20 +8,10 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Crafted, Flags
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    HEADER,
-    PLAIN,
-    STANDARD,
-    accepted,
-    feed,
-    given_back,
-    legacy,
-    right,
-    right_or_refused,
-    unwritten,
-    versioned,
-)
+    HEADER, PLAIN, STANDARD, accepted, feed, given_back, legacy, right, right_or_refused, unwritten, versioned,
+)  # fmt: skip
 
 READ_ONLY = f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY"
 IS_COPIED = f"{HEADER}, DLPACK_FLAG_BITMASK_IS_COPIED"
@@ -47,30 +37,24 @@ def read_only(c: Context) -> tuple[Any, Crafted]:
     return array, crafted
 
 
-@rule("C-FLAG-READ-ONLY-ACCEPTED", Role.CONSUMER, Level.SHOULD,
-      "A read-only tensor is accepted, even by a library without read-only arrays.",
-      f"{STANDARD}, __dlpack__, Notes")  # fmt: skip
-def read_only_accepted(c: Context) -> None:
-    accepted(c, versioned(c, flags=Flags.READ_ONLY), PLAIN)
+should("C-FLAG-READ-ONLY-ACCEPTED", "A read-only tensor is accepted, even by a library without read-only arrays.",
+       f"{STANDARD}, __dlpack__, Notes", lambda c: accepted(c, versioned(c, flags=Flags.READ_ONLY), PLAIN))  # fmt: skip
 
 
-@rule("C-FLAG-READ-ONLY-MARKED", Role.CONSUMER, Level.SHOULD,
-      "A library with read-only arrays makes one from a read-only tensor.", READ_ONLY)  # fmt: skip
+@should("C-FLAG-READ-ONLY-MARKED", "A library with read-only arrays makes one from a read-only tensor.", READ_ONLY)
 def read_only_marked(c: Context) -> None:
     array, crafted = read_only(c)
     c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
 
 
-@rule("C-FLAG-READ-ONLY-VIEW", Role.CONSUMER, Level.SHOULD,
-      "A view of an array over read-only memory is read-only too.", READ_ONLY)  # fmt: skip
+@should("C-FLAG-READ-ONLY-VIEW", "A view of an array over read-only memory is read-only too.", READ_ONLY)
 def read_only_view(c: Context) -> None:
     array, crafted = read_only(c)
     c.expect(marked(c, c.lib.sliced(array), crafted), "the view of read-only memory is writable")
 
 
-@rule("C-FLAG-READ-ONLY-UNWRITTEN", Role.CONSUMER, Level.MAY,
-      "Writing to the array never writes to read-only memory: it is refused, or changes a copy.",
-      READ_ONLY)  # fmt: skip
+@may("C-FLAG-READ-ONLY-UNWRITTEN",
+     "Writing to the array never writes to read-only memory: it is refused, or changes a copy.", READ_ONLY)  # fmt: skip
 def read_only_unwritten(c: Context) -> None:
     array, crafted = read_only(c)
     try:
@@ -82,8 +66,7 @@ def read_only_unwritten(c: Context) -> None:
     unwritten(c, crafted, crafter.packed([0], "float32"))
 
 
-@rule("C-FLAG-READ-ONLY-PASSED-ON", Role.CONSUMER, Level.MAY,
-      "An array over read-only memory is exported as read-only, or not at all.", READ_ONLY)  # fmt: skip
+@may("C-FLAG-READ-ONLY-PASSED-ON", "An array over read-only memory is exported as read-only, or not at all.", READ_ONLY)
 def read_only_passed_on(c: Context) -> None:
     array, crafted = read_only(c)
     c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
@@ -100,15 +83,14 @@ def read_only_passed_on(c: Context) -> None:
     c.expect(fields.flags & Flags.READ_ONLY, "the read-only memory is exported as writable")
 
 
-@rule("C-FLAG-WRITABLE", Role.CONSUMER, Level.MAY,
-      "Without the flag for read-only, a library with writable arrays makes one.", READ_ONLY)  # fmt: skip
+@may("C-FLAG-WRITABLE", "Without the flag for read-only, a library with writable arrays makes one.", READ_ONLY)
 def writable(c: Context) -> None:
     crafted = versioned(c)
     array = c.consume(crafted)
     c.expect(not c.lib.is_read_only(array), "the array over writable memory is read-only")
 
 
-@rule("C-FLAG-LEGACY-UNTOLD", Role.CONSUMER, Level.MUST,
+@must("C-FLAG-LEGACY-UNTOLD",
       "A legacy tensor, which cannot have flags, is read correctly, as read-only or as writable.",
       f"{HEADER}, DLManagedTensor")  # fmt: skip
 def legacy_untold(c: Context) -> None:
@@ -123,22 +105,19 @@ def legacy_untold(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-FLAG-IS-COPIED", Role.CONSUMER, Level.MUST,
-      "A tensor that says it is a copy is accepted, and given back like any other.", IS_COPIED)  # fmt: skip
-def is_copied(c: Context) -> None:
-    accepted(c, versioned(c, flags=Flags.IS_COPIED), PLAIN)
+must("C-FLAG-IS-COPIED", "A tensor that says it is a copy is accepted, and given back like any other.", IS_COPIED,
+     lambda c: accepted(c, versioned(c, flags=Flags.IS_COPIED), PLAIN))  # fmt: skip
 
 
-@rule("C-FLAG-IS-COPIED-WRITABLE", Role.CONSUMER, Level.MAY,
-      "A tensor that says it is a copy belongs to the consumer alone: its array is writable.", IS_COPIED)  # fmt: skip
+@may("C-FLAG-IS-COPIED-WRITABLE",
+     "A tensor that says it is a copy belongs to the consumer alone: its array is writable.", IS_COPIED)  # fmt: skip
 def is_copied_writable(c: Context) -> None:
     array = c.consume(versioned(c, flags=Flags.IS_COPIED))
     c.expect(not c.lib.is_read_only(array), "the array over a copy is read-only")
 
 
-@rule("C-FLAG-READ-ONLY-COPY", Role.CONSUMER, Level.SHOULD,
-      "A library that can mark arrays as read-only marks a read-only copy, a tensor with both flags.",
-      READ_ONLY)  # fmt: skip
+@should("C-FLAG-READ-ONLY-COPY",
+        "A library that can mark arrays as read-only marks a read-only copy, a tensor with both flags.", READ_ONLY)  # fmt: skip
 def read_only_copy(c: Context) -> None:
     crafted = versioned(c, flags=Flags.READ_ONLY | Flags.IS_COPIED)
     array, said = feed(c, crafted)
@@ -146,21 +125,13 @@ def read_only_copy(c: Context) -> None:
     c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
 
 
-@rule("C-FLAG-PADDED-BYTES", Role.CONSUMER, Level.SHOULD,
-      "The flag for padded elements changes nothing for elements of whole bytes.", PADDED)  # fmt: skip
-def padded_bytes(c: Context) -> None:
-    accepted(c, versioned(c, flags=Flags.SUBBYTE_PADDED), PLAIN)
+should("C-FLAG-PADDED-BYTES", "The flag for padded elements changes nothing for elements of whole bytes.", PADDED,
+       lambda c: accepted(c, versioned(c, flags=Flags.SUBBYTE_PADDED), PLAIN))  # fmt: skip
+must("C-FLAG-UNKNOWN", "A flag that does not exist yet never makes a consumer read other elements.", FLAGS,
+     each((3, 8, 31, 32, 63), lambda c, bit: right_or_refused(c, versioned(c, flags=1 << bit), PLAIN)))  # fmt: skip
 
 
-@rule("C-FLAG-UNKNOWN", Role.CONSUMER, Level.MUST,
-      "A flag that does not exist yet never makes a consumer read other elements.", FLAGS)  # fmt: skip
-def unknown(c: Context) -> None:
-    for bit in (3, 8, 31, 32, 63):
-        right_or_refused(c, versioned(c, flags=1 << bit), PLAIN)
-
-
-@rule("C-FLAG-UNKNOWN-MARKED", Role.CONSUMER, Level.SHOULD,
-      "Flags that do not exist yet do not hide the flag for read-only.", FLAGS)  # fmt: skip
+@should("C-FLAG-UNKNOWN-MARKED", "Flags that do not exist yet do not hide the flag for read-only.", FLAGS)
 def unknown_marked(c: Context) -> None:
     crafted = versioned(c, flags=Flags.READ_ONLY | 1 << 40)
     array, said = feed(c, crafted)
@@ -168,9 +139,8 @@ def unknown_marked(c: Context) -> None:
     c.expect(marked(c, array, crafted), "the array over read-only memory is writable")
 
 
-@rule("C-FLAG-HIGH-BITS", Role.CONSUMER, Level.MUST,
-      "The flags are a field of 64 bits: bit 32 and above do not change the three flags that exist.",
-      FLAGS)  # fmt: skip
+@must("C-FLAG-HIGH-BITS",
+      "The flags are a field of 64 bits: bit 32 and above do not change the three flags that exist.", FLAGS)  # fmt: skip
 def high_bits(c: Context) -> None:
     c.needs(not c.lib.is_read_only(c.consume(versioned(c))), f"all arrays of {c.lib.name} are read-only")
     array, said = feed(c, versioned(c, flags=Flags.READ_ONLY << 32))

@@ -12,19 +12,10 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, Crafted
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    HEADER,
-    PLAIN,
-    feed,
-    first_refused,
-    given_back,
-    harmless,
-    plain,
-    refused,
-    right,
-    right_or_refused,
-)
+    HEADER, PLAIN, feed, first_refused, given_back, harmless, plain, refused, right, right_or_refused,
+)  # fmt: skip
 
 TENSOR = f"{HEADER}, DLTensor"
 
@@ -82,13 +73,12 @@ def _register(name: str, what: str, field: str, structs: tuple[dict[str, Any], .
     """Registers the two rules about a struct."""
     source = f"no text; a struct that breaks {HEADER}, {field}"
 
-    @rule(f"C-{name}", Role.CONSUMER, Level.SHOULD,
-          f"{what} does not crash the process, and the tensor is given back once.", source)  # fmt: skip
+    @should(f"C-{name}", f"{what} does not crash the process, and the tensor is given back once.", source)
     def is_harmless(c: Context) -> None:
         for fields in structs:
             harmless(c, wrong(c, **fields), CPU)
 
-    @rule(f"C-{name}-REFUSED", Role.CONSUMER, Level.MAY, f"{what} is refused.", source)  # fmt: skip
+    @may(f"C-{name}-REFUSED", f"{what} is refused.", source)
     def is_refused(c: Context) -> None:
         for fields in structs:
             refused(c, wrong(c, **fields), CPU)
@@ -98,9 +88,9 @@ for _name, _struct in WRONG.items():
     _register(_name, *_struct)
 
 
-@rule("C-HOSTILE-NDIM-300", Role.CONSUMER, Level.SHOULD,
-      "A tensor of 300 dimensions is refused, or becomes an array of 300 dimensions, as far as its elements show.",
-      f"{TENSOR}::ndim")  # fmt: skip
+@should("C-HOSTILE-NDIM-300",
+        "A tensor of 300 dimensions is refused, or becomes an array of 300 dimensions, as far as its elements show.",
+        f"{TENSOR}::ndim")  # fmt: skip
 def ndim_300(c: Context) -> None:
     expected: Any = 0
     for _ in range(300):
@@ -119,32 +109,23 @@ def ndim_300(c: Context) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-HOSTILE-SIZE-OVERFLOW-EMPTY", Role.CONSUMER, Level.SHOULD,
-      "Extents that overflow, next to an extent of 0, do not crash the process.",
-      f"no text; {TENSOR}::data, size zero")  # fmt: skip
-def size_overflow_empty(c: Context) -> None:
-    harmless(c, wrong(c, shape=(0, 2**62, 2**62), strides=(1, 1, 1), data=0))
+should("C-HOSTILE-SIZE-OVERFLOW-EMPTY", "Extents that overflow, next to an extent of 0, do not crash the process.",
+       f"no text; {TENSOR}::data, size zero",
+       lambda c: harmless(c, wrong(c, shape=(0, 2**62, 2**62), strides=(1, 1, 1), data=0)))  # fmt: skip
+should("C-HOSTILE-SHAPE-MISALIGNED", "Shape and strides at odd addresses are read correctly, or refused.",
+       f"no text; {TENSOR}::shape", each((1, 4), lambda c, skew: right_or_refused(c, wrong(c, skew=skew), PLAIN)))  # fmt: skip
 
 
-@rule("C-HOSTILE-SHAPE-MISALIGNED", Role.CONSUMER, Level.SHOULD,
-      "Shape and strides at odd addresses are read correctly, or refused.",
-      f"no text; {TENSOR}::shape")  # fmt: skip
-def shape_misaligned(c: Context) -> None:
-    for skew in (1, 4):
-        right_or_refused(c, wrong(c, skew=skew), PLAIN)
-
-
-@rule("C-HOSTILE-DATA-MISALIGNED", Role.CONSUMER, Level.SHOULD,
-      "Elements at odd addresses are read correctly, or refused.", f"{TENSOR}::data")  # fmt: skip
+@should("C-HOSTILE-DATA-MISALIGNED", "Elements at odd addresses are read correctly, or refused.", f"{TENSOR}::data")
 def data_misaligned(c: Context) -> None:
     payload = b"\0" + plain(c).read(24)
     for fields in (dict(origin=1), dict(byte_offset=1)):
         right_or_refused(c, wrong(c, payload=payload.ljust(64, b"\0"), **fields), PLAIN)
 
 
-@rule("C-HOSTILE-DATA-ODD-ADDRESS", Role.CONSUMER, Level.SHOULD,
-      "Complex numbers at any address are read correctly, or refused: none is loaded as if it were aligned.",
-      f"{TENSOR}::data")  # fmt: skip
+@should("C-HOSTILE-DATA-ODD-ADDRESS",
+        "Complex numbers at any address are read correctly, or refused: none is loaded as if it were aligned.",
+        f"{TENSOR}::data")  # fmt: skip
 def data_odd_address(c: Context) -> None:
     c.needs("complex128" in c.lib.dtypes, f"{c.lib.name} does not support complex128")
     for offset in (1, 3, 8):
@@ -153,7 +134,7 @@ def data_odd_address(c: Context) -> None:
         right_or_refused(c, crafted, [0, 1, 2])
 
 
-@rule("C-HOSTILE-DELETER-NULL", Role.CONSUMER, Level.MUST,
+@must("C-HOSTILE-DELETER-NULL",
       "A tensor without a deleter, which the header allows, is accepted, and its array can be dropped.",
       f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def deleter_null(c: Context) -> None:
@@ -163,8 +144,8 @@ def deleter_null(c: Context) -> None:
     c.settle()
 
 
-@rule("C-HOSTILE-DELETER-NULL-REFUSED", Role.CONSUMER, Level.MUST,
-      "A tensor without a deleter can be refused.", f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
+@must("C-HOSTILE-DELETER-NULL-REFUSED", "A tensor without a deleter can be refused.",
+      f"{HEADER}, DLManagedTensorVersioned::deleter")  # fmt: skip
 def deleter_null_refused(c: Context) -> None:
     first_refused(c, lambda **fields: plain(c, deleter=False, **fields))
     c.settle()

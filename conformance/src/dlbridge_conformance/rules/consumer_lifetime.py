@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import dlbridge
@@ -10,82 +11,61 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must
 from dlbridge_conformance.rules.consumer_outcome import PLAIN, PYTHON, given_back, plain, right, same, unwritten
 
 SEMANTICS = f"{PYTHON}, Semantics"
 OWNER = f"{PYTHON}, Implementation"
 
 
-@rule("C-LIFETIME-VIEW", Role.CONSUMER, Level.MUST,
-      "A view keeps the memory after the array itself is gone, and gives it back when the view is gone.",
-      OWNER)  # fmt: skip
-def view(c: Context) -> None:
-    crafted = plain(c)
-    array = c.consume(crafted)
-    part = c.lib.sliced(array)
-    del array
+def outlived(derive: Callable[[Context, Any], Any], expected: Any, when: str) -> Callable[[Context], None]:
+    """A check of what a function makes from an array: it keeps the memory, and gives it back when it is gone."""
+
+    def check(c: Context) -> None:
+        crafted = plain(c)
+        array = c.consume(crafted)
+        derived = derive(c, array)
+        del array
+        c.settle()
+        right(c, derived, expected)
+        del derived
+        given_back(c, crafted, when)
+
+    return check
+
+
+def first_dropped(c: Context, array: Any) -> Any:
+    """The array, after a view of it was dropped."""
+    c.lib.sliced(array)
     c.settle()
-    right(c, part, PLAIN[1:])
-    del part
-    given_back(c, crafted, "after the view was gone")
+    return array
 
 
-@rule("C-LIFETIME-VIEW-OF-VIEW", Role.CONSUMER, Level.MUST,
-      "A view of a view keeps the memory after the first view and the array are gone.", OWNER)  # fmt: skip
-def view_of_view(c: Context) -> None:
-    crafted = plain(c)
-    array = c.consume(crafted)
-    part = c.lib.sliced(array)
-    rest = c.lib.sliced(part)
-    del array, part
-    c.settle()
-    right(c, rest, PLAIN[2:])
-    del rest
-    given_back(c, crafted, "after the last view was gone")
-
-
-@rule("C-LIFETIME-VIEW-FIRST", Role.CONSUMER, Level.MUST,
-      "A view that is dropped before the array does not free memory that the array still needs.", OWNER)  # fmt: skip
-def view_first(c: Context) -> None:
-    crafted = plain(c)
-    array = c.consume(crafted)
-    part = c.lib.sliced(array)
-    del part
-    c.settle()
-    right(c, array, PLAIN)
-    del array
-    given_back(c, crafted, "after the array was gone")
-
-
-@rule("C-LIFETIME-CHAIN-OWN", Role.CONSUMER, Level.MUST,
-      "An array re-exported through the library's own __dlpack__ keeps the memory when the first array is gone.",
-      SEMANTICS)  # fmt: skip
-def chain_own(c: Context) -> None:
-    crafted = plain(c)
-    first = c.consume(crafted)
-    exports(c, first)
+def exported(c: Context, array: Any, export: Callable[[Any], Any]) -> Any:
+    """The result of an export; not applicable if the arrays lack ``__dlpack__``, or if it is refused."""
+    c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
     try:
-        second = c.consume(first)
+        return export(array)
     except BufferError as error:
         raise NotApplicable(f"it is not exported: {error}") from None
-    del first
-    c.settle()
-    right(c, second, PLAIN)
-    del second
-    given_back(c, crafted, "after both arrays were gone")
 
 
-@rule("C-LIFETIME-CHAIN-OTHER", Role.CONSUMER, Level.MUST,
-      "Another library that imports the array keeps the memory when the array is gone.", SEMANTICS)  # fmt: skip
+must("C-LIFETIME-VIEW", "A view keeps the memory after the array itself is gone, and gives it back when the view is gone.",
+     OWNER, outlived(lambda c, array: c.lib.sliced(array), PLAIN[1:], "after the view was gone"))  # fmt: skip
+must("C-LIFETIME-VIEW-OF-VIEW", "A view of a view keeps the memory after the first view and the array are gone.", OWNER,
+     outlived(lambda c, array: c.lib.sliced(c.lib.sliced(array)), PLAIN[2:], "after the last view was gone"))  # fmt: skip
+must("C-LIFETIME-VIEW-FIRST", "A view that is dropped before the array does not free memory that the array still needs.",
+     OWNER, outlived(first_dropped, PLAIN, "after the array was gone"))  # fmt: skip
+must("C-LIFETIME-CHAIN-OWN",
+     "An array re-exported through the library's own __dlpack__ keeps the memory when the first array is gone.", SEMANTICS,
+     outlived(lambda c, array: exported(c, array, c.consume), PLAIN, "after both arrays were gone"))  # fmt: skip
+
+
+@must("C-LIFETIME-CHAIN-OTHER", "Another library that imports the array keeps the memory when the array is gone.", SEMANTICS)
 def chain_other(c: Context) -> None:
     crafted = plain(c)
     first = c.consume(crafted)
-    exports(c, first)
-    try:
-        other = dlbridge.from_dlpack(first)
-    except BufferError as error:
-        raise NotApplicable(f"it is not exported: {error}") from None
+    other = exported(c, first, dlbridge.from_dlpack)
     del first
     c.settle()
     found = memoryview(other).tolist()
@@ -95,31 +75,19 @@ def chain_other(c: Context) -> None:
     given_back(c, crafted, "after everything was gone")
 
 
-@rule("C-LIFETIME-CHAIN-UNUSED", Role.CONSUMER, Level.MUST,
-      "An unconsumed capsule that the library made from the array gives the memory back when it dies.",
-      SEMANTICS)  # fmt: skip
+@must("C-LIFETIME-CHAIN-UNUSED",
+      "An unconsumed capsule that the library made from the array gives the memory back when it dies.", SEMANTICS)  # fmt: skip
 def chain_unused(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
-    exports(c, array)
-    try:
-        capsule = array.__dlpack__()
-    except BufferError as error:
-        raise NotApplicable(f"it is not exported: {error}") from None
-    del capsule
+    exported(c, array, lambda array: array.__dlpack__())
     c.settle()
     right(c, array, PLAIN)
     del array
     given_back(c, crafted, "after the array was gone")
 
 
-def exports(c: Context, array: Any) -> None:
-    """Raises :class:`NotApplicable` if the arrays of the library lack ``__dlpack__``."""
-    c.needs(c.lib.produces and hasattr(array, "__dlpack__"), f"{c.lib.name} does not produce")
-
-
-@rule("C-LIFETIME-TWICE", Role.CONSUMER, Level.MUST,
-      "A producer can be consumed twice: the arrays live and die on their own.", SEMANTICS)  # fmt: skip
+@must("C-LIFETIME-TWICE", "A producer can be consumed twice: the arrays live and die on their own.", SEMANTICS)
 def twice(c: Context) -> None:
     crafted = plain(c)
     producer = Producer(crafted)
@@ -131,8 +99,7 @@ def twice(c: Context) -> None:
     given_back(c, crafted, "after both arrays were gone")
 
 
-@rule("C-LIFETIME-PRODUCER-READS", Role.CONSUMER, Level.MUST,
-      "The producer's memory is unchanged after it was consumed and read.", SEMANTICS)  # fmt: skip
+@must("C-LIFETIME-PRODUCER-READS", "The producer's memory is unchanged after it was consumed and read.", SEMANTICS)
 def producer_reads(c: Context) -> None:
     crafted = plain(c)
     array = c.consume(crafted)
@@ -141,7 +108,7 @@ def producer_reads(c: Context) -> None:
     unwritten(c, crafted, crafter.packed(PLAIN, "float32"))
 
 
-@rule("C-LIFETIME-THREADS", Role.CONSUMER, Level.MUST,
+@must("C-LIFETIME-THREADS",
       "Imports on several threads at once are correct, and each tensor is given back exactly once.", OWNER)  # fmt: skip
 def threads(c: Context) -> None:
     versioned = c.abi()

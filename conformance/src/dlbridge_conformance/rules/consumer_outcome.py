@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
-from dlbridge_conformance.crafter import Crafted, Held, Producer
+from dlbridge_conformance.crafter import CPU, Crafted, Held, Producer
 from dlbridge_conformance.outcome import Broken, NotApplicable
 
 HEADER = "dlpack.h 1.3"
@@ -95,9 +95,12 @@ def accepted(c: Context, crafted: Crafted, expected: Any) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-def right_or_refused(c: Context, crafted: Crafted, expected: Any) -> None:
-    """Expects that a library reads a crafted tensor correctly or refuses it, and gives it back in both cases."""
-    array, said = feed(c, crafted)
+def right_or_refused(c: Context, crafted: Crafted, expected: Any, says: Any = CPU) -> None:
+    """Expects that a library reads a crafted tensor correctly or refuses it, and gives it back in both cases.
+
+    The producer reports the device ``says``, if it is not that of the CPU.
+    """
+    array, said = feed(c, crafted if says == CPU else Producer(crafted, says))
     if said is None:
         right(c, array, expected)
         del array

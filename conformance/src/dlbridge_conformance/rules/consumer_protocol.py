@@ -8,18 +8,10 @@ from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, OldProducer, Producer
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    PLAIN,
-    PYTHON,
-    STANDARD,
-    asking,
-    feed,
-    given_back,
-    legacy,
-    right,
-    right_or_refused,
-)
+    PLAIN, PYTHON, STANDARD, asking, feed, given_back, legacy, right, right_or_refused,
+)  # fmt: skip
 
 METHOD = f"{STANDARD}, __dlpack__"
 RECOMMENDED = f"{STANDARD}, __dlpack__, recommended logic of the consumer"
@@ -72,14 +64,13 @@ def arguments(c: Context) -> AnyArguments:
     return producer
 
 
-@rule("C-PROTOCOL-KEYWORDS-ONLY", Role.CONSUMER, Level.MUST,
-      "All arguments of __dlpack__ are passed by keyword.", METHOD)  # fmt: skip
+@must("C-PROTOCOL-KEYWORDS-ONLY", "All arguments of __dlpack__ are passed by keyword.", METHOD)
 def keywords_only(c: Context) -> None:
     for given in arguments(c).positional:
         c.expect(not given, f"passed by position: {given!r}")
 
 
-@rule("C-PROTOCOL-KNOWN-KEYWORDS", Role.CONSUMER, Level.MUST,
+@must("C-PROTOCOL-KNOWN-KEYWORDS",
       "__dlpack__ is called only with the keywords stream, max_version, dl_device and copy.", METHOD)  # fmt: skip
 def known_keywords(c: Context) -> None:
     for given in arguments(c).keywords:
@@ -87,9 +78,8 @@ def known_keywords(c: Context) -> None:
         c.expect(not unknown, f"also passed: {', '.join(sorted(unknown))}")
 
 
-@rule("C-PROTOCOL-NOTHING-UNASKED", Role.CONSUMER, Level.SHOULD,
-      "Without copy and device, a consumer requests neither: copy and dl_device are left out or None.",
-      METHOD)  # fmt: skip
+@should("C-PROTOCOL-NOTHING-UNASKED",
+        "Without copy and device, a consumer requests neither: copy and dl_device are left out or None.", METHOD)  # fmt: skip
 def nothing_unasked(c: Context) -> None:
     for given in arguments(c).keywords:
         for keyword in ("copy", "dl_device"):
@@ -97,15 +87,14 @@ def nothing_unasked(c: Context) -> None:
             c.expect(value is None, f"called with {keyword}={value!r}")
 
 
-@rule("C-PROTOCOL-MAX-VERSION", Role.CONSUMER, Level.SHOULD,
-      "A consumer passes the newest version that it understands as max_version.", RECOMMENDED)  # fmt: skip
+@should("C-PROTOCOL-MAX-VERSION", "A consumer passes the newest version that it understands as max_version.",
+        RECOMMENDED)  # fmt: skip
 def max_version(c: Context) -> None:
     given = [keywords.get("max_version") for keywords in arguments(c).keywords]
     c.expect(any(version is not None for version in given), "max_version is not passed")
 
 
-@rule("C-PROTOCOL-MAX-VERSION-FORM", Role.CONSUMER, Level.MUST,
-      "max_version is a tuple of two integers.", METHOD)  # fmt: skip
+@must("C-PROTOCOL-MAX-VERSION-FORM", "max_version is a tuple of two integers.", METHOD)
 def max_version_form(c: Context) -> None:
     given = [keywords["max_version"] for keywords in arguments(c).keywords if keywords.get("max_version") is not None]
     c.needs(given, f"{c.lib.name} does not pass max_version")
@@ -114,15 +103,13 @@ def max_version_form(c: Context) -> None:
         c.expect(whole, f"max_version is {version!r}")
 
 
-@rule("C-PROTOCOL-DEVICE-FIRST", Role.CONSUMER, Level.MAY,
-      "__dlpack_device__ is called before __dlpack__: the stream depends on it.", SYNTAX)  # fmt: skip
+@may("C-PROTOCOL-DEVICE-FIRST", "__dlpack_device__ is called before __dlpack__: the stream depends on it.", SYNTAX)
 def device_first(c: Context) -> None:
     calls = arguments(c).calls
     c.expect(calls[0] == "__dlpack_device__", f"called {', '.join(calls)}")
 
 
-@rule("C-PROTOCOL-DEVICE-ENUM", Role.CONSUMER, Level.MUST,
-      "The device type that __dlpack_device__ returns may be a member of an enumeration.",
+@must("C-PROTOCOL-DEVICE-ENUM", "The device type that __dlpack_device__ returns may be a member of an enumeration.",
       f"{STANDARD}, __dlpack_device__")  # fmt: skip
 def device_enum(c: Context) -> None:
     producer = asking(c, Producer(c.as_asked, device=(DeviceType.kDLCPU, 0)))
@@ -130,8 +117,8 @@ def device_enum(c: Context) -> None:
     c.needs(producer.asked_device, f"{c.lib.name} does not call __dlpack_device__")
 
 
-@rule("C-PROTOCOL-ASKS-ONCE", Role.CONSUMER, Level.SHOULD,
-      "A producer whose answer matches the request is called once.", f"{PYTHON}, Implementation")  # fmt: skip
+@should("C-PROTOCOL-ASKS-ONCE", "A producer whose answer matches the request is called once.",
+        f"{PYTHON}, Implementation")  # fmt: skip
 def asks_once(c: Context) -> None:
     producer = asking(c, Producer(c.as_asked))
     right(c, c.consume(producer), PLAIN)
@@ -139,8 +126,7 @@ def asks_once(c: Context) -> None:
     c.expect(len(producer.asked) == 1, f"called {len(producer.asked)} times")
 
 
-@rule("C-PROTOCOL-CLASS-ONLY", Role.CONSUMER, Level.MUST,
-      "Any object with the two methods is accepted, whatever its class.",
+@must("C-PROTOCOL-CLASS-ONLY", "Any object with the two methods is accepted, whatever its class.",
       f"{STANDARD}, from_dlpack")  # fmt: skip
 def class_only(c: Context) -> None:
     class Slots:
@@ -158,9 +144,9 @@ def class_only(c: Context) -> None:
     right(c, c.consume(asking(c, Slots())), PLAIN)
 
 
-@rule("C-PROTOCOL-OLD-PRODUCER", Role.CONSUMER, Level.SHOULD,
-      "A producer that raises TypeError because it does not know max_version is called again without it.",
-      RECOMMENDED)  # fmt: skip
+@should("C-PROTOCOL-OLD-PRODUCER",
+        "A producer that raises TypeError because it does not know max_version is called again without it.",
+        RECOMMENDED)  # fmt: skip
 def old_producer(c: Context) -> None:
     crafted = legacy(c)
     array = c.consume(asking(c, OldProducer(crafted)))
@@ -169,16 +155,15 @@ def old_producer(c: Context) -> None:
     given_back(c, crafted, "after the array was gone")
 
 
-@rule("C-PROTOCOL-BARE-PRODUCER", Role.CONSUMER, Level.MAY,
-      "A producer whose __dlpack__ takes no arguments is called without any.", RECOMMENDED)  # fmt: skip
+@may("C-PROTOCOL-BARE-PRODUCER", "A producer whose __dlpack__ takes no arguments is called without any.", RECOMMENDED)
 def bare_producer(c: Context) -> None:
     crafted = legacy(c)
     right(c, c.consume(asking(c, BareProducer(crafted))), PLAIN)
 
 
-@rule("C-PROTOCOL-LEGACY-ANSWER", Role.CONSUMER, Level.SHOULD,
-      "A legacy capsule in answer to max_version is accepted: the producer may give another version than the newest.",
-      METHOD)  # fmt: skip
+@should("C-PROTOCOL-LEGACY-ANSWER",
+        "A legacy capsule in answer to max_version is accepted: the producer may give another version than the newest.",
+        METHOD)  # fmt: skip
 def legacy_answer(c: Context) -> None:
     crafted = c.fitting((6,), versioned=False)
     producer = asking(c, Producer(crafted))
@@ -187,16 +172,13 @@ def legacy_answer(c: Context) -> None:
     right(c, array, PLAIN)
 
 
-@rule("C-PROTOCOL-LEGACY-NAME", Role.CONSUMER, Level.MUST,
-      "The capsule's name identifies the ABI: a legacy capsule is never read as versioned, even after max_version.",
-      METHOD)  # fmt: skip
-def legacy_name(c: Context) -> None:
-    right_or_refused(c, c.fitting((6,), versioned=False), PLAIN)
+must("C-PROTOCOL-LEGACY-NAME",
+     "The capsule's name identifies the ABI: a legacy capsule is never read as versioned, even after max_version.",
+     METHOD, lambda c: right_or_refused(c, c.fitting((6,), versioned=False), PLAIN))  # fmt: skip
 
 
-@rule("C-PROTOCOL-VERSIONED-NAME", Role.CONSUMER, Level.MUST,
-      "The capsule's name identifies the ABI: an unrequested versioned capsule is never read as legacy.",
-      METHOD)  # fmt: skip
+@must("C-PROTOCOL-VERSIONED-NAME",
+      "The capsule's name identifies the ABI: an unrequested versioned capsule is never read as legacy.", METHOD)  # fmt: skip
 def versioned_name(c: Context) -> None:
     crafted = c.fitting((6,), versioned=True)
     array, said = feed(c, OldProducer(crafted))

@@ -7,17 +7,10 @@ from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import CPU, Producer
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must, should
 from dlbridge_conformance.rules.consumer_outcome import (
-    HEADER,
-    PLAIN,
-    accepted,
-    feed,
-    given_back,
-    refused,
-    takes,
-    versioned,
-)
+    HEADER, PLAIN, accepted, feed, given_back, refused, takes, versioned,
+)  # fmt: skip
 
 VERSION = f"{HEADER}, DLPackVersion"
 
@@ -29,53 +22,29 @@ WRONG: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-@rule("C-VERSION-1-0", Role.CONSUMER, Level.MUST,
-      "A consumer of versioned tensors accepts one of version 1.0.", VERSION)  # fmt: skip
-def first(c: Context) -> None:
-    accepted(c, versioned(c, version=(1, 0)), PLAIN)
+must("C-VERSION-1-0", "A consumer of versioned tensors accepts one of version 1.0.", VERSION,
+     lambda c: accepted(c, versioned(c, version=(1, 0)), PLAIN))  # fmt: skip
+must("C-VERSION-1-3",
+     "A consumer of versioned tensors accepts one of version 1.3: a newer minor version has the same layout.", VERSION,
+     lambda c: accepted(c, versioned(c, version=(1, 3)), PLAIN))  # fmt: skip
+should("C-VERSION-MINOR-LATER",
+       "A tensor of a minor version that does not exist yet is not refused if all its fields are known.", VERSION,
+       each((4, 99, 2**32 - 1), lambda c, minor: accepted(c, versioned(c, version=(1, minor)), PLAIN)))  # fmt: skip
 
 
-@rule("C-VERSION-1-3", Role.CONSUMER, Level.MUST,
-      "A consumer of versioned tensors accepts one of version 1.3: a newer minor version has the same layout.",
-      VERSION)  # fmt: skip
-def newest(c: Context) -> None:
-    accepted(c, versioned(c, version=(1, 3)), PLAIN)
-
-
-@rule("C-VERSION-MINOR-LATER", Role.CONSUMER, Level.SHOULD,
-      "A tensor of a minor version that does not exist yet is not refused if all its fields are known.",
-      VERSION)  # fmt: skip
-def later_minor(c: Context) -> None:
-    for minor in (4, 99, 2**32 - 1):
-        accepted(c, versioned(c, version=(1, minor)), PLAIN)
-
-
-@rule("C-VERSION-MAJOR-REFUSED", Role.CONSUMER, Level.MUST,
-      "A tensor of another major version is refused.", VERSION)  # fmt: skip
+@must("C-VERSION-MAJOR-REFUSED", "A tensor of another major version is refused.", VERSION)
 def other_major(c: Context) -> None:
     crafted = versioned(c, version=(2, 0))
     c.refused(lambda: c.consume(crafted))
 
 
-@rule("C-VERSION-MAJOR-FREED", Role.CONSUMER, Level.MUST,
-      "The deleter of a tensor of another major version is called, exactly once.", VERSION)  # fmt: skip
-def other_major_freed(c: Context) -> None:
-    refused(c, versioned(c, version=(2, 0)))
-
-
-@rule("C-VERSION-MAJOR-HUGE", Role.CONSUMER, Level.MUST,
-      "The whole major version is compared: a number with only its low bits equal to 1 is another version.",
-      VERSION)  # fmt: skip
-def huge_major(c: Context) -> None:
-    for major in (2**32 - 1, 2**16 + 1, 257):
-        refused(c, versioned(c, version=(major, 0)))
-
-
-@rule("C-VERSION-MAJOR-0", Role.CONSUMER, Level.MUST,
-      "A versioned struct of version 0.8 has another major version: it is refused and given back.",
-      VERSION)  # fmt: skip
-def major_0(c: Context) -> None:
-    refused(c, versioned(c, version=(0, 8)))
+must("C-VERSION-MAJOR-FREED", "The deleter of a tensor of another major version is called, exactly once.", VERSION,
+     lambda c: refused(c, versioned(c, version=(2, 0))))  # fmt: skip
+must("C-VERSION-MAJOR-HUGE",
+     "The whole major version is compared: a number with only its low bits equal to 1 is another version.", VERSION,
+     each((2**32 - 1, 2**16 + 1, 257), lambda c, major: refused(c, versioned(c, version=(major, 0)))))  # fmt: skip
+must("C-VERSION-MAJOR-0", "A versioned struct of version 0.8 has another major version: it is refused and given back.",
+     VERSION, lambda c: refused(c, versioned(c, version=(0, 8))))  # fmt: skip
 
 
 def said_of(c: Context, **fields: Any) -> str:
@@ -88,9 +57,9 @@ def said_of(c: Context, **fields: Any) -> str:
     return re.sub("0x[0-9a-fA-F]+", "0x", said or "")
 
 
-@rule("C-VERSION-MAJOR-UNREAD", Role.CONSUMER, Level.MUST,
-      "A consumer does not read the fields after the flags of a tensor of another major version: they do not change the "
-      "exception.", VERSION)  # fmt: skip
+@must("C-VERSION-MAJOR-UNREAD",
+      "A consumer does not read the fields after the flags of a tensor of another major version: they do not change the " "exception.",
+      VERSION)  # fmt: skip
 def unread(c: Context) -> None:
     c.needs(takes(c, True), f"{c.lib.name} does not take versioned capsules")
     plain = said_of(c)
@@ -103,9 +72,9 @@ def unread(c: Context) -> None:
     c.expect(said == plain, f"with all fields wrong, the exception differs: {said}")
 
 
-@rule("C-VERSION-MAJOR-BUFFER-ERROR", Role.CONSUMER, Level.MAY,
-      "The exception for another major version is a BufferError, as for all data that cannot be exchanged.",
-      "array API standard 2024.12, from_dlpack, Raises")  # fmt: skip
+@may("C-VERSION-MAJOR-BUFFER-ERROR",
+     "The exception for another major version is a BufferError, as for all data that cannot be exchanged.",
+     "array API standard 2024.12, from_dlpack, Raises")  # fmt: skip
 def buffer_error(c: Context) -> None:
     crafted = versioned(c, version=(2, 0))
     c.refused(lambda: c.consume(crafted), BufferError)

@@ -8,16 +8,10 @@ from typing import Any
 from dlbridge_conformance import exchange
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Fields
-from dlbridge_conformance.exchange import (
-    borrowed,
-    borrowed_unless_refused,
-    exported,
-    exported_unless_refused,
-    table_of,
-)
+from dlbridge_conformance.exchange import borrowed, borrowed_unless_refused, exported, exported_unless_refused, table_of
 from dlbridge_conformance.exports import address_of, strides_of
 from dlbridge_conformance.memory import expect_bounded, watch
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must
 
 BORROW = "dlpack.h 1.3, DLPackDLTensorFromPyObjectNoSync"
 STRIDES = "dlpack.h 1.3, DLTensor::strides"
@@ -39,58 +33,45 @@ def _view_agrees(c: Context, view: Any) -> None:
     _agree(c, borrowed_unless_refused(c, view), exported_unless_refused(c, view).fields)
 
 
-@rule("X-BORROW-STATUS", Role.EXCHANGE_API, Level.MUST,
-      "It returns 0 for an array and does not set an exception.", BORROW)  # fmt: skip
-def status(c: Context) -> None:
-    borrowed(c, c.array())
+must("X-BORROW-STATUS", "It returns 0 for an array and does not set an exception.", BORROW,
+     lambda c: borrowed(c, c.array()))  # fmt: skip
 
 
-@rule("X-BORROW-AGREES", Role.EXCHANGE_API, Level.MUST,
-      "It describes the array as the managed tensor does.", BORROW)  # fmt: skip
+@must("X-BORROW-AGREES", "It describes the array as the managed tensor does.", BORROW)
 def agrees(c: Context) -> None:
     for values in (TALL, [1, 2], 5):
         array = c.array(values)
         _agree(c, borrowed(c, array), exported(c, array).fields)
 
 
-@rule("X-BORROW-SHAPE", Role.EXCHANGE_API, Level.MUST,
-      "The description of a matrix has its shape, and its strides in elements.", STRIDES)  # fmt: skip
+@must("X-BORROW-SHAPE", "The description of a matrix has its shape, and its strides in elements.", STRIDES)
 def shape(c: Context) -> None:
     fields = borrowed(c, c.array(TALL))
     c.expect(fields.shape == (4, 2), f"the shape is {fields.shape}")
     c.expect(fields.strides == (2, 1), f"the strides are {fields.strides}")
 
 
-@rule("X-BORROW-MEMORY", Role.EXCHANGE_API, Level.MUST,
-      "data + byte_offset is the address of the array's own memory.", BORROW)  # fmt: skip
+@must("X-BORROW-MEMORY", "data + byte_offset is the address of the array's own memory.", BORROW)
 def memory(c: Context) -> None:
     array = c.array(TALL)
     fields = borrowed(c, array)
     c.expect(address_of(fields) == c.lib.address(array), "the memory differs")
 
 
-@rule("X-BORROW-VIEWS", Role.EXCHANGE_API, Level.MUST,
-      "A transposed view has the strides and the offset of the managed tensor.", STRIDES)  # fmt: skip
-def views(c: Context) -> None:
-    _view_agrees(c, c.lib.transposed(c.array()))
+must("X-BORROW-VIEWS", "A transposed view has the strides and the offset of the managed tensor.", STRIDES,
+     lambda c: _view_agrees(c, c.lib.transposed(c.array())))  # fmt: skip
+must("X-BORROW-SLICED", "A slice begins where the managed tensor begins.", "dlpack.h 1.3, DLTensor::byte_offset",
+     lambda c: _view_agrees(c, c.lib.sliced(c.array(TALL))))  # fmt: skip
 
 
-@rule("X-BORROW-SLICED", Role.EXCHANGE_API, Level.MUST,
-      "A slice begins where the managed tensor begins.", "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
-def sliced(c: Context) -> None:
-    _view_agrees(c, c.lib.sliced(c.array(TALL)))
-
-
-@rule("X-BORROW-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
-      "Strides are not NULL unless ndim is 0, even without elements.", STRIDES)  # fmt: skip
+@must("X-BORROW-STRIDES-SET", "Strides are not NULL unless ndim is 0, even without elements.", STRIDES)
 def strides_set(c: Context) -> None:
     for values in ([1, 2], TALL, []):
         fields = borrowed(c, c.array(values))
         c.expect(fields.strides is not None, f"the strides of {fields.shape} are NULL")
 
 
-@rule("X-BORROW-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
-      "An array without elements is described with its shape.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+@must("X-BORROW-ZERO-SIZE", "An array without elements is described with its shape.", "dlpack.h 1.3, DLTensor::shape")
 def zero_size(c: Context) -> None:
     empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
     for wanted, values in empty.items():
@@ -98,8 +79,7 @@ def zero_size(c: Context) -> None:
         c.expect(found == wanted, f"the shape of {wanted} is {found}")
 
 
-@rule("X-BORROW-OWNS-NOTHING", Role.EXCHANGE_API, Level.MUST,
-      "It does not take a reference: borrowing does not prolong the array's life.", BORROW)  # fmt: skip
+@must("X-BORROW-OWNS-NOTHING", "It does not take a reference: borrowing does not prolong the array's life.", BORROW)
 def owns_nothing(c: Context) -> None:
     array = c.array()
     is_gone = watch(array)
@@ -113,8 +93,7 @@ def owns_nothing(c: Context) -> None:
     c.expect(is_gone is None or is_gone(), "the array lives on")
 
 
-@rule("X-BORROW-ALLOCATES-NOTHING", Role.EXCHANGE_API, Level.MUST,
-      "It does not leak memory.", BORROW)  # fmt: skip
+@must("X-BORROW-ALLOCATES-NOTHING", "It does not leak memory.", BORROW)
 def allocates_nothing(c: Context) -> None:
     array = c.array()
     table = table_of(c, array, exchange.BORROW)
@@ -126,8 +105,5 @@ def allocates_nothing(c: Context) -> None:
     expect_bounded(c, step, 60, 1000 * 80, "memory is kept after each call")
 
 
-@rule("X-BORROW-OTHER-OBJECT", Role.EXCHANGE_API, Level.MAY,
-      "An object of another type, which no consumer may pass, is refused with an exception.", BORROW)  # fmt: skip
-def other_object(c: Context) -> None:
-    for other in (5, object(), [1.0]):
-        exchange.refused_object(c, exchange.BORROW, other)
+may("X-BORROW-OTHER-OBJECT", "An object of another type, which no consumer may pass, is refused with an exception.",
+    BORROW, each((5, object(), [1.0]), lambda c, other: exchange.refused_object(c, exchange.BORROW, other)))  # fmt: skip

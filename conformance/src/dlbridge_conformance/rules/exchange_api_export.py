@@ -11,7 +11,7 @@ from dlbridge_conformance.exchange import exported, exported_unless_refused, tab
 from dlbridge_conformance.exports import address_of, expect_elements, expect_same_memory, strides_of
 from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, watch
 from dlbridge_conformance.outcome import NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import each, may, must, should
 
 EXPORT = "dlpack.h 1.3, DLPackManagedTensorFromPyObjectNoSync"
 STRIDES = "dlpack.h 1.3, DLTensor::strides"
@@ -21,21 +21,17 @@ MATRIX = [[0, 1, 2], [3, 4, 5]]
 TALL = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-@rule("X-EXPORT-STATUS", Role.EXCHANGE_API, Level.MUST,
-      "It returns 0 for an array, writes a tensor and does not set an exception.", EXPORT)  # fmt: skip
-def status(c: Context) -> None:
-    exported(c, c.array())
+must("X-EXPORT-STATUS", "It returns 0 for an array, writes a tensor and does not set an exception.", EXPORT,
+     lambda c: exported(c, c.array()))  # fmt: skip
 
 
-@rule("X-EXPORT-VERSION", Role.EXCHANGE_API, Level.MUST,
-      "The tensor is versioned, with major version 1.", "dlpack.h 1.3, DLPackVersion")  # fmt: skip
+@must("X-EXPORT-VERSION", "The tensor is versioned, with major version 1.", "dlpack.h 1.3, DLPackVersion")
 def version(c: Context) -> None:
     found = exported(c, c.array()).fields.version
     c.expect(found is not None and found[0] == 1, f"the version is {found}")
 
 
-@rule("X-EXPORT-AGREES", Role.EXCHANGE_API, Level.MUST,
-      "It describes the array as __dlpack__ does: device, dtype, shape, strides and memory.", EXPORT)  # fmt: skip
+@must("X-EXPORT-AGREES", "It describes the array as __dlpack__ does: device, dtype, shape, strides and memory.", EXPORT)
 def agrees(c: Context) -> None:
     for array in (c.array(), c.array([1, 2]), c.array(5)):
         fast, slow = exported(c, array).fields, c.versioned(array).fields
@@ -46,8 +42,7 @@ def agrees(c: Context) -> None:
         c.expect(address_of(fast) == address_of(slow), "the memory differs")
 
 
-@rule("X-EXPORT-ELEMENTS", Role.EXCHANGE_API, Level.MUST,
-      "The elements are those of the array, without a copy.", EXPORT)  # fmt: skip
+@must("X-EXPORT-ELEMENTS", "The elements are those of the array, without a copy.", EXPORT)
 def elements(c: Context) -> None:
     array = c.array()
     held = exported(c, array)
@@ -55,8 +50,7 @@ def elements(c: Context) -> None:
     expect_same_memory(c, array, held)
 
 
-@rule("X-EXPORT-STRIDES-SET", Role.EXCHANGE_API, Level.MUST,
-      "Strides are not NULL unless ndim is 0.", STRIDES)  # fmt: skip
+@must("X-EXPORT-STRIDES-SET", "Strides are not NULL unless ndim is 0.", STRIDES)
 def strides_set(c: Context) -> None:
     for values in ([1, 2], MATRIX, []):
         fields = exported(c, c.array(values)).fields
@@ -65,43 +59,30 @@ def strides_set(c: Context) -> None:
         c.expect(fields.strides is not None, f"the strides of {fields.shape} are NULL")
 
 
-@rule("X-EXPORT-TRANSPOSED", Role.EXCHANGE_API, Level.MUST,
-      "A transposed matrix has the strides that lead to its elements.", STRIDES)  # fmt: skip
+@must("X-EXPORT-TRANSPOSED", "A transposed matrix has the strides that lead to its elements.", STRIDES)
 def transposed(c: Context) -> None:
     held = exported_unless_refused(c, c.lib.transposed(c.array()))
     c.expect(held.fields.shape == (3, 2), f"the shape is {held.fields.shape}")
     expect_elements(c, held, [[0, 3], [1, 4], [2, 5]])
 
 
-@rule("X-EXPORT-SLICED", Role.EXCHANGE_API, Level.MUST,
-      "A slice begins at its first element, by data or by byte_offset.",
-      "dlpack.h 1.3, DLTensor::byte_offset")  # fmt: skip
-def sliced(c: Context) -> None:
-    expect_elements(c, exported_unless_refused(c, c.lib.sliced(c.array(TALL))), TALL[1:])
+must("X-EXPORT-SLICED", "A slice begins at its first element, by data or by byte_offset.",
+     "dlpack.h 1.3, DLTensor::byte_offset",
+     lambda c: expect_elements(c, exported_unless_refused(c, c.lib.sliced(c.array(TALL))), TALL[1:]))  # fmt: skip
+must("X-EXPORT-STEPPED", "Every second row of a matrix has a row stride of two rows.", STRIDES,
+     lambda c: expect_elements(c, exported_unless_refused(c, c.lib.stepped(c.array(TALL))), TALL[::2]))  # fmt: skip
+must("X-EXPORT-REVERSED", "A reversed matrix has a negative stride.", STRIDES,
+     lambda c: expect_elements(c, exported_unless_refused(c, c.lib.reversed(c.array(TALL))), TALL[::-1]))  # fmt: skip
 
 
-@rule("X-EXPORT-STEPPED", Role.EXCHANGE_API, Level.MUST,
-      "Every second row of a matrix has a row stride of two rows.", STRIDES)  # fmt: skip
-def stepped(c: Context) -> None:
-    expect_elements(c, exported_unless_refused(c, c.lib.stepped(c.array(TALL))), TALL[::2])
-
-
-@rule("X-EXPORT-REVERSED", Role.EXCHANGE_API, Level.MUST,
-      "A reversed matrix has a negative stride.", STRIDES)  # fmt: skip
-def reversed_rows(c: Context) -> None:
-    expect_elements(c, exported_unless_refused(c, c.lib.reversed(c.array(TALL))), TALL[::-1])
-
-
-@rule("X-EXPORT-SCALAR", Role.EXCHANGE_API, Level.MUST,
-      "A 0-d array has ndim 0 and one element.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+@must("X-EXPORT-SCALAR", "A 0-d array has ndim 0 and one element.", "dlpack.h 1.3, DLTensor::shape")
 def scalar(c: Context) -> None:
     held = exported_unless_refused(c, c.array(5))
     c.expect(held.fields.ndim == 0, f"ndim is {held.fields.ndim}")
     expect_elements(c, held, 5)
 
 
-@rule("X-EXPORT-ZERO-SIZE", Role.EXCHANGE_API, Level.MUST,
-      "An array without elements is exported with its shape.", "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
+@must("X-EXPORT-ZERO-SIZE", "An array without elements is exported with its shape.", "dlpack.h 1.3, DLTensor::shape")
 def zero_size(c: Context) -> None:
     empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
     for wanted, values in empty.items():
@@ -109,8 +90,7 @@ def zero_size(c: Context) -> None:
         c.expect(found == wanted, f"the shape of {wanted} is {found}")
 
 
-@rule("X-EXPORT-DTYPES", Role.EXCHANGE_API, Level.MUST,
-      "Every dtype that it describes has its code, bits and lanes.", "dlpack.h 1.3, DLDataType")  # fmt: skip
+@must("X-EXPORT-DTYPES", "Every dtype that it describes has its code, bits and lanes.", "dlpack.h 1.3, DLDataType")
 def dtypes(c: Context) -> None:
     exported(c, c.array())
     for name in c.lib.dtypes:
@@ -122,17 +102,14 @@ def dtypes(c: Context) -> None:
         c.expect(found == crafter.DTYPES[name], f"{name} is {found}, and not {crafter.DTYPES[name]}")
 
 
-@rule("X-EXPORT-READ-ONLY", Role.EXCHANGE_API, Level.MUST,
-      "A read-only array has the flag READ_ONLY.",
-      "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY")  # fmt: skip
+@must("X-EXPORT-READ-ONLY", "A read-only array has the flag READ_ONLY.", "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY")
 def read_only(c: Context) -> None:
     flags = exported_unless_refused(c, c.lib.read_only(c.array([1, 2, 3]))).fields.flags
     c.expect(flags & Flags.READ_ONLY, f"the flags are {flags}")
 
 
-@rule("X-EXPORT-FLAGS", Role.EXCHANGE_API, Level.SHOULD,
-      "A plain array has the flags that __dlpack__ sets, without IS_COPIED.",
-      "dlpack.h 1.3, DLManagedTensorVersioned::flags")  # fmt: skip
+@should("X-EXPORT-FLAGS", "A plain array has the flags that __dlpack__ sets, without IS_COPIED.",
+        "dlpack.h 1.3, DLManagedTensorVersioned::flags")  # fmt: skip
 def flags(c: Context) -> None:
     array = c.array()
     fast, slow = exported(c, array).fields.flags, c.versioned(array).fields.flags
@@ -140,8 +117,7 @@ def flags(c: Context) -> None:
     c.expect(not fast & Flags.IS_COPIED, f"the flags are {fast}")
 
 
-@rule("X-EXPORT-HOLDS", Role.EXCHANGE_API, Level.MUST,
-      "The tensor owns the memory: it stays when the array is gone.", EXPORT)  # fmt: skip
+@must("X-EXPORT-HOLDS", "The tensor owns the memory: it stays when the array is gone.", EXPORT)
 def holds(c: Context) -> None:
     array = c.array()
     held = exported(c, array)
@@ -152,8 +128,7 @@ def holds(c: Context) -> None:
     del others
 
 
-@rule("X-EXPORT-EACH-ITS-OWN", Role.EXCHANGE_API, Level.MUST,
-      "Each call returns a tensor of its own, with its own deletion.", EXPORT)  # fmt: skip
+@must("X-EXPORT-EACH-ITS-OWN", "Each call returns a tensor of its own, with its own deletion.", EXPORT)
 def each_its_own(c: Context) -> None:
     array = c.array()
     first, second = exported(c, array), exported(c, array)
@@ -175,8 +150,7 @@ def _expect_freed(c: Context, way: Way) -> None:
     c.expect(is_gone is None or is_gone(), "the array lives on after the deleter ran")
 
 
-@rule("X-EXPORT-DELETER", Role.EXCHANGE_API, Level.MUST,
-      "The deleter gives back array, memory and struct.", DELETER)  # fmt: skip
+@must("X-EXPORT-DELETER", "The deleter gives back array, memory and struct.", DELETER)
 def deleter(c: Context) -> None:
     _expect_freed(c, Way.WITH_GIL)
     table = table_of(c, c.array(), exchange.EXPORT)
@@ -194,7 +168,7 @@ def deleter(c: Context) -> None:
     expect_bounded(c, step, 60, 1000 * 80, "a struct is kept after each deleter ran")
 
 
-@rule("X-EXPORT-DELETER-WITHOUT-GIL", Role.EXCHANGE_API, Level.MUST,
+@must("X-EXPORT-DELETER-WITHOUT-GIL",
       "The deleter may be called without the GIL, and on a thread that Python does not know.",
       "Python specification of DLPack, Implementation")  # fmt: skip
 def deleter_without_gil(c: Context) -> None:
@@ -202,16 +176,12 @@ def deleter_without_gil(c: Context) -> None:
     _expect_freed(c, Way.NATIVE_THREAD)
 
 
-@rule("X-EXPORT-DELETER-PENDING", Role.EXCHANGE_API, Level.SHOULD,
-      "An exception that is pending when the deleter is called is pending afterwards.",
-      "CPython documentation, PyTypeObject.tp_dealloc")  # fmt: skip
+@should("X-EXPORT-DELETER-PENDING", "An exception that is pending when the deleter is called is pending afterwards.",
+        "CPython documentation, PyTypeObject.tp_dealloc")  # fmt: skip
 def deleter_pending(c: Context) -> None:
     held = exported(c, c.array())
     c.expect(held.delete_keeps(KeyError("pending")), "the exception is lost")
 
 
-@rule("X-EXPORT-OTHER-OBJECT", Role.EXCHANGE_API, Level.MAY,
-      "An object of another type, which no consumer may pass, is refused with an exception.", EXPORT)  # fmt: skip
-def other_object(c: Context) -> None:
-    for other in (5, object(), [1.0]):
-        exchange.refused_object(c, exchange.EXPORT, other)
+may("X-EXPORT-OTHER-OBJECT", "An object of another type, which no consumer may pass, is refused with an exception.",
+    EXPORT, each((5, object(), [1.0]), lambda c, other: exchange.refused_object(c, exchange.EXPORT, other)))  # fmt: skip

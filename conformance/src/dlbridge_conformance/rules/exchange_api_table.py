@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dlbridge_conformance import crafter, exchange
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exchange import ATTRIBUTE, capsule_of, table_of, tables_of
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 TABLE = "dlpack.h 1.3, DLPackExchangeAPI"
 HEADER = "dlpack.h 1.3, DLPackExchangeAPIHeader"
 PYTHON = "Python specification of DLPack, DLPack C Exchange API"
 
 
-@rule("X-TABLE-NAME", Role.EXCHANGE_API, Level.MUST,
-      "The attribute is a capsule named 'dlpack_exchange_api'.", f"{TABLE}; {PYTHON}")  # fmt: skip
+@must("X-TABLE-NAME", "The attribute is a capsule named 'dlpack_exchange_api'.", f"{TABLE}; {PYTHON}")
 def name(c: Context) -> None:
     capsule = capsule_of(c, c.array())
     c.expect(type(capsule).__name__ == "PyCapsule", f"it is a {type(capsule).__name__}")
@@ -21,8 +22,7 @@ def name(c: Context) -> None:
     c.expect(found == "dlpack_exchange_api", f"the capsule is named {found!r}")
 
 
-@rule("X-TABLE-ON-TYPE", Role.EXCHANGE_API, Level.MUST,
-      "The attribute is on the type, and an instance does not override it.", f"{TABLE}; {PYTHON}")  # fmt: skip
+@must("X-TABLE-ON-TYPE", "The attribute is on the type, and an instance does not override it.", f"{TABLE}; {PYTHON}")
 def on_type(c: Context) -> None:
     array = c.array()
     own = getattr(array, ATTRIBUTE, None)
@@ -33,8 +33,7 @@ def on_type(c: Context) -> None:
     c.expect(same, "the instance has another table than the type")
 
 
-@rule("X-TABLE-STATIC", Role.EXCHANGE_API, Level.MUST,
-      "The table of a type never changes: a consumer may keep its address.", TABLE)  # fmt: skip
+@must("X-TABLE-STATIC", "The table of a type never changes: a consumer may keep its address.", TABLE)
 def static(c: Context) -> None:
     array = c.array()
     before = tables_of(c, array)
@@ -46,23 +45,20 @@ def static(c: Context) -> None:
     c.expect((after.versions, after.functions()) == (versions, functions), "the table has changed")
 
 
-@rule("X-TABLE-MAJOR", Role.EXCHANGE_API, Level.MUST,
-      "The table, or an older one that it links to, has major version 1 and so this layout.",
+@must("X-TABLE-MAJOR", "The table, or an older one that it links to, has major version 1 and so this layout.",
       f"{HEADER}; {TABLE}")  # fmt: skip
 def major(c: Context) -> None:
     table = tables_of(c, c.array())
     c.expect(table.version() is not None, f"the versions are {table.versions}")
 
 
-@rule("X-TABLE-MINOR", Role.EXCHANGE_API, Level.SHOULD,
-      "The table of major version 1 has version 1.3 or later, because 1.3 introduced it.", PYTHON)  # fmt: skip
+@should("X-TABLE-MINOR", "The table of major version 1 has version 1.3 or later, because 1.3 introduced it.", PYTHON)
 def minor(c: Context) -> None:
     version = table_of(c, c.array()).version()
     c.expect(version >= (1, 3), f"the version is {version}")
 
 
-@rule("X-TABLE-PREVIOUS", Role.EXCHANGE_API, Level.MUST,
-      "prev_api is NULL, or points to a table of an older version.", HEADER)  # fmt: skip
+@must("X-TABLE-PREVIOUS", "prev_api is NULL, or points to a table of an older version.", HEADER)
 def previous(c: Context) -> None:
     versions = tables_of(c, c.array()).versions
     c.got(f"versions {versions}")
@@ -70,13 +66,12 @@ def previous(c: Context) -> None:
         c.expect(older < version, f"prev_api of {version} is of {older}")
 
 
-def _register(function: str) -> None:
-    @rule(f"X-TABLE-{function.upper().replace('_', '-')}", Role.EXCHANGE_API,
-          Level.MAY if function == exchange.BORROW else Level.MUST,
-          f"{function} is not NULL.", f"{TABLE}::{function}")  # fmt: skip
-    def check(c: Context) -> None:
-        c.expect(table_of(c, c.array()).functions()[function], f"{function} is NULL")
+def _is_set(c: Context, function: str) -> None:
+    c.expect(table_of(c, c.array()).functions()[function], f"{function} is NULL")
 
 
 for _function in (exchange.ALLOCATOR, exchange.EXPORT, exchange.IMPORT, exchange.BORROW, exchange.STREAM):
-    _register(_function)
+    (may if _function == exchange.BORROW else must)(
+        f"X-TABLE-{_function.upper().replace('_', '-')}", f"{_function} is not NULL.", f"{TABLE}::{_function}",
+        partial(_is_set, function=_function),
+    )  # fmt: skip

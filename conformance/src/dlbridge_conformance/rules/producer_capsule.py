@@ -9,7 +9,7 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import abis, best, expect_elements, legacy, needs_no_copy
 from dlbridge_conformance.memory import expect_arrays_freed, expect_let_go
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must, should
 
 PYTHON = "Python specification of DLPack, Implementation"
 SIGNATURE = "array API standard 2024.12, __dlpack__"
@@ -30,16 +30,14 @@ def _capsules(array: Any, keywords: dict[str, Any]) -> list[Any]:
     return [array.__dlpack__(**keywords)]
 
 
-@rule("P-CAPSULE-TYPE", Role.PRODUCER, Level.MUST,
-      "__dlpack__ returns a PyCapsule.", SIGNATURE)  # fmt: skip
+@must("P-CAPSULE-TYPE", "__dlpack__ returns a PyCapsule.", SIGNATURE)
 def capsule_type(c: Context) -> None:
     kind = type(c.capsule(c.array(), **c.asking())).__name__
     c.expect(kind == "PyCapsule", f"__dlpack__ returned a {kind}")
 
 
-@rule("P-CAPSULE-LEGACY-NAME", Role.PRODUCER, Level.MUST,
-      "Without max_version the capsule is named 'dltensor', or the export is refused with BufferError.",
-      PYTHON)  # fmt: skip
+@must("P-CAPSULE-LEGACY-NAME",
+      "Without max_version the capsule is named 'dltensor', or the export is refused with BufferError.", PYTHON)  # fmt: skip
 def legacy_name(c: Context) -> None:
     array = c.array()
     try:
@@ -50,9 +48,8 @@ def legacy_name(c: Context) -> None:
     c.expect(name == "dltensor", f"the capsule is named {name!r}")
 
 
-@rule("P-CAPSULE-NONE-NAME", Role.PRODUCER, Level.MUST,
-      "max_version=None is the same as leaving it out: a capsule named 'dltensor', or BufferError.",
-      MAX_VERSION)  # fmt: skip
+@must("P-CAPSULE-NONE-NAME",
+      "max_version=None is the same as leaving it out: a capsule named 'dltensor', or BufferError.", MAX_VERSION)  # fmt: skip
 def none_name(c: Context) -> None:
     array = c.array()
     try:
@@ -63,9 +60,8 @@ def none_name(c: Context) -> None:
     c.expect(name == "dltensor", f"the capsule is named {name!r}")
 
 
-@rule("P-CAPSULE-VERSIONED-NAME", Role.PRODUCER, Level.SHOULD,
-      "With max_version=(1, 0) or (1, 3), a producer returns a capsule named 'dltensor_versioned'.",
-      MAX_VERSION)  # fmt: skip
+@should("P-CAPSULE-VERSIONED-NAME",
+        "With max_version=(1, 0) or (1, 3), a producer returns a capsule named 'dltensor_versioned'.", MAX_VERSION)  # fmt: skip
 def versioned_name(c: Context) -> None:
     array = c.array()
     for version in [(1, 0), (1, 3)]:
@@ -73,8 +69,7 @@ def versioned_name(c: Context) -> None:
         c.expect(name == "dltensor_versioned", f"max_version={version} gave a capsule named {name!r}")
 
 
-@rule("P-CAPSULE-KNOWN-NAME", Role.PRODUCER, Level.MUST,
-      "For every max_version, the capsule has one of the two names of unused capsules.", PYTHON)  # fmt: skip
+@must("P-CAPSULE-KNOWN-NAME", "For every max_version, the capsule has one of the two names of unused capsules.", PYTHON)
 def known_name(c: Context) -> None:
     array = c.array()
     for version in [None, (0, 8), (1, 0), (1, 3), (1, 99), (2, 0)]:
@@ -86,9 +81,8 @@ def known_name(c: Context) -> None:
         c.expect(name in (crafter.LEGACY, crafter.VERSIONED), f"max_version={version} gave the name {name!r}")
 
 
-@rule("P-CAPSULE-MAX-BEFORE-1", Role.PRODUCER, Level.SHOULD,
-      "With max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
-      MAX_VERSION)  # fmt: skip
+@should("P-CAPSULE-MAX-BEFORE-1", "With max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
+        MAX_VERSION)  # fmt: skip
 def max_before_1(c: Context) -> None:
     array = c.array()
     try:
@@ -99,9 +93,8 @@ def max_before_1(c: Context) -> None:
     c.expect(name == "dltensor", f"the capsule is named {name!r}")
 
 
-@rule("P-CAPSULE-MAX-SAME-MAJOR", Role.PRODUCER, Level.SHOULD,
-      "With an older minor version of its own major version, a producer returns its own version.",
-      MAX_VERSION)  # fmt: skip
+@should("P-CAPSULE-MAX-SAME-MAJOR",
+        "With an older minor version of its own major version, a producer returns its own version.", MAX_VERSION)  # fmt: skip
 def max_same_major(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
     assert version is not None
@@ -113,18 +106,17 @@ def max_same_major(c: Context) -> None:
     c.expect(older[1] <= minor, f"max_version={(major, 0)} gave {older}, newer than {version} for a newer consumer")
 
 
-@rule("P-CAPSULE-MAX-NEWER-MINOR", Role.PRODUCER, Level.SHOULD,
-      "With max_version=(1, 99), a producer returns the newest versioned tensor that it supports.",
-      MAX_VERSION)  # fmt: skip
+@should("P-CAPSULE-MAX-NEWER-MINOR",
+        "With max_version=(1, 99), a producer returns the newest versioned tensor that it supports.", MAX_VERSION)  # fmt: skip
 def max_newer_minor(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
     newer = c.export(c.array(), max_version=(1, 99)).fields.version
     c.expect(newer == version, f"max_version=(1, 99) gave {newer}, and (1, 3) gave {version}")
 
 
-@rule("P-CAPSULE-MAX-NEWER-MAJOR", Role.PRODUCER, Level.SHOULD,
-      "With a newer major version than it supports, a producer returns its own newest version and does not refuse.",
-      MAX_VERSION)  # fmt: skip
+@should("P-CAPSULE-MAX-NEWER-MAJOR",
+        "With a newer major version than it supports, a producer returns its own newest version and does not refuse.",
+        MAX_VERSION)  # fmt: skip
 def max_newer_major(c: Context) -> None:
     version = c.versioned(c.array()).fields.version
     newer = c.export(c.array(), max_version=(99, 0)).fields.version
@@ -132,9 +124,8 @@ def max_newer_major(c: Context) -> None:
     c.expect(newer == version, f"max_version=(99, 0) gave {newer}, and (1, 3) gave {version}")
 
 
-@rule("P-CAPSULE-EACH-ITS-OWN", Role.PRODUCER, Level.SHOULD,
-      "Every call of __dlpack__ returns a capsule and a managed tensor of its own.",
-      "no text; each capsule has an owner, which calls the deleter once")  # fmt: skip
+@should("P-CAPSULE-EACH-ITS-OWN", "Every call of __dlpack__ returns a capsule and a managed tensor of its own.",
+        "no text; each capsule has an owner, which calls the deleter once")  # fmt: skip
 def each_its_own(c: Context) -> None:
     array = c.array()
     for keywords in abis(c):
@@ -147,8 +138,7 @@ def each_its_own(c: Context) -> None:
         held[1].delete()
 
 
-@rule("P-CAPSULE-AFTER-USE", Role.PRODUCER, Level.MUST,
-      "An array whose capsule was consumed can be exported again.",
+@must("P-CAPSULE-AFTER-USE", "An array whose capsule was consumed can be exported again.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def after_use(c: Context) -> None:
     array = c.array()
@@ -158,9 +148,8 @@ def after_use(c: Context) -> None:
         held.delete()
 
 
-@rule("P-CAPSULE-UNUSED-FREES", Role.PRODUCER, Level.MUST,
-      "The destructor of an unconsumed capsule calls the deleter, which gives the memory back.",
-      PYTHON)  # fmt: skip
+@must("P-CAPSULE-UNUSED-FREES",
+      "The destructor of an unconsumed capsule calls the deleter, which gives the memory back.", PYTHON)  # fmt: skip
 def unused_frees(c: Context) -> None:
     exports = {f"by {keywords}": partial(_capsules, keywords=keywords) for keywords in abis(c)}
     expect_let_go(c, exports, list.clear, "after the capsule was dropped")
@@ -172,8 +161,7 @@ def unused_frees(c: Context) -> None:
     expect_arrays_freed(c, use, "unused capsules keep the memory")
 
 
-@rule("P-CAPSULE-HOLDS", Role.PRODUCER, Level.MUST,
-      "A capsule keeps the memory alive when the array is dropped before the capsule is consumed.",
+@must("P-CAPSULE-HOLDS", "A capsule keeps the memory alive when the array is dropped before the capsule is consumed.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def holds(c: Context) -> None:
     for keywords in abis(c):
@@ -188,8 +176,7 @@ def holds(c: Context) -> None:
         del others
 
 
-@rule("P-CAPSULE-USED-KEEPS", Role.PRODUCER, Level.MUST,
-      "The destructor of a consumed capsule leaves the managed tensor alone.", PYTHON)  # fmt: skip
+@must("P-CAPSULE-USED-KEEPS", "The destructor of a consumed capsule leaves the managed tensor alone.", PYTHON)
 def used_keeps(c: Context) -> None:
     for keywords in abis(c):
         array = c.array()
@@ -205,8 +192,7 @@ def used_keeps(c: Context) -> None:
         del others
 
 
-@rule("P-CAPSULE-PENDING", Role.PRODUCER, Level.SHOULD,
-      "The destructor of an unused capsule does not change a pending exception.", DEALLOC)  # fmt: skip
+@should("P-CAPSULE-PENDING", "The destructor of an unused capsule does not change a pending exception.", DEALLOC)
 def pending(c: Context) -> None:
     for keywords in abis(c):
         array = c.array()
@@ -216,9 +202,8 @@ def pending(c: Context) -> None:
         c.expect(kept, "the exception is lost")
 
 
-@rule("P-CAPSULE-ABIS-AGREE", Role.PRODUCER, Level.MUST,
-      "The legacy and the versioned tensor of one array describe the same memory in the same way.",
-      PYTHON)  # fmt: skip
+@must("P-CAPSULE-ABIS-AGREE",
+      "The legacy and the versioned tensor of one array describe the same memory in the same way.", PYTHON)  # fmt: skip
 def abis_agree(c: Context) -> None:
     array = c.array()
     new, old = c.versioned(array).fields, legacy(c, array).fields

@@ -8,17 +8,11 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Flags, Held
 from dlbridge_conformance.exports import (
-    address_of,
-    best,
-    expect_elements,
-    expect_same_memory,
-    legacy,
-    may_refuse,
-    needs_no_copy,
-)
+    address_of, best, expect_elements, expect_same_memory, legacy, may_refuse, needs_no_copy,
+)  # fmt: skip
 from dlbridge_conformance.memory import expect_arrays_freed
 from dlbridge_conformance.outcome import NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 COPY = "array API standard 2024.12, __dlpack__: copy"
 HEADER = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_IS_COPIED"
@@ -50,74 +44,61 @@ def _expect_apart(c: Context, first: Held, second: Held) -> None:
     c.expect(distance >= size, f"the two begin {distance} bytes apart, and each has {size} bytes")
 
 
-@rule("P-COPY-TRUE-TAKEN", Role.PRODUCER, Level.MUST,
-      "copy=True always copies: it is not refused.", COPY)  # fmt: skip
-def true_taken(c: Context) -> None:
-    best(c, c.array(), copy=True)
+must("P-COPY-TRUE-TAKEN", "copy=True always copies: it is not refused.", COPY, lambda c: best(c, c.array(), copy=True))
 
 
-@rule("P-COPY-TRUE-FLAG", Role.PRODUCER, Level.MUST,
-      "A tensor made with copy=True has the flag IS_COPIED.", COPY)  # fmt: skip
+@must("P-COPY-TRUE-FLAG", "A tensor made with copy=True has the flag IS_COPIED.", COPY)
 def true_flag(c: Context) -> None:
     flags = _flags(c, _export(c, c.array(), True))
     c.expect(flags & Flags.IS_COPIED, f"the flags are {flags}")
 
 
-@rule("P-COPY-TRUE-MEMORY", Role.PRODUCER, Level.MUST,
-      "copy=True always copies: the tensor does not share the array's memory.", COPY)  # fmt: skip
+@must("P-COPY-TRUE-MEMORY", "copy=True always copies: the tensor does not share the array's memory.", COPY)
 def true_memory(c: Context) -> None:
     array = c.array()
     _expect_apart(c, best(c, array), _export(c, array, True))
 
 
-@rule("P-COPY-TRUE-ELEMENTS", Role.PRODUCER, Level.MUST,
-      "A copy has the shape and the elements of the array.", COPY)  # fmt: skip
+@must("P-COPY-TRUE-ELEMENTS", "A copy has the shape and the elements of the array.", COPY)
 def true_elements(c: Context) -> None:
     held = _export(c, c.array(), True)
     c.expect(held.fields.shape == (2, 3), f"the shape is {held.fields.shape}")
     expect_elements(c, held, MATRIX)
 
 
-@rule("P-COPY-TRUE-VIEW", Role.PRODUCER, Level.MUST,
-      "A copy of a transposed matrix has its elements, in any layout.", COPY)  # fmt: skip
+@must("P-COPY-TRUE-VIEW", "A copy of a transposed matrix has its elements, in any layout.", COPY)
 def true_view(c: Context) -> None:
     held = _export(c, c.lib.transposed(c.array()), True)
     c.expect(held.fields.shape == (3, 2), f"the shape is {held.fields.shape}")
     expect_elements(c, held, [[0, 3], [1, 4], [2, 5]])
 
 
-@rule("P-COPY-TRUE-REVERSED", Role.PRODUCER, Level.MUST,
-      "A copy of a reversed matrix has its elements.", COPY)  # fmt: skip
-def true_reversed(c: Context) -> None:
-    expect_elements(c, _export(c, c.lib.reversed(c.array()), True), [[3, 4, 5], [0, 1, 2]])
+must("P-COPY-TRUE-REVERSED", "A copy of a reversed matrix has its elements.", COPY,
+     lambda c: expect_elements(c, _export(c, c.lib.reversed(c.array()), True), [[3, 4, 5], [0, 1, 2]]))  # fmt: skip
 
 
-@rule("P-COPY-TRUE-BROADCAST", Role.PRODUCER, Level.MAY,
-      "In a copy of a repeated row no two elements share memory, because the owner may write each.",
-      HEADER)  # fmt: skip
+@may("P-COPY-TRUE-BROADCAST",
+     "In a copy of a repeated row no two elements share memory, because the owner may write each.", HEADER)  # fmt: skip
 def true_broadcast(c: Context) -> None:
     held = _export(c, c.lib.broadcast(c.array([1, 2, 3]), 4), True)
     expect_elements(c, held, [[1, 2, 3]] * 4)
     c.expect(held.fields.strides is None or 0 not in held.fields.strides, f"the strides are {held.fields.strides}")
 
 
-@rule("P-COPY-TRUE-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "copy=True works without elements too.", COPY)  # fmt: skip
+@must("P-COPY-TRUE-ZERO-SIZE", "copy=True works without elements too.", COPY)
 def true_zero_size(c: Context) -> None:
     held = _export(c, c.array([]), True)
     c.expect(held.fields.shape == (0,), f"the shape is {held.fields.shape}")
 
 
-@rule("P-COPY-TRUE-WRITABLE", Role.PRODUCER, Level.MAY,
-      "A copy of a read-only array belongs to its consumer alone, and is not read-only.", HEADER)  # fmt: skip
+@may("P-COPY-TRUE-WRITABLE", "A copy of a read-only array belongs to its consumer alone, and is not read-only.", HEADER)
 def true_writable(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
     flags = _flags(c, _export(c, array, True))
     c.expect(not flags & Flags.READ_ONLY, f"the flags are {flags}")
 
 
-@rule("P-COPY-TRUE-APART", Role.PRODUCER, Level.MUST,
-      "Writes to a copy do not change the array.", HEADER)  # fmt: skip
+@must("P-COPY-TRUE-APART", "Writes to a copy do not change the array.", HEADER)
 def true_apart(c: Context) -> None:
     array = c.array()
     held = _export(c, array, True)
@@ -127,8 +108,7 @@ def true_apart(c: Context) -> None:
     c.expect(c.values(array) == MATRIX, "the array has changed")
 
 
-@rule("P-COPY-TRUE-SNAPSHOT", Role.PRODUCER, Level.MUST,
-      "Later writes to the array do not change a copy.", HEADER)  # fmt: skip
+@must("P-COPY-TRUE-SNAPSHOT", "Later writes to the array do not change a copy.", HEADER)
 def true_snapshot(c: Context) -> None:
     array = c.array()
     held = _export(c, array, True)
@@ -136,15 +116,13 @@ def true_snapshot(c: Context) -> None:
     expect_elements(c, held, MATRIX)
 
 
-@rule("P-COPY-TRUE-EACH", Role.PRODUCER, Level.MUST,
-      "Two copies of one array do not share memory.", HEADER)  # fmt: skip
+@must("P-COPY-TRUE-EACH", "Two copies of one array do not share memory.", HEADER)
 def true_each(c: Context) -> None:
     array = c.array()
     _expect_apart(c, _export(c, array, True), _export(c, array, True))
 
 
-@rule("P-COPY-TRUE-OUTLIVES", Role.PRODUCER, Level.MUST,
-      "A copy stays when the array is gone.", HEADER)  # fmt: skip
+@must("P-COPY-TRUE-OUTLIVES", "A copy stays when the array is gone.", HEADER)
 def true_outlives(c: Context) -> None:
     array = c.array()
     held = _export(c, array, True)
@@ -155,8 +133,8 @@ def true_outlives(c: Context) -> None:
     del others
 
 
-@rule("P-COPY-TRUE-FREES", Role.PRODUCER, Level.MUST,
-      "The deleter of a copy gives its memory back.", "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
+@must("P-COPY-TRUE-FREES", "The deleter of a copy gives its memory back.",
+      "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
 def true_frees(c: Context) -> None:
     _export(c, c.array(), True).delete()
     keywords = {**c.asking(), "copy": True}
@@ -167,9 +145,8 @@ def true_frees(c: Context) -> None:
     expect_arrays_freed(c, use, "copies are kept after their deleters ran")
 
 
-@rule("P-COPY-TRUE-LEGACY", Role.PRODUCER, Level.MUST,
-      "copy=True for a legacy capsule, which cannot have a flag, copies or is refused, and never shares.",
-      COPY)  # fmt: skip
+@must("P-COPY-TRUE-LEGACY",
+      "copy=True for a legacy capsule, which cannot have a flag, copies or is refused, and never shares.", COPY)  # fmt: skip
 def true_legacy(c: Context) -> None:
     array = c.array()
     c.needs_keywords("copy")
@@ -182,8 +159,7 @@ def true_legacy(c: Context) -> None:
     _expect_apart(c, plain, held)
 
 
-@rule("P-COPY-FALSE-MEMORY", Role.PRODUCER, Level.MUST,
-      "copy=False never copies: the tensor is the array's own memory.", COPY)  # fmt: skip
+@must("P-COPY-FALSE-MEMORY", "copy=False never copies: the tensor is the array's own memory.", COPY)
 def false_memory(c: Context) -> None:
     array = c.array()
     with may_refuse(c, "this without a copy"):
@@ -191,17 +167,16 @@ def false_memory(c: Context) -> None:
     expect_same_memory(c, array, held)
 
 
-@rule("P-COPY-FALSE-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "An array that is shared without the keyword copy is shared with copy=False too, since no copy is needed.",
-      COPY)  # fmt: skip
+@should("P-COPY-FALSE-ACCEPTED",
+        "An array that is shared without the keyword copy is shared with copy=False too, since no copy is needed.",
+        COPY)  # fmt: skip
 def false_accepted(c: Context) -> None:
     array = c.array()
     c.needs(address_of(best(c, array).fields) == c.lib.address(array), f"{c.lib.name} copies on export")
     _export(c, array, False)
 
 
-@rule("P-COPY-FALSE-VIEW", Role.PRODUCER, Level.MUST,
-      "A view with copy=False is the array's own memory, or a BufferError.", COPY)  # fmt: skip
+@must("P-COPY-FALSE-VIEW", "A view with copy=False is the array's own memory, or a BufferError.", COPY)
 def false_view(c: Context) -> None:
     view = c.lib.transposed(c.array())
     try:
@@ -212,9 +187,8 @@ def false_view(c: Context) -> None:
     expect_same_memory(c, view, held)
 
 
-@rule("P-COPY-FALSE-FLAG", Role.PRODUCER, Level.MUST,
-      "An export that shares the array's memory does not have the flag IS_COPIED, with or without copy=False.",
-      HEADER)  # fmt: skip
+@must("P-COPY-FALSE-FLAG",
+      "An export that shares the array's memory does not have the flag IS_COPIED, with or without copy=False.", HEADER)  # fmt: skip
 def false_flag(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
@@ -223,16 +197,14 @@ def false_flag(c: Context) -> None:
         c.expect(not _flags(c, held) & Flags.IS_COPIED, f"the flags are {held.fields.flags}")
 
 
-@rule("P-COPY-NONE-MEMORY", Role.PRODUCER, Level.MUST,
-      "copy=None shares the memory whenever copy=False can.", COPY)  # fmt: skip
+@must("P-COPY-NONE-MEMORY", "copy=None shares the memory whenever copy=False can.", COPY)
 def none_memory(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
     expect_same_memory(c, array, _export(c, array, None))
 
 
-@rule("P-COPY-NONE-FLAG", Role.PRODUCER, Level.MUST,
-      "An export of a view that does not share its memory has the flag IS_COPIED.", COPY)  # fmt: skip
+@must("P-COPY-NONE-FLAG", "An export of a view that does not share its memory has the flag IS_COPIED.", COPY)
 def none_flag(c: Context) -> None:
     view = c.lib.stepped(c.array())
     with may_refuse(c, "a stepped view"):

@@ -12,7 +12,7 @@ from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Held, Way
 from dlbridge_conformance.exports import abis, best, each_abi, expect_elements
 from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, expect_let_go, watch
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must, should
 
 DELETER = "dlpack.h 1.3, DLManagedTensorVersioned::deleter"
 PYTHON = "Python specification of DLPack, Implementation"
@@ -67,9 +67,8 @@ def _owner(held: Held) -> crafter.Crafted:
     return outer
 
 
-@rule("P-DELETER-FREES-ARRAY", Role.PRODUCER, Level.MUST,
-      "When the array is dropped and the deleter has run, the memory of the elements is given back.",
-      DELETER)  # fmt: skip
+@must("P-DELETER-FREES-ARRAY",
+      "When the array is dropped and the deleter has run, the memory of the elements is given back.", DELETER)  # fmt: skip
 def frees_array(c: Context) -> None:
     exports = _plain_exports(c)
 
@@ -80,8 +79,7 @@ def frees_array(c: Context) -> None:
     expect_arrays_freed(c, use, "the memory is kept after the deleter ran")
 
 
-@rule("P-DELETER-FREES-STRUCT", Role.PRODUCER, Level.MUST,
-      "The deleter frees the struct itself too, with its shape and strides.", DELETER)  # fmt: skip
+@must("P-DELETER-FREES-STRUCT", "The deleter frees the struct itself too, with its shape and strides.", DELETER)
 def frees_struct(c: Context) -> None:
     array = c.array()
     for keywords in abis(c):
@@ -93,14 +91,11 @@ def frees_struct(c: Context) -> None:
         expect_bounded(c, step, 16, 1000 * 16, "something is kept after each deleter ran")
 
 
-@rule("P-DELETER-OBJECT", Role.PRODUCER, Level.MUST,
-      "The deleter drops the reference to the array, which dies with it.", PYTHON)  # fmt: skip
-def frees_object(c: Context) -> None:
-    expect_let_go(c, _exports(c), Held.delete, "after the deleter ran")
+must("P-DELETER-OBJECT", "The deleter drops the reference to the array, which dies with it.", PYTHON,
+     lambda c: expect_let_go(c, _exports(c), Held.delete, "after the deleter ran"))  # fmt: skip
 
 
-@rule("P-DELETER-HOLDS", Role.PRODUCER, Level.MUST,
-      "The memory stays until the deleter is called, even if the array is gone and others are made.",
+@must("P-DELETER-HOLDS", "The memory stays until the deleter is called, even if the array is gone and others are made.",
       SEMANTICS)  # fmt: skip
 def holds(c: Context) -> None:
     for keywords in abis(c):
@@ -114,9 +109,8 @@ def holds(c: Context) -> None:
         del others
 
 
-@rule("P-DELETER-HOLDS-STRUCT", Role.PRODUCER, Level.MUST,
-      "Shape, strides and every other field stay until the deleter is called, even if the array is gone.",
-      DELETER)  # fmt: skip
+@must("P-DELETER-HOLDS-STRUCT",
+      "Shape, strides and every other field stay until the deleter is called, even if the array is gone.", DELETER)  # fmt: skip
 def holds_struct(c: Context) -> None:
     for keywords in abis(c):
         array = c.array()
@@ -131,20 +125,18 @@ def holds_struct(c: Context) -> None:
             other.delete()
 
 
-@rule("P-DELETER-WITHOUT-GIL", Role.PRODUCER, Level.MUST,
-      "The deleter may be called without the GIL: it takes the GIL if it needs it.", PYTHON)  # fmt: skip
+@must("P-DELETER-WITHOUT-GIL", "The deleter may be called without the GIL: it takes the GIL if it needs it.", PYTHON)
 def without_gil(c: Context) -> None:
     expect_let_go(c, _exports(c), partial(Held.delete, way=Way.WITHOUT_GIL), "after the deleter ran without the GIL")
 
 
-@rule("P-DELETER-NATIVE-THREAD", Role.PRODUCER, Level.MUST,
-      "The deleter may be called on a thread that Python does not know.", PYTHON)  # fmt: skip
+@must("P-DELETER-NATIVE-THREAD", "The deleter may be called on a thread that Python does not know.", PYTHON)
 def native_thread(c: Context) -> None:
     delete = partial(Held.delete, way=Way.NATIVE_THREAD)
     expect_let_go(c, _exports(c), delete, "after the deleter ran on a thread that Python does not know")
 
 
-@rule("P-DELETER-GIL-TAKEN", Role.PRODUCER, Level.MUST,
+@must("P-DELETER-GIL-TAKEN",
       "The deleter on another thread frees no array while another thread holds the GIL, and finishes afterwards.",
       PYTHON)  # fmt: skip
 def gil_taken(c: Context) -> None:
@@ -172,8 +164,7 @@ def _call(what: Callable[[], None]) -> None:
     what()
 
 
-@rule("P-DELETER-PYTHON-THREAD", Role.PRODUCER, Level.MUST,
-      "The deleter may be called on another Python thread than the export.", PYTHON)  # fmt: skip
+@must("P-DELETER-PYTHON-THREAD", "The deleter may be called on another Python thread than the export.", PYTHON)
 def python_thread(c: Context) -> None:
     def delete(held: Held) -> None:
         _at_once([held.delete])
@@ -181,8 +172,7 @@ def python_thread(c: Context) -> None:
     expect_let_go(c, _exports(c), delete, "after the deleter ran on another thread")
 
 
-@rule("P-DELETER-AT-ONCE", Role.PRODUCER, Level.MUST,
-      "The deleters of several exports of one array may run at once on several threads.", PYTHON)  # fmt: skip
+@must("P-DELETER-AT-ONCE", "The deleters of several exports of one array may run at once on several threads.", PYTHON)
 def at_once(c: Context) -> None:
     keywords = c.asking()
 
@@ -209,8 +199,7 @@ def _at_once(calls: list[Callable[[], None]]) -> None:
         thread.join()
 
 
-@rule("P-DELETER-PENDING", Role.PRODUCER, Level.SHOULD,
-      "An exception that is pending when the deleter is called is pending afterwards.", DEALLOC)  # fmt: skip
+@should("P-DELETER-PENDING", "An exception that is pending when the deleter is called is pending afterwards.", DEALLOC)
 def pending(c: Context) -> None:
     for keywords in abis(c):
         array = c.array()
@@ -219,8 +208,7 @@ def pending(c: Context) -> None:
         c.expect(held.delete_keeps(KeyError("pending")), "the exception is lost")
 
 
-@rule("P-DELETER-ORDER", Role.PRODUCER, Level.MUST,
-      "Each of two exports of one array keeps the memory by itself, in any order of deletion.",
+@must("P-DELETER-ORDER", "Each of two exports of one array keeps the memory by itself, in any order of deletion.",
       SEMANTICS)  # fmt: skip
 def order(c: Context) -> None:
     for first in (0, 1):
@@ -235,8 +223,7 @@ def order(c: Context) -> None:
         del others
 
 
-@rule("P-DELETER-ARRAY-STAYS", Role.PRODUCER, Level.MUST,
-      "The deleter does not change an array that is still referenced.", SEMANTICS)  # fmt: skip
+@must("P-DELETER-ARRAY-STAYS", "The deleter does not change an array that is still referenced.", SEMANTICS)
 def array_stays(c: Context) -> None:
     array = c.array()
     for _ in range(3):
@@ -248,7 +235,7 @@ def array_stays(c: Context) -> None:
     del others
 
 
-@rule("P-DELETER-CHAIN", Role.PRODUCER, Level.MUST,
+@must("P-DELETER-CHAIN",
       "A consumer may re-export the memory in a struct of its own, and call the deleter at the end of the chain.",
       PYTHON)  # fmt: skip
 def chain(c: Context) -> None:
@@ -267,7 +254,7 @@ def chain(c: Context) -> None:
     expect_let_go(c, exports, Held.delete, "at the end of a chain")
 
 
-@rule("P-DELETER-CHAIN-OWN", Role.PRODUCER, Level.MUST,
+@must("P-DELETER-CHAIN-OWN",
       "An array that the library made from its own export can be exported too; it keeps the memory, and frees it.",
       SEMANTICS)  # fmt: skip
 def chain_own(c: Context) -> None:
@@ -314,16 +301,15 @@ del _
 """
 
 
-@rule("P-DELETER-AT-EXIT", Role.PRODUCER, Level.SHOULD,
-      "The deleter may be called after the interpreter has ended, whether or not the array was dropped before.",
-      PYTHON, processes=1)  # fmt: skip
+@should("P-DELETER-AT-EXIT",
+        "The deleter may be called after the interpreter has ended, whether or not the array was dropped before.",
+        PYTHON, processes=1)  # fmt: skip
 def at_exit(c: Context) -> None:
     c.array()
     _expect_calm_end(c, LATE)
 
 
-@rule("P-DELETER-AT-EXIT-CAPSULE", Role.PRODUCER, Level.SHOULD,
-      "An unconsumed capsule may live until the interpreter ends.", PYTHON, processes=1)  # fmt: skip
+@should("P-DELETER-AT-EXIT-CAPSULE", "An unconsumed capsule may live until the interpreter ends.", PYTHON, processes=1)
 def at_exit_capsule(c: Context) -> None:
     c.array()
     _expect_calm_end(c, "import sys\nsys.kept = capsule\n")

@@ -8,7 +8,7 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import each_abi
 from dlbridge_conformance.outcome import Broken
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must
 
 STANDARD = "array API standard 2024.12, __dlpack_device__"
 HEADER = "dlpack.h 1.3, DLDevice"
@@ -32,36 +32,26 @@ def _integer(value: Any, what: str) -> int:
         raise Broken(f"the {what} is {value!r}, a {type(value).__name__}") from None
 
 
-@rule("P-DEVICE-TUPLE", Role.PRODUCER, Level.MUST,
-      "__dlpack_device__ takes no arguments and returns a tuple of two.", STANDARD)  # fmt: skip
+@must("P-DEVICE-TUPLE", "__dlpack_device__ takes no arguments and returns a tuple of two.", STANDARD)
 def pair(c: Context) -> None:
     device = _device(c, c.array())
     c.expect(isinstance(device, tuple), f"it is a {type(device).__name__}")
     c.expect(len(device) == 2, f"it has {len(device)} items")
 
 
-@rule("P-DEVICE-TYPE", Role.PRODUCER, Level.MUST,
-      "The first item, the device type, is an integer or a member of an enumeration of integers.",
-      STANDARD)  # fmt: skip
-def device_type(c: Context) -> None:
-    _integer(_device(c, c.array())[0], "device type")
+must("P-DEVICE-TYPE", "The first item, the device type, is an integer or a member of an enumeration of integers.",
+     STANDARD, lambda c: _integer(_device(c, c.array())[0], "device type"))  # fmt: skip
+must("P-DEVICE-ID", "The second item, the device id, is an integer.", STANDARD,
+     lambda c: _integer(_device(c, c.array())[1], "device id"))  # fmt: skip
 
 
-@rule("P-DEVICE-ID", Role.PRODUCER, Level.MUST,
-      "The second item, the device id, is an integer.", STANDARD)  # fmt: skip
-def device_id(c: Context) -> None:
-    _integer(_device(c, c.array())[1], "device id")
-
-
-@rule("P-DEVICE-KNOWN", Role.PRODUCER, Level.MUST,
-      "The device type is one that DLPack defines.", "dlpack.h 1.3, DLDeviceType")  # fmt: skip
+@must("P-DEVICE-KNOWN", "The device type is one that DLPack defines.", "dlpack.h 1.3, DLDeviceType")
 def known(c: Context) -> None:
     found = int(_device(c, c.array())[0])
     c.expect(found in KNOWN, f"DLPack does not define device type {found}")
 
 
-@rule("P-DEVICE-AGREES", Role.PRODUCER, Level.MUST,
-      "The tensor in the capsule is on the device that __dlpack_device__ returns.", STANDARD)  # fmt: skip
+@must("P-DEVICE-AGREES", "The tensor in the capsule is on the device that __dlpack_device__ returns.", STANDARD)
 def agrees(c: Context) -> None:
     array = c.array()
     told = tuple(_device(c, array))
@@ -69,8 +59,8 @@ def agrees(c: Context) -> None:
         c.expect(held.fields.device == told, f"the tensor is on {held.fields.device}, not on {told}")
 
 
-@rule("P-DEVICE-SINGLE-ID", Role.PRODUCER, Level.MUST,
-      "The device id of CPU, pinned and managed memory is 0, in the tuple and in the struct.", HEADER)  # fmt: skip
+@must("P-DEVICE-SINGLE-ID", "The device id of CPU, pinned and managed memory is 0, in the tuple and in the struct.",
+      HEADER)  # fmt: skip
 def single_id(c: Context) -> None:
     array = c.array()
     told = tuple(_device(c, array))
@@ -80,8 +70,7 @@ def single_id(c: Context) -> None:
         c.expect(held.fields.device[1] == 0, f"the device id in the struct is {held.fields.device[1]}")
 
 
-@rule("P-DEVICE-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "An array without elements has a device too, and its tensor has the same one.", STANDARD)  # fmt: skip
+@must("P-DEVICE-ZERO-SIZE", "An array without elements has a device too, and its tensor has the same one.", STANDARD)
 def zero_size(c: Context) -> None:
     array = c.array([])
     told = tuple(_device(c, array))
@@ -89,8 +78,7 @@ def zero_size(c: Context) -> None:
         c.expect(held.fields.device == told, f"the tensor is on {held.fields.device}, not on {told}")
 
 
-@rule("P-DEVICE-OF-VIEWS", Role.PRODUCER, Level.MUST,
-      "A view is on the device of its array.", STANDARD)  # fmt: skip
+@must("P-DEVICE-OF-VIEWS", "A view is on the device of its array.", STANDARD)
 def views(c: Context) -> None:
     array = c.array()
     view = c.lib.sliced(array)
@@ -100,8 +88,7 @@ def views(c: Context) -> None:
         c.expect(held.fields.device == whole, f"the tensor of the view is on {held.fields.device}")
 
 
-@rule("P-DEVICE-STABLE", Role.PRODUCER, Level.MUST,
-      "An export does not change the device of an array.", STANDARD)  # fmt: skip
+@must("P-DEVICE-STABLE", "An export does not change the device of an array.", STANDARD)
 def stable(c: Context) -> None:
     array = c.array()
     before = tuple(_device(c, array))

@@ -9,7 +9,7 @@ from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import DTYPES, Flags, Held
 from dlbridge_conformance.exports import each_abi, needs_host_memory
 from dlbridge_conformance.outcome import NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must
 
 HEADER = "dlpack.h 1.3, DLDataType and DLDataTypeCode"
 
@@ -51,7 +51,7 @@ def _register(dtype: str) -> None:
     code, bits, lanes = DTYPES[dtype]
     layout = " in one byte, 0 or 1" if dtype == "bool" else ", packed unless the flag says padded" if bits < 8 else ""
 
-    @rule(f"P-DTYPES-{dtype.upper().replace('_', '-')}", Role.PRODUCER, Level.MUST,
+    @must(f"P-DTYPES-{dtype.upper().replace('_', '-')}",
           f"{dtype} is code {CODES[code]} ({code}) with {bits} bits and {lanes} lane{layout}, in native byte order.",
           HEADER)  # fmt: skip
     def check(c: Context) -> None:
@@ -70,8 +70,7 @@ for _dtype in DTYPES:
     _register(_dtype)
 
 
-@rule("P-DTYPES-STANDARD", Role.PRODUCER, Level.MUST,
-      "Every dtype of the array API standard that the library has can be exported.",
+@must("P-DTYPES-STANDARD", "Every dtype of the array API standard that the library has can be exported.",
       "array API standard 2024.12, Data interchange mechanisms: support for all dtypes")  # fmt: skip
 def standard(c: Context) -> None:
     for dtype in STANDARD:
@@ -80,8 +79,7 @@ def standard(c: Context) -> None:
                 c.expect(held.fields.shape == (4,), f"{dtype} has the shape {held.fields.shape}")
 
 
-@rule("P-DTYPES-STRIDES", Role.PRODUCER, Level.MUST,
-      "Strides count elements and not bytes, whatever the size of the dtype.",
+@must("P-DTYPES-STRIDES", "Strides count elements and not bytes, whatever the size of the dtype.",
       "dlpack.h 1.3, DLTensor::strides")  # fmt: skip
 def strides(c: Context) -> None:
     for dtype in c.lib.dtypes:

@@ -7,7 +7,7 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Flags
 from dlbridge_conformance.exports import address_of, may_refuse
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 READ_ONLY = "dlpack.h 1.3, DLPACK_FLAG_BITMASK_READ_ONLY"
 FLAGS = "dlpack.h 1.3, DLManagedTensorVersioned::flags"
@@ -22,33 +22,18 @@ def _expect_read_only(c: Context, array: Any, **keywords: Any) -> None:
     c.expect(flags & Flags.READ_ONLY, f"the flags are {flags}")
 
 
-@rule("P-FLAGS-READ-ONLY-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "A read-only array is exported: a versioned tensor can be marked as read-only.",
-      READ_ONLY)  # fmt: skip
-def read_only_accepted(c: Context) -> None:
-    c.versioned(c.lib.read_only(c.array([1, 2, 3])))
+should("P-FLAGS-READ-ONLY-ACCEPTED", "A read-only array is exported: a versioned tensor can be marked as read-only.",
+       READ_ONLY, lambda c: c.versioned(c.lib.read_only(c.array([1, 2, 3]))))  # fmt: skip
+must("P-FLAGS-READ-ONLY", "A tensor over read-only memory has the flag READ_ONLY.", READ_ONLY,
+     lambda c: _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3]))))  # fmt: skip
+must("P-FLAGS-READ-ONLY-VIEW", "A view of a read-only array has the flag READ_ONLY too.", READ_ONLY,
+     lambda c: _expect_read_only(c, c.lib.sliced(c.lib.read_only(c.array([1, 2, 3])))))  # fmt: skip
+must("P-FLAGS-READ-ONLY-COPY-FALSE",
+     "An export of a read-only array with copy=False, which shares its memory, has the flag READ_ONLY too.", READ_ONLY,
+     lambda c: _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])), copy=False))  # fmt: skip
 
 
-@rule("P-FLAGS-READ-ONLY", Role.PRODUCER, Level.MUST,
-      "A tensor over read-only memory has the flag READ_ONLY.", READ_ONLY)  # fmt: skip
-def read_only(c: Context) -> None:
-    _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])))
-
-
-@rule("P-FLAGS-READ-ONLY-VIEW", Role.PRODUCER, Level.MUST,
-      "A view of a read-only array has the flag READ_ONLY too.", READ_ONLY)  # fmt: skip
-def read_only_view(c: Context) -> None:
-    _expect_read_only(c, c.lib.sliced(c.lib.read_only(c.array([1, 2, 3]))))
-
-
-@rule("P-FLAGS-READ-ONLY-COPY-FALSE", Role.PRODUCER, Level.MUST,
-      "An export of a read-only array with copy=False, which shares its memory, has the flag READ_ONLY too.",
-      READ_ONLY)  # fmt: skip
-def read_only_copy_false(c: Context) -> None:
-    _expect_read_only(c, c.lib.read_only(c.array([1, 2, 3])), copy=False)
-
-
-@rule("P-FLAGS-READ-ONLY-AGREES", Role.PRODUCER, Level.MUST,
+@must("P-FLAGS-READ-ONLY-AGREES",
       "An array that is marked as read-only is exported as read-only, even if the consumer does not request it.",
       READ_ONLY)  # fmt: skip
 def read_only_agrees(c: Context) -> None:
@@ -57,8 +42,7 @@ def read_only_agrees(c: Context) -> None:
             _expect_read_only(c, array)
 
 
-@rule("P-FLAGS-WRITABLE", Role.PRODUCER, Level.SHOULD,
-      "A writable array is not exported as read-only.", FLAGS)  # fmt: skip
+@should("P-FLAGS-WRITABLE", "A writable array is not exported as read-only.", FLAGS)
 def writable(c: Context) -> None:
     array = c.array()
     c.lib.write(array, 7)
@@ -66,9 +50,8 @@ def writable(c: Context) -> None:
     c.expect(not flags & Flags.READ_ONLY, f"the flags are {flags}")
 
 
-@rule("P-FLAGS-READ-ONLY-LEGACY", Role.PRODUCER, Level.MAY,
-      "Read-only memory is refused or copied for a legacy capsule, which cannot mark it.",
-      "no text; the legacy struct does not have flags")  # fmt: skip
+@may("P-FLAGS-READ-ONLY-LEGACY", "Read-only memory is refused or copied for a legacy capsule, which cannot mark it.",
+     "no text; the legacy struct does not have flags")  # fmt: skip
 def read_only_legacy(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
     try:
@@ -79,9 +62,9 @@ def read_only_legacy(c: Context) -> None:
     c.expect(address_of(held.fields) != c.lib.address(array), "the export shares the array's memory without a flag")
 
 
-@rule("P-FLAGS-READ-ONLY-LEGACY-ERROR", Role.PRODUCER, Level.SHOULD,
-      "If a read-only array is refused for a legacy capsule, the error is a BufferError.",
-      "array API standard 2024.12, __dlpack__: Raises")  # fmt: skip
+@should("P-FLAGS-READ-ONLY-LEGACY-ERROR",
+        "If a read-only array is refused for a legacy capsule, the error is a BufferError.",
+        "array API standard 2024.12, __dlpack__: Raises")  # fmt: skip
 def read_only_legacy_error(c: Context) -> None:
     array = c.lib.read_only(c.array([1, 2, 3]))
     ways: list[dict[str, Any]] = [{}] if c.unknown("copy") else [{}, {"copy": False}]
@@ -95,8 +78,7 @@ def read_only_legacy_error(c: Context) -> None:
     c.needs(False, "it is exported")
 
 
-@rule("P-FLAGS-READ-ONLY-KEEPS", Role.PRODUCER, Level.MUST,
-      "An export leaves the array as writable as it was.",
+@must("P-FLAGS-READ-ONLY-KEEPS", "An export leaves the array as writable as it was.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def read_only_keeps(c: Context) -> None:
     for array in (c.array([1, 2, 3]), c.lib.read_only(c.array([1, 2, 3]))):
@@ -109,8 +91,7 @@ def read_only_keeps(c: Context) -> None:
         c.expect(before == after, f"read-only was {before}, and is {after}")
 
 
-@rule("P-FLAGS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
-      "Bits of flags that DLPack does not define are 0.", FLAGS)  # fmt: skip
+@should("P-FLAGS-UNKNOWN", "Bits of flags that DLPack does not define are 0.", FLAGS)
 def unknown(c: Context) -> None:
     arrays = [c.array(), c.array([])]
     for array in arrays:
@@ -118,8 +99,7 @@ def unknown(c: Context) -> None:
         c.expect(flags & ~0b111 == 0, f"the flags are {flags:#x}")
 
 
-@rule("P-FLAGS-PADDED", Role.PRODUCER, Level.SHOULD,
-      "A dtype of whole bytes does not have the flag for padding.", PADDED)  # fmt: skip
+@should("P-FLAGS-PADDED", "A dtype of whole bytes does not have the flag for padding.", PADDED)
 def padded(c: Context) -> None:
     flags = c.versioned(c.array()).fields.flags
     c.expect(not flags & Flags.SUBBYTE_PADDED, f"the flags are {flags}")

@@ -9,7 +9,7 @@ from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import abis, address_of, best, needs_no_copy
 from dlbridge_conformance.memory import watch
 from dlbridge_conformance.outcome import Broken
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 SIGNATURE = "array API standard 2024.12, __dlpack__"
 #: the keyword that exists in every version
@@ -50,32 +50,15 @@ def _wrong(c: Context, keyword: str, values: list[Any]) -> None:
         c.expect(not isinstance(error, BufferError), f"{keyword}={value!r} raised BufferError: {error}")
 
 
-@rule("P-KEYWORDS-STREAM", Role.PRODUCER, Level.MUST,
-      "__dlpack__ takes the keyword stream, with None on every device.", FIRST)  # fmt: skip
-def stream(c: Context) -> None:
-    _accepted(c, stream=None)
+must("P-KEYWORDS-STREAM", "__dlpack__ takes the keyword stream, with None on every device.", FIRST,
+     lambda c: _accepted(c, stream=None))  # fmt: skip
+should("P-KEYWORDS-MAX-VERSION", "__dlpack__ takes the keyword max_version.", LATER,
+       lambda c: _accepted(c, max_version=(1, 0)))  # fmt: skip
+should("P-KEYWORDS-DL-DEVICE", "__dlpack__ takes the keyword dl_device.", LATER, lambda c: _accepted(c, dl_device=None))
+should("P-KEYWORDS-COPY", "__dlpack__ takes the keyword copy.", LATER, lambda c: _accepted(c, copy=None))
 
 
-@rule("P-KEYWORDS-MAX-VERSION", Role.PRODUCER, Level.SHOULD,
-      "__dlpack__ takes the keyword max_version.", LATER)  # fmt: skip
-def max_version(c: Context) -> None:
-    _accepted(c, max_version=(1, 0))
-
-
-@rule("P-KEYWORDS-DL-DEVICE", Role.PRODUCER, Level.SHOULD,
-      "__dlpack__ takes the keyword dl_device.", LATER)  # fmt: skip
-def dl_device(c: Context) -> None:
-    _accepted(c, dl_device=None)
-
-
-@rule("P-KEYWORDS-COPY", Role.PRODUCER, Level.SHOULD,
-      "__dlpack__ takes the keyword copy.", LATER)  # fmt: skip
-def copy(c: Context) -> None:
-    _accepted(c, copy=None)
-
-
-@rule("P-KEYWORDS-ALL-NONE", Role.PRODUCER, Level.MUST,
-      "All four keywords may be None at once, which is the same as leaving them out.", SIGNATURE)  # fmt: skip
+@must("P-KEYWORDS-ALL-NONE", "All four keywords may be None at once, which is the same as leaving them out.", SIGNATURE)
 def all_none(c: Context) -> None:
     c.needs_keywords("stream", "max_version", "dl_device", "copy")
     array = c.array()
@@ -93,25 +76,23 @@ def all_none(c: Context) -> None:
         c.expect(address_of(held) == address_of(plain), "the memory differs from the export without keywords")
 
 
-@rule("P-KEYWORDS-KEYWORD-ONLY", Role.PRODUCER, Level.SHOULD,
-      "The parameters of __dlpack__ are keyword-only: a positional one is a TypeError.", SIGNATURE)  # fmt: skip
+@should("P-KEYWORDS-KEYWORD-ONLY", "The parameters of __dlpack__ are keyword-only: a positional one is a TypeError.",
+        SIGNATURE)  # fmt: skip
 def keyword_only(c: Context) -> None:
     array = c.array()
     c.fed("__dlpack__(None)")
     c.refused(lambda: array.__dlpack__(None), TypeError)
 
 
-@rule("P-KEYWORDS-UNKNOWN", Role.PRODUCER, Level.SHOULD,
-      "A keyword that __dlpack__ does not know is a TypeError: consumers detect support that way.",
-      NOTES)  # fmt: skip
+@should("P-KEYWORDS-UNKNOWN",
+        "A keyword that __dlpack__ does not know is a TypeError: consumers detect support that way.", NOTES)  # fmt: skip
 def unknown(c: Context) -> None:
     array = c.array()
     keywords = {**c.asking(), "not_a_keyword": None}
     c.refused(lambda: c.capsule(array, **keywords), TypeError)
 
 
-@rule("P-KEYWORDS-STREAM-ON-CPU", Role.PRODUCER, Level.MUST,
-      "On the CPU, where streams do not exist, a stream number is refused.", STREAM)  # fmt: skip
+@must("P-KEYWORDS-STREAM-ON-CPU", "On the CPU, where streams do not exist, a stream number is refused.", STREAM)
 def stream_on_cpu(c: Context) -> None:
     c.needs(c.lib.device[0] == 1, "the arrays are not on the CPU")
     array = c.array()
@@ -119,8 +100,8 @@ def stream_on_cpu(c: Context) -> None:
         c.refused(partial(_capsule, c, array, stream=number))
 
 
-@rule("P-KEYWORDS-STREAM-ERROR", Role.PRODUCER, Level.SHOULD,
-      "A wrong stream is an incorrect argument, so the error is not a BufferError.", RAISES)  # fmt: skip
+@should("P-KEYWORDS-STREAM-ERROR", "A wrong stream is an incorrect argument, so the error is not a BufferError.",
+        RAISES)  # fmt: skip
 def stream_error(c: Context) -> None:
     array = c.array()
     c.needs(c.lib.device[0] == 1, "the arrays are not on the CPU")
@@ -128,26 +109,16 @@ def stream_error(c: Context) -> None:
     c.expect(not isinstance(error, BufferError), f"BufferError: {error}")
 
 
-@rule("P-KEYWORDS-STREAM-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A stream that is a string is refused, and not with BufferError.", RAISES)  # fmt: skip
-def stream_type(c: Context) -> None:
-    _wrong(c, "stream", ["default"])
+should("P-KEYWORDS-STREAM-TYPE", "A stream that is a string is refused, and not with BufferError.", RAISES,
+       lambda c: _wrong(c, "stream", ["default"]))  # fmt: skip
+should("P-KEYWORDS-MAX-VERSION-TYPE",
+       "A max_version that is not a tuple, such as 1 or '1.0', is refused, and not with BufferError.", RAISES,
+       lambda c: _wrong(c, "max_version", [1, "1.0"]))  # fmt: skip
+may("P-KEYWORDS-MAX-VERSION-ITEMS", "A max_version that is not two integers, such as (1,) or ('1', '0'), is refused.",
+    RAISES, lambda c: _wrong(c, "max_version", [(), (1,), ("1", "0")]))  # fmt: skip
 
 
-@rule("P-KEYWORDS-MAX-VERSION-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A max_version that is not a tuple, such as 1 or '1.0', is refused, and not with BufferError.",
-      RAISES)  # fmt: skip
-def max_version_type(c: Context) -> None:
-    _wrong(c, "max_version", [1, "1.0"])
-
-
-@rule("P-KEYWORDS-MAX-VERSION-ITEMS", Role.PRODUCER, Level.MAY,
-      "A max_version that is not two integers, such as (1,) or ('1', '0'), is refused.", RAISES)  # fmt: skip
-def max_version_items(c: Context) -> None:
-    _wrong(c, "max_version", [(), (1,), ("1", "0")])
-
-
-@rule("P-KEYWORDS-DL-DEVICE-OWN", Role.PRODUCER, Level.MUST,
+@must("P-KEYWORDS-DL-DEVICE-OWN",
       "dl_device may be the result of __dlpack_device__, and the tensor is then on that device.", DEVICE)  # fmt: skip
 def dl_device_own(c: Context) -> None:
     array = c.array()
@@ -156,15 +127,14 @@ def dl_device_own(c: Context) -> None:
     c.expect(found == (int(device[0]), int(device[1])), f"asked for {tuple(device)}, got {found}")
 
 
-@rule("P-KEYWORDS-DL-DEVICE-CPU", Role.PRODUCER, Level.MUST,
-      "dl_device=(1, 0) returns a tensor in CPU memory.", DEVICE)  # fmt: skip
+@must("P-KEYWORDS-DL-DEVICE-CPU", "dl_device=(1, 0) returns a tensor in CPU memory.", DEVICE)
 def dl_device_cpu(c: Context) -> None:
     array = c.array()
     found = best(c, array, dl_device=(1, 0)).fields.device
     c.expect(found == (1, 0), f"the tensor is on {found}")
 
 
-@rule("P-KEYWORDS-DL-DEVICE-CPU-ID", Role.PRODUCER, Level.MUST,
+@must("P-KEYWORDS-DL-DEVICE-CPU-ID",
       "For a CPU other than 0, a producer refuses or exports with device id 0, the only one that exists.",
       "dlpack.h 1.3, DLDevice::device_id")  # fmt: skip
 def dl_device_cpu_id(c: Context) -> None:
@@ -178,29 +148,25 @@ def dl_device_cpu_id(c: Context) -> None:
     c.expect(found == (1, 0), f"the tensor is on {found}")
 
 
-@rule("P-KEYWORDS-DL-DEVICE-FOREIGN", Role.PRODUCER, Level.MUST,
-      "A dl_device of a type that the producer cannot handle is a BufferError.", DEVICE)  # fmt: skip
+@must("P-KEYWORDS-DL-DEVICE-FOREIGN", "A dl_device of a type that the producer cannot handle is a BufferError.", DEVICE)
 def dl_device_foreign(c: Context) -> None:
     array = c.array()
     c.refused(lambda: _capsule(c, array, dl_device=FOREIGN), BufferError)
 
 
-@rule("P-KEYWORDS-DL-DEVICE-UNKNOWN", Role.PRODUCER, Level.MUST,
-      "A dl_device of a type that DLPack does not define is a BufferError.", DEVICE)  # fmt: skip
+@must("P-KEYWORDS-DL-DEVICE-UNKNOWN", "A dl_device of a type that DLPack does not define is a BufferError.", DEVICE)
 def dl_device_unknown(c: Context) -> None:
     array = c.array()
     c.refused(lambda: _capsule(c, array, dl_device=(99, 0)), BufferError)
 
 
-@rule("P-KEYWORDS-DL-DEVICE-ABSENT", Role.PRODUCER, Level.SHOULD,
-      "A dl_device that this machine does not have is a BufferError.", DEVICE)  # fmt: skip
+@should("P-KEYWORDS-DL-DEVICE-ABSENT", "A dl_device that this machine does not have is a BufferError.", DEVICE)
 def dl_device_absent(c: Context) -> None:
     array = c.array()
     c.refused(lambda: _capsule(c, array, dl_device=(2, 1000)), BufferError)
 
 
-@rule("P-KEYWORDS-DL-DEVICE-NO-COPY", Role.PRODUCER, Level.MUST,
-      "A dl_device that needs a copy is a BufferError with copy=False.", DEVICE)  # fmt: skip
+@must("P-KEYWORDS-DL-DEVICE-NO-COPY", "A dl_device that needs a copy is a BufferError with copy=False.", DEVICE)
 def dl_device_no_copy(c: Context) -> None:
     c.needs_keywords("dl_device", "copy")
     array = c.array()
@@ -219,9 +185,8 @@ def dl_device_no_copy(c: Context) -> None:
     c.needs(False, f"{c.lib.name} cannot copy to another device here")
 
 
-@rule("P-KEYWORDS-DL-DEVICE-STREAM", Role.PRODUCER, Level.MUST,
-      "With dl_device=(1, 0), every stream except None is refused, as the CPU does not have streams.",
-      DEVICE)  # fmt: skip
+@must("P-KEYWORDS-DL-DEVICE-STREAM",
+      "With dl_device=(1, 0), every stream except None is refused, as the CPU does not have streams.", DEVICE)  # fmt: skip
 def dl_device_stream(c: Context) -> None:
     c.needs_keywords("dl_device", "stream")
     array = c.array()
@@ -233,15 +198,14 @@ def dl_device_stream(c: Context) -> None:
         c.refused(partial(_capsule, c, array, dl_device=(1, 0), stream=number))
 
 
-@rule("P-KEYWORDS-DL-DEVICE-TYPE", Role.PRODUCER, Level.SHOULD,
-      "A dl_device that is not a tuple, such as 1 or 'cpu', is refused, and not with BufferError.", RAISES)  # fmt: skip
-def dl_device_type(c: Context) -> None:
-    _wrong(c, "dl_device", [1, "cpu"])
+should("P-KEYWORDS-DL-DEVICE-TYPE",
+       "A dl_device that is not a tuple, such as 1 or 'cpu', is refused, and not with BufferError.", RAISES,
+       lambda c: _wrong(c, "dl_device", [1, "cpu"]))  # fmt: skip
 
 
-@rule("P-KEYWORDS-REFUSED-FREES", Role.PRODUCER, Level.MAY,
-      "A refused export does not keep the array alive, and the array can be exported afterwards.",
-      "no text; a leak otherwise")  # fmt: skip
+@may("P-KEYWORDS-REFUSED-FREES",
+     "A refused export does not keep the array alive, and the array can be exported afterwards.",
+     "no text; a leak otherwise")  # fmt: skip
 def refused_frees(c: Context) -> None:
     array = c.array()
     best(c, array, dl_device=None).delete()

@@ -9,7 +9,7 @@ from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Flags
 from dlbridge_conformance.exports import best, each_abi, expect_elements, needs_host_memory, needs_no_copy
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must
 
 SEMANTICS = "Python specification of DLPack, Semantics"
 SYNTAX = "Python specification of DLPack, Syntax for data interchange with DLPack"
@@ -17,16 +17,14 @@ SYNTAX = "Python specification of DLPack, Syntax for data interchange with DLPac
 MATRIX = [[0, 1, 2], [3, 4, 5]]
 
 
-@rule("P-SEMANTICS-METHODS", Role.PRODUCER, Level.MUST,
-      "An array has both methods: __dlpack__ and __dlpack_device__.", SYNTAX)  # fmt: skip
+@must("P-SEMANTICS-METHODS", "An array has both methods: __dlpack__ and __dlpack_device__.", SYNTAX)
 def methods(c: Context) -> None:
     array = c.array()
     for name in ("__dlpack__", "__dlpack_device__"):
         c.expect(callable(getattr(array, name, None)), f"{name} is missing")
 
 
-@rule("P-SEMANTICS-UNCHANGED", Role.PRODUCER, Level.MUST,
-      "An export does not change the array, while it lives or afterwards.", SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-UNCHANGED", "An export does not change the array, while it lives or afterwards.", SEMANTICS)
 def unchanged(c: Context) -> None:
     array = c.array()
     held = best(c, array)
@@ -36,9 +34,8 @@ def unchanged(c: Context) -> None:
     c.expect(c.values(array) == MATRIX, "the elements have changed with the deleter")
 
 
-@rule("P-SEMANTICS-CONSUMER-WRITES", Role.PRODUCER, Level.MUST,
-      "A consumer's writes to a tensor that is neither copied nor read-only appear in the array.",
-      SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-CONSUMER-WRITES",
+      "A consumer's writes to a tensor that is neither copied nor read-only appear in the array.", SEMANTICS)  # fmt: skip
 def consumer_writes(c: Context) -> None:
     array = c.array()
     held = c.versioned(array)
@@ -48,8 +45,7 @@ def consumer_writes(c: Context) -> None:
     c.expect(c.values(array) == [[7, 1, 2], [3, 4, 5]], "the write does not appear in the array")
 
 
-@rule("P-SEMANTICS-PRODUCER-WRITES", Role.PRODUCER, Level.MUST,
-      "Writes to the array appear in the tensor.", SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-PRODUCER-WRITES", "Writes to the array appear in the tensor.", SEMANTICS)
 def producer_writes(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)
@@ -59,8 +55,7 @@ def producer_writes(c: Context) -> None:
         expect_elements(c, held, [[7, 1, 2], [3, 4, 5]])
 
 
-@rule("P-SEMANTICS-MANY", Role.PRODUCER, Level.MUST,
-      "A thousand exports of one array may be held at once, and deleted in any order.", SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-MANY", "A thousand exports of one array may be held at once, and deleted in any order.", SEMANTICS)
 def many(c: Context) -> None:
     array = c.array()
     keywords = c.asking()
@@ -75,8 +70,7 @@ def many(c: Context) -> None:
             expect_elements(c, held[0], MATRIX)
 
 
-@rule("P-SEMANTICS-THREADS", Role.PRODUCER, Level.MUST,
-      "Several threads may export one array at once.", SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-THREADS", "Several threads may export one array at once.", SEMANTICS)
 def threads(c: Context) -> None:
     array = c.array()
     best(c, array).delete()
@@ -102,15 +96,13 @@ def threads(c: Context) -> None:
     c.expect(c.values(array) == MATRIX, "the elements have changed")
 
 
-@rule("P-SEMANTICS-ROUND-TRIP", Role.PRODUCER, Level.MUST,
-      "The library's own from_dlpack returns an array of the same elements.", SYNTAX)  # fmt: skip
+@must("P-SEMANTICS-ROUND-TRIP", "The library's own from_dlpack returns an array of the same elements.", SYNTAX)
 def round_trip(c: Context) -> None:
     back = c.consume(c.array())
     c.expect(c.values(back) == MATRIX, "the elements differ")
 
 
-@rule("P-SEMANTICS-ROUND-TRIP-MEMORY", Role.PRODUCER, Level.MUST,
-      "The library's own from_dlpack takes its own arrays without a copy.", SEMANTICS)  # fmt: skip
+@must("P-SEMANTICS-ROUND-TRIP-MEMORY", "The library's own from_dlpack takes its own arrays without a copy.", SEMANTICS)
 def round_trip_memory(c: Context) -> None:
     array = c.array()
     needs_no_copy(c, array)

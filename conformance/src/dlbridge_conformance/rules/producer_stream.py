@@ -6,7 +6,7 @@ from functools import partial
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import best
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 STREAM = "array API standard 2024.12, __dlpack__: stream"
 RAISES = "array API standard 2024.12, __dlpack__: Raises"
@@ -33,52 +33,45 @@ def _refused(c: Context, *streams: int) -> list[BaseException]:
     return [c.refused(partial(best, c, array, stream=stream)) for stream in streams]
 
 
-@rule("P-STREAM-NONE", Role.PRODUCER, Level.MUST,
-      "On CUDA and ROCm stream may be None, which means the legacy default stream.", STREAM)  # fmt: skip
+@must("P-STREAM-NONE", "On CUDA and ROCm stream may be None, which means the legacy default stream.", STREAM)
 def none(c: Context) -> None:
     _needs_streams(c, CUDA, ROCM)
     _taken(c, None)
 
 
-@rule("P-STREAM-CUDA-TAKEN", Role.PRODUCER, Level.MAY,
-      "On CUDA stream may be -1, for no synchronization, 1 or 2, for the default streams.",
-      f"{STREAM}: support for other values than None is optional")  # fmt: skip
+@may("P-STREAM-CUDA-TAKEN", "On CUDA stream may be -1, for no synchronization, 1 or 2, for the default streams.",
+     f"{STREAM}: support for other values than None is optional")  # fmt: skip
 def cuda_taken(c: Context) -> None:
     _needs_streams(c, CUDA)
     _taken(c, -1, 1, 2)
 
 
-@rule("P-STREAM-ROCM-TAKEN", Role.PRODUCER, Level.MAY,
-      "On ROCm stream may be -1, for no synchronization, or 0, for the default stream.",
-      f"{STREAM}: support for other values than None is optional")  # fmt: skip
+@may("P-STREAM-ROCM-TAKEN", "On ROCm stream may be -1, for no synchronization, or 0, for the default stream.",
+     f"{STREAM}: support for other values than None is optional")  # fmt: skip
 def rocm_taken(c: Context) -> None:
     _needs_streams(c, ROCM)
     _taken(c, -1, 0)
 
 
-@rule("P-STREAM-CUDA-NOT-0", Role.PRODUCER, Level.MUST,
-      "On CUDA stream=0, which could mean either default stream, is refused.", STREAM)  # fmt: skip
+@must("P-STREAM-CUDA-NOT-0", "On CUDA stream=0, which could mean either default stream, is refused.", STREAM)
 def cuda_not_0(c: Context) -> None:
     _needs_streams(c, CUDA)
     _refused(c, 0)
 
 
-@rule("P-STREAM-ROCM-NOT-1-2", Role.PRODUCER, Level.MUST,
-      "On ROCm stream=1 and stream=2 are refused.", STREAM)  # fmt: skip
+@must("P-STREAM-ROCM-NOT-1-2", "On ROCm stream=1 and stream=2 are refused.", STREAM)
 def rocm_not_1_2(c: Context) -> None:
     _needs_streams(c, ROCM)
     _refused(c, 1, 2)
 
 
-@rule("P-STREAM-NEGATIVE", Role.PRODUCER, Level.MUST,
-      "On CUDA and ROCm a stream below -1 is refused.", STREAM)  # fmt: skip
+@must("P-STREAM-NEGATIVE", "On CUDA and ROCm a stream below -1 is refused.", STREAM)
 def negative(c: Context) -> None:
     _needs_streams(c, CUDA, ROCM)
     _refused(c, -2)
 
 
-@rule("P-STREAM-ERROR", Role.PRODUCER, Level.SHOULD,
-      "A refused stream is an incorrect argument, so the error is not a BufferError.", RAISES)  # fmt: skip
+@should("P-STREAM-ERROR", "A refused stream is an incorrect argument, so the error is not a BufferError.", RAISES)
 def stream_error(c: Context) -> None:
     _needs_streams(c, CUDA, ROCM)
     for error in _refused(c, *((0,) if c.lib.device[0] == CUDA else (1, 2))):

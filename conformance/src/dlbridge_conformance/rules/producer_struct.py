@@ -7,19 +7,11 @@ from typing import Any
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Ints, c_strides
 from dlbridge_conformance.exports import (
-    HOST,
-    address_of,
-    best,
-    each_abi,
-    expect_elements,
-    expect_same_memory,
-    legacy,
-    may_refuse,
-    needs_no_copy,
+    HOST, address_of, best, each_abi, expect_elements, expect_same_memory, legacy, may_refuse, needs_no_copy,
     strides_of,
-)
+)  # fmt: skip
 from dlbridge_conformance.outcome import NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import may, must, should
 
 DATA = "dlpack.h 1.3, DLTensor::data"
 SHAPE = "dlpack.h 1.3, DLTensor::shape"
@@ -49,41 +41,36 @@ def _of_ranks(c: Context, *shapes: Ints) -> list[tuple[Ints, Any]]:
     return found
 
 
-@rule("P-STRUCT-VERSION", Role.PRODUCER, Level.MUST,
-      "The version in the struct has major version 1, which has this layout.", VERSION)  # fmt: skip
+@must("P-STRUCT-VERSION", "The version in the struct has major version 1, which has this layout.", VERSION)
 def version(c: Context) -> None:
     found = c.versioned(c.array()).fields.version
     assert found is not None
     c.expect(found[0] == 1, f"the version is {found}")
 
 
-@rule("P-STRUCT-NDIM", Role.PRODUCER, Level.MUST,
-      "ndim is the number of axes, 0 for a scalar.", "dlpack.h 1.3, DLTensor::ndim")  # fmt: skip
+@must("P-STRUCT-NDIM", "ndim is the number of axes, 0 for a scalar.", "dlpack.h 1.3, DLTensor::ndim")
 def ndim(c: Context) -> None:
     for shape, array in _of_ranks(c, *BY_SHAPE):
         for held in each_abi(c, array):
             c.expect(held.fields.ndim == len(shape), f"ndim of {shape} is {held.fields.ndim}")
 
 
-@rule("P-STRUCT-SHAPE", Role.PRODUCER, Level.MUST,
-      "shape points to the extents of the axes, in their order.", SHAPE)  # fmt: skip
+@must("P-STRUCT-SHAPE", "shape points to the extents of the axes, in their order.", SHAPE)
 def shape(c: Context) -> None:
     for shape, array in _of_ranks(c, *BY_SHAPE):
         for held in each_abi(c, array):
             c.expect((held.fields.shape or ()) == shape, f"the shape of {shape} is {held.fields.shape}")
 
 
-@rule("P-STRUCT-SHAPE-SET", Role.PRODUCER, Level.MUST,
-      "shape is not NULL unless ndim is 0.", SHAPE)  # fmt: skip
+@must("P-STRUCT-SHAPE-SET", "shape is not NULL unless ndim is 0.", SHAPE)
 def shape_set(c: Context) -> None:
     for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
         for held in each_abi(c, array):
             c.expect(held.fields.shape is not None, "shape is NULL")
 
 
-@rule("P-STRUCT-STRIDES-SET", Role.PRODUCER, Level.MUST,
-      "In a struct of version 1.2 or later strides are not NULL unless ndim is 0, even in C order.",
-      STRIDES)  # fmt: skip
+@must("P-STRUCT-STRIDES-SET",
+      "In a struct of version 1.2 or later strides are not NULL unless ndim is 0, even in C order.", STRIDES)  # fmt: skip
 def strides_set(c: Context) -> None:
     for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
         fields = c.versioned(array).fields
@@ -92,7 +79,7 @@ def strides_set(c: Context) -> None:
         c.expect(fields.strides is not None, "strides are NULL")
 
 
-@rule("P-STRUCT-STRIDES-SET-ZERO-SIZE", Role.PRODUCER, Level.MUST,
+@must("P-STRUCT-STRIDES-SET-ZERO-SIZE",
       "In a struct of version 1.2 or later strides are not NULL, even without elements.", STRIDES)  # fmt: skip
 def strides_set_zero_size(c: Context) -> None:
     fields = c.versioned(c.array([])).fields
@@ -101,8 +88,8 @@ def strides_set_zero_size(c: Context) -> None:
     c.expect(fields.strides is not None, "strides are NULL")
 
 
-@rule("P-STRUCT-STRIDES-C-ORDER", Role.PRODUCER, Level.MUST,
-      "The strides of an array in C order count elements, and the last axis has stride 1.", STRIDES)  # fmt: skip
+@must("P-STRUCT-STRIDES-C-ORDER", "The strides of an array in C order count elements, and the last axis has stride 1.",
+      STRIDES)  # fmt: skip
 def strides_c_order(c: Context) -> None:
     for shape in [(3,), (2, 3)]:
         for held in each_abi(c, c.array(BY_SHAPE[shape])):
@@ -110,9 +97,8 @@ def strides_c_order(c: Context) -> None:
             c.expect(found == c_strides(shape), f"the strides of {shape} are {found}")
 
 
-@rule("P-STRUCT-STRIDES-NULL", Role.PRODUCER, Level.MUST,
-      "NULL strides, if a producer still writes them, mean C order: a transposed array has strides.",
-      PYTHON)  # fmt: skip
+@must("P-STRUCT-STRIDES-NULL",
+      "NULL strides, if a producer still writes them, mean C order: a transposed array has strides.", PYTHON)  # fmt: skip
 def strides_null(c: Context) -> None:
     view = c.lib.transposed(c.array())
     held = legacy(c, view)
@@ -122,16 +108,15 @@ def strides_null(c: Context) -> None:
     c.expect(len(held.fields.strides) == held.fields.ndim, f"the strides are {held.fields.strides}")
 
 
-@rule("P-STRUCT-ELEMENTS", Role.PRODUCER, Level.MUST,
-      "The element at every index is at data + byte_offset + the strides times the index.", STRIDES)  # fmt: skip
+@must("P-STRUCT-ELEMENTS", "The element at every index is at data + byte_offset + the strides times the index.",
+      STRIDES)  # fmt: skip
 def elements_of_ranks(c: Context) -> None:
     for shape, array in _of_ranks(c, *BY_SHAPE):
         for held in each_abi(c, array):
             expect_elements(c, held, BY_SHAPE[shape])
 
 
-@rule("P-STRUCT-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-      "The export of a plain array shares the array's memory.",
+@must("P-STRUCT-SAME-MEMORY", "The export of a plain array shares the array's memory.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def same_memory(c: Context) -> None:
     array = c.array()
@@ -140,8 +125,7 @@ def same_memory(c: Context) -> None:
         expect_same_memory(c, array, held)
 
 
-@rule("P-STRUCT-SCALAR", Role.PRODUCER, Level.MUST,
-      "A 0-d array has ndim 0 and one element; shape and strides may be NULL.", SHAPE)  # fmt: skip
+@must("P-STRUCT-SCALAR", "A 0-d array has ndim 0 and one element; shape and strides may be NULL.", SHAPE)
 def scalar(c: Context) -> None:
     array = c.array(5)
     for held in each_abi(c, array):
@@ -149,8 +133,7 @@ def scalar(c: Context) -> None:
         expect_elements(c, held, 5)
 
 
-@rule("P-STRUCT-SIZE-ONE", Role.PRODUCER, Level.MUST,
-      "Axes of extent 1 stay in the shape, wherever they are.", SHAPE)  # fmt: skip
+@must("P-STRUCT-SIZE-ONE", "Axes of extent 1 stay in the shape, wherever they are.", SHAPE)
 def size_one(c: Context) -> None:
     for values, wanted in [([[0, 1, 2]], (1, 3)), ([[0], [1], [2]], (3, 1)), ([[[7]]], (1, 1, 1))]:
         for held in each_abi(c, c.array(values)):
@@ -158,8 +141,7 @@ def size_one(c: Context) -> None:
             expect_elements(c, held, values)
 
 
-@rule("P-STRUCT-ZERO-SIZE", Role.PRODUCER, Level.MUST,
-      "An array without elements is exported with its shape, including the extent of 0.", SHAPE)  # fmt: skip
+@must("P-STRUCT-ZERO-SIZE", "An array without elements is exported with its shape, including the extent of 0.", SHAPE)
 def zero_size(c: Context) -> None:
     empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
     for wanted, values in empty.items():
@@ -167,23 +149,21 @@ def zero_size(c: Context) -> None:
             c.expect(held.fields.shape == wanted, f"the shape of {wanted} is {held.fields.shape}")
 
 
-@rule("P-STRUCT-ZERO-SIZE-NULL", Role.PRODUCER, Level.SHOULD,
-      "data is NULL if the array does not have elements.", DATA)  # fmt: skip
+@should("P-STRUCT-ZERO-SIZE-NULL", "data is NULL if the array does not have elements.", DATA)
 def zero_size_null(c: Context) -> None:
     for held in each_abi(c, c.array([])):
         c.expect(held.fields.data == 0, f"data is {held.fields.data:#x}")
 
 
-@rule("P-STRUCT-DATA-SET", Role.PRODUCER, Level.MUST,
-      "data is not NULL if the array has elements.", DATA)  # fmt: skip
+@must("P-STRUCT-DATA-SET", "data is not NULL if the array has elements.", DATA)
 def data_set(c: Context) -> None:
     for _, array in _of_ranks(c, (), (3,), (2, 3)):
         for held in each_abi(c, array):
             c.expect(held.fields.data != 0, "data is NULL")
 
 
-@rule("P-STRUCT-ALIGNED", Role.PRODUCER, Level.SHOULD,
-      "data of a new array is a multiple of 256; an array that begins elsewhere has a byte_offset.", DATA)  # fmt: skip
+@should("P-STRUCT-ALIGNED",
+        "data of a new array is a multiple of 256; an array that begins elsewhere has a byte_offset.", DATA)  # fmt: skip
 def aligned(c: Context) -> None:
     arrays = [c.array([[float(i)] * 3] * 2) for i in range(16)]
     for array in arrays:
@@ -191,9 +171,9 @@ def aligned(c: Context) -> None:
         c.expect(fields.data % 256 == 0, f"data is {fields.data:#x}, a multiple of {fields.data & -fields.data}")
 
 
-@rule("P-STRUCT-ALIGNED-ELEMENTS", Role.PRODUCER, Level.MAY,
-      "The first element of an array and of its slices is at a multiple of the size of an element.",
-      "no text; most consumers assume it")  # fmt: skip
+@may("P-STRUCT-ALIGNED-ELEMENTS",
+     "The first element of an array and of its slices is at a multiple of the size of an element.",
+     "no text; most consumers assume it")  # fmt: skip
 def aligned_elements(c: Context) -> None:
     dtype = "float64" if "float64" in c.lib.dtypes else "float32"
     array = c.array(dtype=dtype)
@@ -204,16 +184,14 @@ def aligned_elements(c: Context) -> None:
         c.expect(address_of(fields) % size == 0, f"the first element is at {address_of(fields):#x}")
 
 
-@rule("P-STRUCT-DELETER", Role.PRODUCER, Level.MAY,
-      "The struct has a deleter: without one, no consumer can free the tensor.",
-      "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
+@may("P-STRUCT-DELETER", "The struct has a deleter: without one, no consumer can free the tensor.",
+     "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
 def deleter(c: Context) -> None:
     for held in each_abi(c, c.array()):
         c.expect(held.fields.deleter, "the deleter is NULL")
 
 
-@rule("P-STRUCT-REPEATABLE", Role.PRODUCER, Level.MUST,
-      "Two exports of an unchanged array describe the same tensor.",
+@must("P-STRUCT-REPEATABLE", "Two exports of an unchanged array describe the same tensor.",
       "Python specification of DLPack, Semantics")  # fmt: skip
 def repeatable(c: Context) -> None:
     array = c.array()
@@ -224,8 +202,7 @@ def repeatable(c: Context) -> None:
     c.expect(address_of(first) == address_of(second), "the two point to different memory")
 
 
-@rule("P-STRUCT-HOST", Role.PRODUCER, Level.MUST,
-      "The CPU can write memory of the CPU device, unless it is read-only.",
+@must("P-STRUCT-HOST", "The CPU can write memory of the CPU device, unless it is read-only.",
       "dlpack.h 1.3, DLDeviceType")  # fmt: skip
 def host(c: Context) -> None:
     array = c.array()

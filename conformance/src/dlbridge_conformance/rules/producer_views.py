@@ -8,18 +8,10 @@ from typing import Any
 
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.exports import (
-    abis,
-    address_of,
-    best,
-    each_abi,
-    expect_elements,
-    expect_same_memory,
-    may_refuse,
-    needs_no_copy,
-    strides_of,
-)
+    abis, address_of, best, each_abi, expect_elements, expect_same_memory, may_refuse, needs_no_copy, strides_of,
+)  # fmt: skip
 from dlbridge_conformance.outcome import NotApplicable
-from dlbridge_conformance.rule import Level, Role, rule
+from dlbridge_conformance.rule import must, should
 
 STRIDES = "dlpack.h 1.3, DLTensor::strides"
 OFFSET = "dlpack.h 1.3, DLTensor::byte_offset"
@@ -46,9 +38,9 @@ def _same_memory(c: Context, view: Any) -> None:
         expect_same_memory(c, view, held)
 
 
-@rule("P-VIEWS-ACCEPTED", Role.PRODUCER, Level.SHOULD,
-      "Views that strides describe are exported: transposed, stepped, reversed, sliced and repeated ones.",
-      "array API standard 2024.12, Data interchange mechanisms: a copy if needed")  # fmt: skip
+@should("P-VIEWS-ACCEPTED",
+        "Views that strides describe are exported: transposed, stepped, reversed, sliced and repeated ones.",
+        "array API standard 2024.12, Data interchange mechanisms: a copy if needed")  # fmt: skip
 def accepted(c: Context) -> None:
     views: dict[str, Callable[[Any], Any]] = {
         "transposed": c.lib.transposed,
@@ -68,56 +60,26 @@ def accepted(c: Context) -> None:
     c.needs(exported, f"{c.lib.name} cannot make views")
 
 
-@rule("P-VIEWS-TRANSPOSED", Role.PRODUCER, Level.MUST,
-      "A transposed matrix has the strides that lead to its elements.", STRIDES)  # fmt: skip
-def transposed(c: Context) -> None:
-    _checked(c, c.lib.transposed(c.array()), [[0, 3], [1, 4], [2, 5]])
+must("P-VIEWS-TRANSPOSED", "A transposed matrix has the strides that lead to its elements.", STRIDES,
+     lambda c: _checked(c, c.lib.transposed(c.array()), [[0, 3], [1, 4], [2, 5]]))  # fmt: skip
+must("P-VIEWS-STEPPED", "Every second row of a matrix has a row stride of two rows.", STRIDES,
+     lambda c: _checked(c, c.lib.stepped(c.array(TALL)), [[0, 1], [4, 5]]))  # fmt: skip
+must("P-VIEWS-REVERSED", "A matrix with reversed rows begins at its last row.", STRIDES,
+     lambda c: _checked(c, c.lib.reversed(c.array(TALL)), [[6, 7], [4, 5], [2, 3], [0, 1]]))  # fmt: skip
+must("P-VIEWS-SLICED", "A slice without the first row begins at the second row, by data or by byte_offset.", OFFSET,
+     lambda c: _checked(c, c.lib.sliced(c.array(TALL)), [[2, 3], [4, 5], [6, 7]]))  # fmt: skip
+must("P-VIEWS-BROADCAST", "A repeated row has the same elements at every row index.", STRIDES,
+     lambda c: _checked(c, c.lib.broadcast(c.array([1, 2, 3]), 4), [[1, 2, 3]] * 4))  # fmt: skip
+must("P-VIEWS-SLICED-TRANSPOSED",
+     "A slice of a transposed matrix has the offset and the strides that lead to its elements.", OFFSET,
+     lambda c: _checked(c, c.lib.sliced(c.lib.transposed(c.array())), [[1, 4], [2, 5]]))  # fmt: skip
+must("P-VIEWS-STEPPED-TRANSPOSED", "Every second column of a matrix has the strides that lead to its elements.",
+     STRIDES, lambda c: _checked(c, c.lib.stepped(c.lib.transposed(c.array())), [[0, 3], [2, 5]]))  # fmt: skip
+must("P-VIEWS-STEPPED-REVERSED", "Every second row, from the last one back, has a negative stride of two rows.",
+     STRIDES, lambda c: _checked(c, c.lib.stepped(c.lib.reversed(c.array(TALL))), [[6, 7], [2, 3]]))  # fmt: skip
 
 
-@rule("P-VIEWS-STEPPED", Role.PRODUCER, Level.MUST,
-      "Every second row of a matrix has a row stride of two rows.", STRIDES)  # fmt: skip
-def stepped(c: Context) -> None:
-    _checked(c, c.lib.stepped(c.array(TALL)), [[0, 1], [4, 5]])
-
-
-@rule("P-VIEWS-REVERSED", Role.PRODUCER, Level.MUST,
-      "A matrix with reversed rows begins at its last row.", STRIDES)  # fmt: skip
-def reversed_rows(c: Context) -> None:
-    _checked(c, c.lib.reversed(c.array(TALL)), [[6, 7], [4, 5], [2, 3], [0, 1]])
-
-
-@rule("P-VIEWS-SLICED", Role.PRODUCER, Level.MUST,
-      "A slice without the first row begins at the second row, by data or by byte_offset.", OFFSET)  # fmt: skip
-def sliced(c: Context) -> None:
-    _checked(c, c.lib.sliced(c.array(TALL)), [[2, 3], [4, 5], [6, 7]])
-
-
-@rule("P-VIEWS-BROADCAST", Role.PRODUCER, Level.MUST,
-      "A repeated row has the same elements at every row index.", STRIDES)  # fmt: skip
-def broadcast(c: Context) -> None:
-    _checked(c, c.lib.broadcast(c.array([1, 2, 3]), 4), [[1, 2, 3]] * 4)
-
-
-@rule("P-VIEWS-SLICED-TRANSPOSED", Role.PRODUCER, Level.MUST,
-      "A slice of a transposed matrix has the offset and the strides that lead to its elements.", OFFSET)  # fmt: skip
-def sliced_transposed(c: Context) -> None:
-    _checked(c, c.lib.sliced(c.lib.transposed(c.array())), [[1, 4], [2, 5]])
-
-
-@rule("P-VIEWS-STEPPED-TRANSPOSED", Role.PRODUCER, Level.MUST,
-      "Every second column of a matrix has the strides that lead to its elements.", STRIDES)  # fmt: skip
-def stepped_transposed(c: Context) -> None:
-    _checked(c, c.lib.stepped(c.lib.transposed(c.array())), [[0, 3], [2, 5]])
-
-
-@rule("P-VIEWS-STEPPED-REVERSED", Role.PRODUCER, Level.MUST,
-      "Every second row, from the last one back, has a negative stride of two rows.", STRIDES)  # fmt: skip
-def stepped_reversed(c: Context) -> None:
-    _checked(c, c.lib.stepped(c.lib.reversed(c.array(TALL))), [[6, 7], [2, 3]])
-
-
-@rule("P-VIEWS-SLICED-TO-NOTHING", Role.PRODUCER, Level.MUST,
-      "A view without elements is exported with its shape, wherever it begins.",
+@must("P-VIEWS-SLICED-TO-NOTHING", "A view without elements is exported with its shape, wherever it begins.",
       "dlpack.h 1.3, DLTensor::shape")  # fmt: skip
 def sliced_to_nothing(c: Context) -> None:
     for held in each_abi(c, c.lib.sliced(c.array([[1, 2]])), "a view without elements"):
@@ -127,8 +89,7 @@ def sliced_to_nothing(c: Context) -> None:
 def _register(name: str, view: Callable[[Context], Any], what: str) -> None:
     """Registers the rule that exporting a view does not copy."""
 
-    @rule(f"P-VIEWS-{name}-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-          f"The export of {what} shares the array's memory, without a copy.", SEMANTICS)  # fmt: skip
+    @must(f"P-VIEWS-{name}-SAME-MEMORY", f"The export of {what} shares the array's memory, without a copy.", SEMANTICS)
     def check(c: Context) -> None:
         _same_memory(c, view(c))
 
@@ -139,8 +100,7 @@ _register("REVERSED", lambda c: c.lib.reversed(c.array(TALL)), "a reversed matri
 _register("SLICED", lambda c: c.lib.sliced(c.array(TALL)), "a slice")
 
 
-@rule("P-VIEWS-BROADCAST-SAME-MEMORY", Role.PRODUCER, Level.MUST,
-      "A repeated row is exported with stride 0, without a copy.", SEMANTICS)  # fmt: skip
+@must("P-VIEWS-BROADCAST-SAME-MEMORY", "A repeated row is exported with stride 0, without a copy.", SEMANTICS)
 def broadcast_same_memory(c: Context) -> None:
     view = c.lib.broadcast(c.array([1, 2, 3]), 4)
     needs_no_copy(c, view)
@@ -150,8 +110,8 @@ def broadcast_same_memory(c: Context) -> None:
         expect_same_memory(c, view, held)
 
 
-@rule("P-VIEWS-OFFSET-COUNTS", Role.PRODUCER, Level.MUST,
-      "The second row begins one row of bytes after the first, counted by data + byte_offset.", OFFSET)  # fmt: skip
+@must("P-VIEWS-OFFSET-COUNTS", "The second row begins one row of bytes after the first, counted by data + byte_offset.",
+      OFFSET)  # fmt: skip
 def offset_counts(c: Context) -> None:
     array = c.array(TALL)
     part = c.lib.sliced(array)
@@ -165,8 +125,7 @@ def offset_counts(c: Context) -> None:
         c.expect(distance == row, f"the second row is {distance} bytes behind the first, and not {row}")
 
 
-@rule("P-VIEWS-OUTLIVE", Role.PRODUCER, Level.MUST,
-      "The export of a view keeps the memory when the view and its array are gone.", SEMANTICS)  # fmt: skip
+@must("P-VIEWS-OUTLIVE", "The export of a view keeps the memory when the view and its array are gone.", SEMANTICS)
 def outlive(c: Context) -> None:
     array = c.array(TALL)
     view = c.lib.sliced(array)
