@@ -108,7 +108,7 @@ impl Error {
         Self { path: path.into(), fault: fault.into() }
     }
 
-    /// The path of the file.
+    /// The path of the file; empty for a file in memory.
     ///
     /// ```
     /// let error = dlbridge_files::TensorFile::read("no-such-file.npy").unwrap_err();
@@ -137,6 +137,9 @@ impl From<io::Error> for Fault {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.as_os_str().is_empty() {
+            return self.fault.fmt(f);
+        }
         write!(f, "{}: {}", self.path.display(), self.fault)
     }
 }
@@ -146,7 +149,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Unknown => f.write_str(
-                "the first bytes are not those of a safetensors, npy, npz, GGUF or Arrow IPC file, or of an index of shards",
+                "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards",
             ),
             Self::Extension => f.write_str("the extension is not .safetensors, .npz or .npy"),
             Self::Format { format, reason } => write!(f, "not a valid {format} file: {reason}"),

@@ -1,7 +1,7 @@
 //! A file with tensors, or the files of a sharded model.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use dlbridge::{ArcTensor, Owner, Tensor, TensorRef};
@@ -22,6 +22,7 @@ const ALIGNMENT: usize = 64;
 /// | --- | --- | --- |
 /// | [`map`](Self::map) | in the file, mapped; [`Immutable`](dlbridge::Access::Immutable) | neither grows with the tensor |
 /// | [`read`](Self::read) | in memory of their own; [`Exclusive`](dlbridge::Access::Exclusive) | one copy |
+/// | [`from_bytes`](Self::from_bytes) | in the bytes that it got; [`Immutable`](dlbridge::Access::Immutable) for a `Vec`, otherwise as their owner | neither grows with the tensor |
 ///
 /// A path is that of a file, of the index of a sharded model (`model.safetensors.index.json`), or of a folder with such
 /// an index.
@@ -49,8 +50,10 @@ pub struct TensorFile {
 #[derive(Debug)]
 struct Source {
     path: PathBuf,
-    file: File,
-    map: Option<ArcTensor>,
+    /// `None` for a file in memory.
+    file: Option<File>,
+    /// All bytes of the file, mapped or in memory; `None` if they are read.
+    bytes: Option<ArcTensor>,
     /// Maps the file for the first private tensor.
     private: PrivateMap,
 }
@@ -117,6 +120,39 @@ impl TensorFile {
         })
     }
 
+    /// Opens a file in memory, such as a `Vec<u8>`, a `Bytes`, a map or a contiguous tensor: its tensors share the
+    /// bytes. Deflated tensors, and numbers in another byte order, are copied.
+    ///
+    /// After the `TensorFile` and all other tensors were dropped, [`Tensor::try_into_owner`] of the last one returns
+    /// the bytes.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] if the format is not known; [`Fault::Format`] if the file breaks it; [`Fault::Tensor`] for a
+    /// tensor whose bytes are not contiguous, or not in memory that the CPU reads.
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_files::{SaveOptions, TensorFile, to_bytes};
+    ///
+    /// let bytes = to_bytes([("x", &Tensor::from(vec![1.0_f32, 2.0]))], &SaveOptions::default())?;
+    /// let file = TensorFile::from_bytes(bytes)?;
+    /// assert_eq!(file.tensor("x")?.view::<f32>()?[[1]], 2.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_bytes(bytes: impl Into<Tensor>) -> Result<Self, Error> {
+        // Only this code has the bytes of an exclusive tensor, so it can give up writing them. Others keep their access.
+        let bytes: Tensor = bytes.into();
+        let bytes = bytes.try_into_immutable().unwrap_or_else(|bytes| bytes).into_shared();
+        let path = PathBuf::new();
+        let index = of(&bytes)
+            .map_err(|error| tensor_fault("", error))
+            .and_then(|all| formats::index(&mut Cursor::new(all), all.len() as u64))
+            .map_err(|fault| Error::new(&path, fault))?;
+        let private = PrivateMap::default();
+        let source = Source { path: path.clone(), file: None, bytes: Some(bytes), private };
+        Ok(Self { path, files: vec![source], index })
+    }
+
     fn open(
         path: &Path,
         index: impl Fn(&mut File, u64) -> Result<Index, Fault>,
@@ -133,9 +169,9 @@ impl TensorFile {
                 let mut file = File::open(&path)?;
                 let len = file.metadata()?.len();
                 let index = index(&mut file, len)?;
-                let map = map(&file, len)?;
+                let bytes = map(&file, len)?;
                 let private = PrivateMap::default();
-                Ok((Source { path: path.clone(), file, map, private }, index))
+                Ok((Source { path: path.clone(), file: Some(file), bytes, private }, index))
             };
             let (source, index) = one().map_err(|fault| Error::new(&path, fault))?;
             opened.add(source, index)?;
@@ -169,7 +205,7 @@ impl TensorFile {
         Ok(())
     }
 
-    /// The path that was opened.
+    /// The path that was opened; empty for a file in memory.
     ///
     /// ```
     /// # use dlbridge_files::{SaveOptions, TensorFile, save};
@@ -309,10 +345,10 @@ impl TensorFile {
 }
 
 impl Source {
-    /// The elements in the map, or read.
+    /// The elements in the bytes of the file, or read.
     fn shared(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
-        match (&self.map, stored(entry)) {
-            (Some(map), Some(offset)) => map
+        match (&self.bytes, stored(entry)) {
+            (Some(bytes), Some(offset)) => bytes
                 .share_bytes(entry.dtype, entry.memory_shape(), offset as usize)
                 .map(|tensor| entry.in_order(tensor))
                 .map_err(|error| tensor_fault(name, error)),
@@ -323,18 +359,31 @@ impl Source {
     /// The elements in a private map, or read.
     fn private(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
         let nbytes = entry.nbytes().unwrap_or(0) as usize;
-        let (Some(_), Some(offset), true) = (&self.map, stored(entry), nbytes > 0) else {
+        let (Some(file), Some(_), Some(offset), true) =
+            (&self.file, &self.bytes, stored(entry), nbytes > 0)
+        else {
             return self.read(name, entry);
         };
         let first = offset as usize;
         // SAFETY: the promise of `map`, which lasts as long as this and every tensor of the file.
-        if let Some(part) = unsafe { self.private.part(&self.file, first..first + nbytes) } {
+        if let Some(part) = unsafe { self.private.part(file, first..first + nbytes) } {
             return private_tensor(name, entry, part);
         }
         // SAFETY: the promise of `map`, as above: nothing changes the file while a tensor of it exists.
-        match unsafe { OwnMap::new(&self.file, offset, nbytes) } {
+        match unsafe { OwnMap::new(file, offset, nbytes) } {
             Some(map) => private_tensor(name, entry, map),
             None => self.read(name, entry),
+        }
+    }
+
+    /// The bytes of the file from a place on.
+    fn reader(&self, offset: u64) -> Box<dyn Read + '_> {
+        match (&self.file, &self.bytes) {
+            (Some(file), _) => Box::new(At::new(file, offset)),
+            (None, bytes) => {
+                let bytes = bytes.as_ref().and_then(|bytes| of(bytes).ok()).unwrap_or_default();
+                Box::new(bytes.get(offset as usize..).unwrap_or_default())
+            }
         }
     }
 
@@ -358,9 +407,9 @@ impl Source {
         let first = memory.as_ptr().align_offset(ALIGNMENT);
         let target = &mut memory[first..first + bytes];
         match entry.place {
-            Place::Stored { offset } => At::new(&self.file, offset).read_exact(target)?,
+            Place::Stored { offset } => self.reader(offset).read_exact(target)?,
             Place::Deflated { offset, len, skip } => {
-                let stream = At::new(&self.file, offset).take(len);
+                let stream = self.reader(offset).take(len);
                 inflate::read(stream, skip, target).map_err(|error| damaged(name, error))?;
             }
         }
@@ -371,6 +420,11 @@ impl Source {
         };
         Ok(entry.in_order(tensor))
     }
+}
+
+/// All bytes of a tensor.
+fn of(bytes: &ArcTensor) -> dlbridge::Result<&[u8]> {
+    TensorRef::from(&**bytes).as_bytes()
 }
 
 /// The first byte of elements that are in the file as they are in memory.

@@ -11,8 +11,6 @@ pub(crate) const SAFETENSORS: &str = "safetensors";
 pub(crate) const NPY: &str = "npy";
 pub(crate) const NPZ: &str = "npz";
 pub(crate) const GGUF: &str = "GGUF";
-#[cfg(feature = "arrow")]
-pub(crate) const ARROW: &str = "Arrow IPC";
 
 /// A format of files with tensors: finds the tensors in a file.
 ///

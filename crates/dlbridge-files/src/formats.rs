@@ -21,10 +21,6 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
     if Npz.matches(&start) {
         return Npz.index(file, len);
     }
-    #[cfg(feature = "arrow")]
-    if crate::ArrowIpc.matches(&start) {
-        return crate::ArrowIpc.index(file, len);
-    }
     if Gguf.matches(&start) {
         return Gguf.index(file, len);
     }

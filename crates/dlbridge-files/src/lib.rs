@@ -1,8 +1,9 @@
-//! Tensors in files: safetensors, NumPy's npy and npz, GGUF, and Arrow IPC.
+//! Tensors in files: safetensors, NumPy's npy and npz, and GGUF.
 //!
 //! [`TensorFile`] reads the names, dtypes and shapes of a file's tensors at once, and the elements when a tensor is
 //! asked for: [`TensorFile::map`] maps them without a copy, and [`TensorFile::read`] reads them into memory of their
 //! own. [`save`] writes tensors without a second copy, and the file appears when it is complete.
+//! [`TensorFile::from_bytes`] and [`to_bytes`] do the same with a file in memory.
 //!
 //! ```
 //! use dlbridge::Tensor;
@@ -21,8 +22,6 @@
 //! The header of a file is checked before anything of it is used: sizes, offsets, names and dtypes. A damaged file is an
 //! [`Error`], and needs no more memory than a small multiple of its header.
 
-#[cfg(feature = "arrow")]
-mod arrow;
 mod error;
 mod file;
 mod format;
@@ -39,8 +38,6 @@ mod safetensors;
 mod save;
 mod shards;
 
-#[cfg(feature = "arrow")]
-pub use arrow::ArrowIpc;
 pub use error::{Error, Fault};
 pub use file::TensorFile;
 pub use format::Format;
@@ -50,7 +47,7 @@ pub use npy::Npy;
 #[cfg(feature = "npz")]
 pub use npz::Npz;
 pub use safetensors::Safetensors;
-pub use save::{FileWriter, Planned, SaveOptions, save};
+pub use save::{FileWriter, Planned, SaveOptions, save, to_bytes};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -59,3 +56,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/load-model-file.md")]
 struct LoadModelFile;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/libraries.md")]
+struct Libraries;

@@ -90,7 +90,6 @@
 //! - `num-complex`: complex numbers of num-complex 0.4 as elements.
 //! - `bytes`: `Bytes` and `BytesMut` of bytes 1 as owners; tensors as `Bytes` that own them.
 //! - `memmap2`: file maps of memmap2 0.9 as owners; turns `std` on.
-//! - `safetensors`: reads files of tensors without a copy, and writes them; turns `std` on.
 //! - `ndarray`: arrays of ndarray 0.17 as owners, and views of tensors as ndarray views.
 //! - `image`: buffers of image 0.25 as owners of height × width × channels; tensors as image views, and as image
 //!   buffers that own them.
@@ -165,9 +164,6 @@ pub use time::{
 };
 pub use view::{Iter, IterMut, TensorView, TensorViewMut};
 
-#[cfg(feature = "safetensors")]
-pub use adapters::safetensors;
-
 /// The largest number of dimensions a [`Tensor`] may have.
 ///
 /// DLPack does not set a limit; NumPy's is 64. A foreign struct with a larger number is refused before its extents are
@@ -185,10 +181,6 @@ struct Readme;
 #[cfg(all(doctest, feature = "ndarray"))]
 #[doc = include_str!("../../../README.md")]
 struct ProjectReadme;
-
-#[cfg(all(doctest, feature = "ndarray", feature = "image", feature = "safetensors"))]
-#[doc = include_str!("../../../docs/libraries.md")]
-struct Libraries;
 
 #[cfg(all(doctest, feature = "ndarray"))]
 #[doc = include_str!("../../../docs/getting-started/rust.md")]

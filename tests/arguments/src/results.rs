@@ -1,8 +1,9 @@
 //! Results made with the core crate: `?` converts its errors, and tensors come from several sources.
 
 use bytes::Bytes;
+use dlbridge_files::TensorFile;
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::dlbridge::{DataType, Tensor, safetensors};
+use dlbridge_pyo3::dlbridge::{DataType, Tensor};
 use ndarray::Array3;
 use pyo3::prelude::*;
 
@@ -47,5 +48,5 @@ pub(crate) fn fetched(rows: usize, shared: bool) -> PyResult<PyTensor> {
 /// The names of the tensors in a safetensors file.
 #[pyfunction]
 pub(crate) fn names_in_file(file: Vec<u8>) -> PyResult<Vec<String>> {
-    Ok(safetensors::load(file)?.into_keys().collect())
+    Ok(TensorFile::from_bytes(file)?.tensors().keys().cloned().collect())
 }

@@ -49,16 +49,41 @@ pub fn save<'t, N: Into<String>>(
     tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
     options: &SaveOptions,
 ) -> Result<(), Error> {
-    let path = path.as_ref();
-    let tensors: Vec<(String, &Tensor)> =
-        tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect();
-    let planned: Vec<Planned> = tensors
-        .iter()
-        .map(|(name, tensor)| Planned::of(name.clone(), &TensorRef::from(*tensor)))
-        .collect();
+    let (tensors, planned) = planned(tensors);
     let mut writer = FileWriter::create(path, planned, options)?;
     while let Some(nth) = writer.next_index() {
-        writer.write(&TensorRef::from(tensors[nth].1))?;
+        writer.write(&TensorRef::from(tensors[nth]))?;
     }
     writer.finish()
+}
+
+/// Returns a safetensors file as bytes. Tensors are written as [`save`] writes them; the options split nothing.
+///
+/// # Errors
+/// Those of [`save`].
+///
+/// ```
+/// use dlbridge::Tensor;
+/// use dlbridge_files::{SaveOptions, TensorFile, to_bytes};
+///
+/// let options = SaveOptions::default().metadata([("license", "MIT")]);
+/// let bytes = to_bytes([("x", &Tensor::from(vec![1_u8]))], &options)?;
+/// assert_eq!(TensorFile::from_bytes(bytes)?.metadata().len(), 1);
+/// # Ok::<(), dlbridge_files::Error>(())
+/// ```
+pub fn to_bytes<'t, N: Into<String>>(
+    tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
+    options: &SaveOptions,
+) -> Result<Vec<u8>, Error> {
+    let (tensors, planned) = planned(tensors);
+    writer::safetensors(&tensors, &planned, options)
+        .map_err(|fault| Error::new(Path::new(""), fault))
+}
+
+/// The tensors, and the plan for them.
+fn planned<'t, N: Into<String>>(
+    tensors: impl IntoIterator<Item = (N, &'t Tensor)>,
+) -> (Vec<&'t Tensor>, Vec<Planned>) {
+    let one = |(name, tensor)| (tensor, Planned::of(name, &TensorRef::from(tensor)));
+    tensors.into_iter().map(one).unzip()
 }

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use dlbridge::TensorRef;
 
+use crate::Fault;
+
 /// The largest copy of a piece, in bytes.
 const PIECE: u128 = 16 << 20;
 
@@ -11,6 +13,16 @@ const PIECE: u128 = 16 << 20;
 pub(super) enum Cause {
     Io(io::Error),
     Tensor(dlbridge::Error),
+}
+
+impl Cause {
+    /// The fault of the tensor with this name.
+    pub(super) fn of(self, name: &str) -> Fault {
+        match self {
+            Self::Io(error) => Fault::Io(error),
+            Self::Tensor(error) => Fault::Tensor { name: name.to_owned(), error },
+        }
+    }
 }
 
 impl From<io::Error> for Cause {

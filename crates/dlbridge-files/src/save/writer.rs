@@ -5,11 +5,11 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use dlbridge::TensorRef;
+use dlbridge::{Tensor, TensorRef};
 use tempfile::{Builder, TempPath};
 
 use super::options::SaveOptions;
-use super::pieces::{self, Cause};
+use super::pieces;
 use super::planned::Planned;
 use super::{header, sharded};
 use crate::{Error, Fault, format, safetensors, shards};
@@ -220,10 +220,7 @@ impl Part {
                 pieces::write(tensor, archive)
             }
         };
-        written.map_err(|cause| match cause {
-            Cause::Io(error) => Fault::Io(error),
-            Cause::Tensor(error) => Fault::Tensor { name: name.to_owned(), error },
-        })
+        written.map_err(|cause| cause.of(name))
     }
 
     fn finish(self) -> Result<(Written, PathBuf), Fault> {
@@ -310,6 +307,29 @@ impl Kind {
         }
         Ok(())
     }
+}
+
+/// A safetensors file of these tensors, as planned.
+pub(super) fn safetensors(
+    tensors: &[&Tensor],
+    planned: &[Planned],
+    options: &SaveOptions,
+) -> Result<Vec<u8>, Fault> {
+    Kind::Safetensors.check(planned, options)?;
+    let order = header::safetensors_order(planned);
+    let in_order: Vec<&Planned> = order.iter().map(|&nth| &planned[nth]).collect();
+    let mut file = header::safetensors(&in_order, &options.metadata)?;
+    let data = planned.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.nbytes()));
+    let bytes = usize::try_from(data).unwrap_or(usize::MAX);
+    file.try_reserve_exact(bytes).map_err(|_| {
+        let (name, error) = (String::new(), dlbridge::Error::OutOfMemory { bytes, for_copy: true });
+        Fault::Tensor { name, error }
+    })?;
+    for nth in order {
+        pieces::write(&TensorRef::from(tensors[nth]), &mut file)
+            .map_err(|cause| cause.of(planned[nth].name()))?;
+    }
+    Ok(file)
 }
 
 /// A file with another name in the folder of a path.

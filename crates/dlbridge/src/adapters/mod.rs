@@ -12,5 +12,3 @@ mod image;
 mod memmap2;
 #[cfg(feature = "ndarray")]
 mod ndarray;
-#[cfg(feature = "safetensors")]
-pub mod safetensors;

@@ -25,8 +25,6 @@ mod microfloat;
 mod ndarray;
 mod owners;
 mod reshape;
-mod safetensors;
-mod safetensors_hostile;
 mod shared;
 mod slices;
 mod slices_odd;
