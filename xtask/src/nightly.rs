@@ -227,11 +227,9 @@ fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
 
 /// The tests of the core that use several threads.
 fn thread_sanitizer(_: &Path, _: &Venv) -> Result<Vec<Step>> {
-    // The sanitizer does not know the fences of rayon's queues.
     let test = format!(
         "cargo +nightly test -Zbuild-std --target {HOST} --target-dir target/tsan --package dlbridge --lib --test api \
-        --features bytes,rayon -- threads:: export:: owners:: bytes:: shared:: tensor_ref:: chains:: locks:: \
-        --skip in_a_rayon_pool"
+        --features bytes -- threads:: export:: owners:: bytes:: shared:: tensor_ref:: chains:: locks::"
     );
     Ok(vec![Step::new("ThreadSanitizer", &test).env("RUSTFLAGS", "-Zsanitizer=thread").minutes(60)])
 }

@@ -20,7 +20,7 @@ const CRATES: &[&str] = &[
 ];
 
 /// The features of the core in every build of the tests, so that it is compiled once.
-pub(crate) const CORE_FEATURES: &str = "dlbridge/rayon,dlbridge/half,dlbridge/microfloat,dlbridge/num-complex,\
+pub(crate) const CORE_FEATURES: &str = "dlbridge/half,dlbridge/microfloat,dlbridge/num-complex,\
     dlbridge/ndarray,dlbridge/image,dlbridge/bytes,dlbridge/memmap2";
 
 /// The workspaces, by their manifests.
