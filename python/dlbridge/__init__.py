@@ -25,8 +25,6 @@ from dlbridge._core import (
     from_dlpack,
     get_num_threads,
     like,
-    live_exports,
-    record_exports,
     set_num_threads,
 )
 
@@ -63,10 +61,8 @@ __all__ = [
     "from_dlpack",
     "get_num_threads",
     "like",
-    "live_exports",
     "load",
     "ragged",
-    "record_exports",
     "save",
     "set_num_threads",
     "share_memory",

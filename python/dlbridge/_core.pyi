@@ -9,7 +9,7 @@ import numpy as _numpy  # type: ignore[import-not-found, unused-ignore]
 import torch as _torch  # type: ignore[import-not-found, unused-ignore]
 from typing_extensions import Buffer, CapsuleType, Never
 
-from dlbridge.typing import Consumer, Export, ProtocolName, SupportsDLPack, TensorLike
+from dlbridge.typing import Consumer, ProtocolName, SupportsDLPack, TensorLike
 
 __all__ = [
     "DTypeName",
@@ -34,8 +34,6 @@ __all__ = [
     "from_dlpack",
     "get_num_threads",
     "like",
-    "live_exports",
-    "record_exports",
     "set_num_threads",
 ]
 
@@ -497,16 +495,6 @@ def get_num_threads() -> int:
     """The largest number of threads for a copy, including the thread that calls.
 
     The default is the number of processors that the process may use, at most 8.
-    """
-
-def record_exports(on: bool) -> bool:
-    """Start or stop recording exports. Returns true if they were recorded before."""
-
-def live_exports() -> list[Export]:
-    """The recorded exports that consumers still hold.
-
-    Each entry has the number of the export, dtype, shape, device, protocol and age in seconds. Consumers of array
-    interfaces keep the :class:`Tensor` itself, and are not in the list.
     """
 
 def _rebuild(data: Buffer, dtype: str, shape: tuple[int, ...], padded: bool) -> Tensor: ...

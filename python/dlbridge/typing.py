@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Consumer",
-    "Export",
     "ProtocolName",
     "SupportsArrayInterface",
     "SupportsArrayStruct",
@@ -40,20 +39,6 @@ ProtocolName: TypeAlias = Literal[
     "buffer",
     "arrow",
 ]
-
-
-class Export(TypedDict):
-    """One entry of :func:`dlbridge.live_exports`."""
-
-    #: Exports are counted from 0.
-    number: int
-    dtype: str
-    shape: tuple[int, ...]
-    device: str
-    #: The protocol, or ``"pickle"``, or ``"numpy"`` for an array that dlbridge made through NumPy's C API.
-    protocol: str
-    #: Seconds since the export.
-    age: float
 
 
 class Consumer(TypedDict):

@@ -247,18 +247,6 @@ def test_round_trips_keep_one_owner() -> None:
     assert returned.alive() == 0
 
 
-def test_exports_are_recorded_until_the_array_dies() -> None:
-    before = returned.package.record_exports(True)
-    try:
-        array = returned.ramp(3)
-        assert [(export["dtype"], export["protocol"]) for export in returned.package.live_exports()] == [("float64", "numpy")]
-        assert array.tolist() == [0, 1, 2]
-        del array
-        assert returned.package.live_exports() == []
-    finally:
-        returned.package.record_exports(before)
-
-
 def test_many_threads_get_arrays() -> None:
     wrong = []
 

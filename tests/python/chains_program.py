@@ -122,7 +122,6 @@ ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
 
 LOOPS = {
     **FLAT,
-    **{f"recorded-{name}": loop for name, loop in FLAT.items()},
     **{f"through-{name}": loop for name, loop in GROWING.items()},
     **{f"alone-{name}": loop for name, loop in ALONE.items()},
 }
@@ -134,7 +133,6 @@ def grown() -> int:
 
 
 def run(name: str, turns: int) -> None:
-    dlbridge.record_exports(name.startswith("recorded-"))
     first, step = LOOPS[name]
 
     def loop() -> None:
@@ -145,7 +143,6 @@ def run(name: str, turns: int) -> None:
         for _ in range(turns):
             x = turn(x)
         print(name, grown() - before, flush=True)
-        assert len(dlbridge.live_exports()) <= 2
         assert np.asarray(x).size
         del x
         print("dropped", name, flush=True)

@@ -257,14 +257,3 @@ def test_unused_capsules_free_the_memory() -> None:
     assert gone() is not None
     del capsules
     assert gone() is None
-
-
-def test_exports_are_recorded() -> None:
-    dlbridge.record_exports(True)
-    made = pa.array(dlbridge.empty(3))
-    [export] = dlbridge.live_exports()
-    dlbridge.record_exports(False)
-    assert (export["protocol"], export["shape"]) == ("arrow", (3,))
-    del made
-    gc.collect()
-    assert dlbridge.live_exports() == []

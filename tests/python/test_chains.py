@@ -25,8 +25,6 @@ TURNS = int(os.environ.get("DLBRIDGE_CHAIN_TURNS", "1000000"))
 GROWTH = 8 << 20
 """The limit of growth in bytes. One small block for each turn would take far more."""
 
-RECORDED = [f"recorded-{name}" for name in FLAT]
-
 JAX_TURNS = TURNS // 20
 """A turn through JAX takes 3.8 kB and 80 µs, so a million turns would take 3.8 GB and 80 s. PyTorch, the next largest, takes
 1.1 kB and 10 µs. This number of turns is still enough for a recursive drop to overflow the stack."""
@@ -57,7 +55,7 @@ class Program:
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
     """The processes of the loops whose source is known. There are few, because starting one takes as long as many turns."""
-    loops = [(name, TURNS) for name in [*FLAT, *RECORDED]]
+    loops = [(name, TURNS) for name in FLAT]
     count = min(os.cpu_count() or 1, 4)
     groups = [loops[start::count] for start in range(count)]
     with ThreadPoolExecutor(count) as side_by_side:
@@ -66,9 +64,8 @@ def programs() -> dict[str, Program]:
 
 
 @only_on_linux
-@pytest.mark.parametrize("loop", [*FLAT, *RECORDED])
+@pytest.mark.parametrize("loop", FLAT)
 def test_loop_whose_source_is_known_keeps_memory_flat(loop: str, programs: dict[str, Program]) -> None:
-    """Also while exports are recorded."""
     program = programs[loop]
     assert loop in program.dropped, program.end
     assert program.grown[loop] < GROWTH

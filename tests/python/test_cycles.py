@@ -83,7 +83,7 @@ def slice_alone(o: Any) -> None:
 
 
 def slice_of_slice(o: Any) -> None:
-    o.t = dlbridge.asdlpack(o)[1:][1:].flip(0)
+    o.t = dlbridge.asdlpack(o)[1:][::-1]
 
 
 def two_imports(o: Any) -> None:

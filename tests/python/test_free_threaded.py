@@ -201,16 +201,6 @@ def test_chunks_shared_by_threads_are_returned_once() -> None:
         assert sorted(number for numbers in found for number in numbers) == list(range(200))
 
 
-def test_recorded_exports_of_threads_end() -> None:
-    tensor = dlbridge.asdlpack(bytearray(8))
-    assert dlbridge.record_exports(True) is False
-    try:
-        repeatedly([lambda: memoryview(tensor), lambda: tensor.__dlpack__(), dlbridge.live_exports] * 2, ROUNDS)
-    finally:
-        dlbridge.record_exports(False)
-    assert dlbridge.live_exports() == []
-
-
 def test_buffer_resized_by_thread_is_refused_or_whole() -> None:
     memory = bytearray(64)
 

@@ -213,18 +213,15 @@ def test_refusal_after_an_interrupted_copy_is_explained(error: type[Exception]) 
         signal.signal(signal.SIGINT, previous)
 
 
-def test_interrupted_copy_leaves_no_borrow_and_no_export() -> None:
+def test_interrupted_copy_leaves_no_borrow() -> None:
     source = bytearray(COUNT)
     copy = functools.partial(dlbridge.asdlpack, source, copy=True)
-    recorded = dlbridge.record_exports(True)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
             deque(map(call, [copy] * CALLS), maxlen=0)
-        assert dlbridge.live_exports() == []
     finally:
         signal.signal(signal.SIGINT, previous)
-        dlbridge.record_exports(recorded)
     # An exported bytearray cannot be resized, and borrowed memory cannot be written.
     source.append(1)
     _copy(source, bytes(len(source)))

@@ -9,10 +9,8 @@ from typing import Any, assert_type
 
 import dlbridge
 from dlbridge.compat.dlpack import asdlpack
-from dlbridge.testing import exports_released
 from dlbridge.typing import (
     Consumer,
-    Export,
     ProtocolName,
     SupportsArrayInterface,
     SupportsArrayStruct,
@@ -35,7 +33,6 @@ assert_type(tensor.readonly, bool)
 assert_type(tensor.protocol, ProtocolName | None)
 assert_type(tensor.copy_reason, str | None)
 assert_type(tensor.__dlpack_device__(), tuple[int, int])
-assert_type(dlbridge.live_exports(), list[Export])
 assert_type(dlbridge.consumers(), list[Consumer])
 assert_type(dlbridge.explain(tensor, to=["numpy"]), dlbridge.Explanation)
 assert_type(dlbridge.explain(tensor, to=array), dlbridge.Explanation)
@@ -48,8 +45,6 @@ with dlbridge.share_memory(tensor) as shared:
 with dlbridge.SharedScope() as scope:
     assert_type(scope.share_memory(b"abc"), dlbridge.SharedTensor)
     assert_type(scope.empty((2, 3), "bfloat16"), dlbridge.SharedTensor)
-with exports_released():
-    memoryview(tensor).tolist()
 
 dlpack: SupportsDLPack = tensor
 table: SupportsExchangeAPI = tensor

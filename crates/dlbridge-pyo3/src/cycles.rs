@@ -15,7 +15,6 @@ use dlbridge::ArcTensor;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::interpreter::PyOwner;
-use crate::keepalive::Export;
 use crate::numpy;
 use crate::protocol::buffer::Buffer;
 
@@ -26,12 +25,11 @@ use crate::protocol::buffer::Buffer;
 pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     while tensor.is_sole() {
         // SAFETY: no element is accessed through the owner.
-        let (object, buffer, shared, export) = unsafe {
+        let (object, buffer, shared) = unsafe {
             (
                 tensor.owner_ref::<PyOwner>(),
                 tensor.owner_ref::<Buffer>(),
                 tensor.owner_ref::<ArcTensor>(),
-                tensor.owner_ref::<Export>(),
             )
         };
         if let Some(object) = object {
@@ -40,7 +38,7 @@ pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<()
         if let Some(buffer) = buffer {
             return buffer.traverse(visit);
         }
-        let Some(source) = shared.or_else(|| export.map(Export::tensor)) else {
+        let Some(source) = shared else {
             return numpy::array::traverse(tensor, visit);
         };
         tensor = source;
@@ -55,7 +53,6 @@ pub(crate) fn may_report(tensor: &ArcTensor) -> bool {
         tensor.owner_ref::<PyOwner>().is_some()
             || tensor.owner_ref::<Buffer>().is_some()
             || tensor.owner_ref::<ArcTensor>().is_some()
-            || tensor.owner_ref::<Export>().is_some()
     };
     owner_is_known || numpy::array::is_reported(tensor)
 }

@@ -1,4 +1,4 @@
-//! Tensors that keep the memory of others alive: exports, and the tensor that owns another tensor's memory.
+//! Tensors that keep the memory of others alive.
 //!
 //! - **Within.** The elements lie within those of a dlbridge tensor that is alive. Its memory stays valid as long as
 //!   its owner lives, whatever happens to the object.
@@ -6,31 +6,6 @@
 use std::ops::Range;
 
 use dlbridge::{Access, ArcTensor, Tensor, TensorRef};
-
-use crate::live::Recorded;
-
-/// An export's handle on its tensor. If exports are recorded, its record lasts until it is dropped.
-pub(crate) struct Export {
-    tensor: ArcTensor,
-    _recorded: Recorded,
-}
-
-impl Export {
-    pub(crate) fn new(tensor: &ArcTensor, protocol: &'static str) -> Self {
-        let recorded = Recorded::new(tensor, protocol);
-        Self { tensor: root(tensor), _recorded: recorded }
-    }
-
-    /// A handle that keeps the tensor alive for another tensor of this library, and does not count as an export.
-    pub(crate) fn unrecorded(tensor: &ArcTensor) -> Self {
-        Self { tensor: root(tensor), _recorded: Recorded::NONE }
-    }
-
-    /// The tensor that keeps the memory alive.
-    pub(crate) fn tensor(&self) -> &ArcTensor {
-        &self.tensor
-    }
-}
 
 /// The tensor that owns the memory of a tensor: follows the sources to the first one.
 pub(crate) fn root(tensor: &ArcTensor) -> ArcTensor {
@@ -47,9 +22,7 @@ pub(crate) fn inner(tensor: &Tensor) -> Option<&ArcTensor> {
         return None;
     }
     // SAFETY: this reads the type of the owner, and accesses no element through it.
-    let (shared, export) =
-        unsafe { (tensor.owner_ref::<ArcTensor>(), tensor.owner_ref::<Export>()) };
-    shared.or_else(|| export.map(Export::tensor))
+    unsafe { tensor.owner_ref::<ArcTensor>() }
 }
 
 /// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.

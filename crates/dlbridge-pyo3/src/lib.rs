@@ -89,7 +89,6 @@ mod import_options;
 mod imported;
 mod interpreter;
 mod keepalive;
-mod live;
 mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;

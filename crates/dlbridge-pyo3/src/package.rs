@@ -1,12 +1,12 @@
 //! The contents of the extension module `dlbridge._core`.
 //!
-//! The functions are in this crate because they use its private state: options, frameworks, recorded exports. One
-//! function that registers them is a smaller public surface than that state.
+//! The functions are in this crate because they use its private state: options and frameworks. One function
+//! that registers them is a smaller public surface than that state.
 
 use pyo3::prelude::*;
 
 use crate::class::dtype;
-use crate::{PyTensor, chunks, functions, live, pickle, ragged, to_library};
+use crate::{PyTensor, chunks, functions, pickle, ragged, to_library};
 
 /// Adds the class `Tensor` and the functions of the Python package to a module.
 ///
@@ -39,11 +39,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ragged::list_array, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::list_schema, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::lists, module)?)?;
-    module.add_function(wrap_pyfunction!(live::live_exports, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::offsets_range, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::origin, module)?)?;
     module.add_function(wrap_pyfunction!(pickle::rebuild, module)?)?;
-    module.add_function(wrap_pyfunction!(live::record_exports, module)?)?;
     module.add_function(wrap_pyfunction!(functions::set_num_threads, module)?)?;
     module.add("DTypeName", dtype::class(module.py())?)
 }

@@ -39,8 +39,7 @@ pub(crate) fn reduce<'py>(
     let count = usize::try_from(count)
         .map_err(|_| PyBufferError::new_err("the tensor has too many bytes"))?;
     let bytes = (DataType::UINT8, false);
-    let bytes =
-        reexport::with_shape(this.tensor(), Some("pickle"), this.is_read_only(), bytes, &[count]);
+    let bytes = reexport::with_shape(this.tensor(), this.is_read_only(), bytes, &[count]);
     let bytes = Bound::new(py, PyTensor::from(bytes.map_err(to_py_err)?))?;
     let bytes = match protocol {
         5.. if buffer_abi::EXPORTS => {
@@ -67,7 +66,7 @@ pub(crate) fn rebuild<'py>(
     let bytes = PyTensor::import(data, &ImportOptions::default())?;
     let this = bytes.get();
     let tensor = dtype.parse().and_then(|dtype: DataType| {
-        reexport::with_shape(this.tensor(), None, this.is_read_only(), (dtype, padded), &shape)
+        reexport::with_shape(this.tensor(), this.is_read_only(), (dtype, padded), &shape)
     });
     let tensor = tensor.map_err(|error| {
         PyValueError::new_err(format!(

@@ -1,29 +1,11 @@
-//! Tensors over the memory of another tensor, for exports: with the same elements, or with its bytes as elements of
-//! another dtype.
+//! Tensors over the bytes of another tensor, as elements of another dtype.
 
 use dlbridge::{Access, ArcTensor, DataType, Error, RawParts, Result, Tensor};
 
-use crate::keepalive::Export;
-
-/// The same elements, recorded as an export until the last handle on them is dropped.
-pub(crate) fn same(tensor: &ArcTensor, protocol: &'static str, read_only: bool) -> Result<Tensor> {
-    let parts = RawParts {
-        byte_offset: tensor.byte_offset(),
-        ..parts(tensor, read_only, tensor.dtype(), tensor.is_subbyte_padded())
-    };
-    let (shape, strides) = (tensor.shape(), tensor.strides());
-    // SAFETY: Data of a tensor that the owner keeps alive, with that tensor's own metadata. The program promises that
-    // no code writes while a view is alive (see the crate documentation).
-    unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
-}
+use crate::keepalive::root;
 
 /// The same elements under a dtype of the same size.
-pub(crate) fn with_dtype(
-    tensor: &ArcTensor,
-    protocol: &'static str,
-    read_only: bool,
-    dtype: DataType,
-) -> Result<Tensor> {
+pub(crate) fn with_dtype(tensor: &ArcTensor, read_only: bool, dtype: DataType) -> Result<Tensor> {
     let (found, padded) = (tensor.dtype(), tensor.is_subbyte_padded());
     if dtype.is_subbyte() || dtype.itemsize() != found.itemsize() || (found.is_subbyte() && !padded)
     {
@@ -34,14 +16,12 @@ pub(crate) fn with_dtype(
     let (shape, strides) = (tensor.shape(), tensor.strides());
     // SAFETY: Data of a tensor that the owner keeps alive; each element has the same size and place under the new
     // dtype. The program promises that no code writes while a view is alive (see the crate documentation).
-    unsafe { Tensor::from_raw_parts(Export::new(tensor, protocol), parts, shape, Some(strides)) }
+    unsafe { Tensor::from_raw_parts(root(tensor), parts, shape, Some(strides)) }
 }
 
-/// All bytes of a tensor in C order as elements of another dtype and shape; recorded as an export if a protocol is
-/// named.
+/// All bytes of a tensor in C order as elements of another dtype and shape.
 pub(crate) fn with_shape(
     tensor: &ArcTensor,
-    protocol: Option<&'static str>,
     read_only: bool,
     (dtype, padded): (DataType, bool),
     shape: &[usize],
@@ -63,13 +43,9 @@ pub(crate) fn with_shape(
         return Err(Error::ByteCount { needed, available });
     }
     let parts = parts(tensor, read_only, dtype, padded);
-    let owner = match protocol {
-        Some(protocol) => Export::new(tensor, protocol),
-        None => Export::unrecorded(tensor),
-    };
     // SAFETY: Data of a tensor that the owner keeps alive: its bytes are contiguous, and the new elements are exactly
     // these. The program promises that no code writes while a view is alive (see the crate documentation).
-    unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) }
+    unsafe { Tensor::from_raw_parts(root(tensor), parts, shape, None::<&[i64]>) }
 }
 
 /// The size in bytes of contiguous elements.

@@ -9,7 +9,6 @@ use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
 use crate::record::{Common, Record};
 use crate::stream::{self, DataStream};
-use crate::{live, reexport};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
@@ -146,7 +145,7 @@ impl PyTensor {
     /// Takes the tensor out, unless it is exported or Rust did not make it; then it returns `self`.
     pub(crate) fn into_tensor(self) -> Result<Tensor, Self> {
         let is_borrowed = self.record.reading().is_some_and(|reading| reading.get().is_some());
-        if !self.is_rusts_own() || is_borrowed || live::is_recording() {
+        if !self.is_rusts_own() || is_borrowed {
             return Err(self);
         }
         let Self { tensor, record } = self;
@@ -188,33 +187,20 @@ impl PyTensor {
         Ok(())
     }
 
-    /// A managed tensor over the same memory for the consumer of a protocol.
+    /// A managed tensor over the same memory for a consumer.
     #[inline]
-    pub(crate) fn to_raw(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
-        if self.record.is_of_plain_rust() && !live::is_recording() {
-            return Ok(self.tensor.to_raw());
+    pub(crate) fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {
+        match self.record.is_of_plain_rust() {
+            true => Ok(self.tensor.to_raw()),
+            false => self.to_raw_of_import(),
         }
-        self.to_raw_of_import(protocol)
     }
 
-    fn to_raw_of_import(&self, protocol: Protocol) -> PyResult<*mut DLManagedTensorVersioned> {
+    fn to_raw_of_import(&self) -> PyResult<*mut DLManagedTensorVersioned> {
         if let Some(writable) = self.record.take_writable() {
-            return match live::is_recording() {
-                true => reexport::same(&writable, protocol.name(), false).map(Tensor::into_raw),
-                false => Ok(writable.to_raw()),
-            }
-            .map_err(to_py_err);
+            return Ok(writable.to_raw());
         }
-        let read_only = self.is_read_only();
-        if live::is_recording() {
-            let recorded =
-                reexport::same(&self.tensor, protocol.name(), read_only).map_err(to_py_err)?;
-            return Ok(match (read_only, self.imported_by()) {
-                (true, None) => Borrowed::read_only(&recorded.into_shared())?.into_raw(),
-                _ => recorded.into_raw(),
-            });
-        }
-        Ok(match (read_only, self.imported_by()) {
+        Ok(match (self.is_read_only(), self.imported_by()) {
             (false, _) => self.tensor.to_raw(),
             (true, None) => Borrowed::read_only(&self.tensor)?.into_raw(),
             (true, Some(_)) => self.tensor.share().into_raw(),
@@ -223,13 +209,6 @@ impl PyTensor {
 
     /// A legacy managed tensor over the same memory, for data that it can express.
     pub(crate) fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
-        let exported = if live::is_recording() {
-            let read_only = self.tensor.is_read_only();
-            reexport::same(&self.tensor, Protocol::LegacyDlpack.name(), read_only)
-                .and_then(|recorded| recorded.into_raw_legacy().map_err(|(_, error)| error))
-        } else {
-            self.tensor.to_raw_legacy()
-        };
-        exported.map_err(to_py_err)
+        self.tensor.to_raw_legacy().map_err(to_py_err)
     }
 }

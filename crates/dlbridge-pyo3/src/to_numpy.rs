@@ -8,12 +8,10 @@ use crate::borrow::Borrowed;
 use crate::elements::Elements;
 use crate::error::{library, to_py_err};
 use crate::numpy::api::NumpyApi;
-use crate::{live, reexport};
 
 /// A new tensor of our own as a NumPy array, made by NumPy's C API.
 pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     if !tensor.is_read_only()
-        && !live::is_recording()
         && let Some(api) = NumpyApi::known(py)
     {
         return match api.array(py, tensor)? {
@@ -27,7 +25,7 @@ pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, P
 /// The elements of a vector as a NumPy array.
 #[inline]
 pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
-    let elements = match NumpyApi::known(py).filter(|_| !live::is_recording()) {
+    let elements = match NumpyApi::known(py) {
         Some(api) => match api.array_of_elements(py, elements)? {
             Ok(array) => return Ok(array),
             Err(elements) => elements,
@@ -37,7 +35,7 @@ pub(crate) fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Boun
     give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
 }
 
-/// As [`give_numpy`], for the first array of a process, read-only memory, recorded exports, and tensors that NumPy's
+/// As [`give_numpy`], for the first array of a process, read-only memory, and tensors that NumPy's
 /// C API cannot wrap.
 #[cold]
 fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
@@ -59,12 +57,7 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
     let api = api.filter(|api| api.has(&tensor));
     let general = |tensor| through_dlpack(py, tensor);
     let Some(api) = api else { return general(tensor) };
-    let read_only = tensor.is_read_only();
-    let tensor = match live::is_recording() {
-        true => reexport::same(&tensor.into_shared(), "numpy", read_only).map_err(to_py_err)?,
-        false => tensor,
-    };
-    let tensor = match read_only {
+    let tensor = match tensor.is_read_only() {
         true => Borrowed::read_only(&tensor.into_shared())?,
         false => tensor,
     };

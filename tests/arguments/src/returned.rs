@@ -19,17 +19,6 @@ pub(crate) mod returned {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    /// The package's functions for recording, which record the exports of this extension.
-    #[pymodule(gil_used = true)]
-    mod package {
-        use pyo3::prelude::*;
-
-        #[pymodule_init]
-        fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-            dlbridge_pyo3::package::register(module)
-        }
-    }
-
     /// The numbers below `n`.
     #[pyfunction]
     fn ramp(n: usize) -> Numpy<f64, 1> {

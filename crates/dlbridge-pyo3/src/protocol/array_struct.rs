@@ -17,7 +17,7 @@ use super::{Lacking, Method};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
-use crate::keepalive::Export;
+use crate::keepalive::root;
 use crate::shown::shown;
 use crate::strides::byte_strides;
 
@@ -129,7 +129,7 @@ struct Exported {
     fields: ArrayStruct,
     shape: Vec<isize>,
     byte_strides: Vec<isize>,
-    _export: Export,
+    _owner: ArcTensor,
 }
 
 /// A capsule over the tensor; `AttributeError` if the tensor has none.
@@ -169,7 +169,7 @@ pub(crate) fn export<'py>(
         fields,
         shape: tensor.shape().iter().map(|&extent| extent as isize).collect(),
         byte_strides: byte_strides(tensor),
-        _export: Export::new(tensor, Protocol::ArrayStruct.name()),
+        _owner: root(tensor),
     }));
     // SAFETY: the box was just made and is not shared; its numbers do not move.
     unsafe {

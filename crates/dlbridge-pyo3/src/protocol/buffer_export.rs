@@ -11,15 +11,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::buffer_format;
-use crate::imported::Protocol;
-use crate::live::Recorded;
 use crate::strides::byte_strides;
 
 /// The numbers that an exported buffer points at.
 struct Exported {
     shape: Vec<ffi::Py_ssize_t>,
     byte_strides: Vec<ffi::Py_ssize_t>,
-    _recorded: Recorded,
 }
 
 /// Exports the tensor of `object` as a buffer.
@@ -65,7 +62,6 @@ pub(crate) unsafe fn export(
     let exported = Box::new(Exported {
         shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
         byte_strides: byte_strides(tensor),
-        _recorded: Recorded::new(tensor, Protocol::Buffer.name()),
     });
     let exported = Box::leak(exported);
     let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {

@@ -12,7 +12,6 @@ use super::dlpack::{expect_pair, must_move};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::import_options::{expect_bool, wrong_type};
-use crate::imported::Protocol;
 use crate::stream::{self, DataStream};
 use crate::{PyTensor, capsule, copies, gpu};
 
@@ -123,9 +122,7 @@ impl Offer {
         match (self, versioned) {
             (Self::Copy(tensor), versioned) => give(py, tensor, versioned),
             // SAFETY: the managed tensor was just made, and only the capsule gets it.
-            (Self::Shared, true) => unsafe {
-                capsule::versioned(py, exporter.to_raw(Protocol::Dlpack)?)
-            },
+            (Self::Shared, true) => unsafe { capsule::versioned(py, exporter.to_raw()?) },
             // SAFETY: the managed tensor was just made, and only the capsule gets it.
             (Self::Shared, false) => unsafe { capsule::legacy(py, exporter.to_raw_legacy()?) },
         }

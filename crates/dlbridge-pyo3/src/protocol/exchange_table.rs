@@ -136,7 +136,7 @@ unsafe extern "C" fn from_py_object(
         raising(|py| {
             let tensor = tensor_at(py, object)?;
             tensor.get().in_default_order(py)?;
-            *out = tensor.get().to_raw(Protocol::ExchangeApi)?;
+            *out = tensor.get().to_raw()?;
             Ok(())
         })
     }
@@ -232,7 +232,7 @@ pub(crate) fn export<'py>(
     tensor: &PyTensor,
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: `to_raw` returns a valid managed tensor, which nothing else uses.
-    unsafe { table.object_of(py, tensor.to_raw(Protocol::ExchangeApi)?) }
+    unsafe { table.object_of(py, tensor.to_raw()?) }
 }
 
 /// A new tensor on the CPU with the dtype and shape of a description.

@@ -15,7 +15,6 @@ use pyo3::types::PyCapsule;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
 #[cfg(feature = "tensor-class")]
-use crate::imported::Protocol;
 #[cfg(feature = "tensor-class")]
 use crate::protocol::type_info;
 #[cfg(feature = "tensor-class")]
@@ -58,7 +57,7 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = match tensor.is_read_only() {
         #[cfg(feature = "tensor-class")]
-        true => PyTensor::from(tensor).to_raw(Protocol::Dlpack)?,
+        true => PyTensor::from(tensor).to_raw()?,
         #[cfg(not(feature = "tensor-class"))]
         true => crate::borrow::Borrowed::read_only(&tensor.into_shared())?.into_raw(),
         false => tensor.into_raw(),

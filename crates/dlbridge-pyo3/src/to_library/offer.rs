@@ -62,7 +62,7 @@ impl<'py> Offer<'py> for Offered<'_, 'py> {
         // The largest element on this path has eight bytes.
         let bits = (this.dtype().itemsize() * 8) as u8;
         let integers = DataType::new(DataTypeCode::UINT, bits, 1);
-        let integers = reexport::with_dtype(this, "dlpack", read_only && !copied, integers);
+        let integers = reexport::with_dtype(this, read_only && !copied, integers);
         let integers = PyTensor::from(integers.map_err(to_py_err)?);
         Ok(Bound::new(self.tensor.py(), integers)?.into_any())
     }

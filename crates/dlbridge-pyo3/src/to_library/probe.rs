@@ -51,7 +51,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     ) -> PyResult<Tensor> {
         let count = dtype.itemsize() * shape.iter().product::<usize>();
         let bytes = self.memory.share().slice(0, offset..offset + count).map_err(to_py_err)?;
-        reexport::with_shape(&bytes.into_shared(), None, read_only, (dtype, false), shape)
+        reexport::with_shape(&bytes.into_shared(), read_only, (dtype, false), shape)
             .map_err(to_py_err)
     }
 

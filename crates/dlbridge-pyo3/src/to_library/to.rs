@@ -8,13 +8,11 @@ use super::entrance::Entrance;
 use super::names::framework;
 use super::offer::Offered;
 use crate::PyTensor;
-use crate::error::to_py_err;
 use crate::frameworks::dtypes::is_common;
 use crate::frameworks::{Framework, Need};
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_table;
 use crate::protocol::memory::normalized;
-use crate::reexport;
 
 /// As [`to`], with arguments as Python passes them.
 pub(crate) fn to_named<'py>(
@@ -117,8 +115,7 @@ fn with_booleans<'py>(
     if !framework.counts_bytes || this.tensor().dtype() != DataType::BOOL {
         return Ok(None);
     }
-    let same = reexport::same(this.tensor(), "dlpack", true).map_err(to_py_err)?;
-    match normalized(same, copy)? {
+    match normalized(this.tensor().share(), copy)? {
         (_, None) => Ok(None),
         (repaired, Some(_)) => Bound::new(tensor.py(), PyTensor::from(repaired)).map(Some),
     }

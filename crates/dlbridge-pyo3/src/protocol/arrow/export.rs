@@ -12,8 +12,7 @@ use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
 use super::format;
-use crate::imported::Protocol;
-use crate::keepalive::Export;
+use crate::keepalive::root;
 
 /// A capsule over the schema and one over the array of a tensor.
 pub(crate) fn export<'py>(
@@ -95,11 +94,10 @@ impl Form {
     }
 
     fn array(&self, tensor: &ArcTensor) -> ArrowArray {
-        let (items, export) =
-            (self.items.unwrap_or(1), Export::new(tensor, Protocol::Arrow.name()));
+        let items = self.items.unwrap_or(1);
         let data = data(tensor);
         let count = self.length * items;
-        let numbers = array(count, vec![ptr::null(), data], None, Some(export));
+        let numbers = array(count, vec![ptr::null(), data], None, Some(root(tensor)));
         match self.items {
             None => numbers,
             Some(_) => array(self.length, vec![ptr::null()], Some(numbers), None),
@@ -182,18 +180,18 @@ struct ArrayParts {
     buffers: Vec<*const c_void>,
     child: Option<Box<ArrowArray>>,
     children: [*mut ArrowArray; 1],
-    export: Option<Export>,
+    owner: Option<ArcTensor>,
 }
 
 pub(super) fn array(
     length: i64,
     buffers: Vec<*const c_void>,
     child: Option<ArrowArray>,
-    export: Option<Export>,
+    owner: Option<ArcTensor>,
 ) -> ArrowArray {
     let child = child.map(Box::new);
     let (brand, children) = (BRAND.as_ptr().cast_const(), [ptr::null_mut()]);
-    let parts = ArrayParts { brand, buffers, child, children, export };
+    let parts = ArrayParts { brand, buffers, child, children, owner };
     let parts = Box::leak(Box::new(parts));
     if let Some(child) = &mut parts.child {
         parts.children = [ptr::from_mut(&mut **child)];
@@ -225,8 +223,8 @@ pub(super) fn tensor_of(array: &ArrowArray) -> Option<&ArcTensor> {
     }
     // SAFETY: the array is ours and not released, so `array` stored its parts there.
     let parts = unsafe { &*array.private_data.cast::<ArrayParts>() };
-    if let Some(export) = &parts.export {
-        return Some(export.tensor());
+    if let Some(owner) = &parts.owner {
+        return Some(owner);
     }
     // A child that was moved out is released, and not ours.
     parts.child.as_deref().and_then(tensor_of)

@@ -10,8 +10,7 @@ use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema};
 use super::export::{Form, array, capsule, data, schema};
-use crate::imported::Protocol;
-use crate::keepalive::Export;
+use crate::keepalive::root;
 
 /// A capsule over the schema and one over the array of lists. The caller has checked the offsets.
 pub(crate) fn export_lists<'py>(
@@ -78,7 +77,6 @@ impl<'a> ListForm<'a> {
     }
 
     fn array(&self, offsets: &ArcTensor, values: &ArcTensor) -> ArrowArray {
-        let export = |tensor| Some(Export::new(tensor, Protocol::Arrow.name()));
         // The number of elements at each level; their product fits because the tensor has a size, except for one
         // without elements, for which Arrow stores no numbers.
         let counts: Vec<_> = self
@@ -90,11 +88,11 @@ impl<'a> ListForm<'a> {
             })
             .collect();
         let (&numbers, lists) = counts.split_last().expect("the values have a dimension");
-        let numbers = array(numbers, vec![ptr::null(), data(values)], None, export(values));
+        let numbers = array(numbers, vec![ptr::null(), data(values)], None, Some(root(values)));
         let items = lists
             .iter()
             .rev()
             .fold(numbers, |items, &count| array(count, vec![ptr::null()], Some(items), None));
-        array(self.length, vec![ptr::null(), data(offsets)], Some(items), export(offsets))
+        array(self.length, vec![ptr::null(), data(offsets)], Some(items), Some(root(offsets)))
     }
 }
