@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
-#: The folder with the extension. `cargo xtask test` builds it and sets the variable.
+sys.path.append(str(Path(__file__).parents[1] / "python"))
+
+from frameworks import missing
+
+#: The folder with the extension. `cargo xtask ci` builds it and sets the variable.
 FOLDER = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
 
 BEGIN = """
@@ -47,8 +51,8 @@ def first(request: pytest.FixtureRequest) -> str:
 
 def run(first: str, code: str) -> None:
     """Runs code in a separate process."""
-    if not FOLDER and os.environ.get("DLBRIDGE_REQUIRE") != "1":
-        pytest.skip("DLBRIDGE_RUST_NUMPY does not name the folder of the extension")
+    if not FOLDER:
+        missing("rust-numpy's extension is not in the folder that DLBRIDGE_RUST_NUMPY names")
     assert Path(FOLDER, "with_rust_numpy.so").exists(), "the extension built on rust-numpy is missing"
     begin = BEGIN.format(folder=FOLDER) + first
     result = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)

@@ -13,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 from conftest import missing
+from frameworks import LEFT_OUT, REQUIRED
 from stand_in import build
 
 FOLDER = Path(__file__).parent
@@ -54,7 +55,7 @@ def test_fork_while_threads_run_deleters_hangs_no_child(
 ) -> None:
     if fed == "on a device" and not driver:
         missing("the stand-in for the driver of CUDA is for Linux")
-    if not RUST_NUMPY and os.environ.get("DLBRIDGE_REQUIRE") == "1":
+    if not RUST_NUMPY and REQUIRED and "rust-numpy" not in LEFT_OUT:
         pytest.fail("DLBRIDGE_RUST_NUMPY does not name the folder of the extension", pytrace=False)
     program = str(FOLDER / "fork_program.py")
     command = [sys.executable, program, str(deleters), str(forks), fed, driver, RUST_NUMPY]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ def missing(reason: str) -> NoReturn:
 
     The reason begins with the name of the framework.
     """
-    if REQUIRED and reason.split()[0].partition(".")[0] not in LEFT_OUT:
+    if REQUIRED and re.split(r"[.' ]", reason)[0] not in LEFT_OUT:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason, allow_module_level=True)
 

@@ -29,6 +29,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     rust.extend(adapters(&venv, ADAPTERS));
     let mut python = package(root, &venv)?;
     python.extend(operators(root, &venv));
+    python.extend(beside_rust_numpy(root, &venv));
     python.extend(kit(&venv));
     python.extend(budgets(&venv));
     python.extend(address_sanitizer(root, &venv));
@@ -167,6 +168,18 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
         tests.into_iter().map(|step| on_site(step).env("DLBRIDGE_PLAIN_OPERATORS", &library)),
     );
     steps
+}
+
+/// Typed arguments beside an extension built on rust-numpy, which has the same registry of borrows.
+fn beside_rust_numpy(root: &Path, venv: &Venv) -> [Step; 2] {
+    let tests = "-m pytest --quiet -p no:cacheprovider tests/arguments/test_beside_rust_numpy.py \
+        tests/arguments/test_rust_numpy.py tests/arguments/test_fork.py";
+    let tests = on_site(venv.python("beside rust-numpy", tests)).env("DLBRIDGE_REQUIRE", "1");
+    let modules = root.join("target/bench/modules");
+    [
+        venv.python("an extension built on rust-numpy", "bench/run.py build rust-numpy").needed(),
+        tests.env("DLBRIDGE_RUST_NUMPY", modules),
+    ]
 }
 
 /// The conformance kit on dlbridge, which must break no rule, and on NumPy.

@@ -36,7 +36,7 @@ const WORKSPACES: &[&str] = &[
 
 /// The libraries that the group `test` of `pyproject.toml` lacks, by the names that the tests have for them.
 const LEFT_OUT: &str = "tensorflow,paddle,mlx,warp,dpnp,onnxruntime,tvm_ffi,flatbuffers,\
-    ray,distributed,dask,mpi4py,mpich,numkong";
+    ray,distributed,dask,mpi4py,mpich,numkong,rust-numpy";
 
 /// Those that the group `ci` lacks.
 pub(crate) const LEFT_OUT_OF_CI: &str = "ray,distributed,dask,mpi4py,mpich,numkong";
