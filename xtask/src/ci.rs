@@ -153,7 +153,7 @@ fn package(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     if let Some((version, python)) = python::newest() {
         let newest = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
         steps.extend([".", "conformance"].map(|project| newest.installs_built(project)));
-        steps.extend(pytest(root, &newest, "tests/python", LEFT_OUT_OF_CI));
+        steps.extend(pytest(root, &newest, "tests/python", &[], LEFT_OUT_OF_CI));
     }
     Ok(steps)
 }
@@ -163,7 +163,7 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
     let plain = "cargo build --package operators --no-default-features --target-dir target/plain";
     let mut steps = vec![Step::new("operators without Python", plain)];
     let library = root.join("target/plain/debug/liboperators.so");
-    let tests = pytest(root, venv, "tests/operators", LEFT_OUT_OF_CI);
+    let tests = pytest(root, venv, "tests/operators", &[], LEFT_OUT_OF_CI);
     steps.extend(
         tests.into_iter().map(|step| on_site(step).env("DLBRIDGE_PLAIN_OPERATORS", &library)),
     );

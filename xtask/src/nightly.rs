@@ -32,7 +32,7 @@ const STEPS: &[(&str, Steps)] = &[
     ("fuzz", |root, venv| Ok(fuzz(root, venv, 600))),
     ("adapters", all_adapters),
     ("devices", devices),
-    ("package", |root, venv| Ok(pytest(root, venv, "tests/python", ""))),
+    ("package", |root, venv| Ok(pytest(root, venv, "tests/python", &[], ""))),
     ("pythons", pythons),
     ("oldest-torch", oldest_torch),
     ("free-threaded", free_threaded),
@@ -40,7 +40,7 @@ const STEPS: &[(&str, Steps)] = &[
     ("examples", examples),
     ("c-examples", c_examples),
     ("getting-started", getting_started),
-    ("kit-tests", |root, venv| Ok(pytest(root, venv, "conformance/tests", ""))),
+    ("kit-tests", |root, venv| Ok(pytest(root, venv, "conformance/tests", &[], ""))),
     ("kit", |_, venv| {
         script(venv, "kit", "-m dlbridge_conformance --json target/reports/kit.json")
     }),
@@ -299,7 +299,7 @@ fn pythons(root: &Path, _: &Venv) -> Result<Vec<Step>> {
         let Some(python) = python::find(version) else { continue };
         let venv = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
         steps.extend([".", "conformance"].map(|project| venv.installs_built(project)));
-        let tests = pytest(root, &venv, "tests/python", LEFT_OUT_OF_CI).into_iter();
+        let tests = pytest(root, &venv, "tests/python", &[], LEFT_OUT_OF_CI).into_iter();
         steps.extend(tests.map(|step| step.named(|name| format!("Python {version}: {name}"))));
     }
     if steps.is_empty() { Err("no other Python was found".into()) } else { Ok(steps) }

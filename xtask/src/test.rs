@@ -41,6 +41,13 @@ const LEFT_OUT: &str = "tensorflow,paddle,mlx,warp,dpnp,onnxruntime,tvm_ffi,flat
 /// Those that the group `ci` lacks.
 pub(crate) const LEFT_OUT_OF_CI: &str = "ray,distributed,dask,mpi4py,mpich,numkong";
 
+/// The tests with many repeats or large copies, which only `cargo xtask ci` runs.
+const LONG: &[&str] = &[
+    "tests/python/test_chains.py",
+    "tests/python/test_gpu_faults.py",
+    "tests/python/test_large_copies.py",
+];
+
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let venv = Venv::new(root, "test")?;
@@ -53,7 +60,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let mut python = site::built(root, &venv);
     python.extend(types(&venv));
     for folder in ["tests/arguments", "examples/template/tests", "tests/python"] {
-        python.extend(pytest(root, &venv, folder, LEFT_OUT).into_iter().map(on_site));
+        python.extend(short_tests(root, &venv, folder));
     }
     report.beside(vec![rust.into(), python]);
     Ok(())
@@ -91,7 +98,7 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     }
     let mut python = site::built(root, &venv);
     for folder in folders {
-        python.extend(pytest(root, &venv, folder, LEFT_OUT).into_iter().map(on_site));
+        python.extend(short_tests(root, &venv, folder));
     }
     report.beside(vec![rust, python]);
     Ok(())
@@ -143,9 +150,20 @@ pub(crate) fn on_site(step: Step) -> Step {
     step.env("PYTHONPATH", site::FOLDER)
 }
 
+/// The tests of a folder on [`site`], without the longest.
+fn short_tests(root: &Path, venv: &Venv, folder: &str) -> Vec<Step> {
+    pytest(root, venv, folder, LONG, LEFT_OUT).into_iter().map(on_site).collect()
+}
+
 /// The tests in Python of a folder: one run over the cores, and a run for each file marked `alone`. A missing library
-/// fails, except those that are left out.
-pub(crate) fn pytest(root: &Path, venv: &Venv, folder: &str, left_out: &str) -> Vec<Step> {
+/// fails, except those in `left_out`.
+pub(crate) fn pytest(
+    root: &Path,
+    venv: &Venv,
+    folder: &str,
+    ignored: &[&str],
+    left_out: &str,
+) -> Vec<Step> {
     let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     let mut paths: Vec<_> =
         entries.map(|entry| format!("{folder}/{}", entry.file_name().display())).collect();
@@ -154,7 +172,8 @@ pub(crate) fn pytest(root: &Path, venv: &Venv, folder: &str, left_out: &str) -> 
         fs::read_to_string(root.join(path))
             .is_ok_and(|text| text.contains("\npytestmark = pytest.mark.alone"))
     });
-    let ignored: String = paths.iter().map(|path| format!(" --ignore {path}")).collect();
+    let ignored = ignored.iter().copied().chain(paths.iter().map(String::as_str));
+    let ignored: String = ignored.map(|path| format!(" --ignore {path}")).collect();
     // Only a Python without the GIL runs the tests of threads.
     let group =
         format!("{folder} -n 2 --dist loadfile --ignore {folder}/test_free_threaded.py{ignored}");
