@@ -90,6 +90,15 @@ def nanobind_folder() -> tuple[Path, list[str]]:
     return folder, ["-std=c++17", "-fno-strict-aliasing", "-DNB_COMPACT_ASSERTIONS", *includes]
 
 
+def operators() -> None:
+    """Builds the module of `tests/operators`."""
+    MODULES.mkdir(parents=True, exist_ok=True)
+    print("building operators.so", file=sys.stderr, flush=True)
+    built, _ = cargo(ROOT / "tests/operators/Cargo.toml", [])
+    library = next(file for file in built if file.suffix == ".so")
+    (MODULES / "operators.so").write_bytes(library.read_bytes())
+
+
 def rust_program(*options: str) -> Path:
     """Builds the program `rust`."""
     print("building rust-benches", file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ sizes         nothing; with --peers nanobind
 speed         dlbridge as a release wheel, torch, jax, pyarrow, pandas, polars, apache-tvm-ffi, nanobind, pydlpack
 files         dlbridge as a release wheel, torch, jax, onnxruntime, safetensors
 compare       torch, jax, pyarrow, tensorflow-cpu, paddlepaddle, nanobind
-operators     tests/operators as a release wheel, torch, jax, apache-tvm-ffi
+operators     torch, jax, apache-tvm-ffi
 ports         maturin, pytest, torch, jax, pyarrow, polars, pandas; PyPI
 build NAME    nothing; prints the folder of the built modules
 """
@@ -70,6 +70,8 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def operators(options: argparse.Namespace) -> None:
+    build.operators()
+    sys.path.insert(0, str(build.MODULES))
     from operator_peers import measure
 
     measure.main()

@@ -1,9 +1,8 @@
 """Times operators of dlbridge-ops beside the same operators as people write them now.
 
-The module `operators` of tests/operators must be installed, built in release mode. The C++ peers are compiled into
-`target/bench` with the headers of the installed frameworks. All rows of a table run interleaved in one process; a time is the
-smallest of many short rounds, so the ratios matter, and the times are those of this machine. Lines are counted from the
-sources, between comments `begin: NAME` and `end: NAME`.
+The C++ peers are compiled into `target/bench` with the headers of the installed frameworks. All rows of a table run
+interleaved in one process; a time is the smallest of many short rounds, so the ratios matter, and the times are those of this
+machine. Lines are counted from the sources, between comments `begin: NAME` and `end: NAME`.
 """
 
 from __future__ import annotations
