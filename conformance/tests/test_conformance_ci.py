@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -144,48 +142,6 @@ def reduced(**statuses: Status) -> Report:
 def test_badge_has_the_numbers_and_the_colour(report: Report, message: str, colour: str) -> None:
     endpoint = json.loads(badge(report))
     assert endpoint == {"schemaVersion": 1, "label": "DLPack 1.3", "message": message, "color": colour}
-
-
-SLOW = '''
-import time
-from dlbridge_conformance import Adapter, Level, Role, rule
-
-class Slow(Adapter):
-    name = module = "slow"
-
-@rule("SLOW-PASSES", Role.PRODUCER, Level.MUST, "It passes.", "nowhere")
-def passes(c):
-    pass
-
-@rule("SLOW-WAITS", Role.PRODUCER, Level.MUST, "It waits.", "nowhere")
-def waits(c):
-    open("started", "w").close()
-    time.sleep(600)
-'''
-
-
-def test_interrupted_run_writes_no_badge_and_says_so_in_each_report(folder: Path) -> None:
-    Path(folder, "slow.py").write_text(SLOW)
-    forms = ("json", "junit", "summary", "badge")
-    command = [sys.executable, "-m", "dlbridge_conformance", "slow:Slow", "-q", "--rule", "SLOW"]
-    command += [word for form in forms for word in (f"--{form}", f"report.{form}")]
-    running = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A shell that runs these tests in the background makes them ignore the signal, and their children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    while not Path(folder, "started").exists():
-        assert running.poll() is None
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=120)
-    assert (running.returncode, errors.splitlines()[0]) == (130, "not written after an interrupt: report.badge")
-    assert not Path(folder, "report.badge").exists()
-    assert json.loads(Path(folder, "report.json").read_text())["interrupted"] is True
-    for form in ("junit", "summary"):
-        assert "The run was interrupted." in Path(folder, f"report.{form}").read_text(encoding="utf-8"), form
-    assert 'testsuite name="slow:Slow (interrupted)"' in Path(folder, "report.junit").read_text()
-    assert "no MUST and no SHOULD of the rules that ran is broken" in Path(folder, "report.summary").read_text()
 
 
 def test_badge_counts_known_failures_as_broken() -> None:

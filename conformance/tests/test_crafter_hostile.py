@@ -113,61 +113,6 @@ print(backwards.read(3, -2), refused(lambda: backwards.read(1, 1), ValueError), 
     assert survives(run, program) == f"{bytes([2, 3, 4])} {said.format('1 to 2')} {said.format('-3 to -2')}"
 
 
-#: code that makes the next tensor of a chain from the one before
-LINKS = {
-    "crafted": """
-held = crafter.craft((1,)).native.held()
-def link():
-    global held
-    owner = crafter.craft((1,)).native
-    owner.own(held)
-    held = owner.held()
-def drop():
-    Held(held).delete(Way({way}))
-""",
-    "numpy": """
-array = np.zeros(1, "f4")
-def link():
-    global array
-    owner = crafter.craft((1,))
-    owner.native.own(crafter.take(array.__dlpack__(max_version=(1, 3))).native)
-    array = np.from_dlpack(crafter.Producer(owner))
-def drop():
-    global array
-    crafter.take(array.__dlpack__(max_version=(1, 3))).delete(Way({way}))
-    del array
-""",
-    "dlbridge": """
-tensor = dlbridge.asdlpack(np.zeros(1, "f4"))
-def link():
-    global tensor
-    owner = crafter.craft((1,))
-    owner.native.own(crafter.take(tensor.__dlpack__(max_version=(1, 3))).native)
-    tensor = dlbridge.asdlpack(crafter.Producer(owner))
-def drop():
-    global tensor
-    crafter.take(tensor.__dlpack__(max_version=(1, 3))).delete(Way({way}))
-    del tensor
-""",
-}
-
-
-@pytest.mark.parametrize(("link", "way"), [("crafted", 0), ("crafted", 1), ("crafted", 2), ("numpy", 1), ("dlbridge", 0)])
-def test_chain_of_owned_tensors_drops_on_a_small_stack(run: Run, link: str, way: int) -> None:
-    program = LINKS[link].format(way=way) + """
-import threading
-for _ in range(20_000):
-    link()
-threading.stack_size(512 << 10)
-thread = threading.Thread(target=drop)
-thread.start()
-thread.join()
-made, deleted, repeated = native.counts()
-print(made - deleted, repeated)
-"""
-    assert survives(run, program) == "0 0"
-
-
 def test_tensor_that_owns_itself_is_deleted_again_once(run: Run) -> None:
     program = """
 made = crafter.craft()

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorVersioned};
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::extent;
 use crate::made::{self, What, locked};
 use crate::managed::Managed;
 use crate::record::Record;
-use crate::{chain, extent};
 
 /// For tensors with a deleter: how many were made, how many were deleted, and how many deleter calls were repeated.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -160,9 +161,17 @@ unsafe fn delete(block: *const Block) {
     DELETED.fetch_add(1, SeqCst);
     let owned = locked(&block.owned).take();
     if let Some(owned) = owned {
-        // SAFETY: the block owned this tensor, and `take` above moved it here; `note` found whether this thread is
-        // attached.
-        unsafe { chain::delete(owned, is_attached) };
+        let state = match is_attached {
+            // SAFETY: `note` found that this thread is attached.
+            true => unsafe { ffi::PyEval_SaveThread() },
+            false => ptr::null_mut(),
+        };
+        // SAFETY: the block owned this tensor, and `take` above moved it here.
+        unsafe { owned.delete() };
+        if !state.is_null() {
+            // SAFETY: `PyEval_SaveThread` above returned this state on this thread.
+            unsafe { ffi::PyEval_RestoreThread(state) };
+        }
     }
 }
 

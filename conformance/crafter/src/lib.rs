@@ -43,7 +43,6 @@
 mod arguments;
 mod block;
 mod capsule;
-mod chain;
 mod craft;
 mod craft_table;
 mod delete;

@@ -36,7 +36,7 @@ def check_library(library: Library, rules: dict[str, Rule], server: Server, quie
 
 
 def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.Namespace) -> Report:
-    """Runs the rules on the named libraries, or on all installed ones. Ctrl-C ends this early."""
+    """Runs the rules on the named libraries, or on all installed ones."""
     chosen = adapters or installed_adapters()
     libraries = [Library(adapter.name, version_of(adapter)) for adapter in chosen]
     report = Report(list(rules.values()), libraries, dlbridge.__version__, limit=options.limit)
@@ -47,9 +47,9 @@ def measure(adapters: list[Adapter], rules: dict[str, Rule], options: argparse.N
         try:
             wait(running)
         except KeyboardInterrupt:
-            report.is_interrupted = True
             for server in servers:
                 server.stop()
+            raise
     for one in running:
         one.result()
     return report
@@ -66,7 +66,7 @@ def show_evidence(report: Report) -> None:
 
 
 def write_files(report: Report, options: argparse.Namespace) -> None:
-    """Writes the report in every requested format. An interrupted run makes no badge, which cannot say so."""
+    """Writes the report in every requested format."""
     if options.json:
         options.json.write_text(report.to_json(), encoding="utf-8")
     if options.junit:
@@ -74,9 +74,9 @@ def write_files(report: Report, options: argparse.Namespace) -> None:
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as file:
             file.write(summary.summary(report))
-    if options.badge and not report.is_interrupted:
+    if options.badge:
         options.badge.write_text(badge.badge(report), encoding="utf-8")
-    if options.write_known_failures and not report.is_interrupted:
+    if options.write_known_failures:
         known_failures.write(options.write_known_failures, report)
         print(f"wrote {options.write_known_failures}: use it with --known-failures")
 
@@ -147,22 +147,20 @@ def main(words: list[str] | None = None) -> int:
     except (OSError, ValueError, LookupError) as error:
         print(error if isinstance(error, OSError) else error.args[0], file=sys.stderr)
         return 2
-    if report.is_interrupted:
-        if unwritten := [str(file) for file in (options.badge, options.write_known_failures) if file]:
-            print(f"not written after an interrupt: {', '.join(unwritten)}", file=sys.stderr)
-        print("interrupted: the rules that were not run count as not applicable", file=sys.stderr)
-        return 130
     return status
 
 
 def script() -> int:
-    """Runs the kit; 141 if the reader of its output closed the pipe."""
+    """Runs the kit; 130 if it was interrupted, 141 if the reader of its output closed the pipe."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name or a path may have characters that the encoding of the terminal lacks.
             stream.reconfigure(errors="backslashreplace")
     try:
         return main()
+    except KeyboardInterrupt:
+        print("interrupted: no report is written", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         # Without this, Python's flush at exit would raise the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

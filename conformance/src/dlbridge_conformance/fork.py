@@ -35,7 +35,7 @@ def in_fork(library: Adapter, rule: Rule, limit: float) -> Result:
         if child == 0:
             _be_the_check(library, rule, reader, writer, output.fileno())
         os.close(writer)
-        told = list(_until_result(lines(reader, start + limit)))
+        told = list(_until_result(lines(reader, lambda: start + limit - time.monotonic())))
         status = _status_of(child, start + limit)
         end_group(child)
         if status is None:

@@ -46,7 +46,7 @@ def apart(call: Callable[[], Any], limit: float = 20.0) -> tuple[Any, str]:
             os._exit(0)
     os.close(writer)
     end = time.monotonic() + limit
-    answer = next(lines(reader, end), None)
+    answer = next(lines(reader, lambda: end - time.monotonic()), "")
     late = time.monotonic() >= end
     if late or answer:
         end_group(child)
@@ -65,16 +65,17 @@ def _answer(call: Callable[[], Any]) -> tuple[Any, str]:
         return None, first_line(error) if isinstance(error, NotApplicable) else described(error)
 
 
-def lines(reader: int, end: float) -> Iterator[str]:
-    """Yields the complete lines from a pipe, until the end of the pipe or of the time, and closes it."""
+def lines(reader: int, left: Callable[[], float]) -> Iterator[str]:
+    """Yields the complete lines from a pipe until its end, and closes it; an empty line at last if no time is left."""
     rest = b""
     try:
-        while select.select([reader], [], [], max(end - time.monotonic(), 0))[0]:
+        while select.select([reader], [], [], max(left(), 0))[0]:
             part = os.read(reader, 1 << 16)
             if not part:
                 return
             *whole, rest = (rest + part).split(b"\n")
             yield from (line.decode() for line in whole)
+        yield ""
     finally:
         os.close(reader)
 

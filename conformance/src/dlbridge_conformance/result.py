@@ -74,10 +74,6 @@ LIMIT = 30.0
 #: the command that runs the kit, in texts that say how to repeat a check
 PROGRAM = "dlbridge-conformance"
 
-#: the sentence in reports of an interrupted run
-INTERRUPTED = "The run was interrupted. The rules that did not run count as not applicable."
-
-
 @dataclass
 class Report:
     """All results, with the versions and settings that reproduce them."""
@@ -90,13 +86,6 @@ class Report:
     limit: float = LIMIT
     #: the ids of rules whose breaks are known and do not fail, each with a comment
     known: dict[str, str] = field(default_factory=dict)
-    #: whether Ctrl-C ended the run, so that some rules did not run
-    is_interrupted: bool = False
-
-    @property
-    def note(self) -> str:
-        """A sentence that reports show before their numbers; empty if all rules ran."""
-        return INTERRUPTED if self.is_interrupted else ""
 
     def level(self, result: Result) -> Level:
         """The level of the rule of a result."""
@@ -130,7 +119,6 @@ class Report:
             "python": self.python,
             "system": self.system,
             "limit": self.limit,
-            "interrupted": self.is_interrupted,
             "rules": [
                 {"id": r.id, "role": r.role.value, "level": r.level.value, "says": r.says, "source": r.source}
                 for r in self.rules

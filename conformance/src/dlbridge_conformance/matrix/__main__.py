@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import dlbridge
 from dlbridge_conformance.matrix import report
-from dlbridge_conformance.matrix.catalog import consumers, producers
-from dlbridge_conformance.matrix.consumer import Consumer
-from dlbridge_conformance.matrix.outcome import Matrix, Pair
-from dlbridge_conformance.matrix.producer import Producer
+from dlbridge_conformance.matrix.consumer import Consumer, consumers
+from dlbridge_conformance.matrix.outcome import Matrix
+from dlbridge_conformance.matrix.producer import Producer, producers
 from dlbridge_conformance.matrix.run import LIMIT, Job, run
 from dlbridge_conformance.matrix.samples import LAYOUTS
 
@@ -77,16 +75,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
 def measure(options: argparse.Namespace) -> Matrix:
     """Runs the selected exchanges."""
     wanted = jobs(options)
-    start, seen = time.monotonic(), 0
-
-    def progress(pair: Pair) -> None:
-        nonlocal seen
-        seen += 1
-        if not options.quiet:
-            seconds = time.monotonic() - start
-            print(f"{seen}/{len(wanted)} {seconds:.0f} s {pair.producer} -> {pair.consumer}", file=sys.stderr, flush=True)
-
-    pairs = run(wanted, at_once=options.jobs, limit=options.limit, progress=progress)
+    pairs = run(wanted, at_once=options.jobs, limit=options.limit, quiet=options.quiet)
     return Matrix(
         {producer.name: producer.version() for producer, _, _ in wanted},
         {consumer.name: consumer.version() for _, consumer, _ in wanted},

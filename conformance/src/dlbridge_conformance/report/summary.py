@@ -13,7 +13,7 @@ def summary(report: Report) -> str:
     """The numbers, the broken rules of each library, and the command that repeats one."""
     versions = f"Run with dlbridge {report.dlbridge}, Python {report.python}, {report.system}; {len(report.rules)} rules."
     rows = [[library.name, library.version, *map(str, report.counts(library))] for library in report.libraries]
-    parts = ["## DLPack conformance", *filter(None, [report.note]), visible(versions), table([HEADS, *rows])]
+    parts = ["## DLPack conformance", visible(versions), table([HEADS, *rows])]
     for library in report.libraries:
         broken = [result for result in library.results if result.status.is_broken]
         binding = [result for result in broken if report.level(result) is not Level.MAY]
@@ -27,8 +27,7 @@ def summary(report: Report) -> str:
 
 def _list(report: Report, library: Library, what: str, results: list[Result]) -> list[str]:
     if not results:
-        those = " of the rules that ran" if report.is_interrupted else ""
-        return [f"### {cell(library.name)}: no MUST and no SHOULD{those} is broken{', except known ones' * bool(report.known)}"]
+        return [f"### {cell(library.name)}: no MUST and no SHOULD is broken{', except known ones' * bool(report.known)}"]
     again = visible(report.command(library.name, results[0].rule))
     return [f"### {cell(library.name)}: {len(results)} {what}", _rows(report, results), f"Repeat one: `{again}`"]
 
