@@ -3,8 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::ptr;
 
-use dlbridge::{ArcTensor, Owner, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, Owner, Tensor, TensorRef};
 use indexmap::IndexMap;
 use memmap2::Mmap;
 
@@ -56,6 +57,21 @@ struct Source {
     bytes: Option<ArcTensor>,
     /// Maps the file for the first private tensor.
     private: PrivateMap,
+}
+
+/// The map of a whole file, made by [`TensorFile::map`].
+struct FileMap(Mmap);
+
+// SAFETY: the map keeps its address when this moves, is initialised, and is only read. The caller of `TensorFile::map`
+// promises that no program changes the file while the map lives.
+unsafe impl Owner for FileMap {
+    type Item = u8;
+    const ACCESS: Access = Access::Immutable;
+    const IS_LEAF: bool = true;
+
+    fn items(&mut self) -> *mut [u8] {
+        ptr::slice_from_raw_parts_mut(self.0.as_ptr().cast_mut(), self.0.len())
+    }
 }
 
 impl TensorFile {
@@ -116,7 +132,9 @@ impl TensorFile {
             }
             // SAFETY: the caller of `map` promises that no program changes the file while this or a tensor of it lives.
             let map = unsafe { Mmap::map(file)? };
-            Ok(Some(Tensor::from(map).into_shared()))
+            let bytes = map.len();
+            let map = Tensor::from_parts(FileMap(map), [bytes]).map_err(io::Error::other)?;
+            Ok(Some(map.into_shared()))
         })
     }
 

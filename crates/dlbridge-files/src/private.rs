@@ -213,7 +213,7 @@ unsafe impl Owner for OwnMap {
     const IS_LEAF: bool = true;
 
     fn items(&mut self) -> *mut [u8] {
-        self.map.items()
+        ptr::slice_from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len())
     }
 }
 

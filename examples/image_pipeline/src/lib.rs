@@ -1,21 +1,36 @@
 //! Decodes and encodes pictures, and exports them to Python as tensors.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use dlbridge::{DataType, Tensor, TensorView};
 use dlbridge_pyo3::PyTensor;
-use image::{ImageBuffer, ImageError, ImageFormat, Rgb};
+use png::{ColorType, Decoder, Encoder, Transformations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Decodes a picture into uint8 pixels of shape [height, width, 3].
+/// Decodes a PNG of RGB colours into uint8 pixels of shape [height, width, 3].
 ///
 /// The tensor owns the pixels; a library that imports it through DLPack uses the same memory.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
-    let picture = py.detach(|| image::open(&path)).map_err(|error| in_file(&path, error))?;
-    Ok(Tensor::from(picture.into_rgb8()).into())
+    let (pixels, shape) = py.detach(|| read_png(&path)).map_err(|error| in_file(&path, error))?;
+    Ok(Tensor::from_parts(pixels, shape)?.into())
+}
+
+/// Returns the pixels, and their height, width and number of colours.
+fn read_png(path: &Path) -> io::Result<(Vec<u8>, [usize; 3])> {
+    let mut decoder = Decoder::new(BufReader::new(File::open(path)?));
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info()?;
+    let bytes = reader.output_buffer_size().ok_or(ErrorKind::OutOfMemory)?;
+    let mut pixels = vec![0; bytes];
+    let info = reader.next_frame(&mut pixels)?;
+    if info.color_type != ColorType::Rgb {
+        return Err(io::Error::other(format!("expected RGB pixels, found {:?}", info.color_type)));
+    }
+    Ok((pixels, [info.height as usize, info.width as usize, 3]))
 }
 
 /// Writes uint8 pixels of shape [height, width, 3] as PNG, and returns the address that they were
@@ -29,11 +44,9 @@ fn save(pixels: &Bound<'_, PyAny>, path: PathBuf) -> PyResult<usize> {
     let tensor = dlbridge_pyo3::import(pixels)?;
     let view = as_pixels(&tensor)?;
     let address = view.as_ptr().addr();
-    if view.as_slice().is_some() {
-        write_png(view, &path)?;
-    } else {
-        let gathered = tensor.to_copy()?;
-        write_png(as_pixels(&gathered)?, &path)?;
+    match view.as_slice() {
+        Some(contiguous) => write_png(contiguous, view.shape(), &path)?,
+        None => write_png(&view.iter().copied().collect::<Vec<_>>(), view.shape(), &path)?,
     }
     Ok(address)
 }
@@ -49,18 +62,25 @@ fn as_pixels(tensor: &Tensor) -> PyResult<TensorView<'_, u8>> {
     Ok(tensor.view()?)
 }
 
-/// Encodes contiguous pixels without a copy.
-fn write_png(pixels: TensorView<'_, u8>, path: &Path) -> PyResult<()> {
-    let picture = ImageBuffer::<Rgb<u8>, &[u8]>::try_from(pixels)?;
-    picture.save_with_format(path, ImageFormat::Png).map_err(|error| in_file(path, error))
+/// Encodes contiguous pixels.
+fn write_png(pixels: &[u8], shape: &[i64], path: &Path) -> PyResult<()> {
+    let (height, width) = (u32::try_from(shape[0])?, u32::try_from(shape[1])?);
+    let write = || -> io::Result<()> {
+        let mut encoder = Encoder::new(BufWriter::new(File::create(path)?), width, height);
+        encoder.set_color(ColorType::Rgb);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(pixels)?;
+        Ok(writer.finish()?)
+    };
+    write().map_err(|error| in_file(path, error))
 }
 
 /// Makes the exception for a file: the `OSError` that fits, or a `ValueError` for bad content.
-fn in_file(path: &Path, error: ImageError) -> PyErr {
+fn in_file(path: &Path, error: io::Error) -> PyErr {
     let text = format!("{}: {error}", path.display());
-    match error {
-        ImageError::IoError(error) => io::Error::new(error.kind(), text).into(),
-        _ => PyValueError::new_err(text),
+    match error.kind() {
+        ErrorKind::Other => PyValueError::new_err(text),
+        kind => io::Error::new(kind, text).into(),
     }
 }
 
