@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
-from built_for import EXPORTS_BUFFERS
 
 pa, torch = pytest.importorskip("pyarrow"), pytest.importorskip("torch")
-
-
-def buffer_of(x: Any) -> memoryview:
-    return memoryview(x if EXPORTS_BUFFERS else np.asarray(x))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -26,9 +19,9 @@ def buffer_of(x: Any) -> memoryview:
         torch.asarray,
         lambda x: torch.from_numpy(np.asarray(x)),
         lambda x: torch.from_numpy(np.from_dlpack(x)),
-        lambda x: torch.frombuffer(buffer_of(x), dtype=torch.float64),
+        lambda x: torch.frombuffer(memoryview(x), dtype=torch.float64),
         lambda x: torch.from_numpy(pa.array(x).to_numpy()),
-        lambda x: torch.from_numpy(np.frombuffer(buffer_of(x), dtype="f8")),
+        lambda x: torch.from_numpy(np.frombuffer(memoryview(x), dtype="f8")),
     ],
 )
 def test_read_only_memory_is_not_written_through_another_library(forget: Any) -> None:

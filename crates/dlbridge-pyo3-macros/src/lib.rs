@@ -20,34 +20,16 @@ pub fn producer(function: TokenStream, block: TokenStream) -> TokenStream {
     }
     let own = functions(body.stream());
     let function = function.to_string();
-    // Returns the block with the methods whose names pass.
-    let with = |passes: &dyn Fn(&str) -> bool| {
-        let methods =
-            METHODS.iter().filter(|(name, _)| passes(name) && !own.iter().any(|own| own == name));
-        let text: String = methods.map(|(_, text)| text.replace("TENSOR", &function)).collect();
-        let mut inside = body.stream();
-        inside.extend(text.parse::<TokenStream>().ok()?);
-        let mut tokens = tokens.clone();
-        tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
-        Some(tokens.into_iter().collect::<TokenStream>())
-    };
-    let (Some(all), Some(without_buffer)) = (with(&|_| true), with(&|name| name != BUFFER)) else {
+    let methods = METHODS.iter().filter(|(name, _)| !own.iter().any(|own| own == name));
+    let text: String = methods.map(|(_, text)| text.replace("TENSOR", &function)).collect();
+    let Ok(methods) = text.parse::<TokenStream>() else {
         return error("#[producer(..)] must name a function, like Self::tensor");
     };
-    if own.iter().any(|own| own == BUFFER) {
-        return all;
-    }
-    // This crate is compiled for the host and does not know the target ABI; `dlbridge-pyo3` does.
-    let Ok(select) = "::dlbridge_pyo3::__by_buffer_slots!".parse::<TokenStream>() else {
-        return error("#[producer(..)] cannot select the methods");
-    };
-    let group = |tokens| TokenTree::Group(Group::new(Delimiter::Brace, tokens));
-    let both = TokenStream::from_iter([group(all), group(without_buffer)]);
-    select.into_iter().chain([group(both)]).collect()
+    let mut inside = body.stream();
+    inside.extend(methods);
+    tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
+    tokens.into_iter().collect()
 }
-
-/// A class has this method only if the target ABI includes the buffer protocol.
-const BUFFER: &str = "__getbuffer__";
 
 /// The names of the functions of a block.
 fn functions(block: TokenStream) -> Vec<String> {

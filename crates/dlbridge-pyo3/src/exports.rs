@@ -1,12 +1,16 @@
 //! The functions that the methods of [`producer`](macro@crate::producer) call: each gets the tensor of an object and
 //! exports it through one protocol.
 
+use std::ffi::c_int;
+
 use dlbridge::{Error, Tensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::error::to_py_err;
 use crate::protocol::dlpack_export::{self, Keywords};
-use crate::protocol::exchange_table;
+use crate::protocol::{buffer_export, exchange_table};
 use crate::{PyTensor, pickle, to_library};
 
 /// The result types of a function that returns the tensor of an object.
@@ -106,56 +110,26 @@ pub fn reduce<'py>(tensor: &Bound<'py, PyTensor>, protocol: i32) -> PyResult<Bou
     Ok(pickle::reduce(tensor, protocol)?.into_pyobject(tensor.py())?.into_any())
 }
 
-/// Selects the methods of a class: the first group if the target ABI includes the buffer protocol, else the second.
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __by_buffer_slots {
-    ({ $($with:tt)* } { $($without:tt)* }) => { $($with)* };
-}
-
-#[cfg(all(Py_LIMITED_API, not(Py_3_11)))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __by_buffer_slots {
-    ({ $($with:tt)* } { $($without:tt)* }) => { $($without)* };
-}
-
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
-pub use slot::buffer;
-
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
-mod slot {
-    use std::ffi::c_int;
-
-    use pyo3::exceptions::PyBufferError;
-    use pyo3::ffi;
-    use pyo3::prelude::*;
-
-    use crate::PyTensor;
-    use crate::protocol::buffer_export;
-
-    /// The buffer of a tensor, which the tensor itself releases.
-    ///
-    /// # Safety
-    /// `view` is NULL, or a `Py_buffer` to write to.
-    pub unsafe fn buffer(
-        tensor: PyResult<Bound<'_, PyTensor>>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let refuse = |error: PyErr| match view.is_null() {
-            true => PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"),
-            false => {
-                // SAFETY: not NULL, so this is the `Py_buffer` that Python passes to the slot. A NULL `obj` shows
-                // Python that nothing was exported.
-                unsafe { (*view).obj = std::ptr::null_mut() };
-                error
-            }
-        };
-        let tensor = tensor.map_err(refuse)?;
-        let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
-        // SAFETY: the caller passes Python's argument of the slot: NULL, or a `Py_buffer` to write to.
-        unsafe { buffer_export::export(tensor.as_any(), this, read_only, view, flags) }
-    }
+/// The buffer of a tensor, which the tensor itself releases.
+///
+/// # Safety
+/// `view` is NULL, or a `Py_buffer` to write to.
+pub unsafe fn buffer(
+    tensor: PyResult<Bound<'_, PyTensor>>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    let refuse = |error: PyErr| match view.is_null() {
+        true => PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"),
+        false => {
+            // SAFETY: not NULL, so this is the `Py_buffer` that Python passes to the slot. A NULL `obj` shows
+            // Python that nothing was exported.
+            unsafe { (*view).obj = std::ptr::null_mut() };
+            error
+        }
+    };
+    let tensor = tensor.map_err(refuse)?;
+    let (this, read_only) = (tensor.get().tensor(), tensor.get().is_read_only());
+    // SAFETY: the caller passes Python's argument of the slot: NULL, or a `Py_buffer` to write to.
+    unsafe { buffer_export::export(tensor.as_any(), this, read_only, view, flags) }
 }

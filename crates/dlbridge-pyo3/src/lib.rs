@@ -59,6 +59,11 @@
 // The documentation is published with all features; without some of them it links to types that do not exist.
 #![cfg_attr(not(feature = "tensor-class"), allow(rustdoc::broken_intra_doc_links))]
 
+#[cfg(not(Py_3_11))]
+compile_error!(
+    "dlbridge-pyo3 needs Python 3.11 or newer; build with PyO3's feature abi3-py311 or newer, or without abi3"
+);
+
 #[macro_use]
 mod once;
 

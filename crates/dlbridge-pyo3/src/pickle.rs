@@ -9,7 +9,7 @@ use crate::error::to_py_err;
 use crate::functions::expect_extents;
 use crate::import_options::ImportOptions;
 use crate::order::Order;
-use crate::protocol::{buffer, buffer_abi};
+use crate::protocol::buffer;
 use crate::reexport::{self, byte_count};
 use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
@@ -42,7 +42,7 @@ pub(crate) fn reduce<'py>(
     let bytes = reexport::with_shape(this.tensor(), this.is_read_only(), bytes, &[count]);
     let bytes = Bound::new(py, PyTensor::from(bytes.map_err(to_py_err)?))?;
     let bytes = match protocol {
-        5.. if buffer_abi::EXPORTS => {
+        5.. => {
             let pickle = py.import(intern!(py, "pickle"))?;
             pickle.getattr(intern!(py, "PickleBuffer"))?.call1((bytes,))?
         }

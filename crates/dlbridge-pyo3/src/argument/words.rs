@@ -18,7 +18,7 @@ use crate::import;
 use crate::mismatch::Mismatch;
 use crate::order::Order;
 use crate::protocol::left_out::Described;
-use crate::protocol::{TypeInfo, buffer_abi, left_out, type_info};
+use crate::protocol::{TypeInfo, left_out, type_info};
 
 /// The capacity that most messages need, in bytes.
 const ROOM: usize = 224;
@@ -79,10 +79,7 @@ impl Expected {
                 }
             }
         };
-        if buffer_abi::is_missing(object.py()) {
-            text += "; ";
-            text += buffer_abi::MISSING;
-        } else if object.is_instance_of::<PyType>() {
+        if object.is_instance_of::<PyType>() {
             text += "; pass an object, not a class";
         } else if has_elements()? {
             text += match self.requirement.allow_sequence {

@@ -12,7 +12,6 @@ use super::{dtype, elements, index, operators};
 use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 use crate::order::Order;
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 use crate::protocol::buffer_export;
 use crate::protocol::{
     array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table, sibling,
@@ -39,23 +38,9 @@ impl PyTensor {
     }
 
     /// The DLPack export of the array API standard.
-    #[cfg(any(Py_3_10, not(Py_LIMITED_API)))]
     #[classattr]
     fn __dlpack__(py: Python<'_>) -> PyResult<Py<PyAny>> {
         crate::protocol::dlpack_method::descriptor(py)
-    }
-
-    /// The DLPack export of the array API standard.
-    #[cfg(all(Py_LIMITED_API, not(Py_3_10)))]
-    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
-    fn __dlpack__<'py>(
-        this: &Bound<'py, Self>,
-        stream: Option<&Bound<'py, PyAny>>,
-        max_version: Option<&Bound<'py, PyAny>>,
-        dl_device: Option<&Bound<'py, PyAny>>,
-        copy: Option<&Bound<'py, PyAny>>,
-    ) -> Answer<'py> {
-        crate::exports::dlpack(this, stream, max_version, dl_device, copy)
     }
 
     /// The C exchange API of DLPack, for consumers in C.
@@ -108,7 +93,6 @@ impl PyTensor {
         arrow::export_schema(py, &self.tensor)
     }
 
-    #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
     unsafe fn __getbuffer__(
         this: Bound<'_, Self>,
         view: *mut pyo3::ffi::Py_buffer,
@@ -120,7 +104,6 @@ impl PyTensor {
         unsafe { buffer_export::export(this.as_any(), &this.get().tensor, read_only, view, flags) }
     }
 
-    #[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
     unsafe fn __releasebuffer__(&self, view: *mut pyo3::ffi::Py_buffer) {
         // SAFETY: Python passes a buffer that `__getbuffer__` filled, once.
         unsafe { buffer_export::take_back(view) }

@@ -11,13 +11,13 @@ use crate::copies;
 use crate::error::type_name;
 use crate::frameworks::IMPORT_RULES;
 use crate::imported::Protocol;
-use crate::protocol::{Lacking, TypeInfo, buffer_abi, type_info};
+use crate::protocol::{Lacking, TypeInfo, buffer, type_info};
 
 /// Returns true if objects of this type never have a protocol, by the cached facts about the type.
 pub(crate) fn never_has_protocol(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> bool {
     type_info.table.is_none()
         && type_info.lacking.is_all_for_ever()
-        && !buffer_abi::check(object)
+        && !buffer::is_supported(object)
         && !object.is_instance_of::<PyCapsule>()
 }
 
@@ -75,7 +75,6 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         {
             "make an array of it first: asdlpack(numpy.asarray(obj))"
         }
-        _ if buffer_abi::is_missing(object.py()) => buffer_abi::MISSING,
         _ => "pass an array or tensor of its elements",
     };
     PyTypeError::new_err(format!(

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::{
-    Lacking, Method, TypeInfo, array_interface, array_struct, arrow, buffer, buffer_abi,
-    cuda_array_interface, dlpack, left_out,
+    Lacking, Method, TypeInfo, array_interface, array_struct, arrow, buffer, cuda_array_interface,
+    dlpack, left_out,
 };
 use crate::stream::Streams;
 
@@ -36,7 +36,7 @@ pub(super) fn has(
         Protocol::CudaArrayInterface => has_method(Method::CudaArrayInterface),
         Protocol::ArrayInterface => has_method(Method::ArrayInterface),
         Protocol::ArrayStruct => has_method(Method::ArrayStruct),
-        Protocol::Buffer => Ok(buffer_abi::check(object)),
+        Protocol::Buffer => Ok(buffer::is_supported(object)),
         Protocol::Arrow => Ok(has_method(Method::ArrowArray)?
             || has_method(Method::ArrowDeviceArray)?
             || has_method(Method::ArrowStream)?),

@@ -12,11 +12,11 @@ use std::slice;
 
 use dlbridge::{Access, CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
+use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
-use pyo3::{PyTraverseError, PyVisit, ffi};
+use pyo3::{PyTraverseError, PyVisit};
 
-use super::buffer_abi::{self, View};
 use super::buffer_format::{self, Unfit};
 use super::exported::{Exported, FirstExport};
 use super::memory::{MAX_NDIM, Memory, access};
@@ -31,7 +31,7 @@ use crate::references::has_one_reference;
 use crate::strides::in_elements;
 
 /// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
-pub(crate) struct Buffer(NonNull<View>);
+pub(crate) struct Buffer(NonNull<Py_buffer>);
 
 // SAFETY: `drop` attaches to Python before it releases the buffer, which any attached thread may do. Until then the
 // struct is only read.
@@ -80,10 +80,13 @@ impl Buffer {
     pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
         // Not all zeros: zeroed memory comes from the system, which is slower than reused memory.
-        let empty = View { readonly: 1, ..View::new() };
+        let empty = Py_buffer { readonly: 1, ..Py_buffer::new() };
         let buffer = NonNull::from(Box::leak(Box::new(empty)));
-        // SAFETY: attached; `object` is alive, and the struct is writable.
-        let result = unsafe { buffer_abi::get(object, buffer.as_ptr()) };
+        // SAFETY: attached; `object` is alive, and the struct is writable. The function fills it or leaves it without an
+        // object.
+        let result = unsafe {
+            ffi::PyObject_GetBuffer(object.as_ptr(), buffer.as_ptr(), ffi::PyBUF_FULL_RO)
+        };
         if result == 0 {
             return Ok(Self(buffer));
         }
@@ -96,11 +99,11 @@ impl Buffer {
     ///
     /// # Safety
     /// The buffer is not used afterwards.
-    unsafe fn release(&mut self, py: Python<'_>) {
+    unsafe fn release(&mut self, _py: Python<'_>) {
         // SAFETY: attached. A `Buffer` exists only if `get` filled its view, and this is the only release: the caller
         // promises not to use the buffer again. The pointer is the box that `get` leaked.
         unsafe {
-            buffer_abi::release(py, self.0.as_ptr());
+            ffi::PyBuffer_Release(self.0.as_ptr());
             drop(Box::from_raw(self.0.as_ptr()));
         }
     }
@@ -125,7 +128,7 @@ impl Buffer {
     }
 
     #[inline]
-    fn fields(&self) -> &View {
+    fn fields(&self) -> &Py_buffer {
         // SAFETY: `get` filled the struct, and nothing writes it while the buffer is locked.
         unsafe { self.0.as_ref() }
     }
@@ -288,12 +291,19 @@ impl Buffer {
     }
 }
 
+/// Returns true if an object supports the protocol.
+#[inline]
+pub(crate) fn is_supported(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the thread is attached, and `object` is alive.
+    unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
+}
+
 /// Imports an object that exports a buffer; `None` for one that does not.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    if !buffer_abi::check(object) {
+    if !is_supported(object) {
         return Ok(None);
     }
     options.check_on_cpu("a buffer")?;

@@ -1,6 +1,4 @@
 //! The export through the buffer protocol.
-//!
-//! A class has the slots of this protocol only if the target ABI includes them: the stable ABI does from Python 3.11.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;

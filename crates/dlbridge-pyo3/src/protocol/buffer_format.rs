@@ -74,7 +74,6 @@ fn kind_of(letters: &[u8]) -> char {
 }
 
 /// The format of a dtype, if it has one that every consumer supports.
-#[cfg(any(Py_3_11, not(Py_LIMITED_API)))]
 pub(super) fn of_dtype(dtype: DataType) -> Option<&'static std::ffi::CStr> {
     use DataTypeCode as Code;
     if dtype.lanes() != 1 {

@@ -7,7 +7,7 @@ use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, arrow, buffer_abi, buffer_format, typestr};
+use super::{Lacking, Method, arrow, buffer, buffer_format, typestr};
 use crate::classes;
 use crate::error::type_name;
 use crate::imported::Protocol;
@@ -115,7 +115,7 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>
         } else if let Some(fields) = Method::ArrayInterface.of(object, Lacking::UNKNOWN)? {
             let interface = Interface::new(object, fields)?;
             (interface.element_type()?.dtype, interface.shape()?, false)
-        } else if buffer_abi::check(object) {
+        } else if buffer::is_supported(object) {
             let view = PyMemoryView::from(object)?;
             let attribute = |name: &str| view.getattr(name);
             let format = attribute("format")?.extract::<String>()?;

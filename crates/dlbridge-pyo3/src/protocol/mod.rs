@@ -4,18 +4,16 @@ pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod arrow;
 pub(crate) mod buffer;
-pub(crate) mod buffer_abi;
-#[cfg(all(feature = "tensor-class", any(Py_3_11, not(Py_LIMITED_API))))]
+#[cfg(feature = "tensor-class")]
 pub(crate) mod buffer_export;
 pub(crate) mod buffer_format;
+pub(crate) mod cached_attr;
 pub(crate) mod cuda_array_interface;
+pub(crate) mod device_copy;
 pub(crate) mod dlpack;
 #[cfg(feature = "tensor-class")]
 pub(crate) mod dlpack_export;
-// The calling convention is part of the stable ABI from Python 3.10.
-pub(crate) mod cached_attr;
-pub(crate) mod device_copy;
-#[cfg(all(feature = "tensor-class", any(Py_3_10, not(Py_LIMITED_API))))]
+#[cfg(feature = "tensor-class")]
 pub(crate) mod dlpack_method;
 pub(crate) mod exchange_api;
 #[cfg(feature = "tensor-class")]

@@ -12,7 +12,7 @@ use crate::error::type_name;
 use crate::frameworks::Framework;
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{buffer_abi, exchange_table};
+use crate::protocol::{buffer, exchange_table};
 
 /// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` imports.
 ///
@@ -91,10 +91,7 @@ pub(crate) fn like_tensor<'py>(
         tensor.get().in_default_order(py)?;
         return exchange_table::export(py, table, tensor.get()).map(Some);
     }
-    if buffer_abi::check(likeness) {
-        if !buffer_abi::EXPORTS {
-            return Err(PyBufferError::new_err(buffer_abi::NO_EXPORT));
-        }
+    if buffer::is_supported(likeness) {
         return Ok(Some(PyMemoryView::from(tensor.as_any())?.into_any()));
     }
     Ok(None)
