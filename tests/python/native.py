@@ -17,19 +17,15 @@ from types import ModuleType
 from typing import Any
 
 import dlbridge
-from dlbridge_conformance.crafter import Flags, Record, Way
+from dlbridge_conformance import crafter
+from dlbridge_conformance.crafter import (
+    CPU, CUDA, CUDA_HOST, LEGACY, OPENCL, ROCM, VERSIONED, Flags, Ints, Record, Way, c_strides,
+)  # fmt: skip
 
 SOURCE = Path(__file__).with_name("native.c")
 
-Ints = tuple[int, ...]
-
 #: dtypes as (code, bits, lanes)
 INT32, UINT8, FLOAT32, FLOAT64 = (0, 32, 1), (1, 8, 1), (2, 32, 1), (2, 64, 1)
-#: devices as (type, id)
-CPU, CUDA, CUDA_HOST, OPENCL, ROCM = (1, 0), (2, 0), (3, 0), (4, 0), (10, 0)
-
-LEGACY, VERSIONED = "dltensor", "dltensor_versioned"
-
 LITTLE_ENDIAN = sys.byteorder == "little"
 
 
@@ -101,11 +97,6 @@ class Crafted:
     def own(self, held: Held) -> None:
         """Makes the deleter release the GIL and also delete another tensor."""
         self.library.own(self.address, held.address, held.versioned)
-
-
-def c_strides(shape: Ints) -> Ints:
-    """The strides of C order, in elements."""
-    return tuple(math.prod(max(extent, 1) for extent in shape[i + 1 :]) for i in range(len(shape)))
 
 
 def numbers(count: int) -> bytes:
@@ -223,40 +214,15 @@ class Native:
         return Record(*exporter.record)
 
 
-@dataclass
-class Producer:
-    """An object with ``__dlpack__`` and ``__dlpack_device__`` that records the keywords of each call.
-
-    ``answer`` is a crafted tensor, an exception or its class to raise, or the object to return.
-    ``__dlpack_device__`` returns ``device``.
-    """
-
-    answer: Any
-    device: Any = CPU
-    asked: list[dict[str, Any]] = field(default_factory=list)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: Any = None,
-    ) -> Any:
-        """Records the keywords that are not None, and answers."""
-        keywords = dict(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
-        return self.give({key: value for key, value in keywords.items() if value is not None})
+class Producer(crafter.Producer):
+    """The producer of the kit, which also exports what is crafted here."""
 
     def give(self, keywords: dict[str, Any]) -> Any:
         """Records the keywords, and answers."""
+        if not isinstance(self.answer, Crafted):
+            return super().give(keywords)
         self.asked.append(keywords)
-        if isinstance(self.answer, BaseException | type):
-            raise self.answer
-        return self.answer.capsule() if isinstance(self.answer, Crafted) else self.answer
-
-    def __dlpack_device__(self) -> Any:
-        """The device that was set."""
-        return self.device
+        return self.answer.capsule()
 
 
 def compiler() -> str | None:

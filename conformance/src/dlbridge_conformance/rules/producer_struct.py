@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dlbridge_conformance.context import Context
-from dlbridge_conformance.crafter import Ints, c_strides
+from dlbridge_conformance.crafter import Fields, Ints, c_strides
 from dlbridge_conformance.exports import (
     HOST, address_of, best, each_abi, expect_elements, expect_same_memory, legacy, may_refuse, needs_no_copy,
     strides_of,
@@ -41,60 +42,52 @@ def _of_ranks(c: Context, *shapes: Ints) -> list[tuple[Ints, Any]]:
     return found
 
 
+def _each(shapes: Iterable[Ints], fault: Callable[[Fields, Ints], str]) -> Callable[[Context], None]:
+    """A check of every export of arrays of these shapes. ``fault`` says what is wrong with the fields, if anything."""
+
+    def check(c: Context) -> None:
+        for shape, array in _of_ranks(c, *shapes):
+            for held in each_abi(c, array):
+                said = fault(held.fields, shape)
+                c.expect(not said, said)
+
+    return check
+
+
 @must("P-STRUCT-VERSION", "The version in the struct has major version 1, which has this layout.", VERSION)
 def version(c: Context) -> None:
     found = c.versioned(c.array()).fields.version
-    assert found is not None
-    c.expect(found[0] == 1, f"the version is {found}")
+    c.expect(found is not None and found[0] == 1, f"the version is {found}")
 
 
-@must("P-STRUCT-NDIM", "ndim is the number of axes, 0 for a scalar.", "dlpack.h 1.3, DLTensor::ndim")
-def ndim(c: Context) -> None:
-    for shape, array in _of_ranks(c, *BY_SHAPE):
-        for held in each_abi(c, array):
-            c.expect(held.fields.ndim == len(shape), f"ndim of {shape} is {held.fields.ndim}")
+must("P-STRUCT-NDIM", "ndim is the number of axes, 0 for a scalar.", "dlpack.h 1.3, DLTensor::ndim",
+     _each(BY_SHAPE, lambda f, shape: f"ndim of {shape} is {f.ndim}" * (f.ndim != len(shape))))  # fmt: skip
+must("P-STRUCT-SHAPE", "shape points to the extents of the axes, in their order.", SHAPE,
+     _each(BY_SHAPE, lambda f, shape: f"the shape of {shape} is {f.shape}" * ((f.shape or ()) != shape)))  # fmt: skip
+must("P-STRUCT-SHAPE-SET", "shape is not NULL unless ndim is 0.", SHAPE,
+     _each([(3,), (2, 3), (2, 1, 3)], lambda f, _: "shape is NULL" * (f.shape is None)))  # fmt: skip
 
 
-@must("P-STRUCT-SHAPE", "shape points to the extents of the axes, in their order.", SHAPE)
-def shape(c: Context) -> None:
-    for shape, array in _of_ranks(c, *BY_SHAPE):
-        for held in each_abi(c, array):
-            c.expect((held.fields.shape or ()) == shape, f"the shape of {shape} is {held.fields.shape}")
-
-
-@must("P-STRUCT-SHAPE-SET", "shape is not NULL unless ndim is 0.", SHAPE)
-def shape_set(c: Context) -> None:
-    for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
-        for held in each_abi(c, array):
-            c.expect(held.fields.shape is not None, "shape is NULL")
+def _strides_set(c: Context, array: Any) -> None:
+    """Expects strides in a struct of a version that requires them."""
+    fields = c.versioned(array).fields
+    c.needs((fields.version or (0, 0)) >= (1, 2), f"the struct is of version {fields.version}")
+    c.expect(fields.strides is not None, "strides are NULL")
 
 
 @must("P-STRUCT-STRIDES-SET",
       "In a struct of version 1.2 or later strides are not NULL unless ndim is 0, even in C order.", STRIDES)  # fmt: skip
 def strides_set(c: Context) -> None:
     for _, array in _of_ranks(c, (3,), (2, 3), (2, 1, 3)):
-        fields = c.versioned(array).fields
-        assert fields.version is not None
-        c.needs(fields.version >= (1, 2), f"the struct is of version {fields.version}")
-        c.expect(fields.strides is not None, "strides are NULL")
+        _strides_set(c, array)
 
 
-@must("P-STRUCT-STRIDES-SET-ZERO-SIZE",
-      "In a struct of version 1.2 or later strides are not NULL, even without elements.", STRIDES)  # fmt: skip
-def strides_set_zero_size(c: Context) -> None:
-    fields = c.versioned(c.array([])).fields
-    assert fields.version is not None
-    c.needs(fields.version >= (1, 2), f"the struct is of version {fields.version}")
-    c.expect(fields.strides is not None, "strides are NULL")
-
-
-@must("P-STRUCT-STRIDES-C-ORDER", "The strides of an array in C order count elements, and the last axis has stride 1.",
-      STRIDES)  # fmt: skip
-def strides_c_order(c: Context) -> None:
-    for shape in [(3,), (2, 3)]:
-        for held in each_abi(c, c.array(BY_SHAPE[shape])):
-            found = strides_of(held.fields)
-            c.expect(found == c_strides(shape), f"the strides of {shape} are {found}")
+must("P-STRUCT-STRIDES-SET-ZERO-SIZE",
+     "In a struct of version 1.2 or later strides are not NULL, even without elements.", STRIDES,
+     lambda c: _strides_set(c, c.array([])))  # fmt: skip
+must("P-STRUCT-STRIDES-C-ORDER", "The strides of an array in C order count elements, and the last axis has stride 1.",
+     STRIDES, _each([(3,), (2, 3)],
+                    lambda f, shape: f"the strides of {shape} are {f.strides}" * (strides_of(f) != c_strides(shape))))  # fmt: skip
 
 
 @must("P-STRUCT-STRIDES-NULL",
@@ -127,8 +120,7 @@ def same_memory(c: Context) -> None:
 
 @must("P-STRUCT-SCALAR", "A 0-d array has ndim 0 and one element; shape and strides may be NULL.", SHAPE)
 def scalar(c: Context) -> None:
-    array = c.array(5)
-    for held in each_abi(c, array):
+    for held in each_abi(c, c.array(5)):
         c.expect(held.fields.ndim == 0, f"ndim is {held.fields.ndim}")
         expect_elements(c, held, 5)
 
@@ -143,8 +135,8 @@ def size_one(c: Context) -> None:
 
 @must("P-STRUCT-ZERO-SIZE", "An array without elements is exported with its shape, including the extent of 0.", SHAPE)
 def zero_size(c: Context) -> None:
-    empty: dict[tuple[int, ...], list[Any]] = {(0,): [], (2, 0): [[], []]}
-    for wanted, values in empty.items():
+    empty: list[tuple[Ints, list[Any]]] = [((0,), []), ((2, 0), [[], []])]
+    for wanted, values in empty:
         for held in each_abi(c, c.array(values)):
             c.expect(held.fields.shape == wanted, f"the shape of {wanted} is {held.fields.shape}")
 
@@ -155,11 +147,8 @@ def zero_size_null(c: Context) -> None:
         c.expect(held.fields.data == 0, f"data is {held.fields.data:#x}")
 
 
-@must("P-STRUCT-DATA-SET", "data is not NULL if the array has elements.", DATA)
-def data_set(c: Context) -> None:
-    for _, array in _of_ranks(c, (), (3,), (2, 3)):
-        for held in each_abi(c, array):
-            c.expect(held.fields.data != 0, "data is NULL")
+must("P-STRUCT-DATA-SET", "data is not NULL if the array has elements.", DATA,
+     _each([(), (3,), (2, 3)], lambda f, _: "data is NULL" * (f.data == 0)))  # fmt: skip
 
 
 @should("P-STRUCT-ALIGNED",
@@ -184,11 +173,9 @@ def aligned_elements(c: Context) -> None:
         c.expect(address_of(fields) % size == 0, f"the first element is at {address_of(fields):#x}")
 
 
-@may("P-STRUCT-DELETER", "The struct has a deleter: without one, no consumer can free the tensor.",
-     "dlpack.h 1.3, DLManagedTensorVersioned::deleter")  # fmt: skip
-def deleter(c: Context) -> None:
-    for held in each_abi(c, c.array()):
-        c.expect(held.fields.deleter, "the deleter is NULL")
+may("P-STRUCT-DELETER", "The struct has a deleter: without one, no consumer can free the tensor.",
+    "dlpack.h 1.3, DLManagedTensorVersioned::deleter",
+    _each([(2, 3)], lambda f, _: "the deleter is NULL" * (not f.deleter)))  # fmt: skip
 
 
 @must("P-STRUCT-REPEATABLE", "Two exports of an unchanged array describe the same tensor.",
