@@ -41,10 +41,8 @@ const STEPS: &[(&str, Steps)] = &[
     ("c-examples", c_examples),
     ("getting-started", getting_started),
     ("kit-tests", |root, venv| Ok(pytest(root, venv, "conformance/tests", &[], ""))),
-    ("kit", |_, venv| {
-        script(venv, "kit", "-m dlbridge_conformance --json target/reports/kit.json")
-    }),
-    ("matrix", |_, venv| script(venv, "matrix", "-m dlbridge_conformance.matrix")),
+    ("kit", kit),
+    ("matrix", |_, venv| script(venv, "matrix", "-m dlbridge_conformance.matrix --quiet")),
     ("findings", |_, venv| script(venv, "findings", "conformance/reports/reproduce.py")),
     ("seeded-faults", |_, venv| script(venv, "seeded-faults", "xtask/seeded_faults.py")),
     ("bench-tests", |_, venv| script(venv, "bench-tests", "-m pytest --quiet bench")),
@@ -112,6 +110,14 @@ fn write_row(name: &str, result: &str) -> Result<()> {
 /// A step that may take hours.
 fn script(venv: &Venv, name: &str, line: &str) -> Result<Vec<Step>> {
     Ok(vec![venv.python(name, line).minutes(360)])
+}
+
+/// The kit on all libraries. It ends with 1 because some of them break rules.
+fn kit(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+    let python = venv.program("python");
+    let run = "-m dlbridge_conformance --quiet --json target/reports/kit.json";
+    let line = format!("mkdir -p target/reports; {} {run} || [ $? = 1 ]", python.display());
+    Ok(vec![Step::sh("kit", &line).minutes(360)])
 }
 
 /// Installs Debian's packages, unless a command succeeds.

@@ -87,7 +87,7 @@ def measure(options: argparse.Namespace) -> Matrix:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the matrix. Returns 0, 1 if dlbridge is worse than the direct way in a cell, or 2 for wrong arguments."""
+    """Runs the matrix. Returns 0, or 2 for wrong arguments."""
     options = parser().parse_args(arguments)
     if options.list:
         show_all(producers(), consumers())
@@ -101,10 +101,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.markdown.write_text(report.document(matrix), encoding="utf-8")
     cells = sum(len(pair.cells) for pair in matrix.pairs)
     print(report.details(matrix) if cells <= report.FEW else report.table(matrix))
-    worse = report.worse(matrix)
-    if worse:
+    if worse := report.worse(matrix):
         print(worse)
-    return 1 if worse else 0
+    return 0
 
 
 if __name__ == "__main__":
