@@ -97,9 +97,6 @@ class Tensor:
     #: The C exchange API of DLPack.
     __dlpack_c_exchange_api__: CapsuleType
 
-    #: A function for other extensions built on dlbridge: it returns the managed tensor that keeps a tensor's memory.
-    __dlbridge_source__: CapsuleType
-
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """The array interface of NumPy, version 3.

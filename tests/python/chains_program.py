@@ -75,7 +75,6 @@ FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "numpy-of-bytes": (lambda: dlbridge.asdlpack(b"12345678"), lambda: lambda t: dlbridge.asdlpack(t.numpy())),
     "asarray": (tensor, lambda: lambda t: dlbridge.asdlpack(np.asarray(t))),
     "from_dlpack": (tensor, lambda: lambda t: dlbridge.asdlpack(np.from_dlpack(t))),
-    "second-copy": (tensor, through_second_copy),
     "capsule": (tensor, lambda: lambda t: dlbridge.asdlpack(t.__dlpack__(max_version=(1, 3)))),
     **{protocol: (tensor, lambda protocol=protocol: by(protocol)) for protocol in PROTOCOLS},
 }
@@ -122,6 +121,7 @@ ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
 
 LOOPS = {
     **FLAT,
+    "second-copy": (tensor, through_second_copy),
     **{f"through-{name}": loop for name, loop in GROWING.items()},
     **{f"alone-{name}": loop for name, loop in ALONE.items()},
 }

@@ -25,7 +25,6 @@ from exchange_table import (
     TO_OBJECT,
     DLTensor,
     Table,
-    capsule_of,
     foreign,
     table_over,
 )
@@ -310,61 +309,3 @@ def test_table_that_points_to_itself_is_skipped(native: Native, exported: list[A
     table.major, table.previous = 2, ctypes.addressof(table)
     kind = foreign(table, __dlpack__=lambda self, **_: crafted.capsule())
     assert dlbridge.asdlpack(kind()).protocol == "dlpack"
-
-
-SOURCE_OF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-"""Returns, for a managed tensor, the source that another copy of dlbridge names: a managed tensor with the same memory."""
-
-
-class Functions(ctypes.Structure):
-    """The C functions that the class of another copy of dlbridge offers."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("keeper_of", SOURCE_OF)]
-
-
-@pytest.mark.parametrize("where", [range(16, 48), range(20, 47)], ids=str)
-def test_source_that_another_copy_names_replaces_the_producer(native: Native, where: range) -> None:
-    assert deleted_at_once(native, bytearray(range(64)), where)
-
-
-@pytest.mark.parametrize("where", [range(16), range(15, 48), range(16, 49), range(48, 64)], ids=str)
-def test_source_that_another_copy_names_must_have_the_memory(native: Native, where: range) -> None:
-    assert not deleted_at_once(native, bytearray(range(64)), where)
-
-
-def test_source_that_another_copy_names_must_be_as_writable(native: Native) -> None:
-    assert not deleted_at_once(native, bytes(range(64)), range(16, 48))
-    assert deleted_at_once(native, bytes(range(64)), range(16, 48), Flags.READ_ONLY)
-
-
-def test_functions_that_are_too_few_or_of_another_version_are_not_called(native: Native) -> None:
-    memory, where = bytearray(range(64)), range(16, 48)
-    assert not deleted_at_once(native, memory, where, size=ctypes.sizeof(Functions) - 1)
-    assert not deleted_at_once(native, memory, where, name=b"dlbridge.source.2")
-    assert deleted_at_once(native, memory, where, size=ctypes.sizeof(Functions) + 8)
-
-
-def deleted_at_once(
-    native: Native,
-    memory: bytearray | bytes,
-    where: range,
-    flags: int = 0,
-    size: int = ctypes.sizeof(Functions),
-    name: bytes = b"dlbridge.source.1",
-) -> bool:
-    """Imports some bytes of a producer that names bytes 16 to 48 as their source. Returns whether the import keeps the source
-    instead of the producer."""
-    first = dlbridge.asdlpack(memory).address
-    source = native.export(dlbridge.asdlpack(memoryview(memory)[16:48]), max_version=(1, 3))
-    functions = Functions(size, SOURCE_OF(lambda _: source.address))
-    KEPT.append((functions, name))
-    crafted = native.craft((len(where),), dtype=n.UINT8, flags=flags, data=first + where.start)
-    capsule = capsule_of(ctypes.addressof(functions), name)
-    producer = foreign(table_over(crafted, []), __dlbridge_source__=capsule)
-    tensor = dlbridge.asdlpack(producer())
-    at_once = crafted.record.calls == 1
-    assert (tensor.address, tensor.tolist()) == (first + where.start, list(where))
-    source.delete()
-    del tensor
-    assert native.all_deleted()
-    return at_once

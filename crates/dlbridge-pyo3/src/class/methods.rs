@@ -14,7 +14,7 @@ use crate::imported::Protocol;
 use crate::order::Order;
 use crate::protocol::buffer_export;
 use crate::protocol::{
-    array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table, sibling,
+    array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table,
 };
 use crate::{PyTensor, cycles, pickle, to_library};
 
@@ -47,12 +47,6 @@ impl PyTensor {
     #[classattr]
     fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
         exchange_table::capsule(py).map(Bound::unbind)
-    }
-
-    /// A function for other extensions that are built on dlbridge.
-    #[classattr]
-    fn __dlbridge_source__(py: Python<'_>) -> PyResult<Py<PyAny>> {
-        sibling::capsule(py).map(|capsule| capsule.into_any().unbind())
     }
 
     /// The array interface of NumPy, for data on the CPU.

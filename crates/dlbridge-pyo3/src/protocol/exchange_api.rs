@@ -17,7 +17,6 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use super::sibling::{self, KeeperOf};
 use crate::classes::attribute;
 use crate::error::to_py_err;
 use crate::gpu::Driver;
@@ -35,8 +34,6 @@ pub(crate) struct Table {
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
     describe: Option<DLPackDLTensorFromPyObjectNoSync>,
     current_work_stream: Option<DLPackCurrentWorkStream>,
-    /// Set for a type of another copy of dlbridge.
-    keeper_of: Option<KeeperOf>,
 }
 
 impl Table {
@@ -50,8 +47,7 @@ impl Table {
         }
         let newest = capsule.pointer_checked(Some(CAPSULE_NAME))?;
         // SAFETY: the name shows that this is a table, which lives as long as the process by the specification.
-        let Some(table) = (unsafe { Self::of_version(newest.cast()) }) else { return Ok(None) };
-        Ok(Some(Self { keeper_of: sibling::function_of(object_type)?, ..table }))
+        Ok(unsafe { Self::of_version(newest.cast()) })
     }
 
     /// Among a table and its older versions, the table of our major version.
@@ -79,7 +75,6 @@ impl Table {
             to_py_object: table.managed_tensor_to_py_object_no_sync?,
             describe: table.dltensor_from_py_object_no_sync,
             current_work_stream: table.current_work_stream,
-            keeper_of: None,
         })
     }
 
@@ -184,10 +179,7 @@ impl Table {
         unsafe {
             let version = NonNull::new(managed.cast::<DLPackVersion>()).map(|v| v.read_unaligned());
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
-            Ok(match self.keeper_of {
-                None => (tensor, version),
-                Some(keeper_of) => (sibling::rooted(tensor, keeper_of), version),
-            })
+            Ok((tensor, version))
         }
     }
 

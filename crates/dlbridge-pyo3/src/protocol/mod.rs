@@ -27,7 +27,6 @@ mod measured;
 pub(crate) mod memory;
 pub(crate) mod memory_owner;
 pub(crate) mod numpy_import;
-pub(crate) mod sibling;
 pub(crate) mod source;
 pub(crate) mod storage;
 pub(crate) mod time;
