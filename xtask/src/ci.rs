@@ -15,13 +15,12 @@ const ADAPTERS: &[&str] = &["arrow", "polars", "candle", "ort", "cuda"];
 pub(crate) const FUZZ_TARGETS: &[&str] = &["gguf", "import", "layout", "npy", "npz", "safetensors"];
 
 /// The crates that Miri runs, which a test program can link.
-const MIRI: &str =
-    "--package dlbridge --package dlbridge-borrow --package dlbridge-files --all-features";
+const MIRI: &str = "--lib --tests --package dlbridge --package dlbridge-borrow --package dlbridge-files --all-features";
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
-    let mut sources = lint_steps(&Venv::new(root, "lint")?);
     test::run(root, report)?;
+    let lint = Venv::new(root, "lint")?;
     let venv = Venv::new(root, "ci")?;
     let mut rust = vec![nightly_toolchain()];
     rust.push(miri("Miri", MIRI));
@@ -33,9 +32,9 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     python.extend(kit(&venv));
     python.extend(budgets(&venv));
     python.extend(address_sanitizer(root, &venv));
-    sources.push(documentation(&venv));
-    sources.extend(book(root));
-    python.extend(sources);
+    python.extend(lint_steps(&lint));
+    python.push(documentation(&venv));
+    python.extend(book(root, &lint));
     report.beside(vec![rust, python]);
     Ok(())
 }
@@ -79,10 +78,16 @@ fn documentation(venv: &Venv) -> Step {
     for_pyo3(doc, venv).env("RUSTDOCFLAGS", "-D warnings")
 }
 
-/// The book, by mdBook.
-pub(crate) fn book(root: &Path) -> Vec<Step> {
+/// The book, by mdBook. A chapter without a paragraph fails, and a link that leads nowhere.
+pub(crate) fn book(root: &Path, lint: &Venv) -> Vec<Step> {
     let mut steps = tool(root, "mdbook", "0.5.4");
-    steps.push(Step::sh("the book", "target/tools/bin/mdbook build"));
+    let empty = "empty=$(grep -rLE '^[^#[:space:]]' docs --include='*.md' || true); test -z \"$empty\" || \
+        { echo \"chapters without text: $empty\"; exit 1; }";
+    steps.push(Step::sh("the chapters of the book", empty));
+    steps.push(Step::new("the book", "target/tools/bin/mdbook build").needed());
+    let links = "--offline --include-fragments --no-progress target/book";
+    let lychee = lint.program("lychee");
+    steps.push(Step::new("the links of the book", &format!("{} {links}", lychee.display())));
     steps
 }
 

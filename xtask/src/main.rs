@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         ["ci"] => reported(&root, |report| ci::run(&root, report)),
         ["nightly", ref names @ ..] => nightly::run(&root, names),
         ["book"] => reported(&root, |report| {
-            report.run(ci::book(&root));
+            report.run(ci::book(&root, &Venv::new(&root, "lint")?));
             Ok(())
         }),
         ["bench", ref rest @ ..] => bench(&root, rest).map(|()| true),

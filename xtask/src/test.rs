@@ -57,8 +57,9 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let features = format!("--no-default-features --features {CORE_FEATURES},{others}");
     let doc = "--workspace --exclude dlbridge-python --exclude xtask";
     let rust = [clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
-    let mut python = site::built(root, &venv);
-    python.extend(types(&venv));
+    // First, because a lane would wait for the other's build.
+    report.run(site::built(root, &venv));
+    let mut python = Vec::from(types(&venv));
     for folder in ["tests/arguments", "examples/template/tests", "tests/python"] {
         python.extend(short_tests(root, &venv, folder));
     }
@@ -96,7 +97,8 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     if !name.ends_with("-macros") && name != "dlbridge-python" {
         rust.push(doc_tests(&venv, &package));
     }
-    let mut python = site::built(root, &venv);
+    report.run(site::built(root, &venv));
+    let mut python = Vec::new();
     for folder in folders {
         python.extend(short_tests(root, &venv, folder));
     }
