@@ -131,10 +131,10 @@ def copy_ratio(row: dict[str, Any]) -> float:
 def copies(runs: list[Run]) -> str:
     """Returns the results of `copies.py`: gigabytes per second in the first run, and the ratio in each."""
     names = ("dlbridge", "numpy", "torch", "memcpy")
-    lines = [
-        [each[0]["case"], str(each[0]["bytes"]), *(number(each[0][name]) for name in names), " / ".join(number(copy_ratio(row)) for row in each)]
-        for each in zip(*(run["copies"] for run in runs), strict=True)
-    ]
+    lines = []
+    for each in zip(*(run["copies"] for run in runs), strict=True):
+        speeds = (number(each[0][name]) for name in names)
+        lines.append([each[0]["case"], str(each[0]["bytes"]), *speeds, " / ".join(number(copy_ratio(row)) for row in each)])
     return table(["copy", "bytes", *(f"{name}, GB/s" for name in names), "x the faster of NumPy and PyTorch"], lines)
 
 

@@ -379,14 +379,17 @@ ENTRIES = "dlbridge: `Entries`"
 def collections() -> list[Row]:
     """Lists, dicts and trees of matrices, all borrowed at once. A row of 100 000 is compared with the one of 1000."""
     rows = []
-    kinds: dict[str, tuple[str, str, dict[str, str]]] = {
-        "list of {} NumPy arrays": ("list", "arrays({})", dict.fromkeys(("dlbridge", "rust-numpy", "nanobind"), "noop_list") | {"floor": "list_by_buffer"}),
-        "list of {} NumPy arrays to write": ("", "arrays({})", dict.fromkeys(("dlbridge", "rust-numpy", "nanobind"), "write_list")),
-        "dict of {} NumPy arrays": ("", "named({})", {ENTRIES: "noop_entries"} | dict.fromkeys(("dlbridge", "rust-numpy", "nanobind"), "noop_dict")),
-        "tree of {} NumPy arrays": ("", "named({})", {"dlbridge": "noop_tree"}),
-        "list of {} PyTorch tensors": ("list", "arrays({}, 'torch')", dict.fromkeys(("dlbridge", "nanobind"), "noop_list")),
+    all_three = ("dlbridge", "rust-numpy", "nanobind")
+    lists = dict.fromkeys(all_three, "noop_list") | {"floor": "list_by_buffer"}
+    dicts = {ENTRIES: "noop_entries", **dict.fromkeys(all_three, "noop_dict")}
+    kinds: dict[str, tuple[bool, str, dict[str, str]]] = {
+        "list of {} NumPy arrays": (True, "arrays({})", lists),
+        "list of {} NumPy arrays to write": (False, "arrays({})", dict.fromkeys(all_three, "write_list")),
+        "dict of {} NumPy arrays": (False, "named({})", dicts),
+        "tree of {} NumPy arrays": (False, "named({})", {"dlbridge": "noop_tree"}),
+        "list of {} PyTorch tensors": (True, "arrays({}, 'torch')", dict.fromkeys(("dlbridge", "nanobind"), "noop_list")),
     }
-    for title, (kind, x, functions) in kinds.items():
+    for title, (is_beside_nanobind, x, functions) in kinds.items():
         ours = ENTRIES if ENTRIES in functions else "dlbridge"
         name = f"{title} -> argument, each"
         for count in (1, 10, 1000, 100_000):
@@ -397,7 +400,7 @@ def collections() -> list[Row]:
                 if library != "rust-numpy" or count <= 1000
             }
             goals = (Goal(1.2, ours, of=name.format(1000), ours=ours),) if count == 100_000 else ()
-            if kind == "list" and count <= 10:
+            if is_beside_nanobind and count <= 10:
                 goals = (Goal(1, "nanobind"),)
             budget = "dlbridge" if count == 1000 and "PyTorch" not in title else None
             rows.append(Row(name.format(count), "collections", by, goals, budget, each=count))

@@ -75,6 +75,7 @@ def cpu_of_children() -> float:
 def rust(features: list[str], profile: str, target: Path) -> Built:
     """Builds the extension with Cargo, without downloads: they would add to the time."""
     manifest = BENCH / "extension/Cargo.toml"
+    print(f"building an extension: {', '.join(features)}", file=sys.stderr, flush=True)
     output(["cargo", "fetch", "--locked", "--manifest-path", manifest])
     environment = {
         "CARGO_TARGET_DIR": str(target),

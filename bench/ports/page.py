@@ -34,7 +34,9 @@ def rendered(results: dict[str, Any]) -> str:
 
 
 def worse_table(worse: list[Worse]) -> str:
-    return table(["worse than the original", "what", "rust-numpy", "dlbridge"], [list(row) for row in worse]) if worse else "Nothing is worse."
+    if not worse:
+        return "Nothing is worse."
+    return table(["worse than the original", "what", "rust-numpy", "dlbridge"], [list(row) for row in worse])
 
 
 def summary(results: dict[str, Any]) -> str:
