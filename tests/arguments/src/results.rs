@@ -45,8 +45,10 @@ pub(crate) fn fetched(rows: usize, shared: bool) -> PyResult<PyTensor> {
     Ok(PyTensor::from(tensor))
 }
 
-/// The names of the tensors in a safetensors file.
+/// The names of the tensors in a safetensors file, all of which can be read.
 #[pyfunction]
 pub(crate) fn names_in_file(file: Vec<u8>) -> PyResult<Vec<String>> {
-    Ok(TensorFile::from_bytes(file)?.tensors().keys().cloned().collect())
+    let file = TensorFile::from_bytes(file)?;
+    let name = |name: &String| Ok(file.tensor(name).map(|_| name.clone())?);
+    file.tensors().keys().map(name).collect()
 }
