@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::pace::Pace;
+use super::blocks::Blocks;
 use super::strided::{self, Layouts};
 use crate::block::{RawParts, Undescribed};
 use crate::memory::aligned::AlignedBytes;
@@ -66,7 +66,7 @@ impl TensorRef<'_> {
             // tensors. Its strides are those of C order for each tensor too, because they do not depend on the first
             // extent. So the elements of this tensor are contiguous from `to` on, behind those of the tensors before.
             let done = unsafe {
-                strided::copy_strided_while(from, to, &layouts, &mut Pace::in_blocks(&mut go_on))
+                strided::copy_strided_while(from, to, &layouts, &mut Blocks::stopped_by(&mut go_on))
             };
             if !done || !go_on() {
                 return Ok(None);

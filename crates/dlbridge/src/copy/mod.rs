@@ -1,15 +1,15 @@
 //! Copying elements from any layout to any other.
 
+#[forbid(unsafe_code)]
+pub(crate) mod blocks;
 mod byte_order;
 mod concatenate;
-#[forbid(unsafe_code)]
-pub(crate) mod pace;
 mod strided;
 mod vectors;
 
 use core::slice;
 
-use self::pace::Pace;
+use self::blocks::Blocks;
 use self::strided::Layouts;
 
 use crate::block::{Managed, RawParts, Undescribed};
@@ -72,7 +72,7 @@ impl TensorRef<'_> {
     /// ```
     pub fn to_aligned_copy(&self, alignment: usize) -> Result<Tensor> {
         assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
-        finished(to_copy(self, alignment, &mut Pace::unbroken(&mut || true)))
+        finished(to_copy(self, alignment, &mut Blocks::one(&mut || true)))
     }
 
     /// Copies as [`to_aligned_copy`](TensorRef::to_aligned_copy) does, and can be stopped. It calls `go_on` after about
@@ -97,7 +97,7 @@ impl TensorRef<'_> {
         mut go_on: impl FnMut() -> bool,
     ) -> Result<Option<Tensor>> {
         assert!(alignment.is_power_of_two(), "cannot align to {alignment}");
-        let copy = to_copy(self, alignment, &mut Pace::in_blocks(&mut go_on))?;
+        let copy = to_copy(self, alignment, &mut Blocks::stopped_by(&mut go_on))?;
         Ok(copy.map(Tensor::from_managed))
     }
 
@@ -117,7 +117,7 @@ impl TensorRef<'_> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_byte_swapped(&self) -> Result<Tensor> {
-        finished(to_byte_swapped(self, &mut Pace::unbroken(&mut || true)))
+        finished(to_byte_swapped(self, &mut Blocks::one(&mut || true)))
     }
 
     /// Copies as [`to_byte_swapped`](TensorRef::to_byte_swapped) does, and can be stopped as
@@ -133,7 +133,7 @@ impl TensorRef<'_> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn to_byte_swapped_while(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<Tensor>> {
-        let copy = to_byte_swapped(self, &mut Pace::in_blocks(&mut go_on))?;
+        let copy = to_byte_swapped(self, &mut Blocks::stopped_by(&mut go_on))?;
         Ok(copy.map(Tensor::from_managed))
     }
 }
@@ -160,28 +160,28 @@ impl TensorRefMut<'_> {
 
 /// The result of a copy that cannot be stopped.
 fn finished(copy: Result<Option<Managed>>) -> Result<Tensor> {
-    Ok(Tensor::from_managed(copy?.expect("the pace is unbroken")))
+    Ok(Tensor::from_managed(copy?.expect("a copy in one block cannot be stopped")))
 }
 
-/// Copies to new memory, in C order, at a multiple of `alignment`, a power of two. `None` if the pace stopped the copy.
+/// Copies to new memory, in C order, at a multiple of `alignment`, a power of two. `None` if the copy was stopped.
 fn to_copy(
     source: &TensorRef<'_>,
     alignment: usize,
-    pace: &mut Pace<'_>,
+    blocks: &mut Blocks<'_>,
 ) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match source.is_subbyte_packed() && !source.is_c_contiguous() {
         true => subbyte::to_copy(source, false, alignment).map(Some),
-        false => copied(source, None, alignment, pace),
+        false => copied(source, None, alignment, blocks),
     }
 }
 
 /// The same, with the bytes of each number reversed.
-fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option<Managed>> {
+fn to_byte_swapped(source: &TensorRef<'_>, blocks: &mut Blocks<'_>) -> Result<Option<Managed>> {
     source.check_host_accessible()?;
     match byte_order::number(source)? {
-        1 => copied(source, None, ALIGNMENT, pace),
-        number => copied(source, Some(number), ALIGNMENT, pace),
+        1 => copied(source, None, ALIGNMENT, blocks),
+        number => copied(source, Some(number), ALIGNMENT, blocks),
     }
 }
 
@@ -189,12 +189,12 @@ fn to_byte_swapped(source: &TensorRef<'_>, pace: &mut Pace<'_>) -> Result<Option
 const PLAIN: usize = if cfg!(any(test, miri)) { 16 } else { 1 << 16 };
 
 /// Copies elements on the host that are whole bytes or contiguous, and reverses each `swapped` bytes. `None` if the
-/// pace stopped the copy.
+/// copy was stopped.
 fn copied(
     source: &TensorRef<'_>,
     swapped: Option<usize>,
     alignment: usize,
-    pace: &mut Pace<'_>,
+    blocks: &mut Blocks<'_>,
 ) -> Result<Option<Managed>> {
     let (shape, strides, dtype) = (source.shape(), source.strides(), source.dtype());
     let packed = source.is_subbyte_packed();
@@ -219,16 +219,16 @@ fn copied(
                     true
                 }
                 Some(number) if strided::can_swap(number) => {
-                    strided::copy_swapped(from, to, &layouts, number, pace)
+                    strided::copy_swapped(from, to, &layouts, number, blocks)
                 }
                 Some(number) => {
-                    let done = strided::copy_strided_while(from, to, &layouts, pace);
+                    let done = strided::copy_strided_while(from, to, &layouts, blocks);
                     if done {
                         byte_order::reverse_each(slice::from_raw_parts_mut(to, bytes), number);
                     }
                     done
                 }
-                None => strided::copy_strided_while(from, to, &layouts, pace),
+                None => strided::copy_strided_while(from, to, &layouts, blocks),
             }
         };
         if !done {

@@ -26,7 +26,7 @@ mod tiles;
 
 use alloc::vec::Vec;
 
-use crate::copy::pace::Pace;
+use crate::copy::blocks::Blocks;
 use crate::threads;
 pub(crate) use axis::Layouts;
 use axis::{Axis, Ends, SIDE, with_axes};
@@ -42,11 +42,11 @@ type Loops = unsafe fn(&[Axis], Ends, usize);
 /// of the byte extent of its layout, `to` for writes of its own, and no byte is in both. No two indices lead to the
 /// same element of the target.
 pub(super) unsafe fn copy_strided(from: *const u8, to: *mut u8, layouts: &Layouts<'_>) {
-    // SAFETY: the caller guarantees the same of the same pointers and layouts; the pace changes nothing about them.
-    unsafe { copy_strided_while(from, to, layouts, &mut Pace::unbroken(&mut || true)) };
+    // SAFETY: the caller guarantees the same of the same pointers and layouts; blocks change nothing about them.
+    unsafe { copy_strided_while(from, to, layouts, &mut Blocks::one(&mut || true)) };
 }
 
-/// The same at a pace. Returns true if all elements were copied.
+/// The same in blocks. Returns true if all elements were copied.
 ///
 /// # Safety
 /// That of [`copy_strided`].
@@ -54,7 +54,7 @@ pub(super) unsafe fn copy_strided_while(
     from: *const u8,
     to: *mut u8,
     layouts: &Layouts<'_>,
-    pace: &mut Pace<'_>,
+    blocks: &mut Blocks<'_>,
 ) -> bool {
     with_axes(layouts, None, |axes, size| {
         let loops = match size {
@@ -66,7 +66,7 @@ pub(super) unsafe fn copy_strided_while(
             _ => runs::copy,
         };
         // SAFETY: Places, of the elements of both layouts, or of runs of them.
-        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, blocks) }
     })
 }
 
@@ -84,7 +84,7 @@ pub(super) unsafe fn copy_swapped(
     to: *mut u8,
     layouts: &Layouts<'_>,
     number: usize,
-    pace: &mut Pace<'_>,
+    blocks: &mut Blocks<'_>,
 ) -> bool {
     debug_assert!(can_swap(number));
     with_axes(layouts, Some(number), |axes, size| {
@@ -95,11 +95,11 @@ pub(super) unsafe fn copy_swapped(
             _ => pieces::<Swapped<u128>>,
         };
         // SAFETY: Places, of the numbers of both layouts: `size` is `number`.
-        unsafe { in_blocks(axes, Ends { from, to }, size, loops, pace) }
+        unsafe { in_blocks(axes, Ends { from, to }, size, loops, blocks) }
     })
 }
 
-/// Copies pieces of `size` bytes in the blocks of a pace. Returns true if all were copied.
+/// Copies pieces of `size` bytes in blocks. Returns true if all were copied.
 ///
 /// # Safety
 /// Places.
@@ -108,24 +108,24 @@ unsafe fn in_blocks(
     ends: Ends,
     size: usize,
     loops: Loops,
-    pace: &mut Pace<'_>,
+    blocks: &mut Blocks<'_>,
 ) -> bool {
     let pieces = axes.iter().fold(1, |pieces, axis| pieces * axis.extent);
-    let blocks = pace.blocks(size * pieces);
-    if blocks == 1 {
+    let count = blocks.count(size * pieces);
+    if count == 1 {
         // SAFETY: Places: the axes and ends of the caller.
         unsafe { on_threads(axes, ends, size, loops) };
         return true;
     }
     // As for threads: cuts an axis that gives each block many indices, or else the longest, unless one piece fills a
     // block.
-    let even = axes.iter().position(|axis| axis.extent >= SIDE * blocks);
+    let even = axes.iter().position(|axis| axis.extent >= SIDE * count);
     let longest = (0..axes.len()).max_by_key(|&axis| axes[axis].extent);
-    let cut = even.or(longest.filter(|_| pace.blocks(size) == 1));
+    let cut = even.or(longest.filter(|_| blocks.count(size) == 1));
     let extent = cut.or((!axes.is_empty()).then_some(0)).map_or(size, |axis| axes[axis].extent);
-    let block = if cut.is_none() && !axes.is_empty() { 1 } else { extent.div_ceil(blocks) };
+    let block = if cut.is_none() && !axes.is_empty() { 1 } else { extent.div_ceil(count) };
     for begin in (0..extent).step_by(block) {
-        if begin != 0 && !pace.goes_on() {
+        if begin != 0 && !blocks.go_on() {
             return false;
         }
         let end = extent.min(begin + block);
@@ -138,7 +138,7 @@ unsafe fn in_blocks(
             }
             (None, [outer, inner @ ..]) => {
                 // SAFETY: Places, for one index of the outer axis.
-                if !unsafe { in_blocks(inner, ends.at(outer, begin), size, loops, pace) } {
+                if !unsafe { in_blocks(inner, ends.at(outer, begin), size, loops, blocks) } {
                     return false;
                 }
             }
