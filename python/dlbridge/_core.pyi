@@ -70,7 +70,7 @@ class Tensor:
     def __dlpack__(
         self,
         *,
-        stream: int | Any | None = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -84,8 +84,7 @@ class Tensor:
         order, to memory aligned to 256 bytes.
 
         ``stream`` is the consumer's stream, by the numbers of the array API standard; it waits for
-        :attr:`stream`. For data on oneAPI it is a ``dpctl.SyclQueue``. It must live as long as the exported
-        memory. A copy to the CPU is complete when the call returns, and ``stream`` must be None.
+        :attr:`stream`. It must live as long as the exported memory. A copy to the CPU is complete when the call returns, and ``stream`` must be None.
 
         Raises BufferError for data that cannot be exported as requested, ValueError for a stream that
         does not exist, TypeError for arguments of the wrong type.
@@ -298,10 +297,10 @@ class Tensor:
         """The reason why the import copied the elements, as a sentence; None if it did not."""
 
     @property
-    def stream(self) -> int | Any | None:
+    def stream(self) -> int | None:
         """The tensor's stream: work queued on it runs after pending writes to the tensor.
 
-        The number by the array API standard, -1 if no stream is known, a ``dpctl.SyclQueue`` on oneAPI;
+        The number by the array API standard, -1 if no stream is known;
         None on devices that do not number their streams.
         """
 
@@ -337,7 +336,7 @@ def asdlpack(
     align: SupportsIndex | None = None,
     contiguous: bool | Literal["C", "F"] | None = None,
     writable: bool | None = None,
-    stream: int | Any | None = None,
+    stream: int | None = None,
 ) -> Tensor:
     """Import any object that supports an exchange protocol.
 
@@ -367,8 +366,7 @@ def asdlpack(
     ``stream`` is the caller's stream, a number as in the array API standard. It waits for the pending writes
     of the producer. The memory returns to the producer once the last consumer has released it and the stream has
     finished the work queued by then; the stream must live until then. Without ``stream`` the tensor uses
-    the default stream of the device, and the memory returns at once; with -1 the caller orders the work. For data on
-    oneAPI it is a ``dpctl.SyclQueue``. :attr:`Tensor.stream` is the stream of the tensor.
+    the default stream of the device, and the memory returns at once; with -1 the caller orders the work. :attr:`Tensor.stream` is the stream of the tensor.
 
     Read-only data stays marked as such. ``from_dlpack`` of PyTorch and Paddle ignores the mark; :meth:`Tensor.to`
     gives them a copy.
@@ -388,7 +386,7 @@ def from_dlpack(
     *,
     device: str | tuple[int, int] | None = None,
     copy: bool | None = None,
-    stream: int | Any | None = None,
+    stream: int | None = None,
 ) -> Tensor:
     """Import an object that has ``__dlpack__``, by the array API standard.
 

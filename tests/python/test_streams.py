@@ -231,67 +231,6 @@ def test_stream_number_on_another_device_is_refused(native: Native) -> None:
             tensor.__dlpack__(stream=1)
 
 
-class Queue:
-    """A SYCL queue like dpctl's, which records its barriers."""
-
-    def __init__(self, name: str, barriers: list[tuple[str, Any]]) -> None:
-        self.name, self.barriers = name, barriers
-
-    def submit_barrier(self, depends_on: Any = ()) -> str:
-        """Records a barrier, and returns its event."""
-        self.barriers.append((self.name, list(depends_on)))
-        return f"event of {self.name}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Queue) and other.name == self.name
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class SyclArray(n.Producer):
-    """A SYCL array, which has a queue."""
-
-    sycl_queue: Any = None
-
-
-def test_queues_of_sycl(native: Native) -> None:
-    barriers: list[tuple[str, Any]] = []
-    theirs, ours = Queue("theirs", barriers), Queue("ours", barriers)
-    producer = SyclArray(native.craft(device=(14, 1)), (14, 1))
-    producer.sycl_queue = theirs
-    tensor = dlbridge.asdlpack(producer)
-    assert (tensor.stream, producer.asked) == (theirs, [{"max_version": (1, 3)}])
-    native.export(tensor, stream=Queue("theirs", barriers)).delete()
-    native.export(tensor).delete()
-    native.export(tensor, stream=-1).delete()
-    assert barriers == [], "a consumer on the same queue, or one that requests no wait, does not wait"
-    native.export(tensor, stream=ours).delete()
-    assert barriers == [("theirs", []), ("ours", ["event of theirs"])]
-    producer = SyclArray(native.craft(device=(14, 1)), (14, 1))
-    named = dlbridge.asdlpack(producer, stream=ours)
-    assert producer.asked == [{"max_version": (1, 3), "stream": ours}]
-    assert named.stream == ours
-    again = dlbridge.asdlpack(named, stream=theirs)
-    assert (again.stream, barriers[-1]) == (theirs, ("theirs", ["event of ours"]))
-
-
-def test_unknown_queue_is_refused(native: Native) -> None:
-    tensor, _ = native.tensor(device=(14, 0))
-    assert tensor.stream is None
-    with pytest.raises(BufferError, match=r"name it when the tensor is imported, asdlpack\(x, stream=queue\)"):
-        tensor.__dlpack__(stream=Queue("ours", []))  # type: ignore[arg-type]
-
-
-def test_exception_of_a_queue_is_raised(native: Native) -> None:
-    class Broken(Queue):
-        def submit_barrier(self, depends_on: Any = ()) -> str:
-            raise RuntimeError("out of events")
-
-    tensor = dlbridge.asdlpack(n.Producer(native.craft(device=(14, 0)), (14, 0)), stream=Broken("a", []))
-    with pytest.raises(RuntimeError, match="out of events"):
-        tensor.__dlpack__(stream=Queue("b", []))  # type: ignore[arg-type]
-
-
 def test_per_thread_stream_of_another_thread_becomes_the_legacy_stream(driver: Driver, native: Native, array: Made) -> None:
     there: list[Any] = []
 

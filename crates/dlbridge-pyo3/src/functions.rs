@@ -30,7 +30,7 @@ use crate::stream::Streams;
 /// align is the required alignment in bytes: a power of two, at most 1 GiB.
 /// contiguous is 'C' or True, or 'F': the order in which the elements must be contiguous.
 /// writable=True copies read-only data; writable=False marks the tensor as read-only.
-/// stream is the caller's stream: a number as in the array API standard, or a dpctl.SyclQueue.
+/// stream is the caller's stream: a number as in the array API standard.
 ///
 /// Raises TypeError for an object without a protocol and for arguments of the wrong type, ValueError for arguments
 /// with a wrong value and for consumed capsules, BufferError for data that breaks a specification, that a tensor

@@ -73,7 +73,7 @@ pub(crate) fn rebuild<'py>(
             "these bytes are not a tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
-    Bound::new(py, this.with_tensor(py, tensor))
+    Bound::new(py, this.with_tensor(tensor))
 }
 
 /// Copy bytes to other memory of the same length, while other threads run.

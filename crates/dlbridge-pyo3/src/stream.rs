@@ -1,7 +1,6 @@
 //! Streams of imports and exports: makes one stream wait for the pending writes on another.
 //!
-//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12; for oneAPI the behaviour of dpctl
-//! and dpnp.
+//! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -11,8 +10,6 @@ use std::thread::{self, ThreadId};
 use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-use pyo3::{PyTraverseError, PyVisit};
 
 use crate::gpu::{self, Failure};
 use crate::import_options::{ImportOptions, integer, wrong_type};
@@ -25,7 +22,7 @@ pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
 const PER_THREAD: usize = 2;
 
 /// The stream that runs its work after the pending writes to the data.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum DataStream {
     /// The default stream of the device, on CUDA the legacy one. The only one on devices without streams.
     Default,
@@ -35,8 +32,6 @@ pub(crate) enum DataStream {
     Handle(usize),
     /// CUDA's per-thread default stream of this thread; the handle is the same on all threads.
     PerThread(ThreadId),
-    /// A SYCL queue, as a dpctl object.
-    Queue(Py<PyAny>),
 }
 
 impl DataStream {
@@ -45,7 +40,6 @@ impl DataStream {
         const EXPECTED: &str = "None or an integer";
         let number = match integer(stream)? {
             Some(number) => number.extract::<i64>(),
-            None if device.device_type() == DeviceType::ONE_API => return Self::queue(stream),
             None => return Err(wrong_type("stream", EXPECTED, stream)),
         };
         let refused = |why: &str| {
@@ -55,7 +49,7 @@ impl DataStream {
             )))
         };
         match (kind(device), number) {
-            (None, Ok(-1)) if device.device_type() != DeviceType::ONE_API => Ok(Self::Default),
+            (None, Ok(-1)) => Ok(Self::Default),
             (_, Ok(-1)) => Ok(Self::Unsynchronized),
             (None, _) => Err(PyValueError::new_err(format!(
                 "stream must be None for data on {device}, which has no numbered streams; got {}",
@@ -81,14 +75,6 @@ impl DataStream {
         Self::PerThread(thread::current().id())
     }
 
-    fn queue(stream: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let has_barriers = stream.getattr_opt(intern!(stream.py(), "submit_barrier"))?.is_some();
-        match has_barriers && !stream.is_none() {
-            true => Ok(Self::Queue(stream.clone().unbind())),
-            false => Err(wrong_type("stream", "None or a dpctl.SyclQueue", stream)),
-        }
-    }
-
     /// The stream of a driver's handle: NULL is the default stream, and CUDA has a second handle for it.
     pub(crate) fn of_handle(device: Device, handle: *mut c_void) -> Self {
         match (kind(device), handle.addr()) {
@@ -98,7 +84,7 @@ impl DataStream {
         }
     }
 
-    /// The driver's handle of the stream on this thread; `None` for an unknown stream and for a queue. The driver has
+    /// The driver's handle of the stream on this thread; `None` for an unknown stream. The driver has
     /// no handle here for the default stream of another thread, so the result is the legacy stream, which waits for
     /// that stream.
     pub(crate) fn handle(&self) -> Option<usize> {
@@ -107,18 +93,17 @@ impl DataStream {
             Self::Handle(handle) => Some(*handle),
             Self::PerThread(thread) if *thread == thread::current().id() => Some(PER_THREAD),
             Self::PerThread(_) => Some(0),
-            Self::Unsynchronized | Self::Queue(_) => None,
+            Self::Unsynchronized => None,
         }
     }
 
-    /// The Python object of the stream: the number by the standard, or the queue; `None` on devices without streams.
+    /// The number of the stream by the standard; `None` on devices without streams.
     pub(crate) fn to_object<'py>(
         &self,
         py: Python<'py>,
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
         let number = match self {
-            Self::Queue(queue) => return Ok(queue.bind(py).clone()),
             Self::Unsynchronized if kind(device).is_none() => return Ok(py.None().into_bound(py)),
             Self::Unsynchronized => -1,
             Self::Handle(handle) => i64::try_from(*handle)?,
@@ -130,29 +115,6 @@ impl DataStream {
             },
         };
         Ok(number.into_pyobject(py)?.into_any())
-    }
-
-    /// Reports the queue to Python's garbage collector, if the stream is one.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self {
-            Self::Queue(queue) => visit.call(queue),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns true if the stream is an object that is reported.
-    pub(crate) fn is_queue(&self) -> bool {
-        matches!(self, Self::Queue(_))
-    }
-
-    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Default => Self::Default,
-            Self::Unsynchronized => Self::Unsynchronized,
-            Self::Handle(handle) => Self::Handle(*handle),
-            Self::PerThread(thread) => Self::PerThread(*thread),
-            Self::Queue(queue) => Self::Queue(queue.clone_ref(py)),
-        }
     }
 }
 
@@ -185,15 +147,6 @@ pub(crate) fn order(
 ) -> PyResult<()> {
     match (passed, waiting) {
         (DataStream::Unsynchronized, _) | (_, DataStream::Unsynchronized) => Ok(()),
-        (DataStream::Queue(passed), DataStream::Queue(waiting)) => {
-            order_queues(passed.bind(py), waiting.bind(py))
-        }
-        (DataStream::Queue(_), _) | (_, DataStream::Queue(_)) => {
-            Err(PyBufferError::new_err(format!(
-                "the queue with the pending writes to the data on {device} is not known, so another queue cannot wait for it; \
-             name it when the tensor is imported, asdlpack(x, stream=queue), or wait for it and leave out stream"
-            )))
-        }
         _ if passed.handle() == waiting.handle() => Ok(()),
         _ => {
             let of = |stream: &DataStream| (device, stream.handle().unwrap_or_default());
@@ -233,17 +186,6 @@ pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
         true => PyMemoryError::new_err(text),
         false => PyBufferError::new_err(text),
     }
-}
-
-/// Makes a queue wait for another as dpctl's own arrays do: a barrier on one queue depends on a barrier on the other.
-fn order_queues(passed: &Bound<'_, PyAny>, waiting: &Bound<'_, PyAny>) -> PyResult<()> {
-    if passed.eq(waiting)? {
-        return Ok(());
-    }
-    let submit_barrier = intern!(passed.py(), "submit_barrier");
-    let event = passed.call_method0(submit_barrier)?;
-    waiting.call_method1(submit_barrier, (PyList::new(passed.py(), [event])?,))?;
-    Ok(())
 }
 
 /// The stream that an import synchronises with.
@@ -377,26 +319,6 @@ impl<'a, 'py> Streams<'a, 'py> {
              synchronise with the stream {stream}; use the default stream"
         )))
     }
-}
-
-/// The stream that runs its work after the pending writes to an object's data, after its import.
-pub(crate) fn of_imported<'py>(
-    object: &Bound<'py, PyAny>,
-    device: Device,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<DataStream> {
-    if device.device_type().is_host_accessible() && streams.is_default() {
-        return Ok(DataStream::Default);
-    }
-    // A SYCL array has a queue, and another queue waits for it only on request.
-    if device.device_type() == DeviceType::ONE_API
-        && streams.is_default()
-        && let Some(queue) = object.getattr_opt(intern!(object.py(), "sycl_queue"))?
-        && let Ok(stream) = DataStream::queue(&queue)
-    {
-        return Ok(stream);
-    }
-    streams.on(device)
 }
 
 /// Refuses a stream for data that goes to the CPU, which does not have streams.

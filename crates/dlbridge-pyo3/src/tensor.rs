@@ -153,8 +153,8 @@ impl PyTensor {
     }
 
     /// Another tensor with the same import record.
-    pub(crate) fn with_tensor(&self, py: Python<'_>, tensor: Tensor) -> Self {
-        Self::with_record(tensor, self.record(), self.stream().clone_ref(py))
+    pub(crate) fn with_tensor(&self, tensor: Tensor) -> Self {
+        Self::with_record(tensor, self.record(), *self.stream())
     }
 
     /// A second handle on the same memory, which claims no exclusivity.

@@ -17,12 +17,11 @@ use crate::shown::shown;
 /// A sub-tensor, which keeps the tensor's import record and stream. It keeps the source of the memory instead of the
 /// tensor, so repeated slicing builds no chain.
 pub(super) fn sub_tensor(
-    py: Python<'_>,
     tensor: &PyTensor,
     step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<PyTensor> {
     let sub_tensor = step(tensor.second()?).map_err(of_sub_tensor)?;
-    Ok(tensor.with_tensor(py, sub_tensor))
+    Ok(tensor.with_tensor(sub_tensor))
 }
 
 /// The exception for a sub-tensor that cannot exist.
@@ -48,7 +47,7 @@ fn of_sub_tensor(error: Error) -> PyErr {
 }
 
 /// The result of `tensor[key]`.
-pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+pub(super) fn get(tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     let keys = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => vec![key.clone()],
@@ -85,7 +84,7 @@ pub(super) fn get(py: Python<'_>, tensor: &PyTensor, key: &Bound<'_, PyAny>) -> 
         axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
         place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
     }
-    Ok(tensor.with_tensor(py, sub_tensor))
+    Ok(tensor.with_tensor(sub_tensor))
 }
 
 /// One index between the brackets.
@@ -206,23 +205,16 @@ fn numbers<'py>(arguments: &Bound<'py, PyTuple>) -> PyResult<Vec<Bound<'py, PyAn
 }
 
 /// The dimensions in another order.
-pub(super) fn permuted(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    order: &Bound<'_, PyTuple>,
-) -> PyResult<PyTensor> {
+pub(super) fn permuted(tensor: &PyTensor, order: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
     let ndim = tensor.tensor().ndim();
     let order = numbers(order)?;
     let order = order.iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
-    sub_tensor(py, tensor, |tensor| tensor.permute(order))
+    sub_tensor(tensor, |tensor| tensor.permute(order))
 }
 
 /// Another shape over the same elements. One extent may be -1, which is computed from the others.
-pub(super) fn reshaped(
-    py: Python<'_>,
-    tensor: &PyTensor,
-    shape: &Bound<'_, PyTuple>,
-) -> PyResult<PyTensor> {
+pub(super) fn reshaped(tensor: &PyTensor, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    let py = shape.py();
     let requested = numbers(shape)?;
     let len = tensor.tensor().len();
     let unfit = || {
@@ -248,7 +240,7 @@ pub(super) fn reshaped(
     };
     let extents = shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(unknown));
     let extents: Vec<_> = extents.collect();
-    sub_tensor(py, tensor, |tensor| tensor.reshape(extents))
+    sub_tensor(tensor, |tensor| tensor.reshape(extents))
 }
 
 /// The extent of the first dimension; an error that names `what` if there is none.
@@ -279,13 +271,13 @@ impl Iterator {
         this
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyTensor>> {
+    fn __next__(&self) -> PyResult<Option<PyTensor>> {
         // One step: threads that share the iterator never get the same item.
         let step = |next| (next < self.len).then_some(next + 1);
         let Ok(next) = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) else {
             return Ok(None);
         };
-        sub_tensor(py, self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
+        sub_tensor(self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {

@@ -33,7 +33,6 @@ impl PyTensor {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.stream().traverse(&visit)?;
         cycles::traverse(&self.tensor, &visit)
     }
 
@@ -169,8 +168,8 @@ impl PyTensor {
     }
 
     /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.
-    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        index::get(py, self, key)
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        index::get(self, key)
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -191,20 +190,20 @@ impl PyTensor {
 
     /// The dimensions in another order, which `order` numbers, over the same memory.
     #[pyo3(signature = (*order))]
-    fn permute(&self, py: Python<'_>, order: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        index::permuted(py, self, order)
+    fn permute(&self, order: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        index::permuted(self, order)
     }
 
     /// The dimensions in reverse order, over the same memory.
     #[getter(T)]
-    fn transposed(&self, py: Python<'_>) -> PyResult<Self> {
-        index::sub_tensor(py, self, |tensor| Ok(tensor.transpose()))
+    fn transposed(&self) -> PyResult<Self> {
+        index::sub_tensor(self, |tensor| Ok(tensor.transpose()))
     }
 
     /// Another shape over the same memory, with the elements in the same order. One extent may be -1.
     #[pyo3(signature = (*shape))]
-    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        index::reshaped(py, self, shape)
+    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        index::reshaped(self, shape)
     }
 
     /// The elements as Python numbers, in nested lists; a single number for a 0-d tensor.
@@ -225,8 +224,8 @@ impl PyTensor {
         Ok(buffer::to_bytes(py, &contiguous.get().tensor)?.into_any())
     }
 
-    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
-        index::sub_tensor(py, self, Ok)
+    fn __copy__(&self) -> PyResult<Self> {
+        index::sub_tensor(self, Ok)
     }
 
     fn __deepcopy__<'py>(
@@ -319,7 +318,7 @@ impl PyTensor {
     }
 
     /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if
-    /// it is not known, a SYCL queue; None on devices without numbered streams.
+    /// it is not known; None on devices without numbered streams.
     #[getter(stream)]
     fn stream_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.stream().to_object(py, self.tensor.device())

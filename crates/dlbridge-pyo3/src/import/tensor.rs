@@ -73,7 +73,7 @@ impl PyTensor {
             return Bound::new(py, Self::with_record(copy, record, DataStream::Default));
         }
         if options.writable == Some(false) && !tensor.is_read_only() {
-            return Bound::new(py, ours.get().with_tensor(py, tensor.share()));
+            return Bound::new(py, ours.get().with_tensor(tensor.share()));
         }
         Ok(ours.clone())
     }
@@ -142,7 +142,7 @@ impl PyTensor {
 
     /// The object of an import. The garbage collector visits it only if it may report another one.
     fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
-        let reports = self.stream().is_queue() || cycles::may_report(&self.tensor);
+        let reports = cycles::may_report(&self.tensor);
         let object = Bound::new(py, self)?;
         if !reports {
             // SAFETY: the object is alive, and its class reports to the collector, so it has the collector's header.
@@ -167,7 +167,10 @@ impl PyTensor {
         let stream = match came_here {
             // The stream belongs to the source device.
             true => DataStream::Default,
-            false => stream::of_imported(object, device, streams)?,
+            false => match is_here && streams.is_default() {
+                true => DataStream::Default,
+                false => streams.on(device)?,
+            },
         };
         if object.is_instance_of::<PyCapsule>()
             && !is_here
@@ -199,7 +202,7 @@ impl PyTensor {
             return Ok(None);
         }
         let stream = match to == Device::CPU {
-            true if streams.is_default() => self.stream().clone_ref(py),
+            true if streams.is_default() => *self.stream(),
             true => streams.on(found)?,
             false => streams.on(to)?,
         };

@@ -197,7 +197,7 @@ fn copied_to(
     let consumers = match (to == Device::CPU, stream) {
         (true, stream) => {
             stream::expect_none(stream)?;
-            exporter.stream().clone_ref(py)
+            *exporter.stream()
         }
         (false, None) => DataStream::Default,
         (false, Some(stream)) => DataStream::expect(stream, to)?,
