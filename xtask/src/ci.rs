@@ -27,6 +27,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
     let mut python = package(root, &venv)?;
+    python.extend(template(&venv));
     python.extend(operators(root, &venv));
     python.extend(beside_rust_numpy(root, &venv));
     python.extend(kit(&venv));
@@ -163,6 +164,13 @@ fn package(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
+/// The extension that users copy.
+fn template(venv: &Venv) -> Vec<Step> {
+    let tests = "-m pytest --quiet -p no:cacheprovider examples/template/tests";
+    let tests = venv.python("examples/template", tests).env("DLBRIDGE_REQUIRE", "1");
+    venv.installs("examples/template", "--profile dev").into_iter().chain([tests]).collect()
+}
+
 /// The operators in each framework, and those of a library without Python.
 fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
     let plain = "cargo build --package operators --no-default-features --target-dir target/plain";
@@ -170,7 +178,7 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
     let library = root.join("target/plain/debug/liboperators.so");
     let tests = pytest(root, venv, "tests/operators", &[], LEFT_OUT_OF_CI);
     steps.extend(
-        tests.into_iter().map(|step| on_site(step).env("DLBRIDGE_PLAIN_OPERATORS", &library)),
+        tests.into_iter().map(|step| on_site(root, step).env("DLBRIDGE_PLAIN_OPERATORS", &library)),
     );
     steps
 }
@@ -179,7 +187,7 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
 fn beside_rust_numpy(root: &Path, venv: &Venv) -> [Step; 2] {
     let tests = "-m pytest --quiet -p no:cacheprovider tests/arguments/test_beside_rust_numpy.py \
         tests/arguments/test_rust_numpy.py tests/arguments/test_fork.py";
-    let tests = on_site(venv.python("beside rust-numpy", tests)).env("DLBRIDGE_REQUIRE", "1");
+    let tests = on_site(root, venv.python("beside rust-numpy", tests)).env("DLBRIDGE_REQUIRE", "1");
     let modules = root.join("target/bench/modules");
     [
         venv.python("an extension built on rust-numpy", "bench/run.py build rust-numpy").needed(),

@@ -254,7 +254,7 @@ fn loom(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 }
 
 /// The package without frameworks, and the adapter of matrices, whose library the sanitizers build slowly.
-fn valgrind(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+fn valgrind(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let files = ["array_interface", "array_struct", "buffer_export", "import", "import_options"];
     let files: String = files.iter().map(|name| format!(" tests/python/test_{name}.py")).collect();
     let package = format!(
@@ -267,7 +267,7 @@ fn valgrind(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let adapter = "cargo test --manifest-path adapters/Cargo.toml --package dlbridge-faer --tests";
     Ok(vec![
         debian("command -v valgrind", "valgrind"),
-        on_site(Step::new("valgrind: the package", &package))
+        on_site(root, Step::new("valgrind: the package", &package))
             .env("PYTHONMALLOC", "malloc")
             .minutes(120),
         Step::new("valgrind: faer", adapter)
@@ -324,7 +324,7 @@ fn oldest_torch(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
         "test_torch_tracing.py",
     ] {
         let test = format!("-m pytest --quiet -p no:cacheprovider tests/operators/{file}");
-        steps.push(on_site(oldest.python(format!("oldest PyTorch: {file}"), &test)));
+        steps.push(on_site(root, oldest.python(format!("oldest PyTorch: {file}"), &test)));
     }
     Ok(steps)
 }
@@ -476,7 +476,7 @@ fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 /// The licences, sources and versions of the dependencies, and the licences in the wheels.
 fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
     let mut steps = tool(root, "cargo-deny", "0.20.2");
-    steps.extend(tool(root, "cargo-about", "0.9.3"));
+    steps.extend(tool(root, "cargo-about", "0.9.3 --features cli"));
     let deny = "cargo deny --all-features check --hide-inclusion-graph licenses bans sources";
     steps.push(with_tools(root, Step::new("cargo-deny", deny)));
     let about = "cargo about generate --locked --manifest-path crates/dlbridge-python/Cargo.toml --config xtask/about.toml \

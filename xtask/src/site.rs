@@ -35,7 +35,6 @@ const EXTENSIONS: &[Extension] = &[
         module: "typed_arguments/_native",
     },
     Extension { library: "operators", code: None, module: "operators" },
-    Extension { library: "template", code: None, module: "template" },
 ];
 
 /// The steps that build and lay out the modules.
@@ -52,8 +51,7 @@ pub(crate) fn built(root: &Path, venv: &Venv) -> Vec<Step> {
     };
     // `dlbridge` is named for its features, which are those of the tests in Rust.
     let core = format!(
-        "cargo build --package dlbridge --package dlbridge-python --package typed_arguments --package operators \
-        --package template --features {CORE_FEATURES}"
+        "cargo build --package dlbridge --package dlbridge-python --package typed_arguments --package operators --features {CORE_FEATURES}"
     );
     vec![
         build("extension modules", &core),

@@ -59,8 +59,8 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let rust = [clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
     // First, because a lane would wait for the other's build.
     report.run(site::built(root, &venv));
-    let mut python = Vec::from(types(&venv));
-    for folder in ["tests/arguments", "examples/template/tests", "tests/python"] {
+    let mut python = Vec::from(types(root, &venv));
+    for folder in ["tests/arguments", "tests/python"] {
         python.extend(short_tests(root, &venv, folder));
     }
     report.beside(vec![rust.into(), python]);
@@ -140,21 +140,21 @@ fn doc_tests(venv: &Venv, packages: &str) -> Step {
 }
 
 /// mypy's strictest rules, and the stub beside the extension module.
-fn types(venv: &Venv) -> [Step; 2] {
+fn types(root: &Path, venv: &Venv) -> [Step; 2] {
     let mypy = "-m mypy --strict --exclude /tests/python|/conformance/tests \
         python/dlbridge conformance/src/dlbridge_conformance tests/gpu";
     let stubtest = "-m mypy.stubtest dlbridge._core --allowlist python/stubtest-allowlist.txt";
-    [venv.python("mypy", mypy), on_site(venv.python("stubtest", stubtest))]
+    [venv.python("mypy", mypy), on_site(root, venv.python("stubtest", stubtest))]
 }
 
 /// Lets a step import the extension modules of [`site`].
-pub(crate) fn on_site(step: Step) -> Step {
-    step.env("PYTHONPATH", site::FOLDER)
+pub(crate) fn on_site(root: &Path, step: Step) -> Step {
+    step.env("PYTHONPATH", root.join(site::FOLDER))
 }
 
 /// The tests of a folder on [`site`], without the longest.
 fn short_tests(root: &Path, venv: &Venv, folder: &str) -> Vec<Step> {
-    pytest(root, venv, folder, LONG, LEFT_OUT).into_iter().map(on_site).collect()
+    pytest(root, venv, folder, LONG, LEFT_OUT).into_iter().map(|step| on_site(root, step)).collect()
 }
 
 /// The tests in Python of a folder: one run over the cores, and a run for each file marked `alone`. A missing library
