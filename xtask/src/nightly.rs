@@ -476,7 +476,9 @@ fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 /// The licences, sources and versions of the dependencies, and the licences in the wheels.
 fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
     let mut steps = tool(root, "cargo-deny", "0.20.2");
-    steps.extend(tool(root, "cargo-about", "0.9.3 --features cli"));
+    // It compares texts, which takes minutes without optimisation.
+    let about = tool(root, "cargo-about", "0.9.3 --features cli").into_iter();
+    steps.extend(about.map(|step| step.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")));
     let deny = "cargo deny --all-features check --hide-inclusion-graph licenses bans sources";
     steps.push(with_tools(root, Step::new("cargo-deny", deny)));
     let about = "cargo about generate --locked --manifest-path crates/dlbridge-python/Cargo.toml --config xtask/about.toml \
