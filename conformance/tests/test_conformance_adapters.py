@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from conftest import missing
 from dlbridge_conformance import Adapter, known_adapters
-from dlbridge_conformance.registry import adapter_named
 
 PROGRAM = Path(__file__).with_name("adapter_program.py")
 ROOT = Path(__file__).parents[2]

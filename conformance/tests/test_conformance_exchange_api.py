@@ -17,7 +17,7 @@ from dlbridge_conformance.check import check
 from dlbridge_conformance.result import Status
 from dlbridge_conformance.registry import all_rules
 from dlbridge_conformance.rule import Role
-from faulty_producer import Faulty, Made, absolute, c_order, copied, elsewhere, fields, turned, without
+from faulty_producer import Faulty, Made, absolute, c_order, copied, turned
 
 RULES = {id: rule for id, rule in all_rules().items() if rule.role is Role.EXCHANGE_API}
 

@@ -10,7 +10,7 @@ from dlbridge_conformance.result import Status
 from dlbridge_conformance.registry import all_rules
 from dlbridge_conformance.rule import Role
 from faulty_producer import (
-    Bare, Faulty, Made, Positional, absolute, c_order, changed, changing, clearing, copied, copying_to, destroyed,
+    Bare, Faulty, Made, Positional, absolute, c_order, changed, changing, clearing, copying_to, destroyed,
     dtype_as, elsewhere, fields, forgetful, freezing, in_bytes, keeping, keeping_struct, leaking, once, raising,
     refusing, refusing_exports, renamed, same_capsule, sound, squeezed, turned, unknown, without, without_owner,
 )  # fmt: skip
