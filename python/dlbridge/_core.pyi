@@ -9,13 +9,15 @@ import numpy as _numpy  # type: ignore[import-not-found, unused-ignore]
 import torch as _torch  # type: ignore[import-not-found, unused-ignore]
 from typing_extensions import Buffer, CapsuleType, Never
 
-from dlbridge.typing import Consumer, ProtocolName, SupportsDLPack, TensorLike
+from dlbridge.typing import ProtocolName, SupportsDLPack, TensorLike
 
 __all__ = [
     "DTypeName",
     "Tensor",
     "__version__",
     "_canonical",
+    "_consumers",
+    "_fit",
     "_has_protocol",
     "_origin",
     "_FileWriter",
@@ -28,9 +30,7 @@ __all__ = [
     "_rebuild",
     "asdlpack",
     "chunks",
-    "consumers",
     "empty",
-    "fit",
     "from_dlpack",
     "get_num_threads",
     "like",
@@ -158,7 +158,7 @@ class Tensor:
         """A JAX array, as :meth:`to`."""
 
     def to(self, library: str | ModuleType, /, *, copy: bool | None = None) -> Any:
-        """An object of a library: one of the names in :func:`consumers`, or the module, like ``torch``.
+        """An object of a library: its name, like ``'torch'``, or its module. The error for an unknown name lists all.
 
         The result shares the memory, unless the library would silently get something wrong, or
         refuse the strides: then the memory is copied. ``copy=False`` makes that an error; ``copy=True``
@@ -440,14 +440,14 @@ def like(likeness: object, obj: TensorLike | CapsuleType, /, *, copy: bool | Non
     Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for any other likeness.
     """
 
-def consumers() -> list[Consumer]:
+def _consumers() -> list[dict[str, Any]]:
     """The consumer profiles: the libraries that tensors can be exported to, how dlbridge calls each one, and what
     it would silently get wrong.
 
     Most of a profile is measured when a library is first used; ``measured`` names the release.
     """
 
-def fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None, str | None]:
+def _fit(tensor: Tensor, library: str) -> tuple[str | None, str | None, str | None, str | None]:
     """How a library accepts a tensor, as four texts.
 
     The reason why the library does not accept it, the reason why :meth:`Tensor.to` copies it for that library,

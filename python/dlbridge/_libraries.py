@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from dlbridge._core import _canonical, consumers
+from dlbridge._core import _canonical, _consumers
 
 
 def check_installed(to: str | ModuleType) -> None:
     """Raise what :meth:`dlbridge.Tensor.to` raises for a library that is unknown or not installed. Imports nothing."""
     name = _canonical(to)
-    module = next(consumer["module"] for consumer in consumers() if consumer["name"] == name)
+    module = next(consumer["module"] for consumer in _consumers() if consumer["name"] == name)
     package = module.partition(".")[0]
     if not is_installed(package):
         raise ModuleNotFoundError(f"{name} is not installed; install it first", name=package)

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 import dlbridge
-from dlbridge._core import _canonical
+from dlbridge._core import _canonical, _consumers
 from dlbridge.explanation import alignment, version_of
 
 #: An expression that makes a tensor of each library; ``m`` is its module.
@@ -60,7 +60,7 @@ class Finding:
 
 def examine(library: str) -> Finding:
     """Test a framework in this process."""
-    consumer = next(c for c in dlbridge.consumers() if c["name"] == library)
+    consumer = next(c for c in _consumers() if c["name"] == library)
     module = __import__(consumer["module"], fromlist=["*"])
     version = version_of(consumer["module"].partition(".")[0])
     sample: Any = eval(SAMPLES[library], {"m": module, "dlbridge": dlbridge})
@@ -102,7 +102,7 @@ def examine_apart(library: str) -> Finding:
         found = json.loads(run.stdout.splitlines()[-1])
         return Finding(**{**found, "protocols": tuple(found["protocols"])})
     last = (run.stderr.strip().splitlines() or [""])[-1]
-    module = next(c["module"] for c in dlbridge.consumers() if c["name"] == library)
+    module = next(c["module"] for c in _consumers() if c["name"] == library)
     # A missing dependency of the library is a different problem.
     if last == f"ModuleNotFoundError: No module named '{module.partition('.')[0]}'":
         return Finding(library, problem="not installed")
@@ -152,7 +152,7 @@ def _name(library: str) -> str:
 
 def main(arguments: Sequence[str], write: Callable[[str], Any] = print) -> int:
     """Run the command and return the exit code: 1 if a named framework has a problem."""
-    names = [consumer["name"] for consumer in dlbridge.consumers()]
+    names = [consumer["name"] for consumer in _consumers()]
     parser = argparse.ArgumentParser(
         prog="python -m dlbridge doctor",
         description="Test which frameworks exchange tensors with dlbridge, and how.",

@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlbridge._core import Tensor, _canonical, _has_protocol, _origin, asdlpack, fit
+from dlbridge._core import Tensor, _canonical, _fit, _has_protocol, _origin, asdlpack
 from dlbridge._libraries import is_installed
 from dlbridge.typing import ProtocolName
 
@@ -112,7 +112,7 @@ class Explanation:
 def explain(obj: Any, *, to: str | ModuleType | Iterable[str | ModuleType] | None = None) -> Explanation:
     """Explain an object: its protocols, the tensor that an import makes of it, and the cost of an export.
 
-    ``to`` is one or several libraries of :func:`dlbridge.consumers`, each a name or a module. For each, the result says
+    ``to`` is one or several libraries, each a name or a module, as for :meth:`Tensor.to`. For each, the result says
     whether :meth:`Tensor.to` would share the memory, copy it or raise, why, and how to avoid that. Each library is
     imported, and its behaviour is measured, as by :meth:`Tensor.to`.
 
@@ -194,7 +194,7 @@ def alignment(address: int) -> int:
 
 
 def _verdict(tensor: Tensor, library: str) -> Verdict:
-    refused, reason, remedy, measured = fit(tensor, library)
+    refused, reason, remedy, measured = _fit(tensor, library)
     version = version_of(library)
     if refused is not None:
         # An export with a copy gets the same refusal.

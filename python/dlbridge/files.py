@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbridge._core import Tensor, _canonical, _FileWriter, _TensorFile, asdlpack, empty, fit
+from dlbridge._core import Tensor, _canonical, _FileWriter, _fit, _TensorFile, asdlpack, empty
 from dlbridge._libraries import check_installed
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _is_private(library: str | ModuleType | None) -> bool:
     """Returns True for a library that would copy a tensor because it is read-only."""
     if library is None:
         return False
-    _, copied, _, _ = fit(asdlpack(empty(16), writable=False), _canonical(library))
+    _, copied, _, _ = _fit(asdlpack(empty(16), writable=False), _canonical(library))
     return copied is not None
 
 
@@ -295,7 +295,7 @@ def _of_shards(path: str) -> str:
 def _has_pairs(library: str | ModuleType) -> bool:
     """Returns True for a library whose floats of four bits are pairs, like ``torch.float4_e2m1fn_x2``."""
     name = _canonical(library)
-    alone, pair = (fit(empty(2, dtype), name)[0] for dtype in ("float4_e2m1fn", "float4_e2m1fnx2"))
+    alone, pair = (_fit(empty(2, dtype), name)[0] for dtype in ("float4_e2m1fn", "float4_e2m1fnx2"))
     return alone is not None and pair is None
 
 

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import dlbridge
+from dlbridge._core import _consumers
 from dlbridge.doctor import TIME_LIMIT
 from dlbridge.explanation import version_of
 
@@ -31,12 +32,12 @@ DIFFERENT = 3
 def run(*libraries: str, write: Callable[[str], Any] = print) -> int:
     """Exchange tensors with libraries, and return the exit code: 0 if all of them passed.
 
-    ``libraries`` are names of ``dlbridge.consumers()``; default: all that are installed. Each runs in its own process, and
+    ``libraries`` are names as for :meth:`dlbridge.Tensor.to`; default: all that are installed. Each runs in its own process, and
     one line reports its result. A named library that is not installed fails.
 
     Raises ValueError for an unknown name.
     """
-    modules = {consumer["name"]: consumer["module"] for consumer in dlbridge.consumers()}
+    modules = {consumer["name"]: consumer["module"] for consumer in _consumers()}
     unknown = set(libraries) - set(modules)
     if unknown:
         raise ValueError(f"unknown library {', '.join(sorted(unknown))}; known: {', '.join(modules)}")

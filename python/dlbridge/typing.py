@@ -7,13 +7,12 @@ runs the property of an array interface; later Pythons only look for it, so a te
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
 __all__ = [
-    "Consumer",
     "ProtocolName",
     "SupportsArrayInterface",
     "SupportsArrayStruct",
@@ -39,35 +38,6 @@ ProtocolName: TypeAlias = Literal[
     "buffer",
     "arrow",
 ]
-
-
-class Consumer(TypedDict):
-    """One entry of :func:`dlbridge.consumers`."""
-
-    #: The name for :meth:`dlbridge.Tensor.to`.
-    name: str
-    module: str
-    function: str
-    #: The release whose behaviour was measured, like ``"jax 0.12.0"``; None before the first use.
-    measured: str | None
-    #: ``"versioned"``, ``"legacy"``, ``"exchange api"``, ``"versioned capsule"``, ``"legacy capsule"``, ``"arrow"``,
-    #: ``"array"`` or ``"array or arrow"``. This and other measured fields are None before the first use.
-    takes: str | None
-    #: The newest version of DLPack that it requests; None for legacy capsules.
-    max_version: tuple[int, int] | None
-    #: True if dlbridge exports to it through its table of C functions.
-    exchange_api: bool
-    #: True if it copies everything.
-    copies: bool | None
-    #: The treatment of read-only data: ``"kept"``, ``"never written"``, ``"ignored"`` or ``"copied"``.
-    read_only: str | None
-    #: The strides that it accepts.
-    layout: str | None
-    max_ndim: int
-    #: The alignment that avoids a copy, in bytes.
-    align: int | None
-    #: Dtypes that it misreads, each with the dtype that it reads instead; only dtypes that were exported to it so far.
-    misreads: list[tuple[str, str]] | None
 
 
 @runtime_checkable

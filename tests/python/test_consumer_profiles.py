@@ -16,7 +16,7 @@ def test_consumers_lists_the_profiles() -> None:
     for name in ("numpy", "torch", "jax"):
         require(name)
         dlbridge.empty((2, 3)).to(name)
-    consumers = {consumer["name"]: consumer for consumer in dlbridge.consumers()}
+    consumers = {consumer["name"]: consumer for consumer in dlbridge._core._consumers()}
     assert list(consumers)[:4] == ["numpy", "torch", "jax", "tensorflow"]
     assert consumers["torch"]["exchange_api"]
     assert consumers["torch"]["read_only"] == "ignored"

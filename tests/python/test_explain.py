@@ -322,7 +322,7 @@ def test_doctor_accepts_other_names_and_each_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_doctor_knows_a_tensor_of_each_consumer() -> None:
-    assert set(doctor.SAMPLES) == {consumer["name"] for consumer in dlbridge.consumers()}
+    assert set(doctor.SAMPLES) == {consumer["name"] for consumer in dlbridge._core._consumers()}
 
 
 def test_doctor_examines_frameworks_side_by_side(

@@ -17,7 +17,7 @@ np = require("numpy")
 
 def profile(name: str) -> Any:
     """The consumer profile of a framework."""
-    return next(consumer for consumer in dlbridge.consumers() if consumer["name"] == name)
+    return next(consumer for consumer in dlbridge._core._consumers() if consumer["name"] == name)
 
 
 def function(name: str) -> Any:
@@ -107,7 +107,7 @@ fake.from_dlpack = from_dlpack
 fake.__version__ = "99.1"
 sys.modules["array_api_strict"] = fake
 to = lambda t, **k: t.to("array_api_strict", **k)
-profile = lambda: {c["name"]: c for c in dlbridge.consumers()}["array_api_strict"]
+profile = lambda: {c["name"]: c for c in dlbridge._core._consumers()}["array_api_strict"]
 plain = dlbridge.empty((2, 3))
 marked = dlbridge.asdlpack(plain, writable=False)
 numbers = np.arange(64, dtype="f4").reshape(8, 8)

@@ -10,7 +10,6 @@ from typing import Any, assert_type
 import dlbridge
 from dlbridge.compat.dlpack import asdlpack
 from dlbridge.typing import (
-    Consumer,
     ProtocolName,
     SupportsArrayInterface,
     SupportsArrayStruct,
@@ -33,7 +32,6 @@ assert_type(tensor.readonly, bool)
 assert_type(tensor.protocol, ProtocolName | None)
 assert_type(tensor.copy_reason, str | None)
 assert_type(tensor.__dlpack_device__(), tuple[int, int])
-assert_type(dlbridge.consumers(), list[Consumer])
 assert_type(dlbridge.explain(tensor, to=["numpy"]), dlbridge.Explanation)
 assert_type(dlbridge.explain(tensor, to=array), dlbridge.Explanation)
 assert_type(dlbridge.explain(tensor, to=[array, "numpy"]), dlbridge.Explanation)

@@ -98,7 +98,7 @@ impl PyTensor {
         Ok(made.unwrap_or_else(|| tensor.into_any()))
     }
 
-    /// The tensor as an object of a library, by a name that `dlbridge.consumers()` lists: `"numpy"`, `"torch"`, ...
+    /// The tensor as an object of a library, by the name that `Tensor.to` takes: `"numpy"`, `"torch"`, ...
     /// The memory is shared; a library with an exchange table imports through that.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ pub(crate) fn canonical(to: &Bound<'_, PyAny>) -> PyResult<&'static str> {
 
 /// The consumer profiles, as a list of dictionaries. Measured fields are `None` before the first use of a framework.
 #[pyfunction]
+#[pyo3(name = "_consumers")]
 pub(crate) fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     FRAMEWORKS.into_iter().map(|framework| profile(py, framework)).collect()
 }
@@ -83,6 +84,7 @@ type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>
 ///
 /// It loads the library, as an export does. Without the library, the result is the careful assumption.
 #[pyfunction]
+#[pyo3(name = "_fit")]
 pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
     let (py, framework, this) = (tensor.py(), framework(library)?, tensor.get());
     let mut refused = refusal(py, framework, this.tensor())?;
