@@ -73,20 +73,7 @@ _LATE = {
     **dict.fromkeys(["SharedScope", "SharedTensor", "attach", "share_memory"], "dlbridge.shared"),
 }
 
-#: Functions of array libraries that a newcomer may look for here.
-_MAKERS = frozenset(
-    ["arange", "array", "as_tensor", "asarray", "empty_like", "eye", "frombuffer", "full", "from_numpy", "from_torch"]
-    + ["linspace", "ones", "ones_like", "rand", "tensor", "zeros", "zeros_like"]
-)
-
-
 def __getattr__(name: str) -> Any:
-    if name in _MAKERS:
-        raise AttributeError(
-            f"module 'dlbridge' has no attribute {name!r}: dlbridge converts tensors and does not make them; "
-            "make an array with numpy.array(...) or another library and pass it to dlbridge.asdlpack, "
-            "or call dlbridge.empty(shape, dtype)"
-        )
     if name not in _LATE:
         raise AttributeError(f"module 'dlbridge' has no attribute {name!r}")
     from importlib import import_module

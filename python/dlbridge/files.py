@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -190,8 +189,8 @@ def load(
     path = os.fsdecode(path)
     if to is not None:
         check_installed(to)
-    # Raises for a value of another type.
-    asdlpack(empty(0), writable=writable)
+    if not isinstance(writable, bool | None):
+        raise TypeError(f"writable must be None, True or False, not {writable!r}")
     tensors = _loaded(path, to, device, writable)
     return tensors[WHOLE] if _start(_of_shards(path)).startswith(NPY) else tensors
 
@@ -267,22 +266,8 @@ def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) ->
     try:
         return _loaded(path, to, device, writable)
     except Exception as error:
-        if _is_of_signal_handler(error):
-            raise
         # Without the traceback, which keeps the frames of the caller.
         return TensorFile(path, None, to, device, writable, copy.copy(error))
-
-
-def _is_of_signal_handler(error: Exception) -> bool:
-    """Returns True if a signal handler, a function of Python, raised the exception."""
-    handlers = (signal.getsignal(number) for number in signal.valid_signals())
-    codes = [getattr(handler, "__code__", None) for handler in handlers]
-    place = error.__traceback__
-    while place is not None:
-        if place.tb_frame.f_code in codes:
-            return True
-        place = place.tb_next
-    return False
 
 
 def _of_shards(path: str) -> str:

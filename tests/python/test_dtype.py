@@ -100,9 +100,3 @@ def test_empty_takes_every_scalar_type_of_numpy() -> None:
         assert dlbridge.empty(1, scalar).dtype == scalar
     with pytest.raises(ValueError, match="dtype is 'floating'"):
         dlbridge.empty(1, np.floating)
-
-
-@pytest.mark.parametrize("dtype", ["float32", np.float32])
-def test_asdlpack_with_a_dtype_is_refused_with_the_conversion(dtype: Any) -> None:
-    with pytest.raises(TypeError, match="argument dtype: dlbridge never converts numbers"):
-        dlbridge.asdlpack(np.ones(3), dtype=dtype)  # type: ignore[call-arg]

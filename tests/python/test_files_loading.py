@@ -3,7 +3,6 @@
 import gc
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -418,23 +417,3 @@ def test_pickled_file_whose_library_cannot_be_imported_raises_at_its_first_use(
     file = pickle.loads(pickled)
     with pytest.raises(kind, match="broken"):
         list(file)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs a signal for programs")
-def test_exception_of_a_signal_handler_is_raised_by_unpickling_a_file(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def handle(*_: Any) -> None:
-        raise TimeoutError("of a signal handler")
-
-    def interrupted(*_: Any) -> Any:
-        signal.raise_signal(signal.SIGUSR1)
-
-    pickled = pickle.dumps(dlbridge.load(model))
-    monkeypatch.setattr(dlbridge.files, "_TensorFile", interrupted)
-    before = signal.signal(signal.SIGUSR1, handle)
-    try:
-        with pytest.raises(TimeoutError, match="of a signal handler"):
-            pickle.loads(pickled)
-    finally:
-        signal.signal(signal.SIGUSR1, before)

@@ -143,10 +143,3 @@ def test_attributes_have_the_types_of_the_stub() -> None:
         *((tensor.address, int), (tensor.__dlpack_device__(), tuple)),
     ]:
         assert type(value) is kind
-
-
-@pytest.mark.parametrize("name", ["zeros", "ones", "array", "tensor", "asarray"])
-def test_missing_constructor_names_what_to_call(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"{name}.*does not make them.*asdlpack.*dlbridge.empty"):
-        getattr(dlbridge, name)
-    assert not hasattr(dlbridge, name)

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dlbridge::{Device, Tensor};
-use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -36,7 +36,7 @@ use crate::stream::Streams;
 /// with a wrong value and for consumed capsules, BufferError for data that breaks a specification, that a tensor
 /// cannot express, or that needs a copy although copy=False forbids it.
 #[pyfunction]
-#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None, dtype=None), text_signature = "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None)")]
+#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 pub(crate) fn asdlpack<'py>(
     obj: &Bound<'py, PyAny>,
@@ -47,15 +47,7 @@ pub(crate) fn asdlpack<'py>(
     contiguous: Option<&Bound<'py, PyAny>>,
     writable: Option<&Bound<'py, PyAny>>,
     stream: Option<&Bound<'py, PyAny>>,
-    dtype: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
-    // An undocumented argument: programs that come from `numpy.asarray` pass it.
-    if dtype.is_some() {
-        return Err(PyTypeError::new_err(
-            "asdlpack() has no argument dtype: dlbridge never converts numbers; convert them with the library that \
-             made them first, like x.astype(dtype) in NumPy or x.to(dtype) in PyTorch",
-        ));
-    }
     let options = ImportOptions {
         protocol: protocol.map(expect_protocol).transpose()?,
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
