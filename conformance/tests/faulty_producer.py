@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import dlbridge
 from dlbridge_conformance import crafter
 from dlbridge_conformance.adapter import Adapter
 from dlbridge_conformance.crafter import Crafted, Fields, Held
@@ -320,7 +321,7 @@ _MALLOC.argtypes, _MALLOC.restype = [ctypes.c_size_t], ctypes.c_void_p
 def freezing(array: Made, keywords: dict[str, Any]) -> Any:
     """Makes the array read-only when it is exported."""
     capsule = sound(array, keywords)
-    array.inner = known_adapters()["dlbridge"].from_dlpack(array.inner, writable=False)
+    array.inner = dlbridge.asdlpack(array.inner, writable=False, copy=False)
     return capsule
 
 
