@@ -95,16 +95,32 @@ fn has_passed(name: &str) -> bool {
     diff.status().is_ok_and(|status| status.success())
 }
 
-/// Replaces the row of a step.
+/// Writes the page with the new row of a step. The other steps keep their rows.
 fn write_row(name: &str, result: &str) -> Result<()> {
     let page = fs::read_to_string(PAGE).map_err(|e| format!("{PAGE}: {e}"))?;
+    let head = page.lines().take_while(|line| !line.starts_with("| ---"));
+    let mut lines: Vec<_> = head.map(str::to_owned).collect();
+    lines.push("| --- | --- | --- | --- |".to_owned());
+    for (step, _) in STEPS {
+        let start = format!("| {step} |");
+        let row = page.lines().find(|line| line.starts_with(&start)).map(str::to_owned);
+        lines.push(match row {
+            _ if *step == name => format!("{start} {} | {} | {result} |", today(), commit()),
+            Some(row) => row,
+            None => format!("{start} | | not run |"),
+        });
+    }
+    fs::write(PAGE, lines.join("\n") + "\n").map_err(|e| format!("{PAGE}: {e}"))
+}
+
+fn today() -> String {
     let date = answer(Command::new("date").args(["-u", "+%F"])).unwrap_or_default();
-    let commit =
-        answer(Command::new("git").args(["rev-parse", "--short=8", "HEAD"])).unwrap_or_default();
-    let row = format!("| {name} | {} | {} | {result} |", date.trim(), commit.trim());
-    let start = format!("| {name} |");
-    let lines = page.lines().map(|line| if line.starts_with(&start) { &row } else { line });
-    fs::write(PAGE, lines.collect::<Vec<_>>().join("\n") + "\n").map_err(|e| format!("{PAGE}: {e}"))
+    date.trim().to_owned()
+}
+
+fn commit() -> String {
+    let commit = answer(Command::new("git").args(["rev-parse", "--short=8", "HEAD"]));
+    commit.unwrap_or_default().trim().to_owned()
 }
 
 /// A step that may take hours.
