@@ -238,7 +238,7 @@ def test_dictionary_changed_by_thread_is_old_or_new() -> None:
 
 
 def test_large_copies_of_threads_are_right() -> None:
-    array = np.arange(1 << 22).reshape(1 << 11, 1 << 11)
+    array = np.arange(1 << 21).reshape(1 << 10, 1 << 11)
 
     def copy(source: Any) -> None:
         copied = dlbridge.asdlpack(source, copy=True).numpy()

@@ -15,7 +15,7 @@ from conftest import Run
 import dlbridge
 
 #: The smallest number of bytes of a copy that uses several threads.
-LARGE = 1 << 25
+LARGE = 1 << 24
 
 TASKS = Path("/proc/self/task")
 only_linux = pytest.mark.skipif(not TASKS.is_dir(), reason="this platform does not list the threads of a process")

@@ -8,9 +8,8 @@ use core::num::NonZeroUsize;
 #[cfg(all(feature = "std", feature = "fast-copies"))]
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Copies of at least this number of bytes use threads. A smaller one takes at most a few milliseconds, and a thread that
-/// starts late on a busy machine costs as much.
-const BYTES: usize = if SMALL { 512 } else { 1 << 25 };
+/// Copies of at least this number of bytes use threads. At half of it, starting a thread costs as much time as it saves.
+const BYTES: usize = if SMALL { 512 } else { 1 << 24 };
 
 /// True in tests and under Miri: small copies then use threads on any machine.
 const SMALL: bool = cfg!(any(test, miri));
