@@ -7,7 +7,6 @@ one that receives. Memory that several processes map counts where it is written 
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -157,90 +156,6 @@ def ray_rows(mib: int) -> list[Row]:
         ray.shutdown()
 
 
-def dask_rows(mib: int) -> list[Row]:
-    """Two worker processes of Dask, with data through the scheduler and directly."""
-    rows = []
-    for direct in (None, True):
-        how = ", `direct=True`" if direct else ""
-        rows += [(engine, what + how, *others) for engine, what, *others in dask_rows_of(mib, direct)]
-    return rows
-
-
-def dask_rows_of(mib: int, direct: bool | None) -> list[Row]:
-    """One way to move data to and from the client."""
-    from dask.distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        one, two = sorted(client.scheduler_info()["workers"])
-
-        def on(worker: str) -> Callable[[Callable[[], int]], int]:
-            return lambda function: client.run(function, workers=[worker])[worker]
-
-        source = tensor(mib)
-        client.submit(first, client.scatter(tensor(1), workers=[one]), pure=False).result()
-        between = Between(mib, on(one))
-        futures = []
-        scatter = between(
-            lambda: futures.append(client.scatter(source, workers=[one], hash=False, direct=direct))
-        )
-        back = between(lambda: first(client.gather(futures[0], direct=direct)))
-        rows = [
-            ("Dask", "`client.scatter`", "to a worker", *scatter),
-            ("Dask", "`client.gather`", "back", *back[::-1]),
-        ]
-        if direct:
-            return rows
-        before = [on(worker)(reset) for worker in (one, two)]
-        client.submit(first, futures[0], workers=[two], pure=False).result()
-        moved = [on(worker)(peak) - was for worker, was in zip((one, two), before, strict=True)]
-        ratios = [round(value / (mib << 20), 1) for value in moved]
-        return [*rows, ("Dask", "argument of a task", "between workers", *ratios)]
-
-
-def mpi_rows(mib: int) -> list[Row]:
-    """Two ranks, which print the rows."""
-    command = [str(Path(sys.executable).with_name("mpiexec")), "-n", "2", sys.executable]
-    output = subprocess.run([*command, __file__, str(mib), "rank"], check=True, capture_output=True, text=True)
-    rows: list[Row] = []
-    for line in output.stdout.splitlines():
-        what, here, there = line.split("|")
-        rows.append(("mpi4py", what, "to a rank", float(here), float(there)))
-    return rows
-
-
-def rank(mib: int) -> None:
-    """One of the two ranks."""
-    from mpi4py import MPI
-    from mpi4py.util import pkl5
-
-    world = MPI.COMM_WORLD
-    out_of_band = pkl5.Intracomm(world)
-    sends = world.Get_rank() == 0
-    mine = tensor(mib)
-    ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-        "`comm.Send`": (lambda: world.Send(mine, dest=1), lambda: world.Recv(mine, source=0)),
-        "`comm.Bcast`": (lambda: world.Bcast(mine, root=0),) * 2,
-        "`comm.send`": (lambda: world.send(mine, dest=1), lambda: world.recv(source=0)),
-        "`pkl5` `comm.send`": (
-            lambda: out_of_band.send(mine, dest=1),
-            lambda: out_of_band.recv(source=0),
-        ),
-    }
-    for what, (send, receive) in ways.items():
-        # The first message makes buffers.
-        for _ in range(2):
-            world.Barrier()
-            before = reset()
-            result = send() if sends else receive()
-            used = world.gather(round((peak() - before) / (mib << 20), 1), root=0)
-            del result
-        if used is not None:
-            print(f"{what}|{used[0]}|{used[1]}", flush=True)
-
-
 class Collate:
     """Makes a batch in one of the ways."""
 
@@ -292,8 +207,6 @@ ENGINES: dict[str, Callable[[int], list[Row]]] = {
     "multiprocessing": multiprocessing_rows,
     "loader": loader_rows,
     "ray": ray_rows,
-    "dask": dask_rows,
-    "mpi": mpi_rows,
 }
 
 
@@ -308,4 +221,4 @@ def main(mib: int, engines: list[str]) -> None:
 
 if __name__ == "__main__":
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    rank(size) if sys.argv[2:] == ["rank"] else main(size, sys.argv[2:])
+    main(size, sys.argv[2:])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import missing, require
+from conftest import require
 from shared_segments import on_linux
 
 require("numpy")
@@ -32,31 +32,16 @@ ROWS: dict[str, dict[tuple[str, str], tuple[float, float]]] = {
         ("argument of a task", "to a worker"): (0, 0),
         ("result of a task", "back"): (1, 0),
     },
-    "dask": {
-        ("`client.scatter`", "to a worker"): (1, 1),
-        ("`client.gather`", "back"): (3, 3),
-        ("argument of a task", "between workers"): (0, 1),
-        ("`client.scatter`, `direct=True`", "to a worker"): (0, 1),
-        ("`client.gather`, `direct=True`", "back"): (0, 1),
-    },
-    "mpi": {
-        ("`comm.Send`", "to a rank"): (0, 0),
-        ("`comm.Bcast`", "to a rank"): (0, 0),
-        ("`comm.send`", "to a rank"): (1, 2),
-        ("`pkl5` `comm.send`", "to a rank"): (0, 1),
-    },
 }
 
 #: The library of an engine.
-LIBRARIES = {"loader": "torch", "ray": "ray", "dask": "distributed", "mpi": "mpi4py"}
+LIBRARIES = {"loader": "torch", "ray": "ray"}
 
 
 @pytest.mark.parametrize("engine", ROWS)
 def test_engine_needs_the_memory_that_the_page_states(engine: str) -> None:
     if engine in LIBRARIES:
         require(LIBRARIES[engine])
-    if engine == "mpi" and not Path(sys.executable).with_name("mpiexec").exists():
-        missing("mpiexec is not installed beside Python")
     # Sometimes an engine uses memory again that it has, which then is not new.
     for _ in range(2):
         if all(used == pytest.approx(ROWS[engine][row], abs=0.3) for row, used in measured(engine).items()):

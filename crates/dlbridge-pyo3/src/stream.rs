@@ -99,15 +99,15 @@ impl DataStream {
 
     /// The number of the stream by the standard; `None` on devices without streams.
     pub(crate) fn to_object<'py>(
-        &self,
+        self,
         py: Python<'py>,
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
         let number = match self {
             Self::Unsynchronized if kind(device).is_none() => return Ok(py.None().into_bound(py)),
             Self::Unsynchronized => -1,
-            Self::Handle(handle) => i64::try_from(*handle)?,
-            Self::PerThread(thread) if *thread == thread::current().id() => PER_THREAD as i64,
+            Self::Handle(handle) => i64::try_from(handle)?,
+            Self::PerThread(thread) if thread == thread::current().id() => PER_THREAD as i64,
             Self::Default | Self::PerThread(_) => match kind(device) {
                 Some(Kind::Cuda) => 1,
                 Some(Kind::Rocm) => 0,
