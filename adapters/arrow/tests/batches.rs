@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_arrow::{ArrayExt, Error, TensorExt};
-use dlbridge_testing::{foreign_strided, foreign_vec, through_c};
+use dlbridge_testing::{foreign_strided, foreign_vec, repeat, through_c};
 
 fn batch(columns: impl IntoIterator<Item = ArrayRef>) -> RecordBatch {
     let names = ["a", "b", "c", "d"];
@@ -303,4 +303,11 @@ fn batches_round_trip_through_c() {
     assert_eq!(dropped.count(), 0);
     drop(batch);
     assert_eq!(dropped.count(), 1);
+}
+
+#[test]
+fn arrow_loop_of_batches_drops_on_a_small_stack() {
+    repeat(Tensor::from([[1_i64, 2]]).transpose(), |tensor| {
+        tensor.into_record_batch(["x"]).unwrap().into_tensor().unwrap()
+    });
 }

@@ -7,7 +7,9 @@ use burn_std::{Bytes, DType, Shape};
 use burn_tensor::{Bool, Float, Int, Tensor as Burn};
 use dlbridge::{Access, DataType, Element, Owner, RawParts, Tensor};
 use dlbridge_burn::{BurnExt, Error, TensorExt};
-use dlbridge_testing::{Counted, Drops, out_of_reach, through_c, written_by_another_handle};
+use dlbridge_testing::{
+    Counted, Drops, out_of_reach, repeat, through_c, written_by_another_handle,
+};
 use half::{bf16, f16};
 
 fn address(flex: &FlexTensor) -> usize {
@@ -367,4 +369,24 @@ fn shared_rust_data_needs_no_promise() {
         let address = tensor.data().addr();
         assert_eq!(self::address(&tensor.into_flex().unwrap()), address);
     }
+}
+
+#[test]
+fn burn_loop_of_exported_tensors_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
+        let source = tensor.into_shared();
+        // SAFETY: just exported, and nothing writes the elements in this test.
+        let shared = unsafe { Tensor::from_raw(source.to_raw()).unwrap().assume_immutable() };
+        // The source lives on while burn imports the tensor, so that the owner of `shared` cannot be taken out.
+        let flex = shared.into_flex().unwrap();
+        drop(source);
+        flex.into_tensor().unwrap()
+    });
+}
+
+#[test]
+fn burn_loop_of_transposes_drops_on_a_small_stack() {
+    repeat(Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), |tensor| {
+        tensor.transpose().into_flex().unwrap().into_tensor().unwrap()
+    });
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, result};
-use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, Device, DeviceType, RawParts, Tensor, TensorRef, device_copy};
 
 use crate::order::Order;
 use crate::owner::Exported;
@@ -28,52 +28,29 @@ use crate::{Result, cuda_tensor, driver, order};
 /// }
 /// ```
 pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, stream: &Arc<CudaStream>) -> Result<Tensor> {
-    let source = source.into();
-    let copy;
-    let source = match source.is_c_contiguous() {
-        true => source,
-        false => {
-            copy = source.to_copy()?;
-            TensorRef::from(&copy)
-        }
-    };
-    let bytes = source.as_bytes()?;
-    let new = New::of(stream, bytes.len(), |address| {
-        // SAFETY: `New::of` passes the address of new memory of `bytes.len()` bytes.
-        unsafe { Staging::new(stream, bytes.len())?.upload(bytes, address) }
-    })?;
-    let parts =
-        RawParts { subbyte_padded: source.is_subbyte_padded(), ..new.parts(source.dtype()) };
-    new.into_tensor(parts, source.shape(), source.strides())
+    device_copy::in_c_order(source.into(), |source| {
+        let bytes = source.as_bytes()?;
+        let new = New::of(stream, bytes.len(), |address| {
+            // SAFETY: `New::of` passes the address of new memory of `bytes.len()` bytes.
+            unsafe { Staging::new(stream, bytes.len())?.upload(bytes, address) }
+        })?;
+        let parts =
+            RawParts { subbyte_padded: source.is_subbyte_padded(), ..new.parts(source.dtype()) };
+        new.into_tensor(parts, source.shape(), source.strides())
+    })
 }
 
 /// Copies a CUDA tensor to the host.
 pub(crate) fn to_host(source: &Tensor, stream: &Arc<CudaStream>) -> Result<Tensor> {
     cuda_tensor::check_device(source, stream)?;
     let order = Order::new(stream.context(), &stream.context().default_stream())?;
-    let bounds = TensorRef::from(source).byte_bounds();
     let (address, len) = cuda_tensor::bytes(source);
-    let mut bytes = Tensor::zeroed(DataType::UINT8, [len])?;
-    if len != 0 {
+    device_copy::to_host(source, |target| {
         stream.context().bind_to_thread()?;
         order::follow(stream, &order)?;
-        let mut target = bytes.view_mut::<u8>()?;
-        let target = target.as_mut_slice().expect("new memory is contiguous");
         // SAFETY: `cuda_tensor::bytes` returned the `len` bytes of the tensor, which lives until they are copied.
-        unsafe { Staging::new(stream, len)?.download(address, target) }?;
-    }
-    let parts = RawParts {
-        access: Access::Exclusive,
-        subbyte_padded: source.is_subbyte_padded(),
-        ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), source.dtype())
-    };
-    // SAFETY: `bytes` has all bytes from the lowest to the highest element, is the only owner, and accepts any values.
-    let host =
-        unsafe { Tensor::from_raw_parts(bytes, parts, source.shape(), Some(source.strides())) }?;
-    match host.is_c_contiguous() {
-        true => Ok(host),
-        false => Ok(host.to_copy()?),
-    }
+        unsafe { Staging::new(stream, len)?.download(address, target) }
+    })
 }
 
 /// Copies a CUDA tensor to the device of a stream.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 use dlbridge_kornia::{KorniaExt, TensorExt};
-use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_another_handle};
+use dlbridge_testing::{
+    TURNS, foreign, misaligned_floats, out_of_reach, repeat, written_by_another_handle,
+};
 use kornia_tensor::Tensor as Kornia;
 
 #[test]
@@ -216,4 +218,30 @@ fn shared_rust_data_needs_no_promise() {
         let address = tensor.data().addr();
         assert_eq!(tensor.into_kornia::<i32, 1>().unwrap().as_ptr().addr(), address);
     }
+}
+
+#[test]
+fn kornia_loop_of_reshapes_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| match tensor.ndim() {
+        1 => {
+            tensor.into_kornia::<f32, 1>().unwrap().into_tensor().unwrap().reshape([1, 2]).unwrap()
+        }
+        _ => tensor.into_kornia::<f32, 2>().unwrap().into_tensor().unwrap().reshape([2]).unwrap(),
+    });
+}
+
+#[test]
+fn kornia_loop_of_shares_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
+        // SAFETY: nothing writes the elements in this test.
+        let shared = unsafe { tensor.into_shared().share().assume_immutable() };
+        shared.into_kornia::<f32, 1>().unwrap().into_read_only_tensor().unwrap()
+    });
+}
+
+#[test]
+fn kornia_loop_of_slices_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32; TURNS + 1]), |tensor| {
+        tensor.slice(0, 1..).unwrap().into_kornia::<f32, 1>().unwrap().into_tensor().unwrap()
+    });
 }

@@ -2,7 +2,7 @@
 
 use dlbridge::{Access, Error as TensorError, Tensor};
 use dlbridge_polars::{DataFrameExt, Error, SeriesExt, TensorExt};
-use dlbridge_testing::{Layout, foreign_strided, through_c};
+use dlbridge_testing::{Layout, foreign_strided, repeat, through_c};
 use polars_core::df;
 use polars_core::prelude::*;
 
@@ -227,4 +227,11 @@ fn slices_of_a_series_become_columns_and_return_its_memory() {
     let tensor = through_c(frame.into_tensor().unwrap());
     assert_eq!((tensor.shape(), tensor.data().addr()), (&[3, 2][..], at));
     assert!(tensor.try_into_data_frame().is_ok());
+}
+
+#[test]
+fn polars_loop_of_frames_drops_on_a_small_stack() {
+    repeat(Tensor::from([[1_i64, 2]]).transpose(), |tensor| {
+        tensor.into_data_frame(["x"]).unwrap().into_tensor().unwrap()
+    });
 }

@@ -2,7 +2,9 @@
 
 use dlbridge::{Access, DataType, Error, RawParts, Tensor};
 use dlbridge_rten::{RtenExt, TensorExt, TensorViewExt, TensorViewMutExt};
-use dlbridge_testing::{foreign, misaligned_floats, out_of_reach, written_by_another_handle};
+use dlbridge_testing::{
+    foreign, misaligned_floats, out_of_reach, repeat, written_by_another_handle,
+};
 use rten_tensor::prelude::*;
 use rten_tensor::{DynLayout, TensorBase};
 use std::cell::Cell;
@@ -240,4 +242,28 @@ fn shared_rust_data_needs_no_promise() {
         let address = tensor.data().addr();
         assert_eq!(tensor.into_rten::<i32>().unwrap().data_ptr().addr(), address);
     }
+}
+
+#[test]
+fn rten_loop_of_shares_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
+        // SAFETY: nothing writes the elements in this test.
+        let shared = unsafe { tensor.into_shared().share().assume_immutable() };
+        shared.into_rten::<f32>().unwrap().into_tensor().unwrap()
+    });
+}
+
+#[test]
+fn rten_loop_of_reshapes_drops_on_a_small_stack() {
+    repeat(Tensor::from(vec![1.0_f32, 2.0]), |tensor| {
+        let shape = if tensor.ndim() == 1 { vec![1, 2] } else { vec![2] };
+        tensor.reshape(shape).unwrap().into_rten_mut::<f32>().unwrap().into_tensor().unwrap()
+    });
+}
+
+#[test]
+fn rten_loop_of_transposes_drops_on_a_small_stack() {
+    repeat(Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]), |tensor| {
+        tensor.transpose().into_rten_mut::<f32>().unwrap().into_tensor().unwrap()
+    });
 }

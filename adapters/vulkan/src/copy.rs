@@ -1,7 +1,7 @@
 //! Copies between the host and a buffer.
 
 use ash::vk;
-use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
+use dlbridge::{Tensor, TensorRef, device_copy};
 
 use crate::buffer::{BufferParts, BufferRef, from_buffer};
 use crate::device::{Buffer, Device};
@@ -28,37 +28,30 @@ use crate::{Error, Result, commands};
 /// }
 /// ```
 pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Result<Tensor> {
-    let source = source.into();
-    let copy;
-    let source = match source.is_c_contiguous() {
-        true => source,
-        false => {
-            copy = source.to_copy()?;
-            TensorRef::from(&copy)
-        }
-    };
-    let bytes = source.as_bytes()?;
-    let buffer = Buffer::storage(device, bytes.len())?;
-    let (handle, size) = (buffer.handle(), buffer.size());
-    let mut staging = Buffer::to_copy_from(device, size)?;
-    staging.write(bytes)?;
-    let region = vk::BufferCopy { size, ..Default::default() };
-    // SAFETY: both buffers were made with this device, with this size and for this use.
-    unsafe { commands::copy(device, staging.handle(), handle, region) }?;
-    let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
-    let parts = BufferParts {
-        id: device.id(),
-        subbyte_padded: source.is_subbyte_padded(),
-        ..BufferParts::new(handle, size, source.dtype())
-    };
-    // SAFETY: the owner keeps the buffer, its memory and the device; the copy has finished.
-    unsafe { from_buffer(buffer, parts, shape) }
+    device_copy::in_c_order(source.into(), |source| {
+        let bytes = source.as_bytes()?;
+        let buffer = Buffer::storage(device, bytes.len())?;
+        let (handle, size) = (buffer.handle(), buffer.size());
+        let mut staging = Buffer::to_copy_from(device, size)?;
+        staging.write(bytes)?;
+        let region = vk::BufferCopy { size, ..Default::default() };
+        // SAFETY: both buffers were made with this device, with this size and for this use.
+        unsafe { commands::copy(device, staging.handle(), handle, region) }?;
+        let shape = device_copy::extents(&source);
+        let parts = BufferParts {
+            id: device.id(),
+            subbyte_padded: source.is_subbyte_padded(),
+            ..BufferParts::new(handle, size, source.dtype())
+        };
+        // SAFETY: the owner keeps the buffer, its memory and the device; the copy has finished.
+        unsafe { from_buffer(buffer, parts, shape) }
+    })
 }
 
 /// Copies a tensor whose buffer was made with this device.
 pub(crate) fn to_host(tensor: &Tensor, device: &Device) -> Result<Tensor> {
     if tensor.is_empty() {
-        return nothing(tensor);
+        return device_copy::to_host(tensor, |_| Ok(()));
     }
     let source = BufferRef::of(tensor)?;
     let known = device.known(source.handle()).ok_or(Error::OtherDevice)?;
@@ -77,24 +70,11 @@ pub(crate) fn to_host(tensor: &Tensor, device: &Device) -> Result<Tensor> {
 /// The contract of [`TensorExt::to_host_unchecked`](crate::TensorExt::to_host_unchecked).
 pub(crate) unsafe fn to_host_unchecked(tensor: &Tensor, device: &Device) -> Result<Tensor> {
     if tensor.is_empty() {
-        return nothing(tensor);
+        return device_copy::to_host(tensor, |_| Ok(()));
     }
     // SAFETY: the caller fulfils the contract of `TensorExt::to_host_unchecked`, which includes that of `fetch`; the
     // tensor has elements, because an empty one has returned.
     unsafe { fetch(tensor, BufferRef::of(tensor)?, device) }
-}
-
-/// Returns an empty host tensor.
-fn nothing(tensor: &Tensor) -> Result<Tensor> {
-    let (shape, dtype) = (extents(tensor), tensor.dtype());
-    Ok(match tensor.is_subbyte_padded() {
-        true => Tensor::from_padded_bytes(Vec::<u8>::new(), dtype, shape, 0),
-        false => Tensor::from_bytes(Vec::<u8>::new(), dtype, shape, 0),
-    }?)
-}
-
-fn extents(tensor: &Tensor) -> Vec<usize> {
-    tensor.shape().iter().map(|&extent| extent as usize).collect()
 }
 
 /// # Safety
@@ -107,20 +87,5 @@ unsafe fn fetch(tensor: &Tensor, source: BufferRef<'_>, device: &Device) -> Resu
     // SAFETY: the caller guarantees a buffer of this device that has the bytes and allows copies from it. The target
     // was made above, with that size.
     unsafe { commands::copy(device, source.handle(), staging.handle(), region) }?;
-    let bounds = TensorRef::from(tensor).byte_bounds();
-    let mut bytes = Tensor::zeroed(DataType::UINT8, [bounds.len()])?;
-    let mut target = bytes.view_mut::<u8>()?;
-    staging.read(target.as_mut_slice().expect("new memory is contiguous"))?;
-    let parts = RawParts {
-        access: Access::Exclusive,
-        subbyte_padded: tensor.is_subbyte_padded(),
-        ..RawParts::new(bytes.data().wrapping_byte_offset(-bounds.start), tensor.dtype())
-    };
-    let strides = Some(tensor.strides());
-    // SAFETY: `bytes` has all bytes from the lowest to the highest element, is the only owner, and accepts any values.
-    let host = unsafe { Tensor::from_raw_parts(bytes, parts, &extents(tensor), strides) }?;
-    match host.is_c_contiguous() {
-        true => Ok(host),
-        false => Ok(host.to_copy()?),
-    }
+    device_copy::to_host(tensor, |bytes| staging.read(bytes))
 }

@@ -1,6 +1,6 @@
 //! Copies between the host and a buffer.
 
-use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
+use dlbridge::{DataType, RawParts, Tensor, TensorRef, device_copy};
 use wgpu::{BufferDescriptor, BufferUsages, COPY_BUFFER_ALIGNMENT, Device, Queue};
 
 use crate::held::Memory;
@@ -22,73 +22,50 @@ use crate::{Error, Result, buffer, device, wait};
 /// }
 /// ```
 pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Result<Tensor> {
-    let source = source.into();
-    let copy;
-    let source = match source.is_c_contiguous() {
-        true => source,
-        false => {
-            copy = source.to_copy()?;
-            TensorRef::from(&copy)
-        }
-    };
-    let shape: Vec<usize> = source.shape().iter().map(|&extent| extent as usize).collect();
-    let bytes = source.as_bytes()?;
-    let descriptor = BufferDescriptor {
-        label: None,
-        // An empty buffer cannot be mapped.
-        size: (bytes.len().max(1) as u64).next_multiple_of(COPY_BUFFER_ALIGNMENT),
-        usage: buffer::TENSOR_USAGES,
-        mapped_at_creation: true,
-    };
-    let target = wait::checked(device, || {
-        let target = device.create_buffer(&descriptor);
-        let mapped = target.get_mapped_range_mut(..);
-        // A valid buffer is fully mapped, so this one is invalid if mapping fails. wgpu reports every cause except a
-        // lost device, and `checked` returns its report instead of this error.
-        let mut mapped = mapped.map_err(|_| Error::Lost)?;
-        mapped.slice(..bytes.len()).copy_from_slice(bytes);
-        drop(mapped);
-        target.unmap();
-        Ok(target)
-    })?;
-    let parts =
-        RawParts { subbyte_padded: source.is_subbyte_padded(), ..buffer::parts(source.dtype()) };
-    buffer::over(Memory::new(target, Some(device)), parts, &shape, None)
+    device_copy::in_c_order(source.into(), |source| {
+        let shape = device_copy::extents(&source);
+        let bytes = source.as_bytes()?;
+        let descriptor = BufferDescriptor {
+            label: None,
+            // An empty buffer cannot be mapped.
+            size: (bytes.len().max(1) as u64).next_multiple_of(COPY_BUFFER_ALIGNMENT),
+            usage: buffer::TENSOR_USAGES,
+            mapped_at_creation: true,
+        };
+        let target = wait::checked(device, || {
+            let target = device.create_buffer(&descriptor);
+            let mapped = target.get_mapped_range_mut(..);
+            // A valid buffer is fully mapped, so this one is invalid if mapping fails. wgpu reports every cause except a
+            // lost device, and `checked` returns its report instead of this error.
+            let mut mapped = mapped.map_err(|_| Error::Lost)?;
+            mapped.slice(..bytes.len()).copy_from_slice(bytes);
+            drop(mapped);
+            target.unmap();
+            Ok(target)
+        })?;
+        let parts = RawParts {
+            subbyte_padded: source.is_subbyte_padded(),
+            ..buffer::parts(source.dtype())
+        };
+        buffer::over(Memory::new(target, Some(device)), parts, &shape, None)
+    })
 }
 
 /// Copies a tensor on `webgpu` to the host.
 pub(crate) fn to_host(tensor: &Tensor, device: &Device, queue: &Queue) -> Result<Tensor> {
-    let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
     if tensor.is_empty() {
-        let nothing = Vec::<u8>::new();
-        return Ok(match tensor.is_subbyte_padded() {
-            true => Tensor::from_padded_bytes(nothing, tensor.dtype(), shape, 0),
-            false => Tensor::from_bytes(nothing, tensor.dtype(), shape, 0),
-        }?);
+        return device_copy::to_host(tensor, |_| Ok(()));
     }
     let memory = buffer::find(tensor)?;
     memory.check_device(device)?;
     device::check_queue(device, queue)?;
     let memory = memory.buffer;
     let bytes = buffer::bytes(tensor, memory.size())?;
-    let bounds = TensorRef::from(tensor).byte_bounds();
     let start = bytes.start - bytes.start % COPY_BUFFER_ALIGNMENT;
     // This stays within the buffer, whose size is a multiple of 4.
     let size = (bytes.end - start).next_multiple_of(COPY_BUFFER_ALIGNMENT);
     let fetched = wait::checked(device, || fetch(&memory, start, size, device, queue))?;
-    let first = (bytes.start - start) as isize - bounds.start;
-    let parts = RawParts {
-        access: Access::Exclusive,
-        subbyte_padded: tensor.is_subbyte_padded(),
-        ..RawParts::new(fetched.data().wrapping_byte_offset(first), tensor.dtype())
-    };
-    // SAFETY: `fetched` has all bytes from the lowest to the highest element, is the only owner, and accepts any
-    // values.
-    let host = unsafe { Tensor::from_raw_parts(fetched, parts, &shape, Some(tensor.strides())) }?;
-    match host.is_c_contiguous() {
-        true => Ok(host),
-        false => Ok(host.to_copy()?),
-    }
+    Ok(device_copy::of_fetched(fetched, (bytes.start - start) as usize, tensor)?)
 }
 
 /// Copies `size` bytes of a buffer to the host, through a buffer that can be mapped.

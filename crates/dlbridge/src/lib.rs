@@ -118,6 +118,8 @@ mod copy;
 mod copy_reason;
 #[forbid(unsafe_code)]
 mod device;
+#[doc(hidden)]
+pub mod device_copy;
 #[forbid(unsafe_code)]
 mod dtype;
 mod element;
