@@ -138,7 +138,7 @@ def pipeline(out: Path) -> bool:
         hops += [second, back_to_rust("PyTorch -> Rust", second.taken, tensor, after)]
     else:
         hops.append(back_to_rust("NumPy -> Rust", first.taken, pixels, after))
-        print("torch is not installed, so its step is skipped (cargo xtask demo --with torch)")
+        print("torch is not installed, so its step is skipped")
     print_hops(hops, pixels)
     print(f"before: {before}\nafter:  {after}\n")
     return not any(hop.copied for hop in hops)

@@ -24,7 +24,8 @@ from stand_in import Driver, InterfaceArray, build, driver, stand_in
 
 __all__ = ["driver", "stand_in"]
 
-pytestmark = pytest.mark.usefixtures("driver", "rocm")
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("driver", "rocm")]
 
 OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
 

@@ -20,6 +20,9 @@ sys.path.append(str(Path(__file__).parents[1] / "python"))
 import native as n
 from stand_in import Driver, InterfaceArray, driver, stand_in
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 __all__ = ["driver", "stand_in"]
 
 

@@ -20,6 +20,9 @@ from conftest import Run
 from native import Flags, Native
 from stand_in import build
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 PRODUCER = '''
 import ctypes, sys
 import dlbridge

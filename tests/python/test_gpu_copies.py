@@ -15,6 +15,9 @@ import pytest
 from native import Flags, Native
 from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 __all__ = ["array", "driver", "given_back", "stand_in"]
 
 Made = Callable[..., Array]

@@ -18,6 +18,9 @@ from gpu_bench import LARGE, OPERATIONS, Bench, Kept, attempt, recorded
 from native import Native
 from stand_in import NEW, Driver, driver, given_back
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 __all__ = ["driver", "given_back"]
 
 #: Other errors of the driver.

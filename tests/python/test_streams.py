@@ -18,6 +18,9 @@ from exchange_table import API, NAME, STREAM, Table, foreign, table_over
 from native import Native
 from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 
 __all__ = ["array", "driver", "given_back", "stand_in"]
 

@@ -13,6 +13,9 @@ import pytest
 from native import Native
 from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 __all__ = ["array", "driver", "given_back", "stand_in"]
 
 Made = Callable[..., Array]

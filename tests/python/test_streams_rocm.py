@@ -11,6 +11,9 @@ import pytest
 from native import Native
 from stand_in import NEW, Array, Driver, build
 
+# The stand-in for the driver of a GPU is loaded once in a process.
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
