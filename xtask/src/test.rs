@@ -170,6 +170,7 @@ pub(crate) fn pytest(
     let mut paths: Vec<_> =
         entries.map(|entry| format!("{folder}/{}", entry.file_name().display())).collect();
     paths.sort();
+    paths.retain(|path| !ignored.contains(&path.as_str()));
     paths.retain(|path| {
         fs::read_to_string(root.join(path)).is_ok_and(|text| text.contains("pytest.mark.alone"))
     });
