@@ -112,7 +112,7 @@ enum Offer {
 }
 
 impl Offer {
-    /// Hands over a capsule, and records the export while exports are recorded.
+    /// Hands over a capsule.
     fn into_capsule<'py>(
         self,
         py: Python<'py>,
