@@ -15,6 +15,11 @@ from processes import Run, run
 __all__ = ["Run", "missing", "require", "run"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """JAX warns of a fork in its process; the children of these tests do not use JAX."""
+    config.addinivalue_line("filterwarnings", r"ignore:os\.fork\(\) was called:RuntimeWarning")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fails a run on Linux that skipped every test, if DLBRIDGE_REQUIRE is 1. Some files are only for Linux."""

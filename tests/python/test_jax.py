@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import dlbridge
@@ -15,8 +16,16 @@ from native import Flags, Native, Producer
 
 np = require("numpy")
 jax = require("jax")
-jax.config.update("jax_enable_x64", True)
 from_dlpack = jax.dlpack.from_dlpack
+
+
+@pytest.fixture(autouse=True, scope="module")
+def elements_of_64_bits() -> Iterator[None]:
+    """Enables them in this file."""
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
 
 VERSIONED = '"dltensor_versioned"' in repr(jax.numpy.ones(1).__dlpack__(max_version=(1, 3)))
 """True if this release of JAX exports and imports versioned capsules, which mark read-only data."""

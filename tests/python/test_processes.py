@@ -24,6 +24,9 @@ from dlbridge import _segments
 from dlbridge._segment_format import DATA, MAGIC
 from shared_segments import wait_until
 
+# Its tests fork, which JAX forbids in a process that it is in.
+pytestmark = pytest.mark.alone
+
 np = require("numpy")
 
 SHM = Path("/dev/shm")

@@ -188,12 +188,10 @@ if __name__ == "__main__":
 @pytest.fixture
 def zombie() -> Iterator[int]:
     """The process ID of a process that has ended, and that its parent has not waited for."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    yield child
-    os.waitpid(child, 0)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    yield child.pid
+    child.wait()
 
 
 def written(name: str, content: bytes) -> None:
