@@ -12,7 +12,7 @@ from pickle import PickleBuffer
 
 import dlbridge
 import pytest
-from chains_program import ALONE, FLAT, GROWING, second_copy
+from chains_program import FLAT, GROWING, second_copy
 from conftest import require
 
 np = require("numpy")
