@@ -47,6 +47,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri isolates a program from files")]
     fn read_at_moved_position_reads_the_same_bytes() {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(b"0123456789").expect("ten bytes are written");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Cursor;
 
+use dlbridge::Tensor;
 use dlbridge_files::{Fault, Format, Index, TensorFile};
 
 use crate::common::Folder;
@@ -12,8 +13,12 @@ pub(crate) fn index_of(format: &impl Format, file: &[u8]) -> Result<Index, Fault
     format.index(&mut Cursor::new(file), file.len() as u64)
 }
 
-/// Reads a file with these bytes from the disk.
+/// Reads a file with these bytes from the disk; under Miri, which isolates a program from it, from memory.
 pub(crate) fn read(bytes: &[u8]) -> TensorFile {
+    if cfg!(miri) {
+        // A copy is aligned, so elements are too, as those that are read.
+        return TensorFile::from_bytes(Tensor::from(bytes.to_vec()).to_copy().unwrap()).unwrap();
+    }
     let folder = Folder::new();
     let path = folder.join("crafted");
     fs::write(&path, bytes).unwrap();
