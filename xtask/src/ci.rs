@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::python::{self, Venv, answer};
 use crate::step::{Report, Result, Step};
-use crate::test::{self, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::test::{self, CORE_FEATURES, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
 use crate::tool;
 
 /// The adapters that every change is tested with. `cargo xtask nightly` tests all.
@@ -15,7 +15,8 @@ const ADAPTERS: &[&str] = &["arrow", "polars", "candle", "ort", "cuda"];
 pub(crate) const FUZZ_TARGETS: &[&str] = &["gguf", "import", "layout", "npy", "npz", "safetensors"];
 
 /// The crates that Miri runs, which a test program can link.
-const MIRI: &str = "--lib --tests --package dlbridge --package dlbridge-borrow --package dlbridge-files --all-features";
+const MIRI: &str =
+    "--lib --tests --package dlbridge --package dlbridge-borrow --package dlbridge-files";
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
@@ -23,7 +24,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let lint = Venv::new(root, "lint")?;
     let venv = Venv::new(root, "ci")?;
     let mut rust = vec![nightly_toolchain()];
-    rust.push(miri("Miri", MIRI));
+    rust.push(miri("Miri", &format!("{MIRI} --features {CORE_FEATURES}")));
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
     let mut python = package(root, &venv)?;

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::ci::{self, adapters, fuzz};
 use crate::python::{self, Venv, answer};
 use crate::step::{Report, Result, Step};
-use crate::test::{LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::test::{CORE_FEATURES, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
 use crate::{site, tool, wheel};
 
 const PAGE: &str = "docs/nightly.md";
@@ -180,7 +180,7 @@ fn oldest_dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
     steps.extend(tool(root, "cargo-minimal-versions", "0.1.38"));
     // The tool changes the lock.
     let check = "rm -rf target/minimal && git clone --quiet . target/minimal && cd target/minimal && \
-        cargo minimal-versions check --direct --package dlbridge --all-features";
+        cargo minimal-versions check --direct --package dlbridge --features half,ndarray,image,bytes,memmap2";
     steps.push(with_tools(root, Step::sh("oldest dependencies", check)));
     Ok(steps)
 }
@@ -238,7 +238,7 @@ fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         format!("cargo +nightly test --lib --tests --target {HOST} --target-dir target/asan-tests");
     let core = Step::new(
         "AddressSanitizer: the core",
-        &format!("{test} --package dlbridge --all-features"),
+        &format!("{test} --package dlbridge --features {CORE_FEATURES}"),
     );
     let ort = format!("{test} --manifest-path adapters/Cargo.toml --package dlbridge-ort");
     let ort = ci::with_frameworks(Step::new("AddressSanitizer: ort", &ort), venv);
@@ -464,7 +464,7 @@ fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
         let variable =
             |what: &str| format!("CARGO_TARGET_{}_{what}", target.to_uppercase().replace('-', "_"));
         let test = format!(
-            "rustup target add {target} && cargo test --target {target} --lib --tests --all-features {core}"
+            "rustup target add {target} && cargo test --target {target} --lib --tests {core} --features {CORE_FEATURES}"
         );
         let step = Step::sh(target, &test).env("CARGO_TARGET_DIR", "target/platforms").minutes(120);
         let step = step.env(&variable("LINKER"), format!("{system}-gcc"));
