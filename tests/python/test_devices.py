@@ -16,6 +16,9 @@ import pytest
 from conftest import require
 from native import Native
 
+# Other files load the stand-in for the driver of a GPU.
+pytestmark = pytest.mark.alone
+
 np = require("numpy")
 
 #: Device types with the numbers of dlpack.h 1.3, without those that the CPU can read.

@@ -287,9 +287,10 @@ def test_library_that_exports_to_itself_during_its_import_gets_the_tensor(progra
     package.mkdir()
     # A slow import, so that another thread imports meanwhile.
     (package / "__init__.py").write_text("import time; time.sleep(0.5)\n" + ASKS_ITSELF)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=60,
