@@ -20,7 +20,8 @@ from shared_segments import SHM, clean, inode, kill_group, names, on_linux, star
 
 np = require("numpy")
 
-pytestmark = on_linux
+# It forks, which JAX's threads in the same process do not survive.
+pytestmark = [on_linux, pytest.mark.alone]
 
 
 def prefix(scope: dlbridge.SharedScope) -> str:

@@ -15,7 +15,8 @@ from test_shared_scope import prefix
 np = require("numpy")
 torch = require("torch")
 
-pytestmark = on_linux
+# It forks, which JAX's threads in the same process do not survive.
+pytestmark = [on_linux, pytest.mark.alone]
 
 
 class Images:

@@ -77,7 +77,13 @@ pub(crate) fn lay_out(root: &Path) -> Result<()> {
         let library = root.join("target/debug").join(format!("{DLL_PREFIX}{library}{DLL_SUFFIX}"));
         fs::copy(&library, &module).map_err(|e| format!("{}: {e}", library.display()))?;
     }
-    Ok(())
+    // `importlib.metadata` finds the version of the package there.
+    let version = env!("CARGO_PKG_VERSION");
+    let metadata = site.join(format!("dlbridge-{version}.dist-info/METADATA"));
+    let failed = |e| format!("{}: {e}", metadata.display());
+    fs::create_dir_all(metadata.parent().unwrap_or(&site)).map_err(failed)?;
+    let text = format!("Metadata-Version: 2.1\nName: dlbridge\nVersion: {version}\n");
+    fs::write(&metadata, text).map_err(failed)
 }
 
 /// Copies a folder with all that is in it.
