@@ -7,7 +7,7 @@ children do not use a device or rust-numpy.
 Every child calls the functions that touch state shared by the threads of a process. A signal kills a child that hangs. Only one
 child in ten uses shared memory, which needs another process and half of the time.
 
-While the process forks, the threads take the locks of borrows, of recorded exports, and of memory that waits for a stream.
+While the process forks, the threads take the locks of borrows, and of memory that waits for a stream.
 These locks are different:
 
 - Only attached threads take the locks of rust-numpy's borrows, of known types and of the conformance kit. A thread that calls
@@ -15,8 +15,7 @@ These locks are different:
   cannot attach to the interpreter, and so never waits for the lock.
 - Two kinds of thread take the lock of unused pinned memory: detached threads that copy, and dlbridge's own thread when it drops
   the memory of failed copies. That thread does so here while the process forks, but holds the lock so briefly that 2 000 forks
-  hang no child even if the fork handler leaves this lock out. One macro in process.rs declares the locks and lists them for the
-  handler.
+  hang no child even if the fork handler leaves this lock out.
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
     let mut python = package(root, &venv)?;
+    for example in ["operators", "image_pipeline"] {
+        python.extend(venv.installs(&format!("examples/{example}"), "--profile dev"));
+    }
     python.extend(template(&venv));
     python.extend(operators(root, &venv));
     python.extend(beside_rust_numpy(root, &venv));
@@ -66,9 +69,13 @@ fn lint_steps(venv: &Venv) -> Vec<Step> {
         schema("vendor.github-workflows", ".github/workflows/*.yml"),
         schema("vendor.github-actions", ".github/actions/*/action.yml"),
         schema("vendor.dependabot", ".github/dependabot.yml"),
-        program(
+        Step::sh(
             "lychee",
-            "--offline --include-fragments --no-progress README.md CONTRIBUTING.md CHANGELOG.md docs",
+            &format!(
+                "{} --offline --include-fragments --no-progress *.md docs {{crates,adapters,examples,tests}}/*/README.md \
+                {{conformance,examples}}/README.md",
+                venv.program("lychee").display()
+            ),
         ),
         program("lint-imports", "--no-cache").env("PYTHONPATH", "python:conformance/src"),
     ]
@@ -82,7 +89,7 @@ fn documentation(venv: &Venv) -> Step {
 
 /// The book, by mdBook. A chapter without a paragraph fails, and a link that leads nowhere.
 pub(crate) fn book(root: &Path, lint: &Venv) -> Vec<Step> {
-    let mut steps = tool(root, "mdbook", "0.5.4");
+    let mut steps = Vec::from(tool(root, "mdbook", "0.5.4"));
     let empty = "empty=$(grep -rLE '^[^#[:space:]]' docs --include='*.md' || true); test -z \"$empty\" || \
         { echo \"chapters without text: $empty\"; exit 1; }";
     steps.push(Step::sh("the chapters of the book", empty));
@@ -95,8 +102,9 @@ pub(crate) fn book(root: &Path, lint: &Venv) -> Vec<Step> {
 
 /// The nightly toolchain with what Miri and the sanitizers need.
 pub(crate) fn nightly_toolchain() -> Step {
-    let components = "rustup component add --toolchain nightly miri rust-src";
-    Step::new("nightly toolchain", components).needed()
+    let install = "rustup run nightly rustc --version || rustup toolchain install nightly --profile minimal; \
+        rustup component add --toolchain nightly miri rust-src";
+    Step::sh("nightly toolchain", install).needed()
 }
 
 /// Tests under Miri.
@@ -107,7 +115,7 @@ pub(crate) fn miri(name: &str, arguments: &str) -> Step {
 
 /// The fuzz targets, each for so many seconds after its corpus.
 pub(crate) fn fuzz(root: &Path, venv: &Venv, seconds: u32) -> Vec<Step> {
-    let mut steps = tool(root, "cargo-fuzz", "0.13.1");
+    let mut steps = Vec::from(tool(root, "cargo-fuzz", "0.13.1"));
     let one = |target: &str, features: &str| {
         let found = format!("target/fuzz-found/{target}");
         // An optimised build runs five times as fast, but takes longer to build.
@@ -187,7 +195,8 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
 /// Typed arguments beside an extension built on rust-numpy, which has the same registry of borrows.
 fn beside_rust_numpy(root: &Path, venv: &Venv) -> [Step; 2] {
     let tests = "-m pytest --quiet -p no:cacheprovider tests/arguments/test_beside_rust_numpy.py \
-        tests/arguments/test_rust_numpy.py tests/arguments/test_fork.py";
+        tests/arguments/test_rust_numpy.py tests/arguments/test_fork.py tests/arguments/test_borrows.py \
+        tests/arguments/test_exporting_class.py -p examples.no_skips";
     let tests = on_site(root, venv.python("beside rust-numpy", tests)).env("DLBRIDGE_REQUIRE", "1");
     let modules = root.join("target/bench/modules");
     [

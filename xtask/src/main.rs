@@ -118,14 +118,11 @@ fn wheel(root: &Path) -> Result<PathBuf> {
     wheels.map(|entry| entry.path()).next().ok_or_else(|| "no wheel was built".into())
 }
 
-/// Returns the step that installs a tool into `target/tools`, unless it is there.
-fn tool(root: &Path, name: &str, version: &str) -> Vec<Step> {
+/// Returns the step that installs a tool into `target/tools`, unless this version of it is there.
+fn tool(root: &Path, name: &str, version: &str) -> [Step; 1] {
     let tools = root.join("target/tools");
-    if tools.join("bin").join(name).exists() {
-        return Vec::new();
-    }
     // These tools start other programs, so they need no optimisation.
     let install = format!("cargo install --quiet --locked --debug {name}@{version} --root");
     let step = Step::new(format!("tool: {name}"), &install).arg(&tools).needed();
-    vec![step.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_TARGET_DIR", tools.join("target"))]
+    [step.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_TARGET_DIR", tools.join("target"))]
 }

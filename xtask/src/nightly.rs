@@ -53,6 +53,7 @@ const STEPS: &[(&str, Steps)] = &[
     ("operators-cost", |_, venv| script(venv, "operators-cost", "bench/run.py operators")),
     ("platforms", platforms),
     ("dependencies", dependencies),
+    ("vulnerabilities", vulnerabilities),
     ("release", release),
 ];
 
@@ -65,34 +66,46 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
     let venv = Venv::new(root, "nightly")?;
     let report = Report::new(root)?;
     // What most steps use.
-    report.run([ci::nightly_toolchain()]);
-    report.run(
-        [".", "conformance"].into_iter().flat_map(|project| venv.installs(project, "--release")),
-    );
-    report.run(site::built(root, &venv));
-    let is_wanted = |name: &str| names.contains(&name) || (names.is_empty() && !has_passed(name));
-    for (name, steps) in STEPS.iter().filter(|(name, _)| is_wanted(name)) {
+    let mut begin = vec![ci::nightly_toolchain()];
+    begin.extend([".", "conformance"].into_iter().flat_map(|it| venv.installs(it, "--release")));
+    begin.extend(site::built(root, &venv));
+    if !report.run(begin) {
+        return Err("what the steps use could not be built".into());
+    }
+    let is_wanted = |name: &str| names.contains(&name) || (names.is_empty() && !is_done(name));
+    let mut wanted: Vec<_> = STEPS.iter().filter(|(name, _)| is_wanted(name)).collect();
+    // First those that did not pass the last time.
+    wanted.sort_by_key(|(name, _)| result_of(name).1 == "passed");
+    let mut all_ran = true;
+    for (name, steps) in wanted {
         println!("\n{name}");
         let result = match steps(root, &venv) {
             Ok(steps) => (if report.run(steps) { "passed" } else { "failed" }).to_owned(),
             Err(reason) => format!("not run: {reason}"),
         };
+        all_ran &= !result.starts_with("not run");
         println!("{name}: {result}");
         write_row(name, &result)?;
     }
-    Ok(report.summary())
+    Ok(report.summary() && all_ran)
 }
 
-/// Returns true if the row of a step names a commit that differs from the working tree in the page alone.
-fn has_passed(name: &str) -> bool {
+/// Returns true if a step passed on a commit that differs from the working tree in the page alone.
+fn is_done(name: &str) -> bool {
+    let (commit, result) = result_of(name);
+    let mut diff = Command::new("git");
+    diff.args(["diff", "--quiet", &commit, "--", ".", &format!(":!{PAGE}")]);
+    result == "passed" && diff.status().is_ok_and(|status| status.success())
+}
+
+/// Returns the commit and the result in the row of a step.
+fn result_of(name: &str) -> (String, String) {
     let page = fs::read_to_string(PAGE).unwrap_or_default();
     let start = format!("| {name} |");
     let row = page.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
     let cells: Vec<_> = row.split('|').map(str::trim).collect();
-    let [_, _, _, commit, "passed", _] = cells[..] else { return false };
-    let mut diff = Command::new("git");
-    diff.args(["diff", "--quiet", commit, "--", ".", &format!(":!{PAGE}")]);
-    diff.status().is_ok_and(|status| status.success())
+    let [_, _, _, commit, result, _] = cells[..] else { return Default::default() };
+    (commit.to_owned(), result.to_owned())
 }
 
 /// Writes the page with the new row of a step. The other steps keep their rows.
@@ -132,7 +145,11 @@ fn script(venv: &Venv, name: &str, line: &str) -> Result<Vec<Step>> {
 fn kit(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let python = venv.program("python");
     let run = "-m dlbridge_conformance --quiet --json target/reports/kit.json";
-    let line = format!("mkdir -p target/reports; {} {run} || [ $? = 1 ]", python.display());
+    let line = format!(
+        "mkdir -p target/reports && rm -f target/reports/kit.json && ({} {run} || [ $? = 1 ]) && \
+        test -s target/reports/kit.json",
+        python.display()
+    );
     Ok(vec![Step::sh("kit", &line).minutes(360)])
 }
 
@@ -150,10 +167,16 @@ fn with_tools(root: &Path, step: Step) -> Step {
 
 /// Each feature of the crates alone, and none.
 fn features(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
-    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    let mut steps = Vec::from(tool(root, "cargo-hack", "0.6.46"));
     let packages = "--package dlbridge --package dlbridge-pyo3 --package dlbridge-files --package dlbridge-ops";
     let hack = format!("cargo hack clippy --each-feature --no-dev-deps {packages} -- -D warnings");
     steps.push(for_pyo3(with_tools(root, Step::new("each feature", &hack)), venv).minutes(60));
+    for manifest in ["bench/Cargo.toml", "conformance/crafter/Cargo.toml"] {
+        let clippy = format!(
+            "cargo clippy --manifest-path {manifest} --workspace --all-targets -- -D warnings"
+        );
+        steps.push(for_pyo3(Step::new(format!("clippy: {manifest}"), &clippy), venv));
+    }
     let bare = "rustup target add thumbv7em-none-eabi && cargo check --package dlbridge --no-default-features \
         --target thumbv7em-none-eabi && cargo test --package dlbridge --no-default-features";
     steps.push(Step::sh("without std", bare));
@@ -162,7 +185,7 @@ fn features(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
 
 /// The crates with the oldest Rust that they declare.
 fn oldest_rust(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
-    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    let mut steps = Vec::from(tool(root, "cargo-hack", "0.6.46"));
     for manifest in ["Cargo.toml", "adapters/Cargo.toml"] {
         let check = format!(
             "cargo hack check --rust-version --locked --workspace --all-features --ignore-private \
@@ -176,7 +199,7 @@ fn oldest_rust(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
 
 /// The core with the oldest dependencies that its manifest allows.
 fn oldest_dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
-    let mut steps = tool(root, "cargo-hack", "0.6.46");
+    let mut steps = Vec::from(tool(root, "cargo-hack", "0.6.46"));
     steps.extend(tool(root, "cargo-minimal-versions", "0.1.38"));
     // The tool changes the lock.
     let check = "rm -rf target/minimal && git clone --quiet . target/minimal && cd target/minimal && \
@@ -253,7 +276,7 @@ fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
 fn thread_sanitizer(_: &Path, _: &Venv) -> Result<Vec<Step>> {
     let test = format!(
         "cargo +nightly test -Zbuild-std --target {HOST} --target-dir target/tsan --package dlbridge --lib --test api \
-        --features bytes -- threads:: export:: owners:: bytes:: shared:: tensor_ref:: chains:: locks::"
+        --features bytes -- threads:: export:: owners:: bytes:: shared:: tensor_ref:: chains:: large_copies:: fork::"
     );
     Ok(vec![Step::new("ThreadSanitizer", &test).env("RUSTFLAGS", "-Zsanitizer=thread").minutes(60)])
 }
@@ -299,6 +322,8 @@ fn all_adapters(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         "tract",
     ];
     let mut steps = adapters(venv, &names);
+    let complex = "cargo test --manifest-path adapters/Cargo.toml --package dlbridge-tract --features complex";
+    steps.push(Step::new("adapters: tract with complex numbers", complex));
     let doc = "cargo doc --manifest-path adapters/Cargo.toml --workspace --no-deps --all-features";
     steps.push(
         for_pyo3(Step::new("adapters: documentation", doc), venv)
@@ -372,7 +397,12 @@ fn free_threaded(root: &Path, _: &Venv) -> Result<Vec<Step>> {
 fn gpu_stand_in(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let suite =
         "tests/gpu --json target/gpu/stand-in.json --stand-in target/gpu/libcuda.so.1 --wheel";
-    Ok(vec![ci::stand_in(), venv.python("gpu-stand-in", suite).arg(wheel(root)?)])
+    let report = "-m pytest --quiet -p no:cacheprovider tests/gpu/test_report.py";
+    Ok(vec![
+        ci::stand_in(),
+        venv.python("gpu-stand-in", suite).arg(wheel(root)?),
+        venv.python("gpu report", report),
+    ])
 }
 
 /// The wheel and the tests of each example in Python; the template's stub; the source distribution.
@@ -385,7 +415,8 @@ fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     for name in names {
         let folder = format!("examples/{}", name.display());
         steps.extend(venv.installs(&folder, "--profile dev"));
-        let tests = format!("-m pytest --quiet -p no:cacheprovider {folder}/tests");
+        let tests =
+            format!("-m pytest --quiet -p no:cacheprovider -p examples.no_skips {folder}/tests");
         steps.push(venv.python(folder, &tests).env("DLBRIDGE_REQUIRE", "1"));
     }
     let maturin = venv.program("maturin").display().to_string();
@@ -491,15 +522,28 @@ fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 
 /// The licences, sources and versions of the dependencies, and the licences in the wheels.
 fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
-    let mut steps = tool(root, "cargo-deny", "0.20.2");
+    let mut steps = Vec::from(tool(root, "cargo-deny", "0.20.2"));
     // It compares texts, which takes minutes without optimisation.
     let about = tool(root, "cargo-about", "0.9.3 --features cli").into_iter();
     steps.extend(about.map(|step| step.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")));
     let deny = "cargo deny --all-features check --hide-inclusion-graph licenses bans sources";
     steps.push(with_tools(root, Step::new("cargo-deny", deny)));
+    // Libraries of the adapters need different versions of the same crates.
+    let deny = "cargo deny --manifest-path adapters/Cargo.toml --all-features check --hide-inclusion-graph licenses sources";
+    steps.push(with_tools(root, Step::new("cargo-deny: adapters", deny)));
     let about = "cargo about generate --locked --manifest-path crates/dlbridge-python/Cargo.toml --config xtask/about.toml \
         xtask/about.hbs > target/LICENSE-THIRD-PARTY && diff target/LICENSE-THIRD-PARTY LICENSE-THIRD-PARTY";
     steps.push(with_tools(root, Step::sh("cargo-about", about)));
+    Ok(steps)
+}
+
+/// Known vulnerabilities of the dependencies, by a database on GitHub.
+fn vulnerabilities(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let mut steps = Vec::from(tool(root, "cargo-deny", "0.20.2"));
+    for manifest in ["Cargo.toml", "adapters/Cargo.toml"] {
+        let deny = format!("cargo deny --manifest-path {manifest} --all-features check advisories");
+        steps.push(with_tools(root, Step::new(format!("vulnerabilities: {manifest}"), &deny)));
+    }
     Ok(steps)
 }
 

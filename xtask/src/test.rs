@@ -15,6 +15,7 @@ const CRATES: &[&str] = &[
     "dlbridge-files",
     "dlbridge-gpu",
     "dlbridge-ops",
+    "dlbridge-ops-macros",
     "c_consumer",
     "c_producer",
 ];
@@ -81,6 +82,7 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     let folders: &[&str] = match short {
         "ops" | "ops-macros" => &["tests/operators"],
         "pyo3" | "pyo3-macros" | "python" => &["tests/arguments", "tests/python"],
+        "files" | "gpu" => &["tests/python"],
         _ => &["tests/arguments"],
     };
     let venv = Venv::new(root, if folders == ["tests/operators"] { "ci" } else { "test" })?;
@@ -177,8 +179,9 @@ pub(crate) fn pytest(
     let ignored = ignored.iter().copied().chain(paths.iter().map(String::as_str));
     let ignored: String = ignored.map(|path| format!(" --ignore {path}")).collect();
     // Only a Python without the GIL runs the tests of threads.
-    let group =
-        format!("{folder} -n 2 --dist loadfile --ignore {folder}/test_free_threaded.py{ignored}");
+    let group = format!(
+        "{folder} -n auto --dist loadfile --ignore {folder}/test_free_threaded.py{ignored}"
+    );
     let test = |name: &str, what: &str| {
         let pytest = format!("-m pytest --quiet --timeout 600 -p no:cacheprovider {what}");
         venv.python(name, &pytest)

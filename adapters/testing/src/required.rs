@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 /// Returns what a test needs, or `None` after printing the reason.
 ///
-/// `cargo xtask test --all` sets `DLBRIDGE_REQUIRE`. Then the test fails instead.
+/// `cargo xtask ci` and `nightly` set `DLBRIDGE_REQUIRE`. Then the test fails instead.
 #[track_caller]
 pub fn required<T>(name: &str, found: Result<T, impl Display>) -> Option<T> {
     match found {
