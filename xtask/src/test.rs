@@ -57,14 +57,16 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let others = "dlbridge-files/npz,dlbridge-ops/half,dlbridge-ops/num-complex";
     let features = format!("--no-default-features --features {CORE_FEATURES},{others}");
     let doc = "--workspace --exclude dlbridge-python --exclude xtask";
-    let rust = [clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
+    let mut rust =
+        vec![clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
+    rust.extend(types(root, &venv));
     // First, because a lane would wait for the other's build.
     report.run(site::built(root, &venv));
-    let mut python = Vec::from(types(root, &venv));
+    let mut python = Vec::new();
     for folder in ["tests/arguments", "tests/python"] {
         python.extend(short_tests(root, &venv, folder));
     }
-    report.beside(vec![rust.into(), python]);
+    report.beside(vec![rust, python]);
     Ok(())
 }
 
