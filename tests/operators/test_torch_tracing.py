@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from cases import check, softclip
-from torch_calls import BOTH, EACH, ops, results, tensors, pytestmark, torch, x  # noqa: F401
+from torch_calls import BOTH, EACH, ops, results, tensors, pytestmark as warnings, torch, x  # noqa: F401
 
 import operators
+
+# Other files import the operators before PyTorch, which then registers them at their first call.
+pytestmark = [*warnings, pytest.mark.alone]
 
 
 @pytest.mark.parametrize(

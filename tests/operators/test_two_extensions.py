@@ -9,6 +9,8 @@ import operators
 import pytest
 
 torch = pytest.importorskip("torch")
+# The second extension is imported after the first is in use.
+pytestmark = pytest.mark.alone
 
 if find_spec("rust_operators") is None and not os.environ.get("DLBRIDGE_REQUIRE"):
     pytest.skip("the example is not installed", allow_module_level=True)
