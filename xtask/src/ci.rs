@@ -27,6 +27,9 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     rust.push(miri("Miri", &format!("{MIRI} --features {CORE_FEATURES}")));
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
+    rust.extend(address_sanitizer(root, &venv));
+    rust.push(documentation(&venv));
+    rust.extend(book(root, &lint));
     let mut python = package(root, &venv)?;
     for example in ["operators", "image_pipeline"] {
         python.extend(venv.installs(&format!("examples/{example}"), "--profile dev"));
@@ -36,10 +39,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     python.extend(beside_rust_numpy(root, &venv));
     python.extend(kit(&venv));
     python.extend(budgets(&venv));
-    python.extend(address_sanitizer(root, &venv));
     python.extend(lint_steps(&lint));
-    python.push(documentation(&venv));
-    python.extend(book(root, &lint));
     report.beside(vec![rust, python]);
     Ok(())
 }
