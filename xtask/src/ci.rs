@@ -247,11 +247,11 @@ fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let tests = "tests/arguments/test_arguments.py tests/arguments/test_borrows.py tests/arguments/test_results.py \
         tests/operators/test_numpy.py tests/operators/test_torch.py";
     let run = format!(
-        "{preload}; {} -m pytest --quiet -p no:cacheprovider -k 'not leak' {tests}",
+        "{preload}; {} -m pytest --quiet -p no:cacheprovider --capture=sys -k 'not leak' {tests}",
         python.display()
     );
     let run = Step::sh("AddressSanitizer", &run)
-        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .env("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1")
         .env("PYTHONPATH", root.join("target/asan-site"));
     vec![build, Step::sh("AddressSanitizer: target/asan-site", &site).needed(), run]
 }
