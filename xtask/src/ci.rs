@@ -25,6 +25,8 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let venv = Venv::new(root, "ci")?;
     let mut rust = vec![nightly_toolchain()];
     rust.push(miri("Miri", &format!("{MIRI} --features {CORE_FEATURES}")));
+    let layout = "cargo test --package dlbridge-sys --lib --tests -- --include-ignored";
+    rust.push(with_header(Step::new("the layout of dlpack.h", layout), &venv));
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
     rust.extend(address_sanitizer(root, &venv));
@@ -157,6 +159,13 @@ pub(crate) fn with_frameworks(step: Step, venv: &Venv) -> Step {
     step.env("ORT_DYLIB_PATH", library.trim())
         .env("DLBRIDGE_PYTHON", python)
         .env("DLBRIDGE_REQUIRE", "1")
+}
+
+/// Lets a step find `dlpack.h`, which tvm-ffi's Python package has.
+pub(crate) fn with_header(step: Step, venv: &Venv) -> Step {
+    let find = "import os, tvm_ffi; print(os.path.dirname(tvm_ffi.__file__))";
+    let folder = answer(Command::new(venv.program("python")).args(["-c", find]));
+    step.env("DLPACK_INCLUDE", Path::new(folder.unwrap_or_default().trim()).join("include"))
 }
 
 /// The wheels of the release, and their tests with the newest Python and all frameworks.

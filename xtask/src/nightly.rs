@@ -435,12 +435,8 @@ fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// The examples in C by the commands of their README, under the sanitizers and under valgrind; the layout of `dlpack.h`.
+/// The examples in C by the commands of their README, under the sanitizers and under valgrind.
 fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
-    let header =
-        "import tvm_ffi, os; print(os.path.join(os.path.dirname(tvm_ffi.__file__), 'include'))";
-    let include = answer(Command::new(venv.program("python")).args(["-c", header]));
-    let include = include.ok_or("tvm_ffi, which has dlpack.h, is missing")?;
     let mut steps = vec![debian("command -v valgrind", "valgrind")];
     for name in ["c_consumer", "c_producer"] {
         let compile = format!(
@@ -455,9 +451,7 @@ fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         );
         steps.push(Step::sh(name, &script).env("CARGO_TARGET_DIR", "target"));
     }
-    let layout = "cargo test --package dlbridge-sys --lib --tests -- --include-ignored";
-    steps.push(Step::new("the layout of dlpack.h", layout));
-    Ok(steps.into_iter().map(|step| step.env("DLPACK_INCLUDE", include.trim())).collect())
+    Ok(steps.into_iter().map(|step| ci::with_header(step, venv)).collect())
 }
 
 /// The pages for newcomers, each followed in an empty folder.

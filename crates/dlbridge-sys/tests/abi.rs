@@ -217,7 +217,7 @@ fn compare(compiler: &str, standard: &str, file: &str) {
 }
 
 #[test]
-#[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
+#[ignore = "needs dlpack.h: run cargo xtask ci, or set DLPACK_INCLUDE and pass --ignored"]
 fn abi_compared_with_c_is_equal() {
     compare(&env::var("CC").unwrap_or("cc".into()), "c11", "abi.c");
 }
@@ -225,7 +225,7 @@ fn abi_compared_with_c_is_equal() {
 /// In C++ the header gives `DLDeviceType` a fixed underlying type. C++ also distinguishes types that
 /// are compatible in C, such as an enumeration and its integer type.
 #[test]
-#[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
+#[ignore = "needs dlpack.h: run cargo xtask ci, or set DLPACK_INCLUDE and pass --ignored"]
 fn abi_compared_with_cpp_is_equal() {
     let compiler = env::var("CXX");
     if compiler.is_err() && Command::new("c++").arg("--version").output().is_err() {
@@ -294,7 +294,7 @@ fn names_in(header: &str) -> BTreeSet<String> {
 }
 
 #[test]
-#[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
+#[ignore = "needs dlpack.h: run cargo xtask ci, or set DLPACK_INCLUDE and pass --ignored"]
 fn names_of_the_header_are_all_declared() {
     let path = include_dir().join("dlpack/dlpack.h");
     let header = names_in(&fs::read_to_string(path).expect("the header is text"));

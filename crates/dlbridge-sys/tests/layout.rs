@@ -71,7 +71,7 @@ fn compilers() -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
+#[ignore = "needs dlpack.h: run cargo xtask ci, or set DLPACK_INCLUDE and pass --ignored"]
 fn layout_on_each_target_is_that_of_the_header() {
     let text = assertions();
     for compiler in compilers() {
@@ -82,7 +82,7 @@ fn layout_on_each_target_is_that_of_the_header() {
 
 /// Detects a compiler that does not check the assertions.
 #[test]
-#[ignore = "needs dlpack.h: run cargo xtask test, or set DLPACK_INCLUDE and pass --ignored"]
+#[ignore = "needs dlpack.h: run cargo xtask ci, or set DLPACK_INCLUDE and pass --ignored"]
 fn wrong_layout_is_refused_on_each_target() {
     let right = "sizeof(DLManagedTensorVersioned) == SELECT(80, 64, 60)";
     let wrong = "sizeof(DLManagedTensorVersioned) == SELECT(72, 56, 52)";
