@@ -56,12 +56,10 @@ pub(crate) fn lint(root: &Path, report: &Report) -> Result<()> {
 }
 
 fn lint_steps(venv: &Venv) -> Vec<Step> {
-    let program = |name: &str, line: &str| {
-        Step::new(name, &format!("{} {line}", venv.program(name).display()))
-    };
+    let program = |name: &str, line: &str| Step::of(name, &venv.program(name), line);
     let schema = |name: &str, files: &str| {
         let check = format!(
-            "{} --builtin-schema {name} {files}",
+            "'{}' --builtin-schema {name} {files}",
             venv.program("check-jsonschema").display()
         );
         Step::sh(format!("check-jsonschema: {name}"), &check)
@@ -74,7 +72,7 @@ fn lint_steps(venv: &Venv) -> Vec<Step> {
         Step::sh(
             "lychee",
             &format!(
-                "{} --offline --include-fragments --no-progress *.md docs {{crates,adapters,examples,tests}}/*/README.md \
+                "'{}' --offline --include-fragments --no-progress *.md docs {{crates,adapters,examples,tests}}/*/README.md \
                 {{conformance,examples}}/README.md",
                 venv.program("lychee").display()
             ),
@@ -98,7 +96,7 @@ pub(crate) fn book(root: &Path, lint: &Venv) -> Vec<Step> {
     steps.push(Step::new("the book", "target/tools/bin/mdbook build").needed());
     let links = "--offline --include-fragments --no-progress target/book";
     let lychee = lint.program("lychee");
-    steps.push(Step::new("the links of the book", &format!("{} {links}", lychee.display())));
+    steps.push(Step::of("the links of the book", &lychee, links));
     steps
 }
 
@@ -256,7 +254,7 @@ fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let tests = "tests/arguments/test_arguments.py tests/arguments/test_borrows.py tests/arguments/test_results.py \
         tests/operators/test_numpy.py tests/operators/test_torch.py";
     let run = format!(
-        "{preload}; {} -m pytest --quiet -p no:cacheprovider --capture=sys -k 'not leak' {tests}",
+        "{preload}; '{}' -m pytest --quiet -p no:cacheprovider --capture=sys -k 'not leak' {tests}",
         python.display()
     );
     let run = Step::sh("AddressSanitizer", &run)

@@ -146,7 +146,7 @@ fn kit(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let python = venv.program("python");
     let run = "-m dlbridge_conformance --quiet --json target/reports/kit.json";
     let line = format!(
-        "mkdir -p target/reports && rm -f target/reports/kit.json && ({} {run} || [ $? = 1 ]) && \
+        "mkdir -p target/reports && rm -f target/reports/kit.json && ('{}' {run} || [ $? = 1 ]) && \
         test -s target/reports/kit.json",
         python.display()
     );
@@ -419,7 +419,7 @@ fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
             format!("-m pytest --quiet -p no:cacheprovider -p examples.no_skips {folder}/tests");
         steps.push(venv.python(folder, &tests).env("DLBRIDGE_REQUIRE", "1"));
     }
-    let maturin = venv.program("maturin").display().to_string();
+    let maturin = format!("'{}'", venv.program("maturin").display());
     let stub = format!(
         "cd examples/template && {maturin} generate-stubs --features stubs --locked --out ../../target/stubs && \
         diff ../../target/stubs/template/__init__.pyi template.pyi"
@@ -544,14 +544,14 @@ fn vulnerabilities(root: &Path, _: &Venv) -> Result<Vec<Step>> {
 /// What a release does, without the uploads.
 fn release(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let tools = Venv::of(root, ".venv-release", &venv.program("python"), "release")?;
-    let program = |name: &str| tools.program(name).display().to_string();
+    let program = |name: &str| format!("'{}'", tools.program(name).display());
     let publish = "cargo publish --workspace --dry-run --locked --target-dir target/publish";
     let mut steps = vec![for_pyo3(Step::new("the crates", publish), venv).minutes(90)];
     steps.push(Step::sh("an empty folder", "rm -rf target/release-wheels"));
     for (project, out) in
         [(".", "target/release-wheels"), ("conformance", "../target/release-wheels")]
     {
-        let maturin = venv.program("maturin").display().to_string();
+        let maturin = format!("'{}'", venv.program("maturin").display());
         let sdist = format!("cd {project} && {maturin} sdist --out {out}");
         steps.push(Step::sh(format!("source distribution: {project}"), &sdist));
         for (target, library) in [

@@ -63,21 +63,25 @@ impl Venv {
 
     /// Returns a step that runs the environment's Python.
     pub(crate) fn python(&self, name: impl Into<String>, line: &str) -> Step {
-        Step::new(name, &format!("{} {line}", self.program("python").display()))
+        Step::of(name, &self.program("python"), line)
     }
 
     /// Returns the step that installs distributions that `uv.lock` lacks.
     pub(crate) fn pip(&self, what: &str) -> Step {
-        let install = format!("{} pip install --quiet {what} --python", self.uv.display());
-        Step::new(format!("install: {what}"), &install).arg(self.program("python")).needed()
+        let install = format!("pip install --quiet {what} --python");
+        Step::of(format!("install: {what}"), &self.uv, &install)
+            .arg(self.program("python"))
+            .needed()
     }
 
     /// Returns the steps that build the wheel of a project in `target/wheels` and install it.
     pub(crate) fn installs(&self, project: &str, options: &str) -> [Step; 2] {
         let wheels = wheels(&self.root, project);
         let _ = fs::remove_dir_all(&wheels);
-        let build = format!("{} build --locked {options}", self.program("maturin").display());
-        let build = Step::new(format!("wheel: {project}"), &build).dir(&self.root.join(project));
+        let build = format!("build --locked {options}");
+        let maturin = self.program("maturin");
+        let build =
+            Step::of(format!("wheel: {project}"), &maturin, &build).dir(&self.root.join(project));
         let build = build.arg("--interpreter").arg(self.program("python")).arg("--out").arg(wheels);
         [build.needed(), self.installs_built(project)]
     }
@@ -86,7 +90,7 @@ impl Venv {
     pub(crate) fn installs_built(&self, project: &str) -> Step {
         // uv would take an older wheel of the same version from its cache.
         let install = "pip install --quiet --no-deps --no-index --reinstall --no-cache";
-        Step::new(format!("install: {project}"), &format!("{} {install}", self.uv.display()))
+        Step::of(format!("install: {project}"), &self.uv, install)
             .arg("--python")
             .arg(self.program("python"))
             .arg("--find-links")

@@ -59,7 +59,7 @@ pub(crate) fn built(root: &Path, venv: &Venv) -> Vec<Step> {
             "the kit's extension module",
             "cargo build --manifest-path conformance/crafter/Cargo.toml",
         ),
-        Step::new("target/site", &format!("{} site", task.display())).needed(),
+        Step::of("target/site", &task, "site").needed(),
     ]
 }
 

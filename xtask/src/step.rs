@@ -28,9 +28,14 @@ pub(crate) struct Step {
 impl Step {
     /// A program and its arguments, separated by spaces.
     pub(crate) fn new(name: impl Into<String>, line: &str) -> Self {
-        let mut words = line.split_whitespace();
-        let mut command = Command::new(words.next().expect("a program"));
-        command.args(words);
+        let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        Self::of(name, Path::new(program), arguments)
+    }
+
+    /// A program, whose path may have spaces, and its arguments.
+    pub(crate) fn of(name: impl Into<String>, program: &Path, arguments: &str) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments.split_whitespace());
         Self { name: name.into(), command, longest: LONGEST, is_needed: false }
     }
 
