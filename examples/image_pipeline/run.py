@@ -32,11 +32,11 @@ class Hop:
     """One exchange of the picture between two libraries."""
 
     name: str
-    lent: int
+    exported: int
     """The address of the pixels in the library that exports them."""
-    taken: int
+    imported: int
     """Their address in the library that imports them."""
-    said: bool
+    reported: bool
     """True if dlbridge reports a copy."""
     exchange: Callable[[], object]
     """The exchange alone, for repeated timing."""
@@ -44,7 +44,7 @@ class Hop:
     @property
     def copied(self) -> bool:
         """True if the pixels were copied."""
-        return self.lent != self.taken or self.said
+        return self.exported != self.imported or self.reported
 
 
 def median_ns(work: Callable[[], object]) -> float:
@@ -86,9 +86,9 @@ def rust_to_numpy(picture: dlbridge.Tensor) -> tuple[Hop, Pixels]:
     """Exports the picture from Rust to NumPy, and grades it there."""
     pixels = as_pixels(picture)
     grade(pixels)
-    taken = numpy_address(pixels)
+    imported = numpy_address(pixels)
     exchange = partial(np.from_dlpack, picture)
-    return Hop("Rust -> NumPy", picture.address, taken, picture.copied, exchange), pixels
+    return Hop("Rust -> NumPy", picture.address, imported, picture.copied, exchange), pixels
 
 
 def numpy_to_torch(pixels: Pixels) -> tuple[Hop, Any]:
@@ -96,33 +96,33 @@ def numpy_to_torch(pixels: Pixels) -> tuple[Hop, Any]:
     torch: Any = importlib.import_module("torch")
     tensor = torch.from_dlpack(pixels)
     glow(torch, tensor)
-    taken = int(tensor.data_ptr())
+    imported = int(tensor.data_ptr())
     exchange = partial(torch.from_dlpack, pixels)
-    return Hop("NumPy -> PyTorch", numpy_address(pixels), taken, False, exchange), tensor
+    return Hop("NumPy -> PyTorch", numpy_address(pixels), imported, False, exchange), tensor
 
 
-def back_to_rust(name: str, lent: int, pixels: Any, path: Path) -> Hop:
+def back_to_rust(name: str, exported: int, pixels: Any, path: Path) -> Hop:
     """Imports the pixels in Rust, and writes them."""
-    taken = image_pipeline.save(pixels, path)
+    imported = image_pipeline.save(pixels, path)
     exchange = partial(dlbridge.asdlpack, pixels)
-    return Hop(name, lent, taken, exchange().copied, exchange)
+    return Hop(name, exported, imported, exchange().copied, exchange)
 
 
 def print_hops(hops: list[Hop], pixels: Pixels) -> None:
     """Prints the table of the exchanges."""
     copying = median_ns(partial(np.copy, pixels))
     heads = ["hop", "address", "bytes copied", "exchange", "copy instead"]
-    rows = [heads, ["Rust decodes", f"{hops[0].lent:#x}", "", "", ""]]
+    rows = [heads, ["Rust decodes", f"{hops[0].exported:#x}", "", "", ""]]
     for hop in hops:
         copied = pixels.nbytes if hop.copied else 0
         times = [f"{ns / 1000:.1f} us" for ns in (median_ns(hop.exchange), copying)]
-        rows.append([hop.name, f"{hop.taken:#x}", str(copied), *times])
+        rows.append([hop.name, f"{hop.imported:#x}", str(copied), *times])
     height, width, _ = pixels.shape
     print(f"{width} x {height} pixels, {pixels.nbytes} bytes; times are medians of {RUNS} runs:")
     print(text_table(rows, right=frozenset({2, 3, 4})))
     for hop in hops:
         if hop.copied:
-            print(f"NOT SHARED: {hop.name} copied the pixels from {hop.lent:#x} to {hop.taken:#x}")
+            print(f"NOT SHARED: {hop.name} copied the pixels from {hop.exported:#x} to {hop.imported:#x}")
 
 
 def pipeline(out: Path) -> bool:
@@ -135,9 +135,9 @@ def pipeline(out: Path) -> bool:
     hops = [first]
     if importlib.util.find_spec("torch") is not None:
         second, tensor = numpy_to_torch(pixels)
-        hops += [second, back_to_rust("PyTorch -> Rust", second.taken, tensor, after)]
+        hops += [second, back_to_rust("PyTorch -> Rust", second.imported, tensor, after)]
     else:
-        hops.append(back_to_rust("NumPy -> Rust", first.taken, pixels, after))
+        hops.append(back_to_rust("NumPy -> Rust", first.imported, pixels, after))
         print("torch is not installed, so its step is skipped")
     print_hops(hops, pixels)
     print(f"before: {before}\nafter:  {after}\n")
