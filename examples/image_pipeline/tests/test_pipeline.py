@@ -136,7 +136,7 @@ def test_unusable_file_is_named_in_the_error(pixels: Pixels, tmp_path: Path) -> 
 def test_copy_is_reported_as_not_shared(
     capsys: pytest.CaptureFixture[str], pixels: Pixels
 ) -> None:
-    hop = run.Hop("there", lent=0x1000, taken=0x2000, said=False, exchange=lambda: None)
+    hop = run.Hop("there", exported=0x1000, imported=0x2000, reported=False, exchange=lambda: None)
     assert hop.copied
     run.print_hops([hop], pixels)
     printed = capsys.readouterr().out
