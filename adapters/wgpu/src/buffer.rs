@@ -75,7 +75,7 @@ impl Sealed for wgpu::Buffer {}
 impl BufferExt for wgpu::Buffer {
     fn into_tensor<T: Element>(self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
         let parts = RawParts { subbyte_padded: T::DTYPE.is_subbyte(), ..parts(T::DTYPE) };
-        over(Memory::new(self, None), parts, shape.as_ref(), None)
+        over(Memory::new(self, None), parts, shape.as_ref())
     }
 
     fn into_tensor_of(
@@ -85,21 +85,21 @@ impl BufferExt for wgpu::Buffer {
         shape: impl AsRef<[usize]>,
     ) -> Result<Tensor> {
         let parts = RawParts { byte_offset, ..parts(dtype) };
-        over(Memory::new(self, None), parts, shape.as_ref(), None)
+        over(Memory::new(self, None), parts, shape.as_ref())
     }
 }
 
-pub(crate) fn check_device_type(tensor: &Tensor, expected: DeviceType) -> Result<()> {
-    let found = tensor.device();
-    match found.device_type() == expected {
+pub(crate) fn check_device(tensor: &Tensor) -> Result<()> {
+    let device = tensor.device();
+    match device.device_type() == DeviceType::WEB_GPU {
         true => Ok(()),
-        false => Err(Error::OtherDeviceType { found, expected }),
+        false => Err(Error::NotWebGpu { device }),
     }
 }
 
 /// Returns the memory of a tensor on `webgpu`, without checking the tensor's layout.
 pub(crate) fn find(tensor: &Tensor) -> Result<Memory> {
-    check_device_type(tensor, DeviceType::WEB_GPU)?;
+    check_device(tensor)?;
     if tensor.is_empty() {
         return Err(Error::Empty);
     }
@@ -125,33 +125,22 @@ pub(crate) fn parts(dtype: DataType) -> RawParts {
     RawParts { device, ..RawParts::new(ptr::null_mut(), dtype) }
 }
 
-/// Refuses a size that WebGPU can neither copy nor bind.
-pub(crate) fn check_size(size: u64) -> Result<()> {
-    match size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
-        true => Ok(()),
-        false => Err(Error::UnevenSize { size }),
-    }
-}
-
-/// Makes a tensor over a buffer.
-pub(crate) fn over<S: Copy + TryInto<i64>>(
-    memory: Memory,
-    parts: RawParts,
-    shape: &[S],
-    strides: Option<&[i64]>,
-) -> Result<Tensor> {
+/// Makes a tensor in C order over a buffer.
+pub(crate) fn over(memory: Memory, parts: RawParts, shape: &[usize]) -> Result<Tensor> {
     let missing = TENSOR_USAGES - memory.buffer.usage();
     if !missing.is_empty() {
         return Err(Error::Usages { missing });
     }
     let size = memory.buffer.size();
-    check_size(size)?;
+    if !size.is_multiple_of(COPY_BUFFER_ALIGNMENT) {
+        return Err(Error::UnevenSize { size });
+    }
     let owner = Held::new(memory);
     let parts = RawParts { data: owner.data(), ..parts };
     // SAFETY: the owner keeps the buffer, and wgpu initialises all its bytes; the crate never dereferences its
     // address in `data`; the CPU makes no view of device data, and the check below refuses elements past the end of the
     // buffer before anything uses the tensor.
-    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, strides) }?;
+    let tensor = unsafe { Tensor::from_raw_parts(owner, parts, shape, None::<&[i64]>) }?;
     if !tensor.is_empty() {
         bytes(&tensor, size)?;
     }

@@ -47,7 +47,7 @@ pub fn to_device<'a>(source: impl Into<TensorRef<'a>>, device: &Device) -> Resul
             subbyte_padded: source.is_subbyte_padded(),
             ..buffer::parts(source.dtype())
         };
-        buffer::over(Memory::new(target, Some(device)), parts, &shape, None)
+        buffer::over(Memory::new(target, Some(device)), parts, &shape)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Errors of conversions and copies.
 
-use dlbridge::{Device, DeviceType};
+use dlbridge::Device;
 use wgpu::BufferUsages;
 
 /// The result of this crate's functions.
@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// use dlbridge_wgpu::{Error, TensorExt};
 ///
 /// let error = Tensor::from(vec![1.0_f32]).to_buffer().unwrap_err();
-/// assert!(matches!(error, Error::OtherDeviceType { .. }));
+/// assert!(matches!(error, Error::NotWebGpu { .. }));
 /// assert_eq!(error.to_string(), "the tensor is on cpu, not on webgpu; copy it there with to_device");
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -56,18 +56,16 @@ pub enum Error {
         /// The missing usages.
         missing: BufferUsages,
     },
-    /// The tensor is on another kind of device.
-    #[error("the tensor is on {found}, not on {expected}{}", copy_there(*found, *expected))]
-    OtherDeviceType {
+    /// The tensor is not on `webgpu`.
+    #[error("the tensor is on {device}, not on webgpu; copy it there with to_device")]
+    NotWebGpu {
         /// The device of the tensor.
-        found: Device,
-        /// The required kind of device.
-        expected: DeviceType,
+        device: Device,
     },
     /// The tensor is on `webgpu`, but this crate did not make it in this program.
     #[error(
         "the tensor is on webgpu, but this crate did not make it in this program: tensors of other libraries, such as \
-         a WGPUBuffer, are not wgpu buffers; copy it through the host, or share it through Vulkan"
+         a WGPUBuffer, are not wgpu buffers; copy it through the host"
     )]
     Foreign,
     /// The tensor is empty, so it does not have a buffer.
@@ -78,30 +76,7 @@ pub enum Error {
         "the queue or the tensor belongs to another device; use the device that they were made with"
     )]
     OtherDevice,
-    /// The device is not one of wgpu's Vulkan backend.
-    #[error(
-        "the device uses another wgpu backend than Vulkan, so its buffers are not VkBuffers; create the instance with \
-         Backends::VULKAN"
-    )]
-    NotVulkan,
-    /// The buffer no longer has a `VkBuffer`.
-    #[error(
-        "the buffer lacks a VkBuffer: it was destroyed, or its device uses another backend; use a live buffer of a \
-         Vulkan device"
-    )]
-    Destroyed,
     /// The device was destroyed, or is lost.
     #[error("the device was destroyed or is lost; request a new one from the adapter")]
     Lost,
-    /// The thread that calls deleters could not be started.
-    #[error("the thread that calls deleters could not be started: {0}")]
-    Thread(#[source] std::io::Error),
-}
-
-/// Suggests a copy, if one from the tensor's device is possible.
-fn copy_there(found: Device, expected: DeviceType) -> &'static str {
-    match expected == DeviceType::WEB_GPU && found.device_type().is_host_accessible() {
-        true => "; copy it there with to_device",
-        false => "",
-    }
 }

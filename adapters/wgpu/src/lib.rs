@@ -21,8 +21,6 @@
 //! | [`TensorExt`] | tensors as buffers, or copied to the host |
 //! | [`Binding`] | the range of a buffer that a shader binds for a slice of a tensor |
 //! | [`to_device`] | copies a host tensor into a new buffer |
-//! | `VulkanExt` | tensors on `webgpu` as tensors on `vulkan`, for other libraries, and back |
-//! | `wait_for_deleters` | waits for the deleters of tensors that `VulkanExt` imported |
 //!
 //! # Fields of a tensor on `webgpu`
 //!
@@ -45,22 +43,16 @@
 //!   promise, but is not undefined behaviour, because all access goes through wgpu.
 //! - **Order.** All commands go through the device's one queue, in submission order.
 //!
-//! # Fields of a tensor on `vulkan`
+//! # Other libraries
 //!
-//! wgpu's Vulkan backend has a handle that other libraries know. `VulkanExt` (on 64-bit Linux, Android, FreeBSD and
-//! Windows) converts a tensor on `webgpu` to such a tensor, and back.
+//! Other libraries know only one handle of wgpu, the `VkBuffer` of its Vulkan backend. A program exports it with
+//! `dlbridge_vulkan::from_buffer`: the handle is `raw_handle()` of what
+//! [`buffer.as_hal::<wgpu::hal::api::Vulkan>()`](wgpu::Buffer::as_hal) returns, and the owner is the [`wgpu::Buffer`].
+//! In the other direction, `wgpu::hal::vulkan::Buffer::from_raw_externally_owned` wraps the `VkBuffer` of a tensor, and
+//! [`create_buffer_from_hal`](wgpu::Device::create_buffer_from_hal) makes a [`wgpu::Buffer`] of it.
 //!
-//! - The **data** pointer is the `VkBuffer`; a slice is the parent's buffer with a byte offset.
-//! - The **device** is the position of the physical device in `vkEnumeratePhysicalDevices` of wgpu's instance.
-//! - Producer and consumer must agree on the **`VkDevice`**: a `VkBuffer` is invalid on any other.
-//! - The **usages** are `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; the buffer belongs to the queue family of
-//!   wgpu's queue.
-//! - **Order.** Before an export, the producer finishes its writes, or agrees with the consumer on a queue. Only one
-//!   thread at a time may use a `VkQueue`: code that submits to wgpu's own must prevent submissions by wgpu meanwhile.
-//!   The consumer calls the deleter after its commands that use the tensor; for tensors that wgpu imports, a thread of
-//!   this crate does so.
-//! - **Loss.** When wgpu loses the device, which also happens if a call runs out of memory, it destroys all buffers.
-//!   The handles in exported tensors then dangle, although the `VkDevice` lives on.
+//! wgpu clears memory on its first use, so use the buffer in wgpu before another library writes it. wgpu holds locks
+//! while it calls the drop callback of an imported buffer, so that callback must not call wgpu.
 //!
 //! # Backends
 //!
@@ -76,20 +68,10 @@
 mod binding;
 mod buffer;
 mod copy;
-#[cfg(all(
-    target_pointer_width = "64",
-    any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
-))]
-mod deleter;
 mod device;
 mod error;
 mod held;
 mod tensor;
-#[cfg(all(
-    target_pointer_width = "64",
-    any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
-))]
-mod vulkan;
 mod wait;
 
 pub use binding::Binding;
@@ -97,11 +79,6 @@ pub use buffer::{BufferExt, TENSOR_USAGES};
 pub use copy::to_device;
 pub use error::{Error, Result};
 pub use tensor::TensorExt;
-#[cfg(all(
-    target_pointer_width = "64",
-    any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")
-))]
-pub use {deleter::wait_for_deleters, vulkan::VulkanExt};
 
 /// Keeps the extension traits closed, so that methods can be added.
 mod sealed {

@@ -1,9 +1,9 @@
 //! Tensors as buffers, or copied to the host.
 
-use dlbridge::{DeviceType, Tensor};
+use dlbridge::Tensor;
 use wgpu::{Device, Queue};
 
-use crate::buffer::{bytes, check_device_type, find};
+use crate::buffer::{bytes, check_device, find};
 use crate::held::Memory;
 use crate::sealed::Sealed;
 use crate::{Binding, Result, binding, copy};
@@ -15,7 +15,7 @@ pub trait TensorExt: Sealed {
     /// uses [`binding`](Self::binding) for the offset.
     ///
     /// # Errors
-    /// [`Error::OtherDeviceType`](crate::Error::OtherDeviceType) for a tensor on another device;
+    /// [`Error::NotWebGpu`](crate::Error::NotWebGpu) for a tensor on another device;
     /// [`Error::Foreign`](crate::Error::Foreign) for a tensor on `webgpu` that this crate did not make;
     /// [`Error::Empty`](crate::Error::Empty) for a tensor without elements; [`Error::TooSmall`](crate::Error::TooSmall)
     /// if the buffer lacks some elements; an error for a read-only tensor.
@@ -129,7 +129,7 @@ impl TensorExt for Tensor {
     }
 
     fn to_host(&self, device: &Device, queue: &Queue) -> Result<Tensor> {
-        check_device_type(self, DeviceType::WEB_GPU)?;
+        check_device(self)?;
         copy::to_host(self, device, queue)
     }
 }

@@ -36,7 +36,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 
 /// Waits until the device has finished a submission, and all earlier ones. If the submission was not accepted and wgpu
 /// reported no error, the device is lost: wgpu reports every other cause.
-pub(crate) fn finish(device: &Device, submission: SubmissionIndex) -> Result<()> {
+fn finish(device: &Device, submission: SubmissionIndex) -> Result<()> {
     let wait = PollType::Wait { submission_index: Some(submission), timeout: None };
     match device.poll(wait) {
         Ok(_) => Ok(()),

@@ -17,17 +17,6 @@ pub(crate) struct Gpu {
     adapter: Option<Adapter>,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
-    _deleters: Deleters,
-}
-
-/// Waits for due deleters after the handles are dropped: a driver that is used while the program ends may crash.
-struct Deleters;
-
-impl Drop for Deleters {
-    fn drop(&mut self) {
-        #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-        dlbridge_wgpu::wait_for_deleters();
-    }
 }
 
 /// Returns the output of a future of a native backend.
@@ -56,7 +45,7 @@ impl Gpu {
         let descriptor = DeviceDescriptor { required_limits, ..Default::default() };
         let (device, queue) =
             ready(adapter.request_device(&descriptor)).map_err(|e| e.to_string())?;
-        Ok(Self { adapter: Some(adapter), device, queue, _deleters: Deleters })
+        Ok(Self { adapter: Some(adapter), device, queue })
     }
 
     /// Makes another device of the same adapter.
@@ -64,17 +53,10 @@ impl Gpu {
         Self::new(self.adapter.clone().unwrap(), limits).unwrap()
     }
 
-    /// More handles to the same device and queue.
-    #[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-    pub(crate) fn again(&self) -> Self {
-        let (device, queue) = (self.device.clone(), self.queue.clone());
-        Self { adapter: self.adapter.clone(), device, queue, _deleters: Deleters }
-    }
-
     /// A device of a backend that copies, but does not compute.
     pub(crate) fn noop() -> Self {
         let (device, queue) = Device::noop(&Default::default());
-        Self { adapter: None, device, queue, _deleters: Deleters }
+        Self { adapter: None, device, queue }
     }
 
     pub(crate) fn buffer(&self, size: u64, usage: BufferUsages) -> wgpu::Buffer {
@@ -98,8 +80,8 @@ impl Gpu {
         numbers(&tensor.to_host(&self.device, &self.queue).unwrap())
     }
 
-    /// Runs one invocation of a shader `times` times, one after the other.
-    pub(crate) fn run(&self, source: &str, bindings: &[wgpu::BindingResource<'_>], times: usize) {
+    /// Runs one invocation of a shader.
+    pub(crate) fn run(&self, source: &str, bindings: &[wgpu::BindingResource<'_>]) {
         let source = ShaderSource::Wgsl(source.into());
         let module =
             self.device.create_shader_module(ShaderModuleDescriptor { label: None, source });
@@ -124,7 +106,7 @@ impl Gpu {
         let mut pass = encoder.begin_compute_pass(&Default::default());
         pass.set_pipeline(&pipeline);
         pass.set_bind_group(0, &group, &[]);
-        (0..times).for_each(|_| pass.dispatch_workgroups(1, 1, 1));
+        pass.dispatch_workgroups(1, 1, 1);
         drop(pass);
         self.queue.submit([encoder.finish()]);
     }

@@ -3,12 +3,6 @@
 //! Without a device the tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
 
 mod buffers;
-#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-mod deleters;
 mod devices;
 mod gpu;
-#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-mod raw;
 mod shaders;
-#[cfg(all(target_pointer_width = "64", target_os = "linux"))]
-mod vulkan;

@@ -40,7 +40,7 @@ fn run(gpu: &Gpu, source: &str, tensor: &Tensor, first: u64) {
     let layout = [&[first as i64][..], tensor.shape(), tensor.strides()].concat();
     let layout: Vec<i32> = layout.into_iter().map(|number| number as i32).collect();
     let layout = to_device(&Tensor::from(layout), &gpu.device).unwrap().to_buffer().unwrap();
-    gpu.run(source, &[binding.resource(&buffer), layout.as_entire_binding()], 1);
+    gpu.run(source, &[binding.resource(&buffer), layout.as_entire_binding()]);
 }
 
 fn twice(gpu: &Gpu, tensor: &Tensor) {
