@@ -1,4 +1,5 @@
-//! `cargo xtask ci`: README's test, and all other steps that a change must pass. A fixed list, for Linux.
+//! `cargo xtask ci`: README's test, the checks of the sources, and all other steps that a change must pass. A fixed list,
+//! for Linux.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,6 +21,7 @@ const MIRI: &str =
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
+    report.run(test::formatting(root));
     test::run(root, report)?;
     let lint = Venv::new(root, "lint")?;
     let venv = Venv::new(root, "ci")?;
@@ -30,7 +32,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     rust.extend(fuzz(root, &venv, 30));
     rust.extend(adapters(&venv, ADAPTERS));
     rust.extend(address_sanitizer(root, &venv));
-    rust.push(documentation(&venv));
+    rust.extend([test::clippy(&venv, "--workspace"), documentation(&venv)]);
     rust.extend(book(root, &lint));
     let mut python = package(root, &venv)?;
     for example in ["operators", "image_pipeline"] {
@@ -41,6 +43,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     python.extend(beside_rust_numpy(root, &venv));
     python.extend(kit(&venv));
     python.extend(budgets(&venv));
+    python.extend(test::types(root, &venv));
     python.extend(lint_steps(&lint));
     report.beside(vec![rust, python]);
     Ok(())

@@ -42,24 +42,22 @@ const LEFT_OUT: &str = "tensorflow,paddle,mlx,warp,dpnp,onnxruntime,tvm_ffi,flat
 /// Those that the group `ci` lacks.
 pub(crate) const LEFT_OUT_OF_CI: &str = "ray,distributed,dask,mpi4py,mpich,numkong";
 
-/// The tests with many repeats or large copies, which only `cargo xtask ci` runs.
+/// The tests with many repeats, large copies or whole libraries to type-check, which only `cargo xtask ci` runs.
 const LONG: &[&str] = &[
     "tests/python/test_chains.py",
     "tests/python/test_gpu_faults.py",
     "tests/python/test_large_copies.py",
+    "tests/python/test_typing.py",
 ];
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let venv = Venv::new(root, "test")?;
-    report.run(formatting(root));
     // Without the feature `python` of dlbridge-ops: a test program lacks an interpreter.
     let others = "dlbridge-files/npz,dlbridge-ops/half,dlbridge-ops/num-complex";
     let features = format!("--no-default-features --features {CORE_FEATURES},{others}");
     let doc = "--workspace --exclude dlbridge-python --exclude xtask";
-    let mut rust =
-        vec![clippy(&venv, "--workspace"), rust_tests(CRATES, &features), doc_tests(&venv, doc)];
-    rust.extend(types(root, &venv));
+    let mut rust = vec![rust_tests(CRATES, &features), doc_tests(&venv, doc)];
     // First, because a lane would wait for the other's build.
     report.run(site::built(root, &venv));
     let mut python = Vec::new();
@@ -104,6 +102,9 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     if !name.ends_with("-macros") && name != "dlbridge-python" {
         rust.push(doc_tests(&venv, &package));
     }
+    if matches!(short, "pyo3" | "python") {
+        rust.extend(types(root, &venv));
+    }
     report.run(site::built(root, &venv));
     let mut python = Vec::new();
     for folder in folders {
@@ -147,7 +148,7 @@ fn doc_tests(venv: &Venv, packages: &str) -> Step {
 }
 
 /// mypy's strictest rules, and the stub beside the extension module.
-fn types(root: &Path, venv: &Venv) -> [Step; 2] {
+pub(crate) fn types(root: &Path, venv: &Venv) -> [Step; 2] {
     let mypy = "-m mypy --strict --exclude /tests/python|/conformance/tests \
         python/dlbridge conformance/src/dlbridge_conformance tests/gpu";
     let stubtest = "-m mypy.stubtest dlbridge._core --allowlist python/stubtest-allowlist.txt";
