@@ -32,6 +32,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
+    """Lets collections of a test visit only what the tests of its file made: the frameworks have millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Native:
     """native.c, compiled and loaded."""
