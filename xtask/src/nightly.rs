@@ -524,11 +524,17 @@ fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
     // It compares texts, which takes minutes without optimisation.
     let about = tool(root, "cargo-about", "0.9.3 --features cli").into_iter();
     steps.extend(about.map(|step| step.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")));
-    let deny = "cargo deny --all-features check --hide-inclusion-graph licenses bans sources";
-    steps.push(with_tools(root, Step::new("cargo-deny", deny)));
-    // Libraries of the adapters need different versions of the same crates.
-    let deny = "cargo deny --manifest-path adapters/Cargo.toml --all-features check --hide-inclusion-graph licenses sources";
-    steps.push(with_tools(root, Step::new("cargo-deny: adapters", deny)));
+    // Libraries of the tests and the adapters need different versions of the same crates; the package must not.
+    for (manifest, check) in [
+        ("Cargo.toml", "licenses sources"),
+        ("adapters/Cargo.toml", "licenses sources"),
+        ("crates/dlbridge-python/Cargo.toml --exclude-dev", "bans"),
+    ] {
+        let deny = format!(
+            "cargo deny --manifest-path {manifest} --all-features check --hide-inclusion-graph {check}"
+        );
+        steps.push(with_tools(root, Step::new(format!("cargo-deny: {check}: {manifest}"), &deny)));
+    }
     let about = "cargo about generate --locked --manifest-path crates/dlbridge-python/Cargo.toml --config xtask/about.toml \
         xtask/about.hbs > target/LICENSE-THIRD-PARTY && diff target/LICENSE-THIRD-PARTY LICENSE-THIRD-PARTY";
     steps.push(with_tools(root, Step::sh("cargo-about", about)));
