@@ -171,9 +171,12 @@ fn features(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let packages = "--package dlbridge --package dlbridge-pyo3 --package dlbridge-files --package dlbridge-ops";
     let hack = format!("cargo hack clippy --each-feature --no-dev-deps {packages} -- -D warnings");
     steps.push(for_pyo3(with_tools(root, Step::new("each feature", &hack)), venv).minutes(60));
-    for manifest in ["bench/Cargo.toml", "conformance/crafter/Cargo.toml"] {
+    for (manifest, features) in [
+        ("bench/Cargo.toml", "--features extension/dlbridge"),
+        ("conformance/crafter/Cargo.toml", ""),
+    ] {
         let clippy = format!(
-            "cargo clippy --manifest-path {manifest} --workspace --all-targets -- -D warnings"
+            "cargo clippy --manifest-path {manifest} --workspace {features} --all-targets -- -D warnings"
         );
         steps.push(for_pyo3(Step::new(format!("clippy: {manifest}"), &clippy), venv));
     }

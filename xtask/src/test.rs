@@ -194,6 +194,7 @@ pub(crate) fn pytest(
             .env("DLBRIDGE_REQUIRE", "1")
             .env("DLBRIDGE_LEFT_OUT", left_out)
             .env("PYTHONFAULTHANDLER", "1")
+            .minutes(60)
     };
     let alone = paths.iter().map(|path| test(path, path));
     [test(folder, &group)].into_iter().chain(alone).collect()
