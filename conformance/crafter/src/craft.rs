@@ -189,9 +189,6 @@ impl Crafted {
 
     /// The struct; ValueError for a legacy one.
     pub(crate) fn as_versioned(&self) -> PyResult<*mut DLManagedTensorVersioned> {
-        match self.versioned {
-            true => Ok(self.managed().address.cast()),
-            false => Err(PyValueError::new_err("the exchange API knows no legacy structs")),
-        }
+        self.managed().as_versioned()
     }
 }

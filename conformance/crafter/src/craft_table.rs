@@ -23,7 +23,8 @@ use crate::record::is_attached;
 /// The behaviour of all crafted tables. It is global, because their functions get no argument that identifies the
 /// table.
 struct Behaviour {
-    stream: usize,
+    /// None makes `current_work_stream` fail.
+    stream: Option<usize>,
     /// The devices that `current_work_stream` was called for.
     asked: Vec<(i32, i32)>,
     /// The allocator calls it.
@@ -33,19 +34,19 @@ struct Behaviour {
 }
 
 static BEHAVIOUR: Mutex<Behaviour> =
-    Mutex::new(Behaviour { stream: 0, asked: Vec::new(), allocate: None, failure: -1 });
+    Mutex::new(Behaviour { stream: Some(0), asked: Vec::new(), allocate: None, failure: -1 });
 
 /// Makes a capsule over a table. To export an object, or to let a caller borrow it, the table calls its `_crafted()`,
-/// which returns a `Crafted`. An import makes a `Held`. The functions named in `missing` are NULL; `previous` is the
-/// address of an older crafted table, or 0.
+/// which returns a `Crafted`, or None to fail without an exception. An import makes a `Held`. The functions named in
+/// `missing` are NULL; `previous` is the address of an older crafted table, or 0.
 ///
-/// The other arguments apply to all crafted tables from then on. `stream` is the answer of `current_work_stream`, and
-/// `failure` the status that a failing function returns. `allocate(shape, dtype, device, gil)` returns the status of
-/// the allocator, the `Crafted` that it makes or None, and the errors that it reports as (kind, message); `gil` says
-/// whether the allocator was called under the GIL. Without `allocate`, the allocator fails.
+/// The other arguments apply to all crafted tables from then on. `stream` is the answer of `current_work_stream`, which
+/// fails with None, and `failure` the status that a failing function returns. `allocate(shape, dtype, device, gil)`
+/// returns the status of the allocator, the `Crafted` that it makes or None, and the errors that it reports as (kind,
+/// message); `gil` says whether the allocator was called under the GIL. Without `allocate`, the allocator fails.
 #[pyfunction]
 #[pyo3(signature = (
-    *, version=(1, 3), missing=Items(Vec::new()), name="dlpack_exchange_api".to_owned(), previous=0, stream=0,
+    *, version=(1, 3), missing=Items(Vec::new()), name="dlpack_exchange_api".to_owned(), previous=0, stream=Some(0),
     allocate=None, failure=-1
 ))]
 #[allow(clippy::too_many_arguments, reason = "one for each thing that can be set")]
@@ -55,7 +56,7 @@ pub(crate) fn craft_table(
     missing: Items<String>,
     name: String,
     previous: usize,
-    stream: usize,
+    stream: Option<usize>,
     allocate: Option<Py<PyAny>>,
     failure: c_int,
 ) -> PyResult<Bound<'_, PyCapsule>> {
@@ -108,32 +109,33 @@ pub(crate) fn stream_asked() -> Vec<(i32, i32)> {
     std::mem::take(&mut locked(&BEHAVIOUR).asked)
 }
 
-/// The struct of the `Crafted` that the object's `_crafted()` returns.
+/// The struct of the `Crafted` that the object's `_crafted()` returns; an error without an exception for None.
 ///
 /// # Safety
 /// The thread is attached, and `object` is a Python object.
-unsafe fn crafted(object: *mut c_void) -> PyResult<*mut DLManagedTensorVersioned> {
+unsafe fn crafted(object: *mut c_void) -> Result<*mut DLManagedTensorVersioned, Option<PyErr>> {
     // SAFETY: the caller is attached.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: the caller passes a Python object.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
-    let crafted = object.call_method0("_crafted")?.cast_into::<Crafted>()?;
-    crafted.get().as_versioned()
+    let crafted = object.call_method0("_crafted")?;
+    if crafted.is_none() {
+        return Err(None);
+    }
+    Ok(crafted.cast_into::<Crafted>().map_err(PyErr::from)?.get().as_versioned()?)
 }
 
-/// Returns 0, or sets the exception and returns the status of a failure.
+/// Returns 0, or sets the exception, if there is one, and returns the status of a failure.
 ///
 /// # Safety
 /// The thread is attached.
-unsafe fn status(result: PyResult<()>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => {
-            // SAFETY: the caller is attached.
-            error.restore(unsafe { Python::assume_attached() });
-            locked(&BEHAVIOUR).failure
-        }
+unsafe fn status(result: Result<(), Option<PyErr>>) -> c_int {
+    let Err(error) = result else { return 0 };
+    if let Some(error) = error {
+        // SAFETY: the caller is attached.
+        error.restore(unsafe { Python::assume_attached() });
     }
+    locked(&BEHAVIOUR).failure
 }
 
 unsafe extern "C" fn from_py_object(
@@ -163,7 +165,7 @@ unsafe extern "C" fn to_py_object(
     unsafe {
         let py = Python::assume_attached();
         let held = Held::new(Managed { address: managed.cast(), versioned: true });
-        status(Bound::new(py, held).map(|held| *out = held.into_ptr().cast()))
+        status(Bound::new(py, held).map(|held| *out = held.into_ptr().cast()).map_err(Some))
     }
 }
 
@@ -174,8 +176,9 @@ unsafe extern "C" fn current_work_stream(
 ) -> c_int {
     let mut behaviour = locked(&BEHAVIOUR);
     behaviour.asked.push((device_type.0, device_id));
+    let Some(stream) = behaviour.stream else { return behaviour.failure };
     // SAFETY: the specification requires a place to write to.
-    unsafe { *out = ptr::with_exposed_provenance_mut(behaviour.stream) };
+    unsafe { *out = ptr::with_exposed_provenance_mut(stream) };
     0
 }
 

@@ -14,7 +14,6 @@
 //! | `made` | a register of crafted structs by address |
 //! | `managed` | the fields and the deleter of a managed tensor |
 //! | `extent` | the byte range of its elements |
-//! | `chain` | deleters of tensors that a crafted one owns |
 //! | `record` | how a deleter was called |
 //! | `block` | a crafted struct and the state of its deleter |
 //! | `held` | a managed tensor as a consumer holds it |
@@ -23,11 +22,12 @@
 //! | `delete` | the ways to call a deleter |
 //! | `table` | calls the C exchange API of a type |
 //! | `craft_table` | a C exchange API with every field settable |
+//! | `exporter` | an object that exports a buffer with every field settable |
 //! | `arguments` | arguments of Python functions |
 //!
 //! The SAFETY comments cite these invariants:
 //!
-//! - **Kept.** A crafted struct is never freed, and neither are its data, shape and strides. So a second call of the
+//! - **Kept.** A crafted struct is never freed, and neither are its data, shape and strides, nor those of a buffer. So a second call of the
 //!   deleter only counts, and a consumer that uses the tensor after its deletion does not use freed memory. The first
 //!   call of the deleter fills the data with 0xDD, so that such a consumer reads other elements. The crafter itself
 //!   neither reads nor writes the data after that: one lock guards the deletion and these accesses.
@@ -46,6 +46,7 @@ mod capsule;
 mod craft;
 mod craft_table;
 mod delete;
+mod exporter;
 mod extent;
 mod held;
 mod made;
@@ -66,6 +67,8 @@ mod _crafter {
     use crate::craft_table::{craft_table, stream_asked};
     #[pymodule_export]
     use crate::delete::{clear_pending, finished_with_gil_held, report_at_exit};
+    #[pymodule_export]
+    use crate::exporter::Exporter;
     #[pymodule_export]
     use crate::held::Held;
     #[pymodule_export]

@@ -26,6 +26,14 @@ unsafe impl Send for Managed {}
 unsafe impl Sync for Managed {}
 
 impl Managed {
+    /// The struct; ValueError for a legacy one.
+    pub(crate) fn as_versioned(self) -> PyResult<*mut DLManagedTensorVersioned> {
+        match self.versioned {
+            true => Ok(self.address.cast()),
+            false => Err(PyValueError::new_err("the exchange API knows no legacy structs")),
+        }
+    }
+
     /// Calls the deleter, if the struct has one.
     ///
     /// # Safety

@@ -208,12 +208,16 @@ impl Table {
         Ok((status, fields, error))
     }
 
-    /// `managed_tensor_to_py_object_no_sync` of a crafted tensor: the answer is the object.
-    fn imported<'py>(&self, py: Python<'py>, crafted: &Crafted) -> PyResult<Answer<'py>> {
+    /// `managed_tensor_to_py_object_no_sync` of a `Crafted`, or of a `Held`, which it gives away: the answer is the object.
+    fn imported<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
+        let py = given.py();
         let (_call, function) = self.function("managed_tensor_to_py_object_no_sync", |table| {
             table.managed_tensor_to_py_object_no_sync
         })?;
-        let managed = crafted.as_versioned()?;
+        let managed = match given.cast::<Held>() {
+            Ok(held) => held.get().give_away()?.as_versioned()?,
+            Err(_) => given.cast::<Crafted>()?.get().as_versioned()?,
+        };
         let mut object = ptr::null_mut();
         // SAFETY: attached; the arguments are a managed tensor that is given away, and a place to write to.
         let status = unsafe { function(managed, &mut object) };
