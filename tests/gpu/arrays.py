@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
-from check import unpacked
 from dlbridge_conformance import crafter
 from driver import Driver
 
 CUDA, PINNED = 2, 3
+
+#: The values of arrays.
+NEW = [1.5, -2.0, 3.25, 4.0, 5.5, -6.75]
+
+
+def packed(values: list[float]) -> bytes:
+    """Returns numbers as the bytes of float32."""
+    return struct.pack(f"{len(values)}f", *values)
+
+
+def unpacked(content: bytes) -> list[float]:
+    """Returns the numbers of float32 bytes."""
+    return list(struct.unpack(f"{len(content) // 4}f", content))
 
 
 class Array:

@@ -7,7 +7,8 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Any
 
-from check import NEW, Skipped, packed
+import pytest
+from arrays import NEW, packed
 from driver import Driver
 from libraries import Library
 
@@ -22,7 +23,7 @@ class Torch(Library):
         super().__init__(driver)
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():
-            raise Skipped("torch finds no CUDA device")
+            pytest.skip("torch finds no CUDA device")
 
     def version(self) -> str:
         return f"{self.torch.__version__}, CUDA {self.torch.version.cuda}"
@@ -35,7 +36,7 @@ class Torch(Library):
     def on(self, stream: int) -> AbstractContextManager[Any]:
         cuda = self.torch.cuda
         if stream == 2:
-            raise Skipped("torch does not support the per-thread default stream")
+            pytest.skip("torch does not support the per-thread default stream")
         return cuda.stream(cuda.default_stream() if stream == 1 else cuda.ExternalStream(stream))  # type: ignore[no-any-return]
 
     def address(self, array: Any) -> int:
@@ -151,7 +152,7 @@ class Numba(Library):
         self.cuda = importlib.import_module("numba.cuda")
         self.numpy = importlib.import_module("numpy")
         if not self.cuda.is_available():
-            raise Skipped("numba finds no CUDA device")
+            pytest.skip("numba finds no CUDA device")
         self.current: Any = 0
 
     def version(self) -> str:
@@ -160,7 +161,7 @@ class Numba(Library):
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
         if device:
-            raise Skipped("numba changes the current device permanently")
+            pytest.skip("numba changes the current device permanently")
         array = self.cuda.device_array(shape, dtype="float32", stream=self.current)
         if values:
             array.copy_to_device(self.numpy.array(values, dtype="float32").reshape(shape))
@@ -223,7 +224,7 @@ class Jax(Library):
         try:
             self.gpus = self.jax.devices("cuda")
         except RuntimeError as error:
-            raise Skipped(f"jax finds no CUDA device: {error}") from None
+            pytest.skip(f"jax finds no CUDA device: {error}")
         self.slow: Any = None
 
     def version(self) -> str:
@@ -232,7 +233,7 @@ class Jax(Library):
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
         of = [gpu for gpu in self.gpus if gpu.local_hardware_id == device]
         if not of:
-            raise Skipped(f"jax does not list device {device}")
+            pytest.skip(f"jax does not list device {device}")
         array = self.jax.numpy.array(values, dtype="float32").reshape(shape)
         return self.jax.device_put(array, of[0]).block_until_ready()
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from arrays import Array, InterfaceArray
-from check import NEW, Skipped, packed
+import pytest
+from arrays import NEW, Array, InterfaceArray, packed
 from driver import Driver
+
+#: All libraries.
+NAMES = ("driver", "torch", "cupy", "numba", "jax")
 
 
 class Library:
@@ -54,15 +57,15 @@ class Library:
 
     def from_dlpack(self, source: Any) -> Any:
         """Imports an object with ``__dlpack__``, synchronised with the current stream."""
-        raise Skipped(f"{self.name} does not import DLPack")
+        pytest.skip(f"{self.name} does not import DLPack")
 
     def from_interface(self, source: Any) -> Any:
         """Imports an object with ``__cuda_array_interface__``."""
-        raise Skipped(f"{self.name} does not import __cuda_array_interface__")
+        pytest.skip(f"{self.name} does not import __cuda_array_interface__")
 
     def copied(self, array: Any) -> Any:
         """Copies an array with a kernel on the current stream."""
-        raise Skipped(f"{self.name} cannot run a kernel here")
+        pytest.skip(f"{self.name} cannot run a kernel here")
 
     def values(self, array: Any) -> list[float]:
         """Returns the values in C order, after all work."""
@@ -70,11 +73,11 @@ class Library:
 
     def views(self) -> list[tuple[str, Any, tuple[int, ...], tuple[int, ...], list[float]]]:
         """Makes arrays with strides: name, array, shape, strides in elements, and values."""
-        raise Skipped(f"{self.name} does not support strides")
+        pytest.skip(f"{self.name} does not support strides")
 
     def memory_of_kind(self, kind: str) -> Any:
         """Makes an array of the library in managed or pinned memory, with the values NEW."""
-        raise Skipped(f"{self.name} has no {kind} memory")
+        pytest.skip(f"{self.name} has no {kind} memory")
 
 
 class OfDriver(Library):
@@ -153,20 +156,18 @@ class OfDriver(Library):
 
 
 def made(name: str, driver: Driver) -> Library:
-    """Returns the library of a name; raises Skipped with the reason if it cannot be used."""
+    """Returns the library of a name; skips the test if it cannot be used."""
     if name == "driver":
         return OfDriver(driver)
     if not driver.is_hardware:
-        raise Skipped("it needs kernels, which the stand-in cannot run")
+        pytest.skip("it needs kernels, which the stand-in cannot run")
     import frameworks
 
     kinds: list[type[Library]] = [frameworks.Torch, frameworks.Cupy, frameworks.Numba, frameworks.Jax]
     kind = next(kind for kind in kinds if kind.name == name)
     try:
         return kind(driver)
-    except Skipped:
-        raise
     except ImportError as error:
-        raise Skipped(f"it cannot be imported: {error}") from None
+        pytest.skip(f"it cannot be imported: {error}")
     except Exception as error:
-        raise Skipped(f"it cannot be used: {type(error).__name__}: {error}") from None
+        pytest.skip(f"it cannot be used: {type(error).__name__}: {error}")

@@ -16,9 +16,9 @@ mod site;
 mod step;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::{env, fs};
 
 use python::{Venv, ran};
 use step::{Report, Result, Step};
@@ -31,7 +31,7 @@ cargo xtask ci                           all that a change must pass
 cargo xtask nightly [STEP ...]           everything else, or some of it; docs/nightly.md lists the steps
 cargo xtask book                         the book of docs/, in target/book
 cargo xtask bench [ARGUMENT ...]         measures; without arguments, shows what
-cargo xtask gpu-test [ARGUMENT ...]      the suite of tests/gpu on this machine's GPU, or on a stand-in";
+cargo xtask gpu-test                     the suite of tests/gpu on this machine's GPU, or on a stand-in";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             Ok(())
         }),
         ["bench", ref rest @ ..] => bench(&root, rest).map(|()| true),
-        ["gpu-test", ref rest @ ..] => gpu_test(&root, rest).map(|()| true),
+        ["gpu-test"] => reported(&root, |report| nightly::gpu_test(&root, report)),
         // A step of the tests.
         ["site"] => site::lay_out(&root).map(|()| true),
         _ => {
@@ -99,23 +99,6 @@ fn bench(root: &Path, rest: &[&str]) -> Result<()> {
         return Err("the wheel could not be built".into());
     }
     ran(Command::new(venv.program("python")).arg("bench/run.py").args(rest))
-}
-
-/// Runs the suite with the Python that `PYTHON` names, whose libraries it checks, or with that of `.venv`.
-fn gpu_test(root: &Path, rest: &[&str]) -> Result<()> {
-    let venv = Venv::new(root, "test")?;
-    let report = Report::new(root)?;
-    if !report.run(venv.installs(".", "--release").into_iter().chain([ci::stand_in()])) {
-        return Err("the suite could not be built".into());
-    }
-    let python = env::var_os("PYTHON").map_or_else(|| venv.program("python"), PathBuf::from);
-    ran(Command::new(python).args(["tests/gpu", "--wheel"]).arg(wheel(root)?).args(rest))
-}
-
-/// Returns the wheel of the package that was built last.
-fn wheel(root: &Path) -> Result<PathBuf> {
-    let wheels = fs::read_dir(python::wheels(root, ".")).into_iter().flatten().flatten();
-    wheels.map(|entry| entry.path()).next().ok_or_else(|| "no wheel was built".into())
 }
 
 /// Returns the step that installs a tool into `target/tools`, unless this version of it is there.

@@ -9,7 +9,7 @@ use crate::ci::{self, adapters, fuzz};
 use crate::python::{self, Venv, answer};
 use crate::step::{Report, Result, Step};
 use crate::test::{CORE_FEATURES, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
-use crate::{site, tool, wheel};
+use crate::{site, tool};
 
 const PAGE: &str = "docs/nightly.md";
 
@@ -401,15 +401,37 @@ fn free_threaded(root: &Path, _: &Venv) -> Result<Vec<Step>> {
 }
 
 /// The suite for GPUs on the stand-in for CUDA's driver.
-fn gpu_stand_in(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
-    let suite =
-        "tests/gpu --json target/gpu/stand-in.json --stand-in target/gpu/libcuda.so.1 --wheel";
-    let report = "-m pytest --quiet -p no:cacheprovider tests/gpu/test_report.py";
+fn gpu_stand_in(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     Ok(vec![
         ci::stand_in(),
-        venv.python("gpu-stand-in", suite).arg(wheel(root)?),
-        venv.python("gpu report", report),
+        gpu_suite(venv, "driver").arg("--stand-in").arg("target/gpu/libcuda.so.1"),
     ])
+}
+
+/// The suite for GPUs with one library. A crash of its process fails one test.
+fn gpu_suite(venv: &Venv, library: &str) -> Step {
+    let tests = format!(
+        "-m pytest -p no:cacheprovider -n 1 --timeout 900 tests/gpu --library {library} --junitxml target/gpu/{library}.xml"
+    );
+    // JAX would reserve most of a device's memory.
+    venv.python(format!("gpu: {library}"), &tests).env("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+}
+
+/// Runs the suite for GPUs on this machine, with the libraries that are in `.venv`.
+pub(crate) fn gpu_test(root: &Path, report: &Report) -> Result<()> {
+    let venv = Venv::new(root, "test")?;
+    let wheels = [".", "conformance"].into_iter().flat_map(|it| venv.installs(it, "--release"));
+    let mut steps: Vec<_> = wheels.collect();
+    let find = "import ctypes; ctypes.CDLL('libcuda.so.1')";
+    if answer(Command::new(venv.program("python")).args(["-c", find])).is_some() {
+        steps.extend(["driver", "torch", "cupy", "numba", "jax"].map(|it| gpu_suite(&venv, it)));
+        steps.push(venv.python("gpu: timings", "tests/gpu/timings.py"));
+    } else {
+        println!("no driver of CUDA was found: the suite runs on a stand-in, which is not a GPU");
+        steps.extend(gpu_stand_in(root, &venv)?);
+    }
+    report.run(steps);
+    Ok(())
 }
 
 /// The wheel and the tests of each example in Python; the template's stub; the source distribution.

@@ -101,7 +101,7 @@ impl Venv {
 }
 
 /// Returns the folder of the wheel of a project.
-pub(crate) fn wheels(root: &Path, project: &str) -> PathBuf {
+fn wheels(root: &Path, project: &str) -> PathBuf {
     root.join("target/wheels").join(if project == "." { "dlbridge" } else { project })
 }
 

@@ -1,4 +1,4 @@
-"""Checks that a graph can capture an exchange, and that an exchange that it cannot capture leaves the capture valid."""
+"""Graphs: an exchange is captured, and one that cannot be captured leaves the capture valid."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import dlbridge
-from arrays import Array, InterfaceArray
-from check import NEW, Bench, check, equal, holds, packed, refused, unpacked
+import pytest
+from arrays import NEW, Array, InterfaceArray, packed, unpacked
+from conftest import Bench
 from driver import DriverError
 
 OLD = [0.0] * len(NEW)
@@ -40,8 +41,8 @@ def array_on(bench: Bench, stream: int) -> Array:
     return Array(bench.driver, bench.driver.filled(packed(NEW)), (6,), stream=stream)
 
 
-@check("driver", "torch", "cupy", "numba")
-def an_exchange_in_a_graph(bench: Bench) -> None:
+@pytest.mark.only("driver", "torch", "cupy", "numba")
+def test_exchange_in_a_graph_is_replayed(bench: Bench) -> None:
     """Import and export work on a captured stream, and the graph replays the captured work."""
     driver, library = bench.driver, bench.library
     stream = driver.stream()
@@ -60,18 +61,18 @@ def an_exchange_in_a_graph(bench: Bench) -> None:
             if library.takes:
                 taken = dlbridge.asdlpack(library.from_dlpack(tensor), stream=stream)
             driver.copy(result, taken.address, 24, stream)
-    equal(unpacked(driver.read(driver.fills[0], result, 24)), OLD, "the result before the graph runs")
+    assert unpacked(driver.read(driver.fills[0], result, 24)) == OLD, "the result before the graph runs"
     for values in (NEW, NEW[::-1]):
         new = driver.filled(packed(values))
         driver.copy(source, new, 24, driver.fills[0])
         driver.wait(driver.fills[0])
         driver.launch(captured.graph, stream)
         driver.wait(stream)
-        equal(unpacked(driver.read(driver.fills[0], result, 24)), values, "the result of the graph")
+        assert unpacked(driver.read(driver.fills[0], result, 24)) == values, "the result of the graph"
 
 
-@check("driver")
-def refusals_in_a_capture(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_refusal_in_a_capture_leaves_it_valid(bench: Bench) -> None:
     """An exchange that cannot be captured is refused with the reason, and the capture continues unchanged."""
     driver = bench.driver
     stream, other = driver.stream(), driver.stream()
@@ -83,19 +84,23 @@ def refusals_in_a_capture(bench: Bench) -> None:
     driver.wait_for_all()
     with capturing(bench, stream) as captured:
         for tensor, named in [(on_other, stream), (on_captured, other), (on_captured, 1)]:
-            said = refused(lambda tensor=tensor, named=named: tensor.__dlpack__(stream=named))  # type: ignore[misc]
-            holds("captured in a graph" in said, f"the refusal does not name the reason: {said}")
-        refused(lambda: dlbridge.asdlpack(interface, stream=stream), word="captured in a graph")
-        refused(lambda: dlbridge.asdlpack(on_captured, device="cpu"), word="captured in a graph")
-        refused(lambda: on_captured.__dlpack__(stream=stream, copy=True), word="captured in a graph")
-        refused(lambda: dlbridge.asdlpack(bytearray(24), device="cuda:0", stream=stream), word="captured in a graph")
+            with pytest.raises(BufferError, match="captured in a graph"):
+                tensor.__dlpack__(stream=named)
+        with pytest.raises(BufferError, match="captured in a graph"):
+            dlbridge.asdlpack(interface, stream=stream)
+        with pytest.raises(BufferError, match="captured in a graph"):
+            dlbridge.asdlpack(on_captured, device="cpu")
+        with pytest.raises(BufferError, match="captured in a graph"):
+            on_captured.__dlpack__(stream=stream, copy=True)
+        with pytest.raises(BufferError, match="captured in a graph"):
+            dlbridge.asdlpack(bytearray(24), device="cuda:0", stream=stream)
         driver.copy(result, source, 24, stream)
     driver.launch(captured.graph, stream)
-    equal(unpacked(driver.read(stream, result, 24)), NEW, "the result of the graph")
+    assert unpacked(driver.read(stream, result, 24)) == NEW, "the result of the graph"
 
 
-@check("driver")
-def others_beside_a_capture(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_work_on_other_streams_leaves_a_capture_valid(bench: Bench) -> None:
     """Work on other streams does not spoil a capture, nor does the release of a tensor of the captured stream."""
     driver = bench.driver
     stream, other = driver.stream(), driver.stream()
@@ -110,11 +115,11 @@ def others_beside_a_capture(bench: Bench) -> None:
         there = dlbridge.asdlpack(host, device="cuda:0", stream=other)
         back = dlbridge.asdlpack(there, device="cpu")
         del there, on_other, on_captured
-    equal(bytes(memoryview(back)), packed(NEW), "the copy made during the capture")
+    assert bytes(memoryview(back)) == packed(NEW), "the copy made during the capture"
 
 
-@check("driver")
-def two_streams_of_one_graph(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_tensor_is_passed_to_another_stream_of_the_graph(bench: Bench) -> None:
     """A tensor of a captured stream can be passed to another stream of the same graph."""
     driver = bench.driver
     stream, joined = driver.stream(), driver.stream()
@@ -130,11 +135,11 @@ def two_streams_of_one_graph(bench: Bench) -> None:
     if not bench.is_hardware:
         return  # The stand-in's graphs contain the work of one stream.
     driver.launch(captured.graph, stream)
-    equal(unpacked(driver.read(stream, result, 24)), NEW, "the result of the graph")
+    assert unpacked(driver.read(stream, result, 24)) == NEW, "the result of the graph"
 
 
-@check("torch")
-def torchs_own_graphs(bench: Bench) -> None:
+@pytest.mark.only("torch")
+def test_graph_of_torch_captures_an_exchange(bench: Bench) -> None:
     """torch.cuda.graph captures an export and an import on the captured stream, and replays them."""
     torch: Any = bench.library.torch  # type: ignore[attr-defined]
     stream = torch.cuda.Stream()
@@ -157,11 +162,11 @@ def torchs_own_graphs(bench: Bench) -> None:
         torch.cuda.synchronize()
         graph.replay()
         torch.cuda.synchronize()
-        equal(result.tolist(), [2 * value + 1 for value in values], "the result of the graph")
+        assert result.tolist() == [2 * value + 1 for value in values], "the result of the graph"
 
 
-@check("torch")
-def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
+@pytest.mark.only("torch")
+def test_import_without_a_stream_leaves_a_graph_of_torch_valid(bench: Bench) -> None:
     """asdlpack(x) without a stream, in torch.cuda.graph, works or is refused; either leaves the capture valid."""
     torch: Any = bench.library.torch  # type: ignore[attr-defined]
     stream = torch.cuda.Stream()
@@ -180,4 +185,4 @@ def torchs_own_graphs_and_no_stream(bench: Bench) -> None:
         raise AssertionError(f"the capture was invalidated{said}: {error}") from None
     graph.replay()
     torch.cuda.synchronize()
-    equal(result.tolist(), [1.0] * 6, "the result of the graph")
+    assert result.tolist() == [1.0] * 6, "the result of the graph"

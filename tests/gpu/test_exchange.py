@@ -1,16 +1,28 @@
-"""Checks of import and export: values, addresses, devices, strides, empty arrays, masks, kinds of memory."""
+"""Import and export: values, addresses, devices, strides, empty arrays, masks, kinds of memory."""
 
 from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import dlbridge
-from arrays import Array, InterfaceArray, interface
-from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, until
+import pytest
+from arrays import NEW, Array, InterfaceArray, interface, packed
+from conftest import Bench, until
 
 SHAPE = (2, 3)
+
+
+def test_machine_and_library_are_described(bench: Bench, record_property: Callable[[str, object], None]) -> None:
+    """The file of `--junitxml` has the devices and the versions."""
+    driver = bench.driver
+    record_property("devices", ", ".join(driver.device_name(device) for device in range(driver.devices)))
+    record_property("CUDA of the driver", driver.version)
+    record_property("dlbridge", dlbridge.__version__)
+    record_property(bench.library.name, bench.library.version())
+    assert driver.devices > 0
 
 
 def passed_on(bench: Bench, tensor: dlbridge.Tensor) -> list[float]:
@@ -23,7 +35,7 @@ def passed_on(bench: Bench, tensor: dlbridge.Tensor) -> list[float]:
 def in_by_dlpack(bench: Bench, array: Any) -> dlbridge.Tensor:
     """Imports an array through DLPack."""
     if not bench.library.lends or not hasattr(array, "__dlpack__"):
-        raise Skipped(f"{bench.library.name}'s arrays do not support __dlpack__")
+        pytest.skip(f"{bench.library.name}'s arrays do not support __dlpack__")
     return dlbridge.asdlpack(array, protocol="dlpack")
 
 
@@ -35,42 +47,38 @@ def in_by_interface(array: Any) -> dlbridge.Tensor:
 def right(bench: Bench, tensor: dlbridge.Tensor, array: Any, device: int = 0) -> None:
     """Raises AssertionError unless the tensor is the array of SHAPE with the values NEW."""
     address = bench.library.address(array)
-    equal(tensor.address, address, "the address")
-    equal(tensor.device, f"cuda:{bench.driver.device_of(address)}", "the device that the driver reports")
-    equal(tensor.device, f"cuda:{device}", "the device that the array was made on")
-    equal((tensor.shape, tensor.strides, tensor.dtype, tensor.copied), (SHAPE, (3, 1), "float32", False), "the tensor")
-    equal(passed_on(bench, tensor), NEW, "the values")
+    assert tensor.address == address, "the address"
+    assert tensor.device == f"cuda:{bench.driver.device_of(address)}", "the device that the driver reports"
+    assert tensor.device == f"cuda:{device}", "the device that the array was made on"
+    assert (tensor.shape, tensor.strides, tensor.dtype, tensor.copied) == (SHAPE, (3, 1), "float32", False), "the tensor"
+    assert passed_on(bench, tensor) == NEW, "the values"
 
 
-@check()
-def import_dlpack(bench: Bench) -> None:
+def test_dlpack_imports_an_array_at_its_address(bench: Bench) -> None:
     """DLPack imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_dlpack(bench, array)
     right(bench, tensor, array)
-    equal(tensor.protocol, "dlpack", "the protocol")
+    assert tensor.protocol == "dlpack", "the protocol"
 
 
-@check()
-def import_default_protocol(bench: Bench) -> None:
+def test_first_protocol_imports_on_the_default_stream(bench: Bench) -> None:
     """The first protocol that an array supports imports it, on the default stream."""
     array = bench.library.made(NEW, SHAPE)
     tensor = dlbridge.asdlpack(array)
     right(bench, tensor, array)
-    equal(tensor.stream, 1, "the stream")
+    assert tensor.stream == 1, "the stream"
 
 
-@check()
-def import_cuda_array_interface(bench: Bench) -> None:
+def test_cuda_array_interface_imports_an_array_at_its_address(bench: Bench) -> None:
     """__cuda_array_interface__ imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_interface(array)
     right(bench, tensor, array)
-    equal(tensor.protocol, "cuda-array-interface", "the protocol")
+    assert tensor.protocol == "cuda-array-interface", "the protocol"
 
 
-@check()
-def on_the_second_device(bench: Bench) -> None:
+def test_array_on_the_second_device_is_imported_from_it(bench: Bench) -> None:
     """Both protocols report the device of an array on the second device."""
     device = bench.second_device()
     array = bench.library.made(NEW, SHAPE, device)
@@ -82,42 +90,39 @@ def on_the_second_device(bench: Bench) -> None:
 def out_again(bench: Bench, taken: Any, tensor: dlbridge.Tensor) -> None:
     """Raises AssertionError unless the library sees the values that the driver wrote."""
     library = bench.library
-    equal(library.values(taken), NEW, f"the values that {library.name} sees")
-    equal(library.address(taken), tensor.address, f"the address that {library.name} reports")
+    assert library.values(taken) == NEW, f"the values that {library.name} sees"
+    assert library.address(taken) == tensor.address, f"the address that {library.name} reports"
 
 
-@check()
-def export_dlpack(bench: Bench) -> None:
+def test_dlpack_exports_a_tensor_at_its_address(bench: Bench) -> None:
     """DLPack exports a tensor over the driver's memory at its address."""
     if not bench.library.takes:
-        raise Skipped(f"{bench.library.name} does not import __dlpack__")
+        pytest.skip(f"{bench.library.name} does not import __dlpack__")
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
     tensor = dlbridge.asdlpack(source)
     taken = bench.library.from_dlpack(tensor)
-    equal(tuple(taken.shape), SHAPE, "the shape")
+    assert tuple(taken.shape) == SHAPE, "the shape"
     out_again(bench, taken, tensor)
     del tensor
     gc.collect()
-    holds(not source.is_given_back, "the deleter ran while the memory was in use")
-    equal(bench.library.values(taken), NEW, "the values after the tensor was dropped")
+    assert not source.is_given_back, "the deleter ran while the memory was in use"
+    assert bench.library.values(taken) == NEW, "the values after the tensor was dropped"
     del taken
     gc.collect()
     until(lambda: source.is_given_back, "the deleter did not run")
 
 
-@check()
-def export_cuda_array_interface(bench: Bench) -> None:
+def test_cuda_array_interface_exports_a_tensor_at_its_address(bench: Bench) -> None:
     """__cuda_array_interface__ exports a tensor over the driver's memory at its address."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
     tensor = dlbridge.asdlpack(source)
     fields = tensor.__cuda_array_interface__
-    equal((fields["version"], fields["typestr"], fields["shape"]), (3, "<f4", SHAPE), "the interface")
-    equal((fields["data"], fields["stream"]), ((source.address, False), 1), "address, read-only mark and stream")
+    assert (fields["version"], fields["typestr"], fields["shape"]) == (3, "<f4", SHAPE), "the interface"
+    assert (fields["data"], fields["stream"]) == ((source.address, False), 1), "address, read-only mark and stream"
     out_again(bench, bench.library.from_interface(InterfaceArray.only(tensor)), tensor)
 
 
-@check()
-def round_trip(bench: Bench) -> None:
+def test_round_trip_shares_the_memory(bench: Bench) -> None:
     """An array makes a round trip through dlbridge into its library, and both sides see writes."""
     library = bench.library
     array = library.made(NEW, SHAPE)
@@ -126,19 +131,18 @@ def round_trip(bench: Bench) -> None:
         back = library.from_dlpack(tensor)
     else:
         back = library.from_interface(InterfaceArray.only(tensor))
-    equal(library.values(back), NEW, "the values")
+    assert library.values(back) == NEW, "the values"
     if not tensor.readonly:
         out_again(bench, back, tensor)
     if library.writes:
         stream = bench.driver.stream()
         bench.driver.late(stream, tensor.address, packed(NEW[::-1]))
         bench.driver.wait(stream)
-        equal(library.values(array), NEW[::-1], "the array after a write to the memory of the tensor")
-        equal(library.values(back), NEW[::-1], "the returned array after a write to the memory of the tensor")
+        assert library.values(array) == NEW[::-1], "the array after a write to the memory of the tensor"
+        assert library.values(back) == NEW[::-1], "the returned array after a write to the memory of the tensor"
 
 
-@check()
-def strides(bench: Bench) -> None:
+def test_strides_are_imported(bench: Bench) -> None:
     """Import and export keep strides: transposed, every second, backwards, broadcast."""
     library = bench.library
     wrong = []
@@ -154,15 +158,14 @@ def strides(bench: Bench) -> None:
                 wrong.append(f"{protocol}: {passed_on(bench, tensor)} instead of {values}")
             elif bytes(memoryview(dlbridge.asdlpack(tensor, device="cpu"))) != packed(values):
                 wrong.append(f"{protocol}: other values on the CPU")
-    holds(not wrong, "; ".join(wrong))
+    assert not wrong, "; ".join(wrong)
 
 
-@check()
-def strides_export(bench: Bench) -> None:
+def test_strides_are_exported(bench: Bench) -> None:
     """Every protocol that the library accepts exports a transposed tensor and every second element."""
     library = bench.library
     if library.name == "jax":
-        raise Skipped("jax's arrays do not support strides")
+        pytest.skip("jax's arrays do not support strides")
     address = bench.driver.filled(packed(NEW))
     a, b, c, d, e, f = NEW
     for shape, steps, start, values in [((3, 2), (1, 3), 0, [a, d, b, e, c, f]), ((3,), (2,), 1, [b, d, f])]:
@@ -171,11 +174,10 @@ def strides_export(bench: Bench) -> None:
         if library.takes:
             seen.append(library.from_dlpack(tensor))
         for array in seen:
-            equal(library.values(array), values, f"the values of strides {steps}")
+            assert library.values(array) == values, f"the values of strides {steps}"
 
 
-@check()
-def empty(bench: Bench) -> None:
+def test_empty_array_makes_a_round_trip(bench: Bench) -> None:
     """Every protocol imports and exports arrays without elements, with a NULL address."""
     library = bench.library
     array = library.made([], (0, 3))
@@ -183,111 +185,112 @@ def empty(bench: Bench) -> None:
     if library.lends:
         tensors.append(dlbridge.asdlpack(array))
     for tensor in tensors:
-        equal((tensor.shape, tensor.address, tensor.device), ((0, 3), 0, "cuda:0"), f"through {tensor.protocol}")
-        equal(tensor.__cuda_array_interface__["data"][0], 0, "the address in the interface")
+        assert (tensor.shape, tensor.address, tensor.device) == ((0, 3), 0, "cuda:0"), f"through {tensor.protocol}"
+        assert tensor.__cuda_array_interface__["data"][0] == 0, "the address in the interface"
         if library.takes:
-            equal(tuple(library.from_dlpack(tensor).shape), (0, 3), "the exported shape")
+            assert tuple(library.from_dlpack(tensor).shape) == (0, 3), "the exported shape"
         if library.name != "jax":  # JAX queries the driver, which does not know a NULL address.
             taken = library.from_interface(InterfaceArray.only(tensor))
-            equal(tuple(taken.shape), (0, 3), "the shape through the interface")
-        equal(dlbridge.asdlpack(tensor, device="cpu").shape, (0, 3), "the copy on the CPU")
+            assert tuple(taken.shape) == (0, 3), "the shape through the interface"
+        assert dlbridge.asdlpack(tensor, device="cpu").shape == (0, 3), "the copy on the CPU"
 
 
-@check()
-def a_number_without_dimensions(bench: Bench) -> None:
+def test_array_without_dimensions_makes_a_round_trip(bench: Bench) -> None:
     """An array without dimensions can be imported and exported."""
     tensor = dlbridge.asdlpack(bench.library.made([NEW[0]], ()))
-    equal((tensor.shape, passed_on(bench, tensor)), ((), NEW[:1]), "the tensor")
+    assert (tensor.shape, passed_on(bench, tensor)) == ((), NEW[:1]), "the tensor"
     back = bench.library.from_interface(InterfaceArray.only(tensor))
-    equal(bench.library.values(back), NEW[:1], "the exported value")
+    assert bench.library.values(back) == NEW[:1], "the exported value"
 
 
-@check("driver")
-def the_mark_of_read_only_data(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_read_only_mark_is_kept(bench: Bench) -> None:
     """Both protocols keep the read-only mark on import and on export."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE, read_only=True)
     for tensor in (dlbridge.asdlpack(source), in_by_interface(source)):
-        holds(tensor.readonly, f"the mark was lost through {tensor.protocol}")
-        holds(tensor.__cuda_array_interface__["data"][1], "the interface lost the mark")
-        holds(bench.library.from_dlpack(tensor).read_only, "DLPack lost the mark")
+        assert tensor.readonly, f"the mark was lost through {tensor.protocol}"
+        assert tensor.__cuda_array_interface__["data"][1], "the interface lost the mark"
+        assert bench.library.from_dlpack(tensor).read_only, "DLPack lost the mark"
 
 
-@check("driver")
-def masks(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_interface_with_a_mask_or_unknown_address_is_refused(bench: Bench) -> None:
     """An interface with a mask is refused, as are the stream 0 and addresses that the driver does not know."""
     driver = bench.driver
     address = driver.filled(packed(NEW))
     mask = interface(driver.filled(packed(NEW)), SHAPE, None)
     masked = InterfaceArray({**interface(address, SHAPE, None), "mask": InterfaceArray(mask)})
-    refused(lambda: dlbridge.asdlpack(masked), word="mask")
+    with pytest.raises(BufferError, match="mask"):
+        dlbridge.asdlpack(masked)
     ambiguous = InterfaceArray(interface(address, SHAPE, 0))
-    refused(lambda: dlbridge.asdlpack(ambiguous), word="stream")
+    with pytest.raises(BufferError, match="stream"):
+        dlbridge.asdlpack(ambiguous)
     host = InterfaceArray(interface(16, SHAPE, None))
-    refused(lambda: dlbridge.asdlpack(host), word="does not know the address")
+    with pytest.raises(BufferError, match="does not know the address"):
+        dlbridge.asdlpack(host)
     nobody = InterfaceArray({**interface(address, SHAPE, None), "mask": None})
-    equal(passed_on(bench, dlbridge.asdlpack(nobody)), NEW, "the values with mask=None")
+    assert passed_on(bench, dlbridge.asdlpack(nobody)) == NEW, "the values with mask=None"
 
 
-@check("driver")
-def kinds_of_memory(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_kinds_of_memory_are_distinguished(bench: Bench) -> None:
     """Device memory, managed memory and pinned host memory are distinguished, on every device."""
     for device in range(bench.driver.devices):
         for kind, name in [("device", f"cuda:{device}"), ("managed", f"cuda_managed:{device}"), ("pinned", "cuda_host")]:
             address = bench.driver.filled(packed(NEW), device, kind)
             tensor = dlbridge.asdlpack(InterfaceArray(interface(address, SHAPE, None)))
-            holds(tensor.device.startswith(name), f"{kind} memory of device {device} is reported on {tensor.device}")
+            assert tensor.device.startswith(name), f"{kind} memory of device {device} is reported on {tensor.device}"
             if kind == "pinned":
-                equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "the values of pinned memory on the CPU")
+                assert bytes(memoryview(tensor).cast("B")) == packed(NEW), "the values of pinned memory on the CPU"
             else:
-                refused(lambda tensor=tensor: memoryview(tensor))  # type: ignore[misc]
+                with pytest.raises(BufferError):
+                    memoryview(tensor)
                 there = dlbridge.asdlpack(tensor, device="cpu")
-                equal(bytes(memoryview(there).cast("B")), packed(NEW), f"the copy of {kind} memory")
+                assert bytes(memoryview(there).cast("B")) == packed(NEW), f"the copy of {kind} memory"
 
 
-@check()
-def managed_memory(bench: Bench) -> None:
+def test_managed_memory_is_reported(bench: Bench) -> None:
     """Every protocol reports managed memory, and its values can be read."""
     array = bench.library.memory_of_kind("managed")
     tensors = [in_by_interface(array)] if bench.library.name != "driver" else []
     if bench.library.name != "numba":  # Its managed arrays are also NumPy arrays on the CPU.
         tensors.append(dlbridge.asdlpack(array))
     for tensor in tensors:
-        equal(tensor.device, "cuda_managed:0", f"the device through {tensor.protocol}")
+        assert tensor.device == "cuda_managed:0", f"the device through {tensor.protocol}"
         values = memoryview(dlbridge.asdlpack(tensor, device="cpu"))
-        equal(bytes(values), packed(NEW), "the values")
+        assert bytes(values) == packed(NEW), "the values"
 
 
-@check()
-def pinned_memory(bench: Bench) -> None:
+def test_pinned_memory_is_read_in_place(bench: Bench) -> None:
     """The CPU reads an array in pinned host memory in place."""
     array = bench.library.memory_of_kind("pinned")
     tensor = dlbridge.asdlpack(array)
-    holds(tensor.device in ("cpu", "cuda_host", "cuda_host:0"), f"the device is {tensor.device}")
-    holds(not tensor.copied, f"it was copied: {tensor.copy_reason}")
-    equal(bytes(memoryview(tensor)), packed(NEW), "the values")
+    assert tensor.device in ("cpu", "cuda_host", "cuda_host:0"), f"the device is {tensor.device}"
+    assert not tensor.copied, f"it was copied: {tensor.copy_reason}"
+    assert bytes(memoryview(tensor)) == packed(NEW), "the values"
     on_device = dlbridge.asdlpack(tensor, device="cuda:0")
-    equal(passed_on(bench, on_device), NEW, "the values on the device")
+    assert passed_on(bench, on_device) == NEW, "the values on the device"
 
 
-@check("torch", "cupy", "jax")
-def the_producer_is_kept_alive(bench: Bench) -> None:
+@pytest.mark.only("torch", "cupy", "jax")
+def test_producer_lives_as_long_as_the_tensor(bench: Bench) -> None:
     """The tensor keeps a library's array alive, and releases it when dropped."""
     array = bench.library.made(NEW, SHAPE)
     try:
         there = weakref.ref(array)
     except TypeError:
-        raise Skipped(f"{bench.library.name}'s arrays do not support weak references") from None
+        pytest.skip(f"{bench.library.name}'s arrays do not support weak references")
     tensor = in_by_interface(array)
     del array
     gc.collect()
-    equal(passed_on(bench, tensor), NEW, "the values after the array was dropped")
+    assert passed_on(bench, tensor) == NEW, "the values after the array was dropped"
     del tensor
     gc.collect()
-    holds(there() is None, "the array outlives the tensor")
+    assert there() is None, "the array outlives the tensor"
 
 
-@check("torch", "cupy", "jax")
-def dtypes(bench: Bench) -> None:
+@pytest.mark.only("torch", "cupy", "jax")
+def test_dtypes_make_a_round_trip(bench: Bench) -> None:
     """Other dtypes are imported and exported unchanged."""
     library: Any = bench.library
     module = {"torch": "torch", "cupy": "cupy", "jax": "jax"}[library.name]
@@ -301,8 +304,8 @@ def dtypes(bench: Bench) -> None:
         else:
             array = one.astype(getattr(library.jax.numpy, "bool_" if name == "bool" else name))
         tensor = dlbridge.asdlpack(array)
-        equal((tensor.dtype, tensor.device), (name, "cuda:0"), "dtype and device")
+        assert (tensor.dtype, tensor.device) == (name, "cuda:0"), "dtype and device"
         back = library.from_dlpack(tensor)
-        equal(str(back.dtype).replace("torch.", ""), name, "the exported dtype")
+        assert str(back.dtype).replace("torch.", "") == name, "the exported dtype"
         if name != "complex64":
-            equal(library.values(back), [1.0, 0.0], f"the values as {name}")
+            assert library.values(back) == [1.0, 0.0], f"the values as {name}"

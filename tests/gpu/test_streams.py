@@ -1,7 +1,7 @@
-"""Checks of streams: a reader on one stream sees pending writes of another, and the host does not wait.
+"""Streams: a reader on one stream sees pending writes of another, and the host does not wait.
 
-Slow work writes the values, so a reader that does not wait sees the old ones. The first check shows that it does;
-without that, the other checks would prove nothing.
+Slow work writes the values, so a reader that does not wait sees the old ones. The first test shows that it does;
+without that, the other tests would prove nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import dlbridge
-from arrays import Array, InterfaceArray, interface
-from check import NEW, Bench, Skipped, check, equal, holds, packed, refused, unpacked, until
-from table import Table
+import pytest
+from arrays import NEW, Array, InterfaceArray, interface, packed, unpacked
+from conftest import Bench, until
+from dlbridge_conformance import crafter
 
 Handle = int | None
 
@@ -41,38 +42,36 @@ def under_way(bench: Bench, own: int, take: Callable[[Any], dlbridge.Tensor]) ->
         mark = driver.marked(own) if library.has_streams else None
         tensor = take(array)
     if mark is not None:
-        holds(not driver.has_passed(mark), "the host waited for pending work, or the work finished too early")
+        assert not driver.has_passed(mark), "the host waited for pending work, or the work finished too early"
     return tensor
 
 
 def needs_streams(bench: Bench) -> None:
     """Skips libraries that work only on their own streams."""
     if not bench.library.has_streams:
-        raise Skipped(f"{bench.library.name} uses only its own streams")
+        pytest.skip(f"{bench.library.name} uses only its own streams")
 
 
 def needs_order(bench: Bench) -> None:
     """Skips libraries whose arrays do not name the stream of their work."""
     if not bench.library.lends and not bench.library.names_stream:
-        raise Skipped(f"{bench.library.name} does not name the stream of its work")
+        pytest.skip(f"{bench.library.name} does not name the stream of its work")
 
 
-@check()
-def a_missing_wait_is_noticed(bench: Bench) -> None:
+def test_missing_wait_is_detected(bench: Bench) -> None:
     """With stream=-1 nothing waits, and a reader sees old values here: the stream checks can fail."""
     needs_streams(bench)
     if bench.library.name == "numba":
-        raise Skipped("numba's arrays are synchronised by the stream that they name")
+        pytest.skip("numba's arrays are synchronised by the stream that they name")
     warm(bench)
     own, readers = bench.driver.stream(), bench.driver.stream()
     tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=-1))
-    equal(tensor.stream, -1, "the stream")
-    holds(seen(bench, readers, tensor.address) != NEW, "a reader without a wait sees the new values")
-    equal(seen(bench, own, tensor.address), NEW, "the values on the stream of the work")
+    assert tensor.stream == -1, "the stream"
+    assert seen(bench, readers, tensor.address) != NEW, "a reader without a wait sees the new values"
+    assert seen(bench, own, tensor.address) == NEW, "the values on the stream of the work"
 
 
-@check()
-def as_a_consumer(bench: Bench) -> None:
+def test_consumers_stream_sees_pending_writes(bench: Bench) -> None:
     """asdlpack(x, stream=None/1/2/n): the named stream sees pending writes of the producer's stream."""
     needs_order(bench)
     warm(bench)
@@ -80,12 +79,11 @@ def as_a_consumer(bench: Bench) -> None:
     for named in (None, *bench.library.numbers, driver.stream()):
         own = driver.stream()
         tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
-        equal(tensor.stream, named or 1, "the tensor's stream")
-        equal(seen(bench, named or 1, tensor.address), NEW, f"the values on the stream {named}")
+        assert tensor.stream == (named or 1), "the tensor's stream"
+        assert seen(bench, named or 1, tensor.address) == NEW, f"the values on the stream {named}"
 
 
-@check()
-def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
+def test_consumers_stream_sees_pending_writes_of_default_streams(bench: Bench) -> None:
     """The named stream sees pending writes of the legacy and of the per-thread default stream."""
     needs_order(bench)
     needs_streams(bench)
@@ -93,11 +91,10 @@ def as_a_consumer_of_work_on_default_streams(bench: Bench) -> None:
     for own in bench.library.numbers:
         named = bench.driver.stream()
         tensor = under_way(bench, own, lambda array, named=named: dlbridge.asdlpack(array, stream=named))  # type: ignore[misc]
-        equal(seen(bench, named, tensor.address), NEW, f"the values after work on the stream {own}")
+        assert seen(bench, named, tensor.address) == NEW, f"the values after work on the stream {own}"
 
 
-@check()
-def as_a_producer(bench: Bench) -> None:
+def test_producers_pending_writes_are_seen_by_each_consumer(bench: Bench) -> None:
     """__dlpack__(stream=None/1/2/n): the consumer's stream sees pending writes of the tensor's stream."""
     needs_order(bench)
     warm(bench)
@@ -108,11 +105,11 @@ def as_a_producer(bench: Bench) -> None:
             tensor = under_way(bench, driver.stream(), take)
             taken = Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), consumers or 1)
             found = seen(bench, consumers or 1, taken.address)
-            equal(found, NEW, f"the values for a consumer on {consumers}, of a tensor on {named}")
+            assert found == NEW, f"the values for a consumer on {consumers}, of a tensor on {named}"
 
 
-@check("driver", "torch", "cupy")
-def into_the_library(bench: Bench) -> None:
+@pytest.mark.only("driver", "torch", "cupy")
+def test_library_sees_pending_writes(bench: Bench) -> None:
     """The library's from_dlpack on a stream of its own sees pending writes of the driver's stream."""
     warm(bench)
     driver, library = bench.driver, bench.library
@@ -126,16 +123,15 @@ def into_the_library(bench: Bench) -> None:
             mark = driver.marked(own)
             tensor = dlbridge.asdlpack(Array(driver, address, (6,), stream=own), stream=own)
             taken = library.copied(library.from_dlpack(tensor))
-            holds(not driver.has_passed(mark), "the host waited")
+            assert not driver.has_passed(mark), "the host waited"
             driver.wait(consumers)
-        equal(library.values(taken), NEW, "the values that the library's kernel read")
+        assert library.values(taken) == NEW, "the values that the library's kernel read"
 
 
-@check()
-def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
+def test_library_sees_pending_writes_by_the_cuda_array_interface(bench: Bench) -> None:
     """A library that honours the stream of __cuda_array_interface__ sees pending writes."""
     if bench.library.name in ("torch", "jax"):
-        raise Skipped(f"{bench.library.name} ignores the stream of the interface")
+        pytest.skip(f"{bench.library.name} ignores the stream of the interface")
     driver, library = bench.driver, bench.library
     own, consumers = driver.stream(), driver.stream()
     address = driver.filled(bytes(4 * len(NEW)))
@@ -144,14 +140,14 @@ def into_the_library_by_the_cuda_array_interface(bench: Bench) -> None:
         driver.wait_for_all()
         driver.late(own, address, packed(NEW))
         tensor = dlbridge.asdlpack(Array(driver, address, (6,), stream=own), stream=own)
-        equal(tensor.__cuda_array_interface__["stream"], own, "the stream in the interface")
+        assert tensor.__cuda_array_interface__["stream"] == own, "the stream in the interface"
         taken = library.copied(library.from_interface(InterfaceArray.only(tensor)))
         driver.wait(consumers)
-    equal(library.values(taken), NEW, "the values that the library read")
+    assert library.values(taken) == NEW, "the values that the library read"
 
 
-@check("driver", "cupy", "numba")
-def from_the_cuda_array_interface(bench: Bench) -> None:
+@pytest.mark.only("driver", "cupy", "numba")
+def test_stream_of_the_cuda_array_interface_is_waited_for(bench: Bench) -> None:
     """The named stream waits for the stream that __cuda_array_interface__ names, and the host does not wait."""
     warm(bench)
     driver = bench.driver
@@ -163,53 +159,55 @@ def from_the_cuda_array_interface(bench: Bench) -> None:
             return dlbridge.asdlpack(InterfaceArray.only(array), stream=named)
 
         tensor = under_way(bench, own, take)
-        equal((tensor.stream, tensor.protocol), (named or 1, "cuda-array-interface"), "stream and protocol")
-        equal(seen(bench, named or 1, tensor.address), NEW, f"the values on the stream {named}")
+        assert (tensor.stream, tensor.protocol) == (named or 1, "cuda-array-interface"), "stream and protocol"
+        assert seen(bench, named or 1, tensor.address) == NEW, f"the values on the stream {named}"
 
 
-@check("driver")
-def pinned_memory_with_pending_writes(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_pinned_memory_with_pending_writes_is_complete(bench: Bench) -> None:
     """The host waits for pinned memory that a stream still writes, because the CPU reads it."""
     driver = bench.driver
     address, own = driver.filled(bytes(24), kind="pinned"), driver.stream()
     driver.late(own, address, packed(NEW))
     tensor = dlbridge.asdlpack(InterfaceArray(interface(address, (6,), own)))
-    equal(bytes(memoryview(tensor).cast("B")), packed(NEW), "the values on the CPU")
+    assert bytes(memoryview(tensor).cast("B")) == packed(NEW), "the values on the CPU"
 
 
-@check("driver")
-def same_stream_does_not_wait(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_consumer_on_the_same_stream_does_not_wait(bench: Bench) -> None:
     """A consumer on the tensor's stream, or with -1, causes no wait and no synchronisation of a stream."""
     driver = bench.driver
     own = driver.stream()
     array = Array(driver, driver.filled(packed(NEW)), (6,), stream=own)
     tensor = dlbridge.asdlpack(array, stream=own)
-    equal(array.asked, [own], "the streams that the consumer requested")
+    assert array.asked == [own], "the streams that the consumer requested"
     driver.sleep(own)
     for consumers in (own, -1):
         Array.taken(driver, tensor.__dlpack__(stream=consumers, max_version=(1, 3)), own)
     mark, end = driver.marked(1), driver.marked(own)
     if bench.is_hardware:
         until(lambda: driver.has_passed(mark), "the default stream does not finish")
-        holds(not driver.has_passed(end), "the default stream was made to wait")
-    equal(dlbridge.asdlpack(tensor, stream=-1).stream, -1, "the stream after stream=-1")
+        assert not driver.has_passed(end), "the default stream was made to wait"
+    assert dlbridge.asdlpack(tensor, stream=-1).stream == -1, "the stream after stream=-1"
 
 
-@check("driver")
-def invalid_streams(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_invalid_stream_is_refused(bench: Bench) -> None:
     """The streams 0, -2 and values that are not numbers are refused with the reason, on import and export."""
     array = Array(bench.driver, bench.driver.filled(packed(NEW)), (6,))
     tensor = dlbridge.asdlpack(array)
     wrong: list[tuple[Any, type[Exception], str]] = [
-        (0, ValueError, "ambiguous"), (-2, ValueError, "not the number of a stream"), (True, TypeError, ""), ("1", TypeError, "")
+        (0, ValueError, "ambiguous"), (-2, ValueError, "not the number of a stream"), (True, TypeError, "an integer"), ("1", TypeError, "an integer")
     ]  # fmt: skip
     for stream, error, word in wrong:
-        refused(lambda stream=stream: tensor.__dlpack__(stream=stream), error, word)  # type: ignore[misc]
-        refused(lambda stream=stream: dlbridge.asdlpack(array, stream=stream), error, word)  # type: ignore[misc]
+        with pytest.raises(error, match=word):
+            tensor.__dlpack__(stream=stream)
+        with pytest.raises(error, match=word):
+            dlbridge.asdlpack(array, stream=stream)
 
 
-@check("driver")
-def released_after_the_stream(bench: Bench) -> None:
+@pytest.mark.only("driver")
+def test_memory_is_released_after_the_stream(bench: Bench) -> None:
     """Memory returns to its producer once the named stream has finished the work queued on it, and not earlier."""
     driver = bench.driver
     array, own = Array(driver, driver.filled(packed(NEW)), (6,)), driver.stream()
@@ -219,13 +217,13 @@ def released_after_the_stream(bench: Bench) -> None:
     del tensor
     gc.collect()
     given_back, passed = array.is_given_back, driver.has_passed(mark)
-    holds(passed or not given_back, "the deleter ran before the stream had finished")
+    assert passed or not given_back, "the deleter ran before the stream had finished"
     driver.wait(own)
     until(lambda: array.is_given_back, "the deleter did not run after the stream had finished")
 
 
-@check("torch")
-def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
+@pytest.mark.only("torch")
+def test_memory_is_released_to_torch_after_the_stream(bench: Bench) -> None:
     """PyTorch's allocator gets memory back after the named stream has finished, and not earlier."""
     driver, library = bench.driver, bench.library
     torch: Any = library.torch  # type: ignore[attr-defined]
@@ -238,42 +236,56 @@ def released_to_the_allocator_after_the_stream(bench: Bench) -> None:
     del array, tensor
     gc.collect()
     held = torch.cuda.memory_allocated() == before
-    holds(driver.has_passed(mark) or held, "the memory was freed before the stream had finished")
+    assert driver.has_passed(mark) or held, "the memory was freed before the stream had finished"
     driver.wait(own)
     until(lambda: bool(torch.cuda.memory_allocated() < before), "the memory was not freed afterwards")
 
 
-@check("driver")
-def the_work_stream_of_our_exchange_api(bench: Bench) -> None:
+def table_of(kind: type) -> Any:
+    """Returns the exchange API of a type."""
+    if (capsule := getattr(kind, "__dlpack_c_exchange_api__", None)) is None:
+        pytest.skip(f"{kind.__name__} does not support the exchange API")
+    return crafter.native.Table(capsule)
+
+
+def answer(answered: tuple[int, Any, Any]) -> Any:
+    """Returns the result of a function of the exchange API."""
+    status, found, error = answered
+    assert (status, error) == (0, None)
+    return found
+
+
+@pytest.mark.only("driver")
+def test_work_stream_of_our_exchange_api_is_the_default_stream(bench: Bench) -> None:
     """dlbridge's exchange API returns the default stream, and work on that stream runs after pending writes."""
-    table = Table(dlbridge.Tensor)
-    equal(table.work_stream(), 0, "the work stream")
+    table = table_of(dlbridge.Tensor)
+    assert answer(table.work_stream(crafter.CUDA)) == 0, "the work stream"
     own = bench.driver.stream()
     tensor = under_way(bench, own, lambda array: dlbridge.asdlpack(array, stream=own))
-    again = table.taken(table.lent(tensor))
-    equal((again.address, again.stream), (tensor.address, 1), "address and stream of the exported tensor")
-    equal(seen(bench, 1, again.address), NEW, "the values on the default stream")
+    again = answer(table.imported(answer(table.exported(tensor))))
+    assert (again.address, again.stream) == (tensor.address, 1), "address and stream of the exported tensor"
+    assert seen(bench, 1, again.address) == NEW, "the values on the default stream"
 
 
-@check("torch")
-def the_work_stream_of_torchs_exchange_api(bench: Bench) -> None:
+@pytest.mark.only("torch")
+def test_work_stream_of_torchs_exchange_api_is_its_current_stream(bench: Bench) -> None:
     """PyTorch's exchange API returns its current stream, and asdlpack(x) still sees pending writes."""
     library: Any = bench.library
-    table, own = Table(library.torch.Tensor), bench.driver.stream()
+    table, own = table_of(library.torch.Tensor), bench.driver.stream()
     with library.on(own):
-        equal(table.work_stream(), own, "the work stream")
+        assert answer(table.work_stream(crafter.CUDA)) == own, "the work stream"
     warm(bench)
     tensor = under_way(bench, own, dlbridge.asdlpack)
-    equal(seen(bench, tensor.stream or 1, tensor.address), NEW, "the values on the tensor's stream")
+    assert seen(bench, tensor.stream or 1, tensor.address) == NEW, "the values on the tensor's stream"
 
 
-@check("torch")
-def our_exchange_api_and_torchs(bench: Bench) -> None:
+@pytest.mark.only("torch")
+def test_tensor_passes_through_both_exchange_apis(bench: Bench) -> None:
     """A tensor passes from PyTorch's exchange API to dlbridge's and back, at the same address."""
     library: Any = bench.library
-    ours, theirs = Table(dlbridge.Tensor), Table(library.torch.Tensor)
+    ours, theirs = table_of(dlbridge.Tensor), table_of(library.torch.Tensor)
     array = library.made(NEW, (6,))
-    tensor = ours.taken(theirs.lent(array))
-    equal((tensor.address, tensor.device), (library.address(array), "cuda:0"), "address and device in dlbridge")
-    back = theirs.taken(ours.lent(tensor))
-    equal((library.address(back), library.values(back)), (tensor.address, NEW), "address and values in torch")
+    tensor = answer(ours.imported(answer(theirs.exported(array))))
+    assert (tensor.address, tensor.device) == (library.address(array), "cuda:0"), "address and device in dlbridge"
+    back = answer(theirs.imported(answer(ours.exported(tensor))))
+    assert (library.address(back), library.values(back)) == (tensor.address, NEW), "address and values in torch"
