@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.append(str(HERE.parents[1] / "tests/python"))
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "tests/python"))
 
 import processes  # noqa: E402
 from frameworks import missing, require  # noqa: E402
 from own_adapter import folder  # noqa: E402
-from processes import Run, run  # noqa: E402
 
-__all__ = ["Run", "folder", "missing", "require", "run"]
+__all__ = ["Run", "folder", "missing", "require"]
 
-processes.HELPERS.insert(0, str(HERE))
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs Python code in a separate process."""
+    return processes.run

@@ -8,10 +8,35 @@ from typing import TYPE_CHECKING, Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.crafter import Fields, Held
 from dlbridge_conformance.exchange import ATTRIBUTE
-from exchange_table import DLTensor, Table
 
 if TYPE_CHECKING:
     from python_consumer import PythonConsumer
+
+OUT = ctypes.POINTER(ctypes.c_void_p)
+
+
+class DLTensor(ctypes.Structure):
+    """``DLTensor``."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Table(ctypes.Structure):
+    """``DLPackExchangeAPI``. The consumer calls three of its functions."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("prev_api", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("from_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, OUT)),
+        ("to_object", ctypes.c_void_p),
+        ("borrow", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))),
+        ("stream", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, OUT)),
+    ]  # fmt: skip
 
 
 def table_in(capsule: Any, any_name: bool) -> Table | None:

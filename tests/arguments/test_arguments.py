@@ -9,6 +9,7 @@ import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
+from native import Producer
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -226,20 +227,10 @@ def test_mismatch_that_a_copy_cannot_fix_is_found_before_the_copy() -> None:
 
 
 def test_copy_by_the_producer_is_read_and_not_written() -> None:
-    class Copies:
-        """A producer that makes its data at each export."""
-
-        def __dlpack__(self, **keywords: Any) -> Any:
-            """A capsule over a copy."""
-            return np.ones((2, 2), "f4").__dlpack__(**{**keywords, "copy": True})
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """The CPU."""
-            return (1, 0)
-
-    assert typed.mean(Copies()) == 1
+    copies = Producer(lambda keywords: np.ones((2, 2), "f4").__dlpack__(**{**keywords, "copy": True}))
+    assert typed.mean(copies) == 1
     with pytest.raises(TypeError, match="writable, without a copy; got .*, which needs a copy, since"):
-        typed.negate(Copies())
+        typed.negate(copies)
 
 
 def test_columns_of_any_layout() -> None:

@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import typed_arguments as typed
+from dlbridge_conformance import crafter
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
-import exchange_table as tables
+from exchange_table import BORROW, STREAM
+from processes import output
 
 CALLS: list[Any] = []
-
-
-@tables.FROM_OBJECT
-def lend(obj: Any, out: Any) -> int:
-    """Exports the managed tensor of an array, and records the object that it was called with."""
-    CALLS.append(obj)
-    capsule = np.arange(3, dtype="f4").__dlpack__(max_version=(1, 3), copy=getattr(obj, "copies", None))
-    get, rename = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    out[0] = get(capsule, b"dltensor_versioned")
-    rename(capsule, USED)
-    return 0
-
-
-USED = b"used_dltensor_versioned"
-NOTHING = [tables.ALLOCATE(), lend, tables.TO_OBJECT(lambda *_: -1), tables.BORROW(), tables.STREAM()]
-TABLE = tables.Table(1, 3, None, *NOTHING)
-CAPSULE = tables.capsule_of(ctypes.addressof(TABLE))
+CAPSULE = crafter.native.craft_table(missing=[BORROW, STREAM])
 
 
 class Lender:
     __dlpack_c_exchange_api__ = CAPSULE
+    flags = 0
+
+    def _crafted(self) -> Any:
+        """The managed tensor that the table exports."""
+        CALLS.append(self)
+        return crafter.craft((3,), flags=self.flags).native
 
 
 class Copier(Lender):
-    copies = True
+    flags = crafter.Flags.IS_COPIED
 
 
 class Masked(np.ma.MaskedArray):
@@ -78,47 +63,18 @@ def test_mask_is_checked_before_the_table_is_called() -> None:
     assert not CALLS
 
 
-DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class Managed(ctypes.Structure):
-    """``DLManagedTensorVersioned``."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", DELETER),
-        ("flags", ctypes.c_uint64),
-        ("tensor", tables.DLTensor),
-    ]
-
-
-@DELETER
-def count_deleter(_: Any) -> None:
-    CALLS.append("deleter")
-
-
-@tables.FROM_OBJECT
-def lend_on_device(_: Any, out: Any) -> int:
-    CALLS.append("table")
-    out[0] = ctypes.addressof(MANAGED)
-    return 0
-
-
-DATA, SHAPE, STRIDES = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2), (ctypes.c_int64 * 2)(2, 1)
-# Float32 on the first CUDA device.
-TENSOR = tables.DLTensor(ctypes.addressof(DATA), 2, 0, 2, 2, 32, 1, SHAPE, STRIDES, 0)
-MANAGED = Managed(1, 3, None, count_deleter, 0, TENSOR)
-ON_DEVICE = tables.Table(1, 3, None, NOTHING[0], lend_on_device, *NOTHING[2:])
-
-
 def test_table_is_called_once_for_data_on_a_device() -> None:
+    crafted = crafter.craft((2, 2), device=crafter.CUDA)
+
     class OnDevice:
-        __dlpack_c_exchange_api__ = tables.capsule_of(ctypes.addressof(ON_DEVICE))
+        __dlpack_c_exchange_api__ = CAPSULE
+
+        def _crafted(self) -> Any:
+            CALLS.append("table")
+            return crafted.native
 
         def __dlpack__(self, **_: Any) -> Any:
-            CALLS.append("__dlpack__")
+            CALLS.append(("__dlpack__", crafted.record.calls))
             raise BufferError("on a device")
 
         def __dlpack_device__(self) -> tuple[int, int]:
@@ -127,11 +83,13 @@ def test_table_is_called_once_for_data_on_a_device() -> None:
     CALLS.clear()
     with pytest.raises(BufferError, match="on a device"):
         typed.mean(OnDevice())
-    assert CALLS == ["table", "deleter", "__dlpack__"]
+    assert CALLS == ["table", ("__dlpack__", 1)], "the deleter runs before the method is called"
 
 
 TURNS = '''
+import sys
 import numpy as np, typed_arguments as typed
+sys.path.append(sys.argv[1])
 from test_asked_once import CAPSULE
 class Endless(np.ma.MaskedArray):
     __dlpack_c_exchange_api__ = CAPSULE
@@ -146,15 +104,7 @@ except RecursionError:
 
 
 def test_producer_with_a_table_that_imports_itself_is_stopped() -> None:
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", TURNS],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout == "fine\n", done.stderr
+    assert output(TURNS, Path(__file__).parent, options=(), quiet=False) == "fine\n"
 
 
 def test_own_tensor_that_does_not_fit_is_refused_without_a_borrow() -> None:
@@ -209,11 +159,4 @@ except Exception:
 def test_arrays_of_jax_on_one_cpu_or_several(count: int, device: int) -> None:
     pytest.importorskip("jax")
     environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_force_host_platform_device_count={count}"}
-    done = subprocess.run(
-        [sys.executable, "-c", SEVERAL_CPUS.format(device=device)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout == "fine\n", done.stderr
+    assert output(SEVERAL_CPUS.format(device=device), options=(), quiet=False, **environment) == "fine\n"

@@ -7,15 +7,12 @@ with both orders.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
 from frameworks import missing
+from processes import output
 
 #: The folder with the extension. `cargo xtask ci` builds it and sets the variable.
 FOLDER = os.environ.get("DLBRIDGE_RUST_NUMPY", "")
@@ -55,8 +52,7 @@ def run(first: str, code: str) -> None:
         missing("rust-numpy's extension is not in the folder that DLBRIDGE_RUST_NUMPY names")
     assert Path(FOLDER, "with_rust_numpy.so").exists(), "the extension built on rust-numpy is missing"
     begin = BEGIN.format(folder=FOLDER) + first
-    result = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(begin + code, options=())
 
 
 def test_readers_share(first: str) -> None:
@@ -309,5 +305,4 @@ x = np.arange(8.0)
 _native.negate(x)
 assert x[1] == -1
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code, options=())

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import typed_arguments as typed
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
 from test_lacking import calls_of_getattr
 
 pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int64"])
-def test_attributes_that_polars_series_lacks_are_not_looked_up(dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("function", "dtype", "result"),
+    [(typed.dtype, "float64", "float64"), (typed.dtype, "int64", "int64"), (typed.total_of_anything, "float64", (3.0, False))],
+)
+def test_attributes_that_polars_series_lacks_are_not_looked_up(function: Any, dtype: str, result: Any) -> None:
     series = pl.Series(np.arange(3).astype(dtype))
-    assert calls_of_getattr(lambda: typed.dtype(series)) == 0
-    assert typed.dtype(series) == dtype
-
-
-def test_attributes_that_converted_polars_series_lacks_are_not_looked_up() -> None:
-    series = pl.Series([1.0, 2.0])
-    assert calls_of_getattr(lambda: typed.total_of_anything(series)) == 0
-    assert typed.total_of_anything(series) == (3.0, False)
+    assert calls_of_getattr(lambda: function(series)) == 0
+    assert function(series) == result
 
 
 def test_attributes_that_pandas_series_lacks_are_not_looked_up() -> None:

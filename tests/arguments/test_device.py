@@ -3,10 +3,9 @@ not replace tests on one."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dlbridge
@@ -16,10 +15,10 @@ import typed_arguments as typed
 
 torch = pytest.importorskip("torch")
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
 import native as n
-from exchange_table import STREAM, foreign, table_over
+from dlbridge_conformance import crafter
+from exchange_table import foreign
+from native import OnDevice
 from stand_in import Driver, InterfaceArray, build, driver, stand_in
 
 __all__ = ["driver", "stand_in"]
@@ -37,44 +36,9 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
 
 
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
-    """native.c, compiled and loaded."""
-    compiler = n.compiler()
-    assert compiler is not None, "no C compiler was found"
-    return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
-
-
-class Producer:
-    """A producer on a device, which records the requested streams."""
-
-    def __init__(self, crafted: n.Crafted, claimed: tuple[int, int] | None = None) -> None:
-        self.crafted = crafted
-        self.claimed = claimed or crafted.device
-        self.asked: list[Any] = []
-
-    def __dlpack__(self, *, max_version: Any = None, stream: Any = None) -> Any:
-        """A capsule."""
-        self.asked.append(stream)
-        return self.crafted.capsule()
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of the data."""
-        return self.claimed
-
-
-class Streams:
-    """The function of a table that returns the work stream."""
-
-    def __init__(self, handle: int, status: int = 0) -> None:
-        self.handle, self.status = handle, status
-        self.asked: list[tuple[int, int]] = []
-        self.function = STREAM(self.tell)
-
-    def tell(self, device_type: int, device_id: int, out: Any) -> int:
-        """Stores the handle, and returns the status."""
-        self.asked.append((device_type, device_id))
-        out[0] = self.handle
-        return self.status
+def native() -> n.Native:
+    """Crafts tensors."""
+    return n.Native()
 
 
 @pytest.mark.parametrize(
@@ -83,11 +47,10 @@ class Streams:
 def test_argument_gets_the_work_stream_of_its_producer(
     native: n.Native, device: tuple[int, int], name: str
 ) -> None:
-    crafted, streams = native.craft((6,), device=device), Streams(0xABC0)
-    asked: list[Any] = []
-    tensor = foreign(table_over(crafted, asked, streams.function))()
+    crafted, asked = native.craft((6,), device=device), []
+    tensor = foreign(crafted, asked, table={"stream": 0xABC0})()
     assert typed.on_work_stream(tensor) == (name, crafted.fields.data, 0xABC0)
-    assert (asked, streams.asked) == ([tensor], [device])
+    assert (asked, crafter.native.stream_asked()) == ([tensor], [device])
     assert crafted.record.calls == 1, "the deleter runs when the function returns"
 
 
@@ -95,60 +58,52 @@ def test_producer_without_a_work_stream_gets_the_default_stream(
     native: n.Native,
 ) -> None:
     for device, name, number in [((2, 3), "cuda:3", 1), (MANAGED, "cuda_managed:0", 1), (ROCM, "rocm:1", 0)]:
-        producer = Producer(native.craft((6,), device=device))
+        producer = OnDevice(native.craft((6,), device=device))
         place = (name, producer.crafted.fields.data, 0)
         assert typed.on_work_stream(producer) == place
-        assert producer.asked == [number]
+        assert producer.streams == [number]
         assert producer.crafted.record.calls == 1
     unused = native.craft((6,), device=n.CUDA)
-    methods = Producer(native.craft((6,), device=n.CUDA))
+    methods = OnDevice(native.craft((6,), device=n.CUDA))
     answers = {"__dlpack__": lambda _, **asked: methods.__dlpack__(**asked)}
     # The function for the stream is NULL in this table.
-    kind = foreign(table_over(unused, []), **answers, __dlpack_device__=lambda _: n.CUDA)
+    kind = foreign(unused, **answers, __dlpack_device__=lambda _: n.CUDA)
     assert typed.on_work_stream(kind()) == ("cuda:0", methods.crafted.fields.data, 0)
-    assert methods.asked == [1]
+    assert methods.streams == [1]
 
 
 def test_table_that_fails_to_return_the_stream_raises(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
-    kind = foreign(table_over(crafted, [], Streams(0, status=-1).function))
+    kind = foreign(crafted, table={"stream": None})
     with pytest.raises(BufferError, match="current_work_stream failed without a reason"):
         typed.on_work_stream(kind())
     assert crafted.record.calls == 1
 
 
 def test_default_stream_waits_for_the_work_stream_of_the_table(driver: Driver, native: n.Native) -> None:
-    streams = Streams(driver.stream())
     crafted = native.craft((6,), device=n.CUDA)
-    kind = foreign(table_over(crafted, [], streams.function))
+    kind = foreign(crafted, table={"stream": driver.stream()})
     waits = driver.stream_waits
     assert typed.on_default_stream(kind()) == ("cuda:0", crafted.fields.data, 0)
-    assert (streams.asked, driver.stream_waits) == ([(2, 0)], waits + 1), "the table does not synchronise"
+    assert (crafter.native.stream_asked(), driver.stream_waits) == ([(2, 0)], waits + 1), "the table does not synchronise"
 
 
 def test_producer_synchronises_with_the_stream_of_the_consumer(native: n.Native) -> None:
     for device, name in [((2, 1), "cuda:1"), (MANAGED, "cuda_managed:0")]:
-        producer = Producer(native.craft((6,), device=device))
+        producer = OnDevice(native.craft((6,), device=device))
         assert typed.on_own_stream(producer) == (name, producer.crafted.fields.data, 2)
-        assert producer.asked == [2]
-    producer = Producer(native.craft((6,), device=ROCM))
+        assert producer.streams == [2]
+    producer = OnDevice(native.craft((6,), device=ROCM))
     with pytest.raises(BufferError, match="rocm:1 does not have this stream"):
         typed.on_own_stream(producer)
-    assert producer.asked == []
+    assert producer.streams == []
 
 
 def test_producer_without_dlpack_device_on_another_stream_is_refused(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
-
-    class Silent:
-        """Without `__dlpack_device__`."""
-
-        def __dlpack__(self, **_: Any) -> Any:
-            """A capsule."""
-            return crafted.capsule()
-
+    silent = SimpleNamespace(__dlpack__=lambda **_: crafted.capsule())
     with pytest.raises(BufferError, match="was not asked to synchronise with the stream 0x2"):
-        typed.on_own_stream(Silent())
+        typed.on_own_stream(silent)
     assert crafted.record.calls == 1
 
 
@@ -166,9 +121,9 @@ def test_producer_gets_the_number_of_the_chosen_stream(driver: Driver, rocm: Dri
         (ROCM, 0, 0), (ROCM, rocms, rocms), (OPENCL, 0, None),
     ]:  # fmt: skip
         choose(handle)
-        producer = Producer(native.craft((6,), device=device))
+        producer = OnDevice(native.craft((6,), device=device))
         assert typed.on_chosen_stream(producer)[2] == handle
-        assert producer.asked == [number], (device, handle)
+        assert producer.streams == [number], (device, handle)
 
 
 def test_stream_without_a_dlpack_number_is_refused(native: n.Native, choose: Any) -> None:
@@ -181,10 +136,10 @@ def test_stream_without_a_dlpack_number_is_refused(native: n.Native, choose: Any
         (OPENCL, 0x1230, BufferError, "opencl:0, and DLPack does not number its streams"),
     ]:
         choose(handle)
-        producer = Producer(native.craft((6,), device=device))
+        producer = OnDevice(native.craft((6,), device=device))
         with pytest.raises(kind, match=match):
             typed.on_chosen_stream(producer)
-        assert producer.asked == [], "the producer is not called"
+        assert producer.streams == [], "the producer is not called"
     choose(2**64 - 1)
     x = np.arange(3.0)
     assert typed.on_chosen_stream(x) == ("cpu", x.ctypes.data, 0), "the CPU has no streams"
@@ -202,22 +157,15 @@ def test_capsule_on_a_device_is_refused_as_it_cannot_synchronise(native: n.Nativ
 
 def test_legacy_producer_without_dlpack_device_is_refused(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA, versioned=False)
-
-    class Silent:
-        """Without `__dlpack_device__`, and older than `max_version`."""
-
-        def __dlpack__(self, stream: Any = None) -> Any:
-            """A capsule."""
-            return crafted.capsule()
-
+    silent = SimpleNamespace(__dlpack__=lambda stream=None: crafted.capsule())
     with pytest.raises(BufferError, match="was not asked to synchronise with the stream 0x2"):
-        typed.on_own_stream(Silent())
+        typed.on_own_stream(silent)
     assert crafted.record.calls == 1
 
 
 def test_copy_on_a_device_is_not_written(native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA, flags=n.Flags.IS_COPIED)
-    kind = foreign(table_over(crafted, [], Streams(5).function))
+    kind = foreign(crafted, table={"stream": 5})
     with pytest.raises(TypeError, match="writable, without a copy; got .*, which needs a copy, since"):
         typed.to_be_changed(kind())
     assert crafted.record.calls == 1
@@ -225,11 +173,11 @@ def test_copy_on_a_device_is_not_written(native: n.Native) -> None:
 
 def test_opencl_handle_is_not_checked_for_alignment(native: n.Native) -> None:
     crafted = native.craft((2,), device=OPENCL, dtype=n.FLOAT64, data=0x1001)
-    assert typed.aligned_on_device(Producer(crafted)) == 2
+    assert typed.aligned_on_device(OnDevice(crafted)) == 2
 
 
 def test_own_tensor_is_synchronised_with_the_requested_stream(driver: Driver, native: n.Native) -> None:
-    tensor = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)))
+    tensor = dlbridge.asdlpack(OnDevice(native.craft((6,), device=n.CUDA)))
     ours = typed.kept(tensor)
     assert type(ours) is not dlbridge.Tensor, "each extension has a class of its own"
     for x in (tensor, ours):
@@ -240,7 +188,7 @@ def test_own_tensor_is_synchronised_with_the_requested_stream(driver: Driver, na
         assert driver.stream_waits == waits, "the tensor is already synchronised with that stream"
         assert typed.on_own_stream(x) == ("cuda:0", tensor.address, 2)
         assert driver.stream_waits == waits + 1
-    elsewhere = dlbridge.asdlpack(Producer(native.craft((6,), device=n.CUDA)), stream=driver.stream())
+    elsewhere = dlbridge.asdlpack(OnDevice(native.craft((6,), device=n.CUDA)), stream=driver.stream())
     waits = driver.stream_waits
     assert typed.on_work_stream(elsewhere) == ("cuda:0", elsewhere.address, 0)
     assert driver.stream_waits == waits + 1, "our table returns the default stream, which waits"
@@ -249,7 +197,7 @@ def test_own_tensor_is_synchronised_with_the_requested_stream(driver: Driver, na
 def test_data_is_released_after_the_work_on_the_stream_of_the_function(driver: Driver, native: n.Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
     driver.block(2)
-    assert typed.on_own_stream(Producer(crafted)) == ("cuda:0", crafted.fields.data, 2)
+    assert typed.on_own_stream(OnDevice(crafted)) == ("cuda:0", crafted.fields.data, 2)
     time.sleep(0.05)
     assert crafted.record.calls == 0, "the work that the function launched is still running"
     driver.release()
@@ -292,7 +240,7 @@ def test_pinned_memory_is_borrowed(native: n.Native) -> None:
     data = crafted.fields.data
     again = native.craft((3,), device=n.CUDA_HOST, dtype=n.FLOAT64, data=data)
     with pytest.raises(BufferError, match="overlaps"):
-        typed.while_on_device(Producer(crafted), lambda: typed.on_work_stream(Producer(again)))
+        typed.while_on_device(OnDevice(crafted), lambda: typed.on_work_stream(OnDevice(again)))
 
 
 def test_packed_elements_are_borrowed_by_the_byte(native: n.Native) -> None:
@@ -302,11 +250,11 @@ def test_packed_elements_are_borrowed_by_the_byte(native: n.Native) -> None:
 
     def held(first: int, count: int) -> None:
         other = native.craft((count,), dtype=(1, 8, 1), data=data + first)
-        typed.swap_bytes(Producer(other))
+        typed.swap_bytes(OnDevice(other))
 
     def holding(function: Any) -> None:
         again = native.craft((8,), dtype=(1, 4, 1), data=data)
-        typed.while_writing(Producer(again), function)
+        typed.while_writing(OnDevice(again), function)
 
     for first, count in [(0, 1), (3, 1), (3, 9)]:
         with pytest.raises(BufferError, match="overlaps"):
@@ -324,19 +272,19 @@ def test_mismatch_names_the_device(native: n.Native) -> None:
         typed.to_be_changed(fixed)
     crafted = native.craft((6,), device=n.CUDA, strides=(2,), flags=n.Flags.READ_ONLY)
     with pytest.raises(TypeError, match=expected + r"float32\[6\] on cuda:0, strides \[2\], read-only$"):
-        typed.to_be_changed(Producer(crafted))
+        typed.to_be_changed(OnDevice(crafted))
     assert crafted.record.calls == 1
-    fits = Producer(native.craft((6,), device=MANAGED))
+    fits = OnDevice(native.craft((6,), device=MANAGED))
     assert typed.to_be_changed(fits) == 6
     with pytest.raises(BufferError, match="requires grad"):
         typed.on_work_stream(torch.ones(3, requires_grad=True))
     with pytest.raises(TypeError, match=r"expected any dtype\[_\] on cpu; got"):
-        typed.dtype(Producer(native.craft((6,), device=n.CUDA)))
+        typed.dtype(OnDevice(native.craft((6,), device=n.CUDA)))
 
 
 def test_pinned_memory(native: n.Native) -> None:
     crafted = native.craft((3,), device=n.CUDA_HOST)
-    assert typed.total_of_pinned(Producer(crafted)) == 3
+    assert typed.total_of_pinned(OnDevice(crafted)) == 3
     with pytest.raises(TypeError, match=r"expected float32\[_\] on cuda_host; got float32\[3\] on cpu"):
         typed.total_of_pinned(np.ones(3, np.float32))
     assert crafted.record.calls == 1

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
-from conftest import missing
-from frameworks import LEFT_OUT, REQUIRED
-from stand_in import build
+from frameworks import LEFT_OUT, REQUIRED, missing
+from processes import output
+from stand_in import build, compiled
 
 FOLDER = Path(__file__).parent
 
@@ -28,16 +25,7 @@ LIMIT = 300
 @pytest.fixture(scope="module")
 def deleters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """deleters.c, compiled."""
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if compiler is None:
-        if os.environ.get("DLBRIDGE_REQUIRE") == "1":
-            pytest.fail("no C compiler was found", pytrace=False)
-        pytest.skip("no C compiler was found")
-    path = tmp_path_factory.mktemp("deleters") / "deleters.so"
-    source = str(FOLDER / "deleters.c")
-    command = [compiler, "-shared", "-fPIC", "-pthread", "-O1", "-Wall", source, "-o", str(path)]
-    subprocess.run(command, check=True)
-    return path
+    return compiled(FOLDER / "deleters.c", tmp_path_factory.mktemp("deleters") / "deleters.so", "-O1", "-Wall")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +106,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
 def test_fork_while_a_thread_imports_the_exceptions_hangs_no_child() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORK_IN_IMPORT]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     message = "TensorMismatchError argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu\n"
-    assert (result.stdout, result.stderr) == (f"0\n{message * 2}0\n", "")
+    assert output(FORK_IN_IMPORT, options=["-W", "ignore"]) == f"0\n{message * 2}0\n"

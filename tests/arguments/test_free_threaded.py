@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import dlbridge
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
-from concurrently import concurrently, repeatedly, require_no_gil  # noqa: E402
+from concurrently import concurrently, repeatedly, require_no_gil
 
 require_no_gil()
 
-import numpy as np  # noqa: E402
-import typed_arguments as typed  # noqa: E402
+import numpy as np
+import typed_arguments as typed
 
 ROUNDS = 500
 

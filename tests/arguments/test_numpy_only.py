@@ -5,14 +5,13 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import typed_arguments as typed
+from processes import output
 
 NUMBERS = [1.0, 2.0, 3.0, 4.0]
 
@@ -149,8 +148,7 @@ try:
 except BufferError as refusal:
     print("the feature `gpu` of dlbridge-pyo3" in str(refusal), typed.has_drivers())
 """
-    run = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout.split() in (["True", "False"], ["False", "True"]), run.stderr
+    assert output(program, options=()).split() in (["True", "False"], ["False", "True"])
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "f4", "f8", ">i4", ">f8"])

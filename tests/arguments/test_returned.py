@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
 
@@ -15,6 +13,7 @@ import pytest
 import typed_arguments as typed
 
 import dlbridge
+from processes import output
 
 returned = typed.returned
 
@@ -263,13 +262,9 @@ def test_many_threads_get_arrays() -> None:
     assert wrong == []
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-
-
 def test_first_array_imports_numpy() -> None:
     code = "import typed_arguments, sys; assert 'numpy' not in sys.modules; print(typed_arguments.returned.ramp(2))"
-    assert python(code).stdout == "[0. 1.]\n"
+    assert output(code, options=()) == "[0. 1.]\n"
 
 
 def test_array_outlives_the_interpreter() -> None:
@@ -279,8 +274,7 @@ kept = typed_arguments.returned.ramp(4)
 sys.kept = [typed_arguments.returned.counted(0), typed_arguments.returned.matrix(3, 3, 'strided')]
 sys.kept.append(sys.kept)
 """
-    done = python(code)
-    assert (done.returncode, done.stderr) == (0, "")
+    output(code, options=())
 
 
 def test_missing_numpy_is_named() -> None:
@@ -293,8 +287,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = python(code)
-    assert "numpy" in done.stdout, done
+    assert "numpy" in output(code, options=(), quiet=False)
 
 
 def test_vector_is_a_tensor_of_torch() -> None:

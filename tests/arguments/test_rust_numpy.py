@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import sys
 
 import numpy as np
+import processes
 import pytest
 import typed_arguments as typed
 from numpy._core import multiarray
+from processes import output
 
 NAME = "_RUST_NUMPY_BORROW_CHECKING_API"
 FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.py_object)
@@ -170,8 +171,7 @@ def test_registry_of_rust_numpy_is_used_if_it_came_first() -> None:
     from pathlib import Path
 
     code = THEIRS.format(folder=str(Path(__file__).parent))
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code, options=())
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -190,7 +190,7 @@ def capsule(version, name):
     return new(ctypes.addressof(table), name, None)
 NAME = {NAME!r}
 """
-    return subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True)
+    return processes.run(begin + code, options=())
 
 
 def test_interface_of_an_unknown_version_is_refused() -> None:

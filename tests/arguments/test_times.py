@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
+from processes import output
 from typed_arguments import _native as native
 
 pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
@@ -272,9 +272,7 @@ try:
 except MemoryError as error:
     print(error)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == f"no memory for the {1 << 24} times, of an Arrow array; import a slice of it\n"
+    assert output(program, options=()) == f"no memory for the {1 << 24} times, of an Arrow array; import a slice of it\n"
 
 
 def test_times_of_a_numpy_subclass_are_read_by_methods_of_numpy() -> None:

@@ -6,7 +6,6 @@ import datetime
 import gc
 import io
 import pickle
-import subprocess
 import sys
 import traceback
 import weakref
@@ -17,6 +16,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
+from processes import output
 from typed_arguments import _native as typed
 
 pandas = pytest.importorskip("pandas")
@@ -394,5 +394,4 @@ try:
 except dlbridge.TensorMismatchError:
     print("mismatch")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "mismatch\n", done.stderr
+    assert output(code, options=()) == "mismatch\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import functools
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from processes import output
 import torch
 import typed_arguments
 
@@ -62,8 +62,7 @@ try:
 except BufferError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    return output(program, options=()).strip()
 
 
 def without_driver() -> None:

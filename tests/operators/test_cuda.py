@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import numpy as np
 import operators
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "python"))
-
 import native as n
+from native import OnDevice
 from stand_in import Driver, InterfaceArray, driver, stand_in
 
 # The stand-in for the driver of a GPU is loaded once in a process.
@@ -26,30 +24,10 @@ pytestmark = pytest.mark.alone
 __all__ = ["driver", "stand_in"]
 
 
-class Producer:
-    """A tensor on a CUDA device, with DLPack only."""
-
-    def __init__(self, crafted: n.Crafted) -> None:
-        self.crafted = crafted
-        self.asked: list[Any] = []
-
-    def __dlpack__(self, *, max_version: Any = None, stream: Any = None) -> Any:
-        """A capsule."""
-        self.asked.append(stream)
-        return self.crafted.capsule()
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """The device."""
-        return self.crafted.device
-
-
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
-    """native.c, compiled and loaded."""
-    compiler = n.compiler()
-    if compiler is None:
-        pytest.skip("no C compiler was found")
-    return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
+def native() -> n.Native:
+    """Crafts tensors."""
+    return n.Native()
 
 
 def found() -> list[int]:
@@ -61,10 +39,10 @@ def found() -> list[int]:
 
 
 def test_operator_gets_device_stream_and_addresses(driver: Driver, native: n.Native) -> None:
-    x, out = (Producer(native.craft((6,), device=(2, 1))) for _ in range(2))
+    x, out = (OnDevice(native.craft((6,), device=(2, 1))) for _ in range(2))
     assert operators.cuda_scale(x, 2.0, out=out) is out
     assert found() == [1, 0, x.crafted.fields.data, out.crafted.fields.data]
-    assert x.asked == out.asked == [1], "the producer synchronises with the legacy default stream"
+    assert x.streams == out.streams == [1], "the producer synchronises with the legacy default stream"
     gc.collect()
     driver.until(lambda: x.crafted.record.calls == out.crafted.record.calls == 1)
 
@@ -85,9 +63,9 @@ def test_tensor_changes_in_place(driver: Driver) -> None:
 
 
 def test_wrong_arguments_are_refused(driver: Driver, native: n.Native) -> None:
-    def on_cuda(device: int = 0, **fields: Any) -> Producer:
+    def on_cuda(device: int = 0, **fields: Any) -> OnDevice:
         # A crafted tensor is exported once.
-        return Producer(native.craft((3,), device=(2, device), **fields))
+        return OnDevice(native.craft((3,), device=(2, device), **fields))
 
     on_cpu, scale = np.ones(3, "f4"), operators.cuda_scale
     with pytest.raises(BufferError, match=r"cuda_scale: out has no memory, .* pass the tensor to fill: `out=`"):
@@ -115,7 +93,7 @@ def test_tvm_passes_the_stream_of_the_program(native: n.Native) -> None:
     tvm_ffi = pytest.importorskip("tvm_ffi")
     module = tvm_ffi.load_module(operators.softclip.path)
     crafted = [native.craft((6,), device=(2, 1), versioned=False) for _ in range(2)]
-    x, out = (tvm_ffi.from_dlpack(Producer(one)) for one in crafted)
+    x, out = (tvm_ffi.from_dlpack(OnDevice(one)) for one in crafted)
     maps = Path("/proc/self/maps").read_text().splitlines()
     library = ctypes.CDLL(next(line.split()[-1] for line in maps if "libtvm_ffi.so" in line))
     library.TVMFFIEnvSetStream(2, 1, ctypes.c_void_p(0x1230), None)

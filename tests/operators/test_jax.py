@@ -6,13 +6,12 @@ import ctypes
 import gc
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp
 import operators
 from cases import CASES, Case, check, growth, resident, several
+from processes import output
 
 X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
 LIKE = jax.ShapeDtypeStruct(X.shape, X.dtype)
@@ -41,12 +41,7 @@ def close(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6, atol=1e-6)
 
 
-def run(code: str, *arguments: str, **environment: str) -> str:
-    """Run Python code in another process, and return what it prints."""
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+run = partial(output, options=(), quiet=False)
 
 
 @pytest.fixture

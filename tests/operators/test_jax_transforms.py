@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +16,7 @@ import jax.export
 import jax.numpy as jnp
 import jax.test_util
 import operators
+from processes import output
 
 X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
 
@@ -214,9 +213,7 @@ assert operators.softclip(other).devices() == {jax.devices()[1]}
 
 def test_shard_map_over_two_devices_computes_and_differentiates() -> None:
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "-c", DEVICES], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-4000:]
+    output(DEVICES, options=(), quiet=False, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
 
 # Exported programs.

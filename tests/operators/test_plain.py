@@ -16,6 +16,7 @@ from pathlib import Path
 
 import operators
 import pytest
+from processes import output
 
 LIBRARY = os.environ.get("DLBRIDGE_PLAIN_OPERATORS", "")
 
@@ -57,10 +58,7 @@ def run(library: str, framework: str, code: str) -> None:
     """Run code in another process, after `BEGIN`."""
     if find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
-    command = [sys.executable, "-c", BEGIN + code, library, str(Path(__file__).parent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout == "passed\n"
+    assert output(BEGIN + code, library, Path(__file__).parent, options=(), quiet=False) == "passed\n"
 
 
 def undefined(path: str) -> list[str]:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
+from functools import partial
 
+import processes
 import pytest
+from processes import output
 
 pytest.importorskip("torch")
 
 import operators  # noqa: E402
 
 
-def run(program, *arguments):
-    environment = {**os.environ, "PYTHONWARNINGS": "error,ignore:::torch"}
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-
+run = partial(output, options=(), PYTHONWARNINGS="error,ignore:::torch")
 
 CHECKED = """
 x = torch.linspace(-3, 3, 12)
@@ -171,6 +165,5 @@ assert operators.twice(torch.ones(2)).tolist() == [2, 2]
 def test_two_extensions_with_the_same_names_are_refused(tmp_path, torch_is):
     copy = tmp_path / "operators.abi3.so"
     shutil.copyfile(operators.softclip.path, copy)
-    command = [sys.executable, "-c", TWICE, str(copy), torch_is]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = processes.run(TWICE, copy, torch_is, options=())
     assert done.returncode == 0, done.stderr

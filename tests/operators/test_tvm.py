@@ -15,6 +15,7 @@ import numpy as np
 import operators
 import pytest
 from cases import CASES, check, growth, several, softclip
+from processes import output
 
 torch = pytest.importorskip("torch")
 tvm_ffi = pytest.importorskip("tvm_ffi")
@@ -235,10 +236,8 @@ print("loaded" if loaded else "unloaded")
 @pytest.mark.parametrize(("form", "result"), [("return", "loaded"), ("fill", "unloaded")])
 def test_unloaded_module_keeps_returned_tensors_valid(form, result):
     """The tensor's deleter is code of the library, which stays loaded once it has returned a tensor."""
-    command = [sys.executable, "-c", UNLOADED, operators.softclip.path, form]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() in {result, "loaded"}
+    printed = output(UNLOADED, operators.softclip.path, form, options=(), quiet=False)
+    assert printed.strip() in {result, "loaded"}
 
 
 # Releases
@@ -273,11 +272,8 @@ def test_library_of_another_release_is_refused(compiler, tmp_path, major, minor,
     source.write_text(STAND_IN)
     options = ["-shared", "-fPIC", f"-DMAJOR={major}", f"-DMINOR={minor}", "-Wl,-soname,libtvm_ffi.so"]
     subprocess.run([compiler, *options, source, "-o", library], check=True)
-    command = [sys.executable, "-c", CALLED, library, operators.softclip.path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
     message = f"RuntimeError: softclip: tvm-ffi {found}, but the operator needs 0.1; install apache-tvm-ffi 0.1, or build"
-    assert done.stdout.startswith(message)
+    assert output(CALLED, library, operators.softclip.path, options=(), quiet=False).startswith(message)
 
 
 # The same numbers are in crates/dlbridge-ops/src/tvm/abi.rs.

@@ -1,4 +1,4 @@
-"""Shared by the tests: frameworks that may be missing, the compiled helper, other processes."""
+"""Shared by the tests: frameworks that may be missing, crafted tensors, other processes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import gc
 import sys
 from collections.abc import Iterator
 
-import native as native_module
 import pytest
 from frameworks import REQUIRED, missing, require
 from native import Native
-from processes import Run, run
 
-__all__ = ["Run", "missing", "require", "run"]
+__all__ = ["missing", "require"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,19 +37,10 @@ def frozen() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Native:
-    """native.c, compiled and loaded."""
-    compiler = native_module.compiler()
-    if compiler is None:
-        missing("no C compiler was found")
-    return native_module.load(native_module.build(tmp_path_factory.mktemp("native"), compiler))
-
-
 @pytest.fixture
-def native(library: Native) -> Iterator[Native]:
-    """The compiled helper. At the end of the test it checks that every crafted tensor was deleted exactly once."""
-    native = Native(library.library, library.path)
+def native() -> Iterator[Native]:
+    """Crafts tensors. At the end of the test it checks that each was deleted exactly once."""
+    native = Native()
     yield native
     if not native.all_deleted():
         gc.collect()

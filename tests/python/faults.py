@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import native as n
-from stand_in import Driver
+from stand_in import Driver, compiled
 from stand_in import build as build_stand_in
 
 SOURCE = Path(__file__).with_name("cuda_faults.c")
@@ -74,12 +72,7 @@ class Faults:
 def build(folder: Path) -> tuple[Path, Path]:
     """Compiles the stand-in, and the library between it and dlbridge."""
     stand_in = build_stand_in(folder, name="libstand_in.so")
-    compiler = n.compiler()
-    assert compiler is not None
-    path = folder / "libcuda.so.1"
-    options = ["-shared", "-fPIC", "-pthread", f'-DSTAND_IN="{stand_in}"', "-Wl,-soname,libcuda.so.1"]
-    subprocess.run([compiler, *options, "-o", str(path), str(SOURCE), "-ldl"], check=True)
-    return stand_in, path
+    return stand_in, compiled(SOURCE, folder / "libcuda.so.1", f'-DSTAND_IN="{stand_in}"')
 
 
 def load(folder: Path) -> tuple[Driver, Faults]:

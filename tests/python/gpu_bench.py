@@ -10,7 +10,8 @@ from typing import Any
 
 import dlbridge
 import native as n
-from exchange_table import API, NAME, STREAM, Table, foreign, table_over
+from dlbridge_conformance import crafter
+from exchange_table import API, foreign
 from faults import ELSEWHERE, Fault, Faults
 from native import Crafted, Native
 from stand_in import NEW, Array, Driver, InterfaceArray
@@ -135,7 +136,7 @@ class Kept:
         if may_leak:
             # Memory that is not released by now is leaked: that of a source, or dlbridge's own.
             for array in self.bench.not_given_back():
-                n.Held(array.crafted.library, array.crafted.address, array.crafted.versioned).delete()
+                array.crafted.native.held().delete(n.Way.WITH_GIL)
             self.regions += self.driver.live_regions > self.regions
         is_clean = self.bench.until(lambda: not self.left_over())
         assert is_clean, f"{what}: {self.left_over()}"
@@ -169,27 +170,23 @@ def exported(bench: Bench, **keywords: Any) -> bytes:
 
 def by_their_table(bench: Bench) -> bytes:
     """Imports by the exchange API of a library that works on its own stream."""
-
-    @STREAM
-    def work_stream(device_type: int, device_id: int, out: Any) -> int:
-        out[0] = bench.theirs
-        return 0
-
-    array = bench.array()
-    return bench.seen(dlbridge.asdlpack(foreign(table_over(array.crafted, [], work_stream))(), stream=bench.ours))
+    kind = foreign(bench.array().crafted, table={"stream": bench.theirs})
+    return bench.seen(dlbridge.asdlpack(kind(), stream=bench.ours))
 
 
 def by_our_table(bench: Bench) -> bytes:
     """Exports by our exchange API, on the default stream."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
-    tensor, out = dlbridge.asdlpack(bench.array(), stream=bench.ours), ctypes.c_void_p()
-    table.from_object(tensor, out)
+
+    def answer(status: int, found: Any, error: Exception | None) -> Any:
+        if error is not None:
+            raise error
+        return found
+
+    table = crafter.native.Table(getattr(dlbridge.Tensor, API))
+    tensor = dlbridge.asdlpack(bench.array(), stream=bench.ours)
+    held = answer(*table.exported(tensor))
     content = bench.driver.seen_on(1, tensor.address, len(NEW))
-    again = ctypes.py_object()
-    table.to_object(out, again)
-    ctypes.pythonapi.Py_DecRef(again)
+    answer(*table.imported(held))
     return content
 
 

@@ -5,30 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-#: The folder of the tests' helpers, added to the path of such code.
-HELPERS = [str(Path(__file__).parent)]
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+#: Python's development mode, with warnings as errors.
+DEVELOPMENT = ("-X", "dev", "-W", "error")
 
 
-@pytest.fixture
-def run() -> Run:
-    """Runs Python code in a separate process, with the test helpers on its path.
+def run(
+    code: str, *arguments: object, options: Sequence[str] = DEVELOPMENT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs code in a separate process, with this folder on its path."""
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    command = [sys.executable, *options, "-c", code, *map(str, arguments)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
 
-    ``options`` are options of the interpreter; by default its development mode is on and warnings are errors.
-    """
 
-    def run(
-        code: str, *arguments: str, options: Sequence[str] = ("-X", "dev", "-W", "error")
-    ) -> subprocess.CompletedProcess[str]:
-        path = [*HELPERS, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-        command = [sys.executable, *options, "-c", code, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
-
-    return run
+def output(
+    code: str, *arguments: object, options: Sequence[str] = DEVELOPMENT, quiet: bool = True, **environment: str
+) -> str:
+    """As :func:`run`, for code that must succeed and, if `quiet`, print nothing to stderr; returns what it printed."""
+    done = run(code, *arguments, options=options, **environment)
+    assert (done.returncode, quiet and done.stderr) == (0, quiet and ""), done.stdout + done.stderr
+    return done.stdout

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ from typing import Any
 
 import native as n
 import pytest
-from conftest import missing
+from frameworks import missing
 
 SOURCE = Path(__file__).with_name("cuda_driver.c")
 
@@ -43,14 +45,18 @@ NEW = bytes(reversed(n.numbers(6)))
 
 def build(folder: Path, *, rocm: bool = False, name: str | None = None) -> Path:
     """Compiles the library under the name of a driver, or under `name`."""
-    compiler = n.compiler()
-    if compiler is None or sys.platform != "linux":
-        missing("the stand-in needs Linux and a C compiler")
     name = name or ("libamdhip64.so" if rocm else "libcuda.so.1")
     options = [f"-D{cuda}={hip}" for cuda, hip in HIP.items()] + ["-DROCM"] if rocm else []
-    path = folder / name
-    command = [compiler, *options, "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{name}", "-o", str(path), str(SOURCE)]
-    subprocess.run(command, check=True)
+    return compiled(SOURCE, folder / name, *options)
+
+
+def compiled(source: Path, path: Path, *options: str) -> Path:
+    """Compiles C code to a shared library."""
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        missing("a library in C needs Linux and a compiler")
+    command = [compiler, *options, "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{path.name}", "-o", str(path)]
+    subprocess.run([*command, str(source), "-ldl"], check=True)
     return path
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import dlbridge
 import pytest
 from array_interface import ORDER, Memory, values
-from conftest import Run
+from processes import output
+from producers import producer, raises
 
 OTHER = ">" if ORDER == "<" else "<"
 
@@ -116,32 +117,15 @@ def test_interface_that_is_not_a_dictionary_is_refused() -> None:
 
 
 def test_exception_of_the_property_is_raised() -> None:
-    class Broken:
-        """A producer whose property raises."""
-
-        @property
-        def __array_interface__(self) -> Any:
-            """Nothing."""
-            raise ZeroDivisionError("on purpose")
-
+    broken = producer(__array_interface__=property(raises(ZeroDivisionError("on purpose"))))
     with pytest.raises(ZeroDivisionError, match="on purpose"):
-        dlbridge.asdlpack(Broken())
+        dlbridge.asdlpack(broken)
 
 
-@pytest.mark.parametrize("declined", [None, ...])
-def test_none_and_a_missing_property_decline(declined: Any) -> None:
-    class Declining:
-        """A producer whose property has no interface."""
-
-        @property
-        def __array_interface__(self) -> Any:
-            """None, or an AttributeError."""
-            if declined is None:
-                return None
-            raise AttributeError("not now")
-
+@pytest.mark.parametrize("answer", [None, property(raises(AttributeError("not now")))], ids=["none", "missing"])
+def test_none_and_a_missing_property_decline(answer: Any) -> None:
     with pytest.raises(TypeError, match="supports no exchange protocol"):
-        dlbridge.asdlpack(Declining())
+        dlbridge.asdlpack(producer(__array_interface__=answer))
     with pytest.raises(TypeError, match="supports no exchange protocol"):
         dlbridge.asdlpack(Memory)
 
@@ -221,30 +205,14 @@ def test_elements_outside_of_the_buffer_are_refused(
 
 def test_interface_without_data_uses_the_buffer_of_the_object() -> None:
     class Bytes(bytearray):
-        """A bytearray with a shape and a dtype."""
-
-        @property
-        def __array_interface__(self) -> dict[str, Any]:
-            """Pairs of bytes."""
-            return {"version": 3, "shape": (2, 2), "typestr": "|u1", "data": None}
+        __array_interface__ = {"version": 3, "shape": (2, 2), "typestr": "|u1", "data": None}
 
     assert values(dlbridge.asdlpack(Bytes(b"\1\2\3\4"))) == [[1, 2], [3, 4]]
 
 
 def test_exported_dictionary_is_imported_again() -> None:
-    class Other:
-        """An object with only the dictionary of a tensor."""
-
-        def __init__(self, tensor: dlbridge.Tensor) -> None:
-            self.tensor = tensor
-
-        @property
-        def __array_interface__(self) -> dict[str, Any]:
-            """The interface of the tensor."""
-            return self.tensor.__array_interface__
-
     tensor = dlbridge.asdlpack(Memory(shape=(4, 6), strides=(1, 4)))
-    again = dlbridge.asdlpack(Other(tensor))
+    again = dlbridge.asdlpack(producer(__array_interface__=property(lambda _: tensor.__array_interface__)))
     assert (again.shape, again.strides, again.address) == ((4, 6), (1, 4), tensor.address)
 
 
@@ -282,43 +250,25 @@ def test_interface_that_changes_while_it_is_read_is_safe() -> None:
 
 
 def test_exception_of_a_conversion_is_raised() -> None:
-    class Interrupted:
-        """A number that is interrupted."""
-
-        def __index__(self) -> int:
-            """Raises."""
-            raise KeyboardInterrupt
-
-    for fields in ({"shape": (Interrupted(),)}, {"strides": (Interrupted(),)}):
+    number = producer(__index__=raises(KeyboardInterrupt))
+    for fields in ({"shape": (number,)}, {"strides": (number,)}):
         with pytest.raises(KeyboardInterrupt):
             dlbridge.asdlpack(Memory(**fields))
 
     class Typed(Memory):
-        """A producer whose dtype is interrupted."""
-
-        @property
-        def dtype(self) -> Any:
-            """Raises."""
-            raise KeyboardInterrupt
+        dtype = property(raises(KeyboardInterrupt))
 
     with pytest.raises(KeyboardInterrupt):
         dlbridge.asdlpack(Typed(typestr="|V1"))
 
 
 def test_producer_that_imports_itself_raises_recursion_error() -> None:
-    class Endless:
-        """A producer that imports itself."""
-
-        @property
-        def __array_interface__(self) -> Any:
-            """Again."""
-            return dlbridge.asdlpack(self).__array_interface__
-
+    endless = producer(__array_interface__=property(lambda self: dlbridge.asdlpack(self).__array_interface__))
     with pytest.raises(RecursionError):
-        dlbridge.asdlpack(Endless())
+        dlbridge.asdlpack(endless)
 
 
-def test_producer_that_imports_itself_does_not_use_up_the_stack(run: Run) -> None:
+def test_producer_that_imports_itself_does_not_use_up_the_stack() -> None:
     code = """
 
 import dlbridge, threading
@@ -340,38 +290,20 @@ thread.join()
 assert len(stopped) == 2
 assert dlbridge.asdlpack(b"abc").shape == (3,)
 """
-    result = run(code)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code)
 
 
 def test_data_copied_at_each_access_is_reported_as_a_copy() -> None:
-    class Picture:
-        """A producer that makes a new interface at each access, with bytes that it does not keep."""
+    def interface(data: bytes) -> dict[str, Any]:
+        return {"version": 3, "shape": (6,), "typestr": "|u1", "data": data}
 
-        pixels = bytearray(b"abcdef")
-
-        @property
-        def __array_interface__(self) -> Any:
-            """A dictionary with a copy."""
-            data = bytes(self.pixels)
-            return {"version": 3, "shape": (6,), "typestr": "|u1", "data": data}
-
-    tensor = dlbridge.asdlpack(Picture())
+    picture = producer(__array_interface__=property(lambda _: interface(bytes(bytearray(b"abcdef")))))
+    tensor = dlbridge.asdlpack(picture)
     assert (tensor.copied, tensor.copy_reason) == (True, "the producer made a copy")
     with pytest.raises(BufferError, match="copies its data in each export of its array interface.*copy=False forbids"):
-        dlbridge.asdlpack(Picture(), copy=False)
-
-    class Kept:
-        """A producer that keeps the bytes of its interface."""
-
-        data = b"abcdef"
-
-        @property
-        def __array_interface__(self) -> Any:
-            """A dictionary with the object's own bytes."""
-            return {"version": 3, "shape": (6,), "typestr": "|u1", "data": self.data}
-
-    assert not dlbridge.asdlpack(Kept(), copy=False).copied
+        dlbridge.asdlpack(picture, copy=False)
+    kept = b"abcdef"
+    assert not dlbridge.asdlpack(producer(__array_interface__=property(lambda _: interface(kept))), copy=False).copied
 
 
 @pytest.mark.parametrize("typestr", ["|u1", f"{OTHER}u2"])
@@ -382,12 +314,10 @@ def test_bytes_that_a_producer_keeps_as_its_dictionary_is_freed_are_not_written(
         def __del__(self) -> None:
             kept.append(self["data"])
 
-    class Producer:
-        @property
-        def __array_interface__(self) -> Any:
-            return Keeping(version=3, shape=(6 // int(typestr[-1]),), typestr=typestr, data=bytes(bytearray(b"abcdef")))
+    def interface(_: object) -> Any:
+        return Keeping(version=3, shape=(6 // int(typestr[-1]),), typestr=typestr, data=bytes(bytearray(b"abcdef")))
 
-    tensor = dlbridge.asdlpack(Producer())
+    tensor = dlbridge.asdlpack(producer(__array_interface__=property(interface)))
     assert kept == [b"abcdef"]
     assert tensor.readonly or tensor.copied
     if not tensor.readonly:
@@ -417,11 +347,7 @@ def test_bytes_under_a_second_key_that_equals_the_first_are_not_written() -> Non
         interface[key] = kept
         interface["data"] = bytes(bytearray(b"ghijkl"))
         key.equal = comparisons
-
-        class Producer:
-            __array_interface__ = interface
-
-        tensor = dlbridge.asdlpack(Producer())
+        tensor = dlbridge.asdlpack(producer(__array_interface__=interface))
         if not tensor.readonly:
             tensor.numpy()[...] = 0
         del tensor
@@ -429,8 +355,6 @@ def test_bytes_under_a_second_key_that_equals_the_first_are_not_written() -> Non
 
 
 def test_interface_without_data_or_buffer_is_refused() -> None:
-    class Nowhere:
-        __array_interface__ = {"version": 3, "shape": (3,), "typestr": "<f4"}
-
+    nowhere = producer(__array_interface__={"version": 3, "shape": (3,), "typestr": "<f4"})
     with pytest.raises(BufferError, match="data must be an address and a bool, or an object"):
-        dlbridge.asdlpack(Nowhere())
+        dlbridge.asdlpack(nowhere)

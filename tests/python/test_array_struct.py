@@ -10,18 +10,7 @@ from typing import Any
 import dlbridge
 import pytest
 from array_interface import ORDER, Memory, values
-
-
-class Struct:
-    """A producer with only the struct of a tensor."""
-
-    def __init__(self, tensor: dlbridge.Tensor) -> None:
-        self.tensor = tensor
-
-    @property
-    def __array_struct__(self) -> Any:
-        """A new capsule."""
-        return self.tensor.__array_struct__
+from producers import producer
 
 
 class Fields(ctypes.Structure):
@@ -75,7 +64,7 @@ def test_exported_struct_is_imported_again() -> None:
     memory = Memory(shape=(2, 3), strides=(-3, 1))
     memory.fields["data"] = (memory.address + 3, False)
     tensor = dlbridge.asdlpack(memory)
-    again = dlbridge.asdlpack(Struct(tensor))
+    again = dlbridge.asdlpack(producer(__array_struct__=property(lambda _: tensor.__array_struct__)))
     assert (again.protocol, again.strides, again.readonly) == ("array-struct", (-3, 1), False)
     assert values(again) == values(tensor)
     gone = weakref.ref(memory)
@@ -91,58 +80,25 @@ def test_exported_struct_is_imported_again() -> None:
     [("two", 3, "begins with 3"), ("nd", -1, "-1 dimensions"), ("nd", 65, "65 dimensions")],
 )
 def test_struct_with_a_wrong_field_is_refused(name: str, value: int, match: str) -> None:
-    class Broken:
-        """A producer whose struct has a wrong field."""
-
-        def __init__(self) -> None:
-            self.tensor = dlbridge.asdlpack(Memory())
-
-        @property
-        def __array_struct__(self) -> Any:
-            """A capsule over a struct with one wrong field."""
-            capsule = self.tensor.__array_struct__
-            setattr(fields_of(capsule), name, value)
-            return capsule
-
+    capsule = dlbridge.asdlpack(Memory()).__array_struct__
+    setattr(fields_of(capsule), name, value)
     with pytest.raises(BufferError, match=match):
-        dlbridge.asdlpack(Broken())
+        dlbridge.asdlpack(producer(__array_struct__=capsule))
 
 
-def test_struct_that_is_not_a_capsule_is_refused() -> None:
-    class Broken:
-        """A producer with a number instead of a capsule."""
-
-        __array_struct__ = 5
-
-    with pytest.raises(BufferError, match="must be a capsule"):
-        dlbridge.asdlpack(Broken())
+def test_struct_that_is_not_an_unnamed_capsule_is_refused() -> None:
+    for struct, match in [(5, "must be a capsule"), (dlbridge.empty(3).__dlpack__(), "a capsule without a name")]:
+        with pytest.raises(BufferError, match=match):
+            dlbridge.asdlpack(producer(__array_struct__=struct))
 
 
 def test_struct_that_changes_while_it_is_read_is_safe() -> None:
-    class Changing(Struct):
-        """A producer whose dtype changes the shape behind the capsule."""
+    capsule = dlbridge.asdlpack(Memory()).__array_struct__
+    # Opaque elements, so that the name of the dtype is looked up.
+    fields_of(capsule).typekind = b"V"
 
-        @property
-        def __array_struct__(self) -> Any:
-            """A capsule over opaque elements."""
-            self.capsule = self.tensor.__array_struct__
-            fields_of(self.capsule).typekind = b"V"
-            return self.capsule
+    def dtype(_: object) -> Any:
+        fields_of(capsule).shape[0] = 1_000_000
+        return type("DType", (), {"name": "float8_e4m3fn"})
 
-        @property
-        def dtype(self) -> Any:
-            """A name, and a larger shape."""
-            fields_of(self.capsule).shape[0] = 1_000_000
-            return type("DType", (), {"name": "float8_e4m3fn"})
-
-    assert dlbridge.asdlpack(Changing(dlbridge.asdlpack(Memory()))).shape == (24,)
-
-
-def test_capsule_with_a_name_is_refused() -> None:
-    class Other:
-        """A producer with a capsule that has a name."""
-
-        __array_struct__ = dlbridge.empty(3).__dlpack__()
-
-    with pytest.raises(BufferError, match="a capsule without a name"):
-        dlbridge.asdlpack(Other())
+    assert dlbridge.asdlpack(producer(__array_struct__=capsule, dtype=property(dtype))).shape == (24,)

@@ -142,30 +142,15 @@ def test_wrong_capsule_is_refused(which: int) -> None:
 
 @pytest.mark.parametrize("answer", [None, (), (1, 2), (1, 2, 3), "ab"])
 def test_wrong_answer_is_refused(answer: Any) -> None:
-    class Broken:
-        """A producer with a wrong answer."""
-
-        def __arrow_c_array__(self) -> Any:
-            """That."""
-            return answer
-
     with pytest.raises((BufferError, TypeError), match="expected a"):
-        dlbridge.asdlpack(Broken())
+        dlbridge.asdlpack(Pair(answer))
 
 
 def test_capsules_that_were_consumed_are_refused() -> None:
-    capsules = pa.array([1, 2]).__arrow_c_array__()
-
-    class Same:
-        """A producer that returns the same capsules each time."""
-
-        def __arrow_c_array__(self) -> Any:
-            """That."""
-            return capsules
-
-    assert dlbridge.asdlpack(Same()).shape == (2,)
+    same = Pair(pa.array([1, 2]).__arrow_c_array__())
+    assert dlbridge.asdlpack(same).shape == (2,)
     with pytest.raises(ValueError, match="was consumed before"):
-        dlbridge.asdlpack(Same())
+        dlbridge.asdlpack(same)
 
 
 def test_valid_metadata_sets_shape_and_strides() -> None:
@@ -191,7 +176,7 @@ def test_wrong_metadata_is_refused(metadata: bytes | None) -> None:
 
 
 class Pair:
-    """An object that exports two Arrow capsules."""
+    """An object with the same Arrow capsules in each export."""
 
     def __init__(self, capsules: Any) -> None:
         self.capsules = capsules

@@ -15,7 +15,7 @@ import dlbridge
 import pytest
 from conftest import require
 from crafted_arrow import RELEASE, Array, Schema, new_capsule
-from test_arrow_streams import CALL, TEXT, OnDevice, Stream
+from test_arrow_streams import CALL, TEXT, Chunks, OnDevice
 
 np = require("numpy")
 
@@ -139,47 +139,32 @@ class MutatedDevice:
         return new_capsule(self.inner.schema, b"arrow_schema"), capsule
 
 
-class MutatedStream:
+class MutatedStream(Chunks):
     """Mutated arrays as a stream, whose functions may fail or be missing."""
 
-    def __init__(self, chunks: list[Mutated], rng: random.Random) -> None:
-        self.chunks, self.rng, self.released, self.given = chunks, rng, 0, 0
-        self.functions = [CALL(self.get_schema), CALL(self.get_next), TEXT(lambda _: None), RELEASE(self.release)]
-        broken = rng.random() < 0.1
-        self.stream = Stream(
-            get_schema=CALL() if broken and rng.random() < 0.5 else self.functions[0],
-            get_next=CALL() if broken else self.functions[1],
-            get_last_error=rng.choice([TEXT(), self.functions[2]]),
-            release=self.functions[3],
-        )
-        self.schema_given = False
+    def __init__(self, chunks: list[Any], rng: random.Random) -> None:
+        super().__init__(*chunks, schema=chunks[0])
+        self.rng, self.given, self.schema_given = rng, 0, False
+        if rng.random() < 0.1:
+            self.stream.get_next = CALL()
+            if rng.random() < 0.5:
+                self.stream.get_schema = CALL()
+        if rng.random() < 0.5:
+            self.stream.get_last_error = TEXT()
 
     def get_schema(self, _: int, place: int) -> int:
         """Moves the schema of the first chunk, or fails."""
         if self.rng.random() < 0.1:
             return 5
         self.schema_given = True
-        ctypes.memmove(place, ctypes.byref(self.chunks[0].schema), ctypes.sizeof(Schema))
-        return 0
+        return super().get_schema(_, place)
 
     def get_next(self, _: int, place: int) -> int:
         """Moves the next chunk, or fails."""
         if self.rng.random() < 0.1:
             return -1
-        last = Array()
-        if self.given < len(self.chunks):
-            last = self.chunks[self.given].array
-            self.given += 1
-        ctypes.memmove(place, ctypes.byref(last), ctypes.sizeof(Array))
-        return 0
-
-    def release(self, address: int) -> None:
-        """Counts."""
-        self.released += 1
-        Stream.from_address(address).release = RELEASE()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return new_capsule(self.stream, b"arrow_array_stream")
+        self.given += bool(self.chunks)
+        return super().get_next(_, place)
 
 
 def imported(source: Any) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import output
 
 np = pytest.importorskip("numpy")
 
@@ -271,7 +272,7 @@ def test_import_of_an_object_that_is_not_a_tensor_names_the_fix(thing: Any, matc
 
 @pytest.mark.parametrize("source", ["numpy.ones(3)", "bytearray(3)", "dlbridge.empty(3)", "numpy.ones(3, '>f4')"])
 def test_cuda_without_a_driver_is_the_reason_of_the_refusal(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     # Files that the loader rejects, in front of a driver that may be installed.
     for name in ("libcuda.so.1", "libcuda.so"):
@@ -288,9 +289,7 @@ for function in (dlbridge.asdlpack, dlbridge.from_dlpack):
         except (BufferError, AttributeError) as error:
             print(error)
 """
-    done = run(code)
-    assert done.returncode == 0, done.stderr
-    copied, shared, copied_by_dlpack, shared_by_dlpack = done.stdout.splitlines()
+    copied, shared, copied_by_dlpack, shared_by_dlpack = output(code, quiet=False).splitlines()
     assert re.fullmatch(r".* is on (cpu|the CPU) and cannot be copied to cuda:0: no CUDA driver was found: .*", copied)
     assert "cuda:0" in shared
     assert "driver" not in shared

@@ -6,8 +6,9 @@ import importlib.util
 
 import dlbridge
 import pytest
-from conftest import Run, missing, require
+from conftest import missing, require
 from native import Flags, Native
+from processes import output
 
 np = require("numpy")
 
@@ -26,7 +27,7 @@ def test_consumers_lists_the_profiles() -> None:
     assert consumers["pandas"]["layout"] == "any strides"
 
 
-def test_dtype_that_paddle_misreads_is_refused(run: Run) -> None:
+def test_dtype_that_paddle_misreads_is_refused() -> None:
     if importlib.util.find_spec("paddle") is None:
         missing("paddle is not installed")
     code = """
@@ -39,9 +40,8 @@ except BufferError as error:
 print(dlbridge.explain(tensor, to="paddle").verdicts[0].reason)
 assert dlbridge.empty(3, "int16").to("paddle").shape == [3]
 """
-    result = run(code, options=[])
     message = "paddle reads uint16 as bfloat16; convert the elements to another dtype first\n"
-    assert (result.returncode, result.stdout) == (0, 2 * message), result.stderr[-1000:]
+    assert output(code, options=(), quiet=False) == 2 * message
 
 
 def test_flags_reach_the_table_of_torch(native: Native) -> None:
@@ -118,7 +118,7 @@ def test_known_refusal_of_a_library_is_raised_before_the_export(
     assert not dlbridge.explain(tensor, to=library).verdicts[0].zero_copy
 
 
-def test_tensorflow_computes_with_what_it_gets(run: Run) -> None:
+def test_tensorflow_computes_with_what_it_gets() -> None:
     """TensorFlow imports data that is not aligned, and aborts when it computes with it."""
     if importlib.util.find_spec("tensorflow") is None:
         missing("tensorflow is not installed")
@@ -132,8 +132,7 @@ for offset in 4, 16, 32:
     result = dlbridge.asdlpack(numbers).to("tensorflow")
     assert float(tf.reduce_sum(result)) == 100
 """
-    result = run(code, options=[])
-    assert (result.returncode, result.stdout) == (0, "4\n16\n32\n"), result.stderr[-1000:]
+    assert output(code, options=(), quiet=False) == "4\n16\n32\n"
 
 
 def test_dtype_that_mlx_would_narrow_is_refused() -> None:
@@ -172,15 +171,13 @@ tensor = dlbridge.asdlpack(odd, align=64)
         ("torch", "int(home.sum())"),
     ],
 )
-def test_invalid_booleans_are_repaired_for_the_library(run: Run, library: str, count: str) -> None:
+def test_invalid_booleans_are_repaired_for_the_library(library: str, count: str) -> None:
     if importlib.util.find_spec(library) is None:
         missing(f"{library} is not installed")
-    code = f"{INVALID_BOOLEANS}home = tensor.to({library!r})\nassert {count} == 48"
-    result = run(code, options=[])
-    assert result.returncode == 0, result.stderr[-1000:]
+    output(f"{INVALID_BOOLEANS}home = tensor.to({library!r})\nassert {count} == 48", options=(), quiet=False)
 
 
-def test_tensors_of_tensorflow(run: Run) -> None:
+def test_tensors_of_tensorflow() -> None:
     if importlib.util.find_spec("tensorflow") is None:
         missing("tensorflow is not installed")
     code = """
@@ -196,5 +193,4 @@ for function in (dlbridge.asdlpack, dlbridge.from_dlpack):
     tensor = function(tf.range(3), device="cpu")
     assert (tensor.shape, tensor.device) == ((3,), "cpu")
 """
-    result = run(code, options=[])
-    assert result.returncode == 0, result.stderr[-1000:]
+    output(code, options=(), quiet=False)

@@ -7,16 +7,13 @@ replace tests on one.
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
-from conftest import Run
+from processes import output
 from native import Flags, Native
 from stand_in import build
 
@@ -62,10 +59,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def with_driver(driver: Path, code: str) -> None:
     """Runs code in a process that finds the stand-in."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver)}
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", PRODUCER + code]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
-    assert (result.returncode, result.stderr, result.stdout) == (0, "", "")
+    assert output(PRODUCER + code, LD_LIBRARY_PATH=str(driver)) == ""
 
 
 @pytest.mark.parametrize(
@@ -132,8 +126,7 @@ ctypes.CDLL({str(driver / "libcuda.so.1")!r}).stand_in_know(
 )
 assert dlbridge.asdlpack(Memory()).device == "cuda:1"
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code, options=())
 
 
 def test_stream_that_cannot_be_synchronised_is_refused(driver: Path) -> None:
@@ -191,7 +184,7 @@ assert (copy.device, copy.address != memory.address) == ("cuda:1", True)
     with_driver(driver, code)
 
 
-def test_cuda_array_interface_without_a_driver_is_refused(run: Run) -> None:
+def test_cuda_array_interface_without_a_driver_is_refused() -> None:
     code = """
 import dlbridge
 class Memory:
@@ -201,10 +194,9 @@ try:
 except BufferError as error:
     print(error)
 """
-    result = run(code)
-    assert (result.returncode, result.stderr) == (0, "")
-    if "does not know the address" not in result.stdout:
-        assert "the CUDA driver is needed to find the device" in result.stdout
+    result = output(code)
+    if "does not know the address" not in result:
+        assert "the CUDA driver is needed to find the device" in result
 
 
 @pytest.mark.parametrize("device", [n.CUDA, n.ROCM, (13, 0)])

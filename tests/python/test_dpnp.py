@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 from conftest import missing
+from processes import output
 
 CODE = """
 import dlbridge, dpnp, numpy as np
@@ -68,11 +67,6 @@ def test_arrays_of_sycl() -> None:
     drivers = sorted(Path(sys.prefix, "lib").glob("libintelocl.so.*"))
     if not drivers:
         missing("intel-opencl-rt is not installed, so that SYCL has no device")
-    environment = {
-        **os.environ,
-        "OCL_ICD_FILENAMES": str(drivers[-1]),
-        "LD_LIBRARY_PATH": str(drivers[-1].parent),
-    }
-    command = [sys.executable, "-c", CODE]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
-    assert result.returncode == 0, result.stderr[-2000:]
+    driver = drivers[-1]
+    environment = {"OCL_ICD_FILENAMES": str(driver), "LD_LIBRARY_PATH": str(driver.parent)}
+    output(CODE, options=(), quiet=False, **environment)

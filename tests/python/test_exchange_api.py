@@ -6,41 +6,21 @@ import array
 import ctypes
 import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
 from conftest import require
-from exchange_table import (
-    ALLOCATE,
-    API,
-    BORROW,
-    FROM_OBJECT,
-    KEPT,
-    NAME,
-    SET_ERROR,
-    STREAM,
-    TO_OBJECT,
-    DLTensor,
-    Table,
-    foreign,
-    table_over,
-)
-from native import Flags, Native
-
-def pointer(capsule: Any, name: bytes = NAME) -> int:
-    """The address in a capsule."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return int(get(capsule, name))
+from dlbridge_conformance import crafter
+from exchange_table import API, foreign
+from native import Flags, Held, Native, Way
 
 
 @pytest.fixture
-def table() -> Table:
+def table() -> Any:
     """Our table."""
-    return Table.from_address(pointer(getattr(dlbridge.Tensor, API)))
+    return crafter.native.Table(getattr(dlbridge.Tensor, API))
 
 
 def numbers() -> dlbridge.Tensor:
@@ -48,191 +28,172 @@ def numbers() -> dlbridge.Tensor:
     return dlbridge.asdlpack(memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)))
 
 
-def test_table_is_the_same_for_the_class_and_all_objects(table: Table) -> None:
-    assert (table.major, table.minor, table.prev_api) == (1, 3, None)
-    assert pointer(getattr(numbers(), API)) == ctypes.addressof(table)
+def exported(table: Any, obj: Any) -> Held:
+    """The managed tensor that a table exports."""
+    status, held, error = table.exported(obj)
+    assert (status, error) == (0, None)
+    return Held(held)
 
 
-def test_table_exports_a_managed_tensor(table: Table, native: Native) -> None:
+def refused(answer: tuple[int, Any, Any], kind: type[Exception], match: str | None = None) -> None:
+    """Asserts that a function of a table failed with an exception."""
+    status, _, error = answer
+    with pytest.raises(kind, match=match):
+        raise error
+    assert status == -1
+
+
+def test_table_is_the_same_for_the_class_and_all_objects(table: Any) -> None:
+    assert table.versions == [(1, 3)]
+    assert crafter.native.Table(getattr(numbers(), API)).address == table.address
+
+
+def test_table_exports_a_managed_tensor(table: Any) -> None:
     tensor = numbers()
-    out = ctypes.c_void_p()
-    assert table.from_object(tensor, out) == 0
-    held = n.Held(native.library, out.value or 0, True)
+    held = exported(table, tensor)
     assert (held.fields.data, held.fields.shape, held.fields.flags) == (tensor.address, (2, 3), 0)
     gone = weakref.ref(tensor)
     del tensor
     assert gone() is None, "an export keeps the memory, not the Tensor object"
     assert n.floats(held.fields.data, 6) == [0, 1, 2, 3, 4, 5]
-    held.delete(n.Way.NATIVE_THREAD)
+    held.delete(Way.NATIVE_THREAD)
 
 
-def test_read_only_data_is_marked(table: Table, native: Native) -> None:
-    out = ctypes.c_void_p()
-    assert table.from_object(dlbridge.asdlpack(b"abc"), out) == 0
-    held = n.Held(native.library, out.value or 0, True)
+def test_read_only_data_is_marked(table: Any) -> None:
+    held = exported(table, dlbridge.asdlpack(b"abc"))
     assert held.fields.flags == Flags.READ_ONLY
     held.delete()
-    with pytest.raises(BufferError, match="read-only, which a borrowed DLTensor cannot express"):
-        table.borrow(dlbridge.asdlpack(b"abc"), DLTensor())
+    answer = table.borrowed(dlbridge.asdlpack(b"abc"))
+    refused(answer, BufferError, "read-only, which a borrowed DLTensor cannot express")
 
 
-def test_table_borrows_a_tensor(table: Table) -> None:
+def test_table_borrows_a_tensor(table: Any) -> None:
     tensor = numbers()
-    borrowed = DLTensor()
-    assert table.borrow(tensor, borrowed) == 0
-    assert (borrowed.data, borrowed.ndim, borrowed.byte_offset) == (tensor.address, 2, 0)
-    assert (borrowed.device_type, borrowed.device_id) == (1, 0)
-    assert (borrowed.code, borrowed.bits, borrowed.lanes) == (2, 32, 1)
-    assert (borrowed.shape[:2], borrowed.strides[:2]) == ([2, 3], [3, 1])
+    status, borrowed, _ = table.borrowed(tensor)
+    expected = {"data": tensor.address, "ndim": 2, "byte_offset": 0, "shape": (2, 3), "strides": (3, 1)}
+    assert (status, borrowed) == (0, {**expected, "device": n.CPU, "dtype": n.FLOAT32})
 
 
-@pytest.mark.parametrize("function", ["from_object", "borrow"])
-def test_table_refuses_other_objects(table: Table, function: str) -> None:
-    out: Any = DLTensor() if function == "borrow" else ctypes.c_void_p()
-    with pytest.raises(TypeError):
-        getattr(table, function)(b"abc", out)
+def test_table_refuses_other_objects(table: Any) -> None:
+    refused(table.exported(b"abc"), TypeError)
+    refused(table.borrowed(b"abc"), TypeError)
 
 
-def test_table_imports_a_managed_tensor(table: Table, native: Native) -> None:
+def test_table_imports_a_managed_tensor(table: Any, native: Native) -> None:
     crafted = native.craft((2, 3), flags=Flags.READ_ONLY)
-    out = ctypes.py_object()
-    assert table.to_object(crafted.address, out) == 0
-    tensor = out.value
-    assert isinstance(tensor, dlbridge.Tensor)
+    status, tensor, _ = table.imported(crafted.native)
+    assert (status, type(tensor)) == (0, dlbridge.Tensor)
     assert (tensor.protocol, tensor.shape, tensor.readonly) == ("exchange-api", (2, 3), True)
-    # ctypes does not count the reference that the function returned.
-    ctypes.pythonapi.Py_DecRef(ctypes.py_object(tensor))
-    del tensor, out
+    del tensor
     assert crafted.record.calls == 1
 
 
 @pytest.mark.parametrize("fields", [{"shape": (-1,)}, {"version": (2, 0)}, {"dtype": (2, 0, 1)}], ids=str)
-def test_broken_tensor_is_refused_and_deleted(
-    table: Table, native: Native, fields: dict[str, Any]
-) -> None:
+def test_broken_tensor_is_refused_and_deleted(table: Any, native: Native, fields: dict[str, Any]) -> None:
     crafted = native.craft(**fields)
-    with pytest.raises(BufferError):
-        table.to_object(crafted.address, ctypes.py_object())
+    refused(table.imported(crafted.native), BufferError)
     assert crafted.record.calls == 1
 
 
-def prototype(shape: tuple[int, ...], dtype: tuple[int, int, int], device: int = 1) -> DLTensor:
-    """The prototype that a consumer passes to an allocator."""
-    extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-    return DLTensor(None, device, 0, len(shape), *dtype, extents, None, 0)
-
-
-def test_allocator_makes_an_aligned_tensor(table: Table, native: Native) -> None:
-    out = ctypes.c_void_p()
-    asked = prototype((2, 3), n.FLOAT32)
-    assert table.allocate(ctypes.addressof(asked), out, None, SET_ERROR()) == 0
-    held = n.Held(native.library, out.value or 0, True)
+def test_allocator_makes_an_aligned_tensor(table: Any) -> None:
+    (status, made, _), errors = table.allocated((2, 3), n.FLOAT32, n.CPU)
+    held = Held(made)
+    assert (status, errors) == (0, [])
     assert (held.fields.shape, held.fields.strides, held.fields.dtype) == ((2, 3), (3, 1), n.FLOAT32)
     assert held.fields.data % 256 == 0
     assert held.fields.flags == Flags.IS_COPIED
-    held.delete(n.Way.NATIVE_THREAD)
+    held.delete(Way.NATIVE_THREAD)
 
 
 @pytest.mark.parametrize(
-    ("asked", "match"),
+    ("shape", "dtype", "device", "match"),
     [
-        (prototype((2,), n.FLOAT32, device=2), "cuda:0"),
-        (prototype((-2,), n.FLOAT32), "extent of axis 0 is -2"),
-        (prototype((2,), (2, 0, 1)), "dtype"),
-        (prototype((2**40, 2**40), n.FLOAT32), "address space"),
-        (None, "NULL"),
+        ((2,), n.FLOAT32, n.CUDA, "cuda:0"),
+        ((-2,), n.FLOAT32, n.CPU, "extent of axis 0 is -2"),
+        ((2,), (2, 0, 1), n.CPU, "dtype"),
+        ((2**40, 2**40), n.FLOAT32, n.CPU, "address space"),
     ],
 )
-def test_allocator_refuses_a_wrong_prototype_with_a_reason(table: Table, asked: Any, match: str) -> None:
+def test_allocator_refuses_a_wrong_prototype_with_a_reason(
+    table: Any, shape: n.Ints, dtype: n.Ints, device: n.Ints, match: str
+) -> None:
+    (status, made, _), [(kind, message)] = table.allocated(shape, dtype, device)
+    assert (status, made, kind) == (-1, None, "BufferError")
+    assert match in message
+
+
+def test_allocator_without_a_prototype_or_a_place_for_the_reason_fails(table: Any) -> None:
+    # The first function of the table, after the version and the previous table.
+    address = ctypes.c_void_p.from_address(table.address + 16).value
+    allocate = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(address or 0)
+    assert allocate(None, ctypes.addressof(ctypes.c_void_p()), None, None) == -1
     errors = []
 
-    @SET_ERROR
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
     def remember(context: int, kind: bytes, message: bytes) -> None:
-        errors.append((context, kind, message.decode()))
+        errors.append((context, kind, b"NULL" in message))
 
-    address = ctypes.addressof(asked) if asked else None
-    assert table.allocate(address, ctypes.c_void_p(), 7, remember) == -1
-    [(context, kind, message)] = errors
-    assert (context, kind) == (7, b"BufferError")
-    assert match in message
-    assert table.allocate(address, ctypes.c_void_p(), None, SET_ERROR()) == -1
+    assert allocate(None, ctypes.addressof(ctypes.c_void_p()), 7, ctypes.cast(remember, ctypes.c_void_p)) == -1
+    assert errors == [(7, b"BufferError", True)]
 
 
-def test_table_returns_the_default_stream(table: Table) -> None:
-    for device in (1, 2, 10):
-        out = ctypes.c_void_p(5)
-        assert table.stream(device, 0, out) == 0
-        assert out.value is None
+def test_table_returns_the_default_stream(table: Any) -> None:
+    for device in (n.CPU, n.CUDA, n.ROCM):
+        assert table.work_stream(device) == (0, 0, None)
 
 
-@pytest.fixture
-def exported(native: Native) -> Iterator[list[Any]]:
-    """The objects that a foreign table exported."""
-    yield []
-
-
-def test_foreign_table_is_used_before_dlpack_method(native: Native, exported: list[Any]) -> None:
-    crafted = native.craft((2, 3))
-    kind = foreign(table_over(crafted, exported), __dlpack__=lambda self: 1 / 0)
-    obj = kind()
+def test_foreign_table_is_used_before_dlpack_method(native: Native) -> None:
+    crafted, asked = native.craft((2, 3)), []
+    obj = foreign(crafted, asked, __dlpack__=lambda self: 1 / 0)()
     tensor = dlbridge.asdlpack(obj)
     assert (tensor.protocol, tensor.address) == ("exchange-api", crafted.fields.data)
-    assert exported == [obj]
+    assert asked == [obj]
     del tensor
     assert crafted.record.calls == 1
 
 
-def test_subclass_with_its_own_method_is_imported_by_the_method(
-    native: Native, exported: list[Any]
-) -> None:
-    crafted = native.craft((2, 3))
-    base = foreign(table_over(crafted, exported))
-    plain = type("Plain", (base,), {})
-    own = type("Own", (base,), {"__dlpack__": lambda self, **_: crafted.capsule()})
+def test_subclass_with_its_own_method_is_imported_by_the_method(native: Native) -> None:
+    crafted, asked = native.craft((2, 3)), []
+    own = type("Own", (foreign(crafted, asked),), {"__dlpack__": lambda self, **_: crafted.capsule()})
     assert dlbridge.asdlpack(own()).protocol == "dlpack"
-    assert exported == []
-    crafted = native.craft((2, 3))
-    kind = type("Plain", (foreign(table_over(crafted, exported)),), {})
+    assert asked == []
+    kind = type("Plain", (foreign(native.craft((2, 3))),), {})
     assert dlbridge.asdlpack(kind()).protocol == "exchange-api"
-    assert plain is not kind
 
 
-@pytest.mark.parametrize("how", ["major 2", "major 0", "older table", "name", "no capsule", "hole"])
-def test_unusable_table_is_skipped(native: Native, exported: list[Any], how: str) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"version": (2, 0)}, {"version": (0, 9)}, {"name": "something_else"},
+        {"missing": ["managed_tensor_from_py_object_no_sync"]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_unusable_table_is_skipped(native: Native, fields: dict[str, Any]) -> None:
     crafted = native.craft((2, 3))
-    table = table_over(crafted, exported)
-    KEPT.append(table)
-    name = NAME
-    if how == "major 2":
-        table.major = 2
-    elif how == "major 0":
-        table.major = 0
-    elif how == "older table":
-        newer = Table(2, 0, ctypes.addressof(table))
-        KEPT.append(newer)
-        table = newer
-    elif how == "name":
-        name = b"something_else"
-    elif how == "hole":
-        table.from_object = FROM_OBJECT()
-    kind = foreign(table, name, __dlpack__=lambda self, **_: crafted.capsule())
-    if how == "no capsule":
-        kind = type("Foreign", (), {API: 5, "__dlpack__": lambda self, **_: crafted.capsule()})
-    tensor = dlbridge.asdlpack(kind())
-    assert tensor.protocol == ("exchange-api" if how == "older table" else "dlpack")
-    del tensor
+    kind = foreign(None, table=fields, __dlpack__=lambda self, **_: crafted.capsule())
+    assert dlbridge.asdlpack(kind()).protocol == "dlpack"
     assert crafted.record.calls == 1
+
+
+def test_attribute_that_is_not_a_table_is_skipped(native: Native) -> None:
+    kind = type("Foreign", (), {API: 5, "__dlpack__": lambda self, **_: native.craft().capsule()})
+    assert dlbridge.asdlpack(kind()).protocol == "dlpack"
+
+
+def test_older_table_behind_a_newer_one_is_used(native: Native) -> None:
+    kind = foreign(native.craft((2, 3)))
+    older = crafter.native.Table(getattr(kind, API)).address
+    setattr(kind, API, crafter.native.craft_table(version=(2, 0), previous=older))
+    assert dlbridge.asdlpack(kind()).protocol == "exchange-api"
 
 
 def test_table_that_fails_without_a_reason_raises_buffer_error() -> None:
-    silent = FROM_OBJECT(lambda obj, out: -1)
-    to_object = TO_OBJECT(lambda managed, out: -1)
-    table = Table(1, 3, None, ALLOCATE(), silent, to_object, BORROW(), STREAM())
     with pytest.raises(BufferError, match="from_py_object_no_sync failed without a reason"):
-        dlbridge.asdlpack(foreign(table)())
+        dlbridge.asdlpack(foreign(None)())
 
 
-def test_data_on_a_device_is_imported_by_the_method_with_a_stream(native: Native, exported: list[Any]) -> None:
+def test_data_on_a_device_is_imported_by_the_method_with_a_stream(native: Native) -> None:
     crafted = native.craft((6,), device=n.CUDA)
     answered = native.craft((6,), device=n.CUDA)
     streams = []
@@ -249,7 +210,7 @@ def test_data_on_a_device_is_imported_by_the_method_with_a_stream(native: Native
             """CUDA."""
             return n.CUDA
 
-    kind = type("Kind", (foreign(table_over(crafted, exported), **vars(OnDevice)),), {})
+    kind = type("Kind", (foreign(crafted, **vars(OnDevice)),), {})
     # The table and the methods are in one class.
     tensor = dlbridge.asdlpack(kind())
     assert (tensor.protocol, tensor.device, streams) == ("dlpack", "cuda:0", [1])
@@ -286,26 +247,25 @@ def test_tvm_ffi_uses_our_table() -> None:
     assert n.floats(dlbridge.asdlpack(taken).address, 6) == [0, 1, 2, 3, 4, 5]
 
 
-def test_padded_elements_are_not_borrowed(table: Table) -> None:
+def test_padded_elements_are_not_borrowed(table: Any) -> None:
     ml_dtypes, np = require("ml_dtypes"), require("numpy")
     padded = dlbridge.asdlpack(np.array([1, 2, 3], ml_dtypes.int4))
-    with pytest.raises(BufferError, match="take a byte each although they are narrower"):
-        table.borrow(padded, DLTensor())
+    refused(table.borrowed(padded), BufferError, "take a byte each although they are narrower")
 
 
-def test_asdlpack_device_data_with_exchange_api_alone(native: Native, exported: list[Any]) -> None:
+def test_asdlpack_device_data_with_exchange_api_alone(native: Native) -> None:
     for protocol in (None, "exchange-api"):
         crafted = native.craft((6,), device=n.CUDA)
-        obj = foreign(table_over(crafted, exported))()
+        obj = foreign(crafted)()
         with pytest.raises(BufferError, match="on cuda:0, and the exchange API does not synchronise"):
             dlbridge.asdlpack(obj, protocol=protocol)
         assert crafted.record.calls == 1
 
 
-def test_table_that_points_to_itself_is_skipped(native: Native, exported: list[Any]) -> None:
+def test_table_that_points_to_itself_is_skipped(native: Native) -> None:
     crafted = native.craft((2, 3))
-    table = table_over(crafted, exported)
-    KEPT.append(table)
-    table.major, table.previous = 2, ctypes.addressof(table)
-    kind = foreign(table, __dlpack__=lambda self, **_: crafted.capsule())
+    kind = foreign(None, table={"version": (2, 0)}, __dlpack__=lambda self, **_: crafted.capsule())
+    table = crafter.native.Table(getattr(kind, API)).address
+    # The previous table, after the version.
+    ctypes.c_void_p.from_address(table + 8).value = table
     assert dlbridge.asdlpack(kind()).protocol == "dlpack"

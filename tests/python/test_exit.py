@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
-import sys
 
+import processes
 import pytest
 from conftest import missing
 
@@ -52,9 +51,7 @@ def look_for(library: str) -> None:
 
 def run(code: str, library: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a process that prints as little as possible."""
-    command = [sys.executable, "-c", BEGIN + code, library]
-    environment = {**os.environ, **QUIET}
-    return subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
+    return processes.run(BEGIN + code, library, options=(), **QUIET)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -13,9 +13,10 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from conftest import Run, missing, require
+from conftest import missing, require
 from dlbridge import doctor
-from native import Flags, Native
+from native import Flags, Native, OldProducer, Producer
+from producers import producer, raises
 
 np = require("numpy")
 
@@ -90,48 +91,19 @@ def test_explain_shows_repairs() -> None:
 
 
 def test_explain_shows_a_legacy_producer(native: Native) -> None:
-    class Legacy:
-        """A producer of legacy capsules only."""
-
-        def __dlpack__(self, *, stream: Any = None) -> Any:
-            """A new capsule each time."""
-            return native.craft((6,), versioned=False).capsule()
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """The CPU."""
-            return (1, 0)
-
-    explanation = dlbridge.explain(Legacy())
+    explanation = dlbridge.explain(OldProducer(lambda _: native.craft((6,), versioned=False)))
     assert protocols(explanation) == {"dlpack": "legacy, shares its memory, read-only"}
 
 
 def test_explain_type_error_of_a_producer_keeps_its_protocol() -> None:
-    class Wrapper:
-        """A wrapper of an object without a protocol."""
-
-        def __dlpack__(self, **keywords: Any) -> Any:
-            """Always refused, with the words of dlbridge."""
-            return dlbridge.asdlpack("text").__dlpack__(**keywords)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """The CPU."""
-            return (1, 0)
-
-    found = protocols(dlbridge.explain(Wrapper()))
+    found = protocols(dlbridge.explain(Producer(lambda _: dlbridge.asdlpack("text"))))
     assert set(found) == {"dlpack"}
     assert "'str' object supports no exchange protocol" in (found["dlpack"] or "")
 
 
 def test_explain_attribute_that_raises_keeps_its_protocol() -> None:
-    class Broken:
-        """A producer whose attribute cannot be read."""
-
-        @property
-        def __array_interface__(self) -> Any:
-            """Always raises."""
-            raise TypeError("not today")
-
-    assert protocols(dlbridge.explain(Broken())) == {"array-interface": "TypeError: not today"}
+    broken = producer(__array_interface__=property(raises(TypeError("not today"))))
+    assert protocols(dlbridge.explain(broken)) == {"array-interface": "TypeError: not today"}
 
 
 def test_explain_does_not_consume_a_capsule(native: Native) -> None:
@@ -184,26 +156,13 @@ def test_verdict_matches_the_export(consumer: str, case: str, native: Native) ->
 @pytest.mark.parametrize("device", [n.CPU, n.OPENCL], ids=["cpu", "opencl"])
 def test_verdict_for_read_only_data_follows_the_version_that_jax_requests(device: tuple[int, int], native: Native) -> None:
     jax = require("jax")
-    requested: list[Any] = []
-
-    class Recorder:
-        """A producer that notes the version, and exports nothing."""
-
-        def __dlpack__(self, *, max_version: Any = None, **others: Any) -> Any:
-            """Always refused."""
-            requested.append(max_version)
-            raise BufferError("noted")
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """The CPU."""
-            return (1, 0)
-
+    recorder = Producer(BufferError("noted"))
     with pytest.raises(BufferError, match="noted"):
-        jax.dlpack.from_dlpack(Recorder())
+        jax.dlpack.from_dlpack(recorder)
     room = dlbridge.empty((6,))
     tensor, _ = native.tensor((6,), flags=Flags.READ_ONLY, device=device, data=room.address)
     [verdict] = dlbridge.explain(tensor, to="jax").verdicts
-    assert verdict.zero_copy == (requested[-1] is not None)
+    assert verdict.zero_copy == ("max_version" in recorder.asked[-1])
     assert verdict.zero_copy or "legacy capsules, which cannot mark that" in (verdict.reason or "")
 
 
@@ -300,7 +259,7 @@ def test_explain_releases_the_tensor(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_doctor(run: Run) -> None:
+def test_doctor() -> None:
     command = [sys.executable, "-m", "dlbridge", "doctor", "numpy", "--json"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "1 of 1: numpy\n")

@@ -255,7 +255,7 @@ def test_struct_has_everything_that_consumers_rely_on(
     tensor, crafted = native.tensor(shape, strides=None)
     held = native.export(tensor, copy=copy, **abi)
     fields = held.fields
-    assert fields.ctx != 0
+    assert fields.manager_ctx != 0
     assert fields.deleter != 0
     assert fields.byte_offset == 0
     assert (fields.ndim, fields.shape) == (len(shape), shape)

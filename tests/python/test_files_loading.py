@@ -17,6 +17,7 @@ import pytest
 from conftest import require
 from mappings import mapping
 from model_files import arrays, save_arrow
+from processes import output
 
 
 @pytest.fixture
@@ -358,9 +359,7 @@ def test_fork_during_a_request_does_not_hang(tmp_path: Path) -> None:
     path, count = tmp_path / "x.safetensors", 1000
     dlbridge.save(path, {f"t{nth}": np.zeros(1 << 14, "uint8") for nth in range(count)})
     # A warning tells that a fork with threads may hang.
-    command = [sys.executable, "-W", "ignore", "-c", FORKS, path, str(count)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ran.stdout == f"{[0] * 100}\n", ran.stderr
+    assert output(FORKS, path, count, options=["-W", "ignore"]) == f"{[0] * 100}\n"
 
 
 def test_pickled_file_that_is_gone_raises_at_its_first_use(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import json
 import os
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import require
 from model_files import arrays
+from processes import output
 
 
 def test_saved_file_is_one_of_safetensors(tmp_path: Path) -> None:
@@ -194,8 +193,7 @@ def test_file_that_is_too_large_for_the_disk_leaves_nothing(tmp_path: Path) -> N
         "    except OSError as error: assert error.errno == errno.EFBIG, error\n"
         "    else: raise AssertionError(end)"
     )
-    ran = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
+    output(code, tmp_path, options=())
     assert os.listdir(tmp_path) == []
 
 
@@ -216,9 +214,7 @@ print(peak() - before)
 def test_save_needs_little_memory_above_the_tensors(tmp_path: Path) -> None:
     path = str(tmp_path / "x.safetensors")
     # Otherwise glibc may keep each freed piece for later, as it does in a Python without the GIL.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
-    ran = subprocess.run([sys.executable, "-c", SAVES, path], env=environment, capture_output=True, text=True, check=True)
-    assert int(ran.stdout) < 64 << 20
+    assert int(output(SAVES, path, options=(), MALLOC_MMAP_THRESHOLD_=str(1 << 17))) < 64 << 20
     file = dlbridge.load(path, to="numpy")
     assert file["y"].shape == (16, 1 << 20)
     assert file["y"].sum() == 16 << 20

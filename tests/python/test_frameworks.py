@@ -8,9 +8,9 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import require
 from frameworks import requested
-from native import Native
+from processes import output
 
 np = require("numpy")
 
@@ -57,7 +57,7 @@ def test_read_only_data_is_shared_with_jax_if_it_requests_versioned_capsules() -
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax", "pyarrow"])
-def test_first_use_prints_nothing_and_keeps_nothing(name: str, run: Run) -> None:
+def test_first_use_prints_nothing_and_keeps_nothing(name: str) -> None:
     require(name)
     code = """
 import gc, importlib, sys, time, warnings, weakref
@@ -77,8 +77,7 @@ while gone() is not None and time.monotonic() < end:
     gc.collect()
 assert gone() is None
 """
-    result = run(code, name, profile(name)["module"], options=[])
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert output(code, name, profile(name)["module"], options=()) == ""
 
 
 #: A fake framework, in place of array-api-strict.
@@ -130,11 +129,9 @@ def shared(tensor):
 """
 
 
-def faked(run: Run, code: str) -> Any:
+def faked(code: str) -> Any:
     """Runs code with the fake framework, and returns the JSON that it prints."""
-    result = run(FAKE + code, options=[])
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return json.loads(output(FAKE + code, options=(), quiet=False))
 
 
 @pytest.mark.parametrize(
@@ -151,20 +148,20 @@ def faked(run: Run, code: str) -> Any:
     ids=["right", "opaque", "none", "failing", "writable", "wrong strides", "wrong shape"],
 )
 def test_framework_with_wrong_imports_gets_copies(
-    imports: str, shares_marked: bool, shares_strided: bool, run: Run
+    imports: str, shares_marked: bool, shares_strided: bool
 ) -> None:
     # An import that fails only for probes.
     guarded = "int('x') if type(x).__name__ == 'Recorder' else None" if "int" in imports else imports
-    found = faked(run, f"imported = lambda x: {guarded}\nprint(json.dumps([shared(marked), shared(strided)]))")
+    found = faked(f"imported = lambda x: {guarded}\nprint(json.dumps([shared(marked), shared(strided)]))")
     assert found == [shares_marked, shares_strided]
 
 
-def test_framework_that_copies_everything_is_detected(run: Run) -> None:
-    found = faked(run, "imported = lambda x: np.from_dlpack(x).copy()\nto(plain)\nprint(json.dumps(profile()))")
+def test_framework_that_copies_everything_is_detected() -> None:
+    found = faked("imported = lambda x: np.from_dlpack(x).copy()\nto(plain)\nprint(json.dumps(profile()))")
     assert (found["copies"], found["measured"]) == (True, "array_api_strict 99.1")
 
 
-def test_framework_that_misreads_a_dtype_does_not_get_it(run: Run) -> None:
+def test_framework_that_misreads_a_dtype_does_not_get_it() -> None:
     code = """
 def imported(x):
     kept = np.from_dlpack(x)
@@ -175,12 +172,12 @@ try:
 except BufferError as error:
     print(json.dumps([str(error), profile()["misreads"]]))
 """
-    message, misreads = faked(run, code)
+    message, misreads = faked(code)
     assert message.startswith("array_api_strict reads uint16 as int16; convert")
     assert misreads == [["uint16", "int16"]]
 
 
-def test_framework_is_measured_once(run: Run) -> None:
+def test_framework_is_measured_once() -> None:
     code = """
 imported = np.from_dlpack
 numbers = []
@@ -190,12 +187,12 @@ for tensor in (plain, plain, strided, marked, plain):
     numbers.append(len(calls) - before)
 print(json.dumps(numbers))
 """
-    first, *others = faked(run, code)
+    first, *others = faked(code)
     assert 5 < first < 13
     assert others == [1, 1, 1, 1]
 
 
-def test_interrupt_while_a_framework_is_measured_is_raised_and_measured_again(run: Run) -> None:
+def test_interrupt_while_a_framework_is_measured_is_raised_and_measured_again() -> None:
     code = """
 def imported(x):
     if len(calls) == 4:
@@ -207,10 +204,10 @@ except KeyboardInterrupt:
     before = profile()["measured"]
     print(json.dumps([before, shared(marked), profile()["measured"]]))
 """
-    assert faked(run, code) == [None, True, "array_api_strict 99.1"]
+    assert faked(code) == [None, True, "array_api_strict 99.1"]
 
 
-def test_memory_error_of_a_probe_is_raised_and_the_next_use_measures_again(run: Run) -> None:
+def test_memory_error_of_a_probe_is_raised_and_the_next_use_measures_again() -> None:
     code = """
 def imported(x):
     if len(calls) == 4:
@@ -227,11 +224,11 @@ for _ in range(2):
 print(json.dumps([raised, shared(marked), profile()["measured"]]))
 """
     raised = [["MemoryError", None], ["ValueError", None]]
-    assert faked(run, code) == [raised, True, "array_api_strict 99.1"]
+    assert faked(code) == [raised, True, "array_api_strict 99.1"]
 
 
 @pytest.mark.parametrize("error", ["MemoryError()", "RuntimeError('out of memory')"])
-def test_failed_reading_of_a_dtype_is_raised_and_not_taken_for_right(error: str, run: Run) -> None:
+def test_failed_reading_of_a_dtype_is_raised_and_not_taken_for_right(error: str) -> None:
     code = f"""
 failures = 1
 def imported(x):
@@ -252,13 +249,13 @@ for _ in range(2):
         raised.append([type(error).__name__, str(error)])
 print(json.dumps(raised))
 """
-    first, second = faked(run, code)
+    first, second = faked(code)
     assert first[0] == error.partition("(")[0]
     assert second[0] == "BufferError"
     assert second[1].startswith("array_api_strict reads uint16 as int16")
 
 
-def test_explain_of_a_dtype_that_a_framework_refuses_names_its_exception(run: Run) -> None:
+def test_explain_of_a_dtype_that_a_framework_refuses_names_its_exception() -> None:
     code = """
 def imported(x):
     kept = np.from_dlpack(x)
@@ -269,7 +266,7 @@ fake.__spec__ = importlib.machinery.ModuleSpec("array_api_strict", None)
 verdict = dlbridge.explain(dlbridge.empty(2, "uint16"), to="array_api_strict").verdicts[0]
 print(json.dumps([verdict.zero_copy, verdict.reason]))
 """
-    zero_copy, reason = faked(run, code)
+    zero_copy, reason = faked(code)
     assert not zero_copy
     assert reason.startswith("array_api_strict refuses uint16: ")
     assert "no uint16 here" in reason
@@ -277,11 +274,10 @@ print(json.dumps([verdict.zero_copy, verdict.reason]))
 
 @pytest.mark.parametrize("on_cpu", ["raise BufferError", "return np.from_dlpack(x).copy()"])
 def test_data_on_a_device_is_shared_with_a_framework_that_copies_or_refuses_data_on_the_cpu(
-    on_cpu: str, native: Native, run: Run
+    on_cpu: str
 ) -> None:
     code = f"""
 import importlib.machinery, json, sys, types
-from pathlib import Path
 import dlbridge, numpy as np
 import native as n
 
@@ -293,7 +289,7 @@ def from_dlpack(x):
 sys.modules["dpnp"] = dpnp = types.ModuleType("dpnp")
 dpnp.from_dlpack = from_dlpack
 dpnp.__spec__ = importlib.machinery.ModuleSpec("dpnp", None)
-native = n.load(Path(sys.argv[1]))
+native = n.Native()
 results = []
 for dtype in (n.FLOAT32, (1, 16, 1)):
     tensor, crafted = native.tensor((6,), device=(14, 1), data=0x4_0000, dtype=dtype)
@@ -301,12 +297,10 @@ for dtype in (n.FLOAT32, (1, 16, 1)):
     results.append([verdict.zero_copy, tensor.to("dpnp", copy=False).address == tensor.address])
 print(json.dumps(results))
 """
-    result = run(code, str(native.path), options=[])
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == [[True, True]] * 2
+    assert json.loads(output(code, options=(), quiet=False)) == [[True, True]] * 2
 
 
-def test_first_use_in_many_threads_and_in_a_fork_measures_the_same(run: Run) -> None:
+def test_first_use_in_many_threads_and_in_a_fork_measures_the_same() -> None:
     code = """
 import os, threading
 imported = np.from_dlpack
@@ -324,7 +318,7 @@ if child == 0:
     os._exit(0 if shared(strided) else 1)
 print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 """
-    assert faked(run, code) == 0
+    assert faked(code) == 0
 
 
 def test_explain_of_a_framework_that_fails_to_load_names_the_error(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,6 +15,7 @@ import pytest
 from concurrently import concurrently, repeatedly, require_no_gil
 from conftest import require
 from native import Native
+from processes import run
 
 require_no_gil()
 
@@ -30,11 +29,10 @@ class Array(np.ndarray):  # type: ignore[misc]
     """A NumPy array with attributes and weak references."""
 
 
-def test_import_of_package_leaves_gil_off() -> None:
+def test_import_of_package_leaves_gil_off(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys, dlbridge; sys.exit(sys._is_gil_enabled())"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    monkeypatch.delenv("PYTHON_GIL", raising=False)
+    done = run(code, options=["-W", "error"])
     assert (done.returncode, done.stderr) == (0, ""), "build the wheel with the feature `free-threaded`"
 
 
@@ -114,7 +112,6 @@ def test_first_imports_of_a_process_at_once() -> None:
 import sys, threading
 import numpy as np
 import dlbridge
-sys.path[:0] = sys.argv[1:]
 from concurrently import concurrently
 class Own(np.ndarray): pass
 class Interface:
@@ -130,8 +127,7 @@ results = concurrently([use] * 8)
 assert results == [None] * 8, results
 """
     for _ in range(5):
-        command = [sys.executable, "-W", "error", "-c", code, str(Path(__file__).parent)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = run(code, options=["-W", "error"])
         assert done.returncode == 0, done.stderr
 
 

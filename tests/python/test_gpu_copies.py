@@ -71,7 +71,7 @@ def test_capsule_of_a_copy_is_marked(native: Native, array: Made) -> None:
         assert held.fields.flags & Flags.IS_COPIED
         held.delete()
     legacy = native.export(tensor, dl_device=(1, 0))
-    assert (legacy.versioned, legacy.fields.device) == (False, (1, 0))
+    assert (legacy.fields.version, legacy.fields.device) == (None, (1, 0))
     legacy.delete()
 
 

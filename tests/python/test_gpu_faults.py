@@ -12,10 +12,10 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from conftest import Run
 from faults import ALLOCATING, BROKEN, ELSEWHERE, LATE, NO_MEMORY, Fault, Faults, load
 from gpu_bench import LARGE, OPERATIONS, Bench, Kept, attempt, recorded
 from native import Native
+from processes import output
 from stand_in import NEW, Driver, driver, given_back
 
 # The stand-in for the driver of a GPU is loaded once in a process.
@@ -166,7 +166,7 @@ def test_memory_whose_stream_cannot_be_queried_is_leaked_unless_all_work_has_end
     is_given_back = bench.until(lambda: array.crafted.record.calls == 1, 0.1 if given_back == "never" else 10)
     assert is_given_back == (given_back != "never")
     if not is_given_back:
-        n.Held(array.crafted.library, array.crafted.address, array.crafted.versioned).delete()
+        array.crafted.native.held().delete(n.Way.WITH_GIL)
 
 
 def test_event_is_destroyed_although_its_context_cannot_be_pushed(bench: Bench) -> None:
@@ -230,11 +230,9 @@ for function, skip in [("cuInit", 0), ("cuDevicePrimaryCtxRetain", 0), ("cuMemHo
 """
 
 
-def test_first_use_of_a_failing_driver_is_tried_again_and_keeps_what_it_has(run: Run, tmp_path: Path) -> None:
-    result = run(FIRST_USE, str(tmp_path))
-    assert result.returncode == 0, result.stderr
+def test_first_use_of_a_failing_driver_is_tried_again_and_keeps_what_it_has(tmp_path: Path) -> None:
     first = "the data is on cpu and cannot be copied to cuda:0: CUDA's driver refused to"
-    assert result.stdout.splitlines() == [
+    assert output(FIRST_USE, tmp_path, quiet=False).splitlines() == [
         "BufferError: a buffer is on the CPU and cannot be copied to cuda:0: the driver of CUDA cannot be used: cuInit "
         "failed with error 2",
         "2 regions, 2 new",

@@ -175,7 +175,7 @@ def test_copy_of_the_producer_is_not_copied_again(native: Native, imports: Any) 
 def test_tensor_without_deleter_or_context_is_imported(native: Native, imports: Any, versioned: bool) -> None:
     crafted: Crafted = native.craft(deleter=False, versioned=versioned)
     assert imports(Producer(crafted)).shape == (2, 3)
-    crafted = native.craft(ctx=0, versioned=versioned)
+    crafted = native.craft(manager_ctx=0, versioned=versioned)
     assert imports(Producer(crafted)).shape == (2, 3)
     assert crafted.record.calls == 1
 
@@ -185,18 +185,6 @@ def test_later_minor_versions_are_read(native: Native) -> None:
     held = native.export(tensor, **MAX_VERSION)
     assert held.fields.version == (1, 3)
     held.delete()
-
-
-def test_capsule_is_renamed(native: Native) -> None:
-    for versioned, name in ((True, "used_dltensor_versioned"), (False, "used_dltensor")):
-        crafted = native.craft(versioned=versioned)
-        capsule = crafted.capsule()
-        tensor = dlbridge.asdlpack(Producer(capsule))
-        assert native.name(capsule) == name
-        del capsule
-        assert crafted.record.calls == 0
-        del tensor
-        assert crafted.record.calls == 1
 
 
 def test_own_tensor_is_returned_itself(native: Native) -> None:

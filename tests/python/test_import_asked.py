@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from enum import IntEnum
+from types import SimpleNamespace
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
-from native import CPU, Native, Producer
+from native import CPU, Native, OldProducer, Producer
 
 MAX_VERSION = {"max_version": (1, 3)}
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
@@ -21,37 +22,12 @@ class Kind(IntEnum):
     CPU = 1
 
 
-class OnlyStream(Producer):
-    """A producer from before versioned capsules."""
-
-    def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
-        """Supports one keyword."""
-        return self.give({} if stream is None else {"stream": stream})
-
-
 class NoKeywords(Producer):
     """A producer of the first version of the protocol."""
 
     def __dlpack__(self) -> Any:  # type: ignore[override]
         """Supports no keyword."""
         return self.give({})
-
-
-class Builtin(Producer):
-    """A producer whose method is a C function without keywords."""
-
-    @property
-    def __dlpack__(self) -> Any:
-        """A method that returns once."""
-        return [self.give({})].pop
-
-
-class NoDevice:
-    """A producer without `__dlpack_device__`."""
-
-    def __init__(self, answer: Any) -> None:
-        self.asked = (producer := Producer(answer)).asked
-        self.__dlpack__ = producer.__dlpack__
 
 
 class Forwarding:
@@ -61,18 +37,16 @@ class Forwarding:
         self.inner = inner
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        """Forwards all keywords."""
         return self.inner.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Any:
-        """Forwards the call."""
         return self.inner.__dlpack_device__()
 
 
 @IMPORTS
 @pytest.mark.parametrize("versioned", [True, False])
 @pytest.mark.parametrize("wrap", [None, Forwarding])
-@pytest.mark.parametrize("kind", [OnlyStream, NoKeywords])
+@pytest.mark.parametrize("kind", [OldProducer, NoKeywords])
 def test_producer_without_max_version_is_called_without_it(
     native: Native, imports: Any, kind: type[Producer], wrap: Any, versioned: bool
 ) -> None:
@@ -83,18 +57,14 @@ def test_producer_without_max_version_is_called_without_it(
 
 
 def test_builtin_methods_without_keywords(native: Native) -> None:
-    tensor = dlbridge.asdlpack(Builtin(native.craft(versioned=False)))
-    assert tensor.protocol == "dlpack-legacy"
+    # A C function without keywords, which returns once.
+    builtin = SimpleNamespace(__dlpack__=[native.craft(versioned=False).capsule()].pop)
+    assert dlbridge.asdlpack(builtin).protocol == "dlpack-legacy"
 
 
 def test_dlpack_method_that_is_a_callable_object_is_called(native: Native) -> None:
     class Partial(Producer):
-        """A producer whose method is an object with ``__call__``."""
-
-        @property
-        def __dlpack__(self) -> Any:
-            """A partial call."""
-            return functools.partial(self.give, {})
+        __dlpack__ = property(lambda self: functools.partial(self.give, {}))
 
     producer = Partial(native.craft())
     assert dlbridge.asdlpack(producer).shape == (2, 3)
@@ -102,8 +72,8 @@ def test_dlpack_method_that_is_a_callable_object_is_called(native: Native) -> No
 
 
 def test_producer_without_dlpack_device_is_imported(native: Native) -> None:
-    producer = NoDevice(native.craft(device=n.CUDA))
-    tensor = dlbridge.asdlpack(producer)
+    producer = Producer(native.craft(device=n.CUDA))
+    tensor = dlbridge.asdlpack(SimpleNamespace(__dlpack__=producer.__dlpack__))
     assert tensor.device == "cuda:0"
     assert producer.asked == [MAX_VERSION]
 
@@ -134,7 +104,7 @@ def test_default_stream_of_each_device_is_requested(
     native: Native, device: tuple[int, int], name: str, stream: int | None
 ) -> None:
     asked = {} if stream is None else {"stream": stream}
-    for kind, keywords in ((Producer, MAX_VERSION | asked), (OnlyStream, asked)):
+    for kind, keywords in ((Producer, MAX_VERSION | asked), (OldProducer, asked)):
         producer = kind(native.craft(device=device), device)
         tensor = dlbridge.asdlpack(producer)
         assert (tensor.device, tensor.__dlpack_device__()) == (name, device)
@@ -148,7 +118,7 @@ def test_copy_false_is_passed_on(native: Native, imports: Any) -> None:
     assert producer.asked == [MAX_VERSION | {"copy": False}]
     assert not tensor.copied
     # A producer without the keyword shares its memory, as the standard of its time says.
-    for old in (OnlyStream(native.craft()), NoKeywords(native.craft())):
+    for old in (OldProducer(native.craft()), NoKeywords(native.craft())):
         assert not imports(old, copy=False).copied
         assert old.asked == [{}]
 
@@ -168,11 +138,11 @@ def test_device_is_passed_on(native: Native) -> None:
     assert tensor.device == "cpu", "moved by the producer"
     assert producer.asked == [MAX_VERSION | {"dl_device": CPU}], "the CPU has no streams"
 
-    old = OnlyStream(native.craft())
+    old = OldProducer(native.craft())
     assert dlbridge.from_dlpack(old, device=CPU).device == "cpu"
     assert old.asked == [{}], "the data is already on the device"
 
-    old = OnlyStream(native.craft(deleter=False), n.CUDA)
+    old = OldProducer(native.craft(deleter=False), n.CUDA)
     with pytest.raises(BufferError, match="older than the keyword dl_device, .*; leave device out, and copy or move"):
         dlbridge.from_dlpack(old, device=CPU)
     assert old.asked == []

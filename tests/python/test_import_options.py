@@ -10,6 +10,7 @@ import native as n
 import numpy as np
 import pytest
 from native import Flags, Native
+from producers import producer
 
 
 def numbers() -> Any:
@@ -101,32 +102,12 @@ def test_align_of_any_integer_type_is_taken() -> None:
 @pytest.mark.parametrize("pair", [(1, 0), [1, 0]])
 def test_device_as_tuple_or_list_is_taken_everywhere(pair: Any) -> None:
     tensor = dlbridge.asdlpack(bytearray(b"abc"))
-
-    class Producer:
-        def __dlpack__(self, **keywords: Any) -> Any:
-            return tensor.__dlpack__(**keywords)
-
-        def __dlpack_device__(self) -> Any:
-            return pair
-
-    for imported in (dlbridge.asdlpack(Producer()), dlbridge.from_dlpack(Producer())):
+    producer = n.Producer(lambda keywords: tensor.__dlpack__(**keywords), pair)
+    for imported in (dlbridge.asdlpack(producer), dlbridge.from_dlpack(producer)):
         assert imported.address == tensor.address
     assert dlbridge.asdlpack(tensor, device=pair) is tensor
     assert dlbridge.empty(3, device=pair).device == "cpu"
     assert tensor.__dlpack__(dl_device=pair)
-
-
-@pytest.mark.parametrize("answer", ["ab", b"ab", {1: 0}, (1,), [1, 0, 0], 1])
-def test_device_that_is_not_two_numbers_is_refused(answer: Any) -> None:
-    class Producer:
-        def __dlpack__(self, **keywords: Any) -> Any:
-            return dlbridge.empty(3).__dlpack__(**keywords)
-
-        def __dlpack_device__(self) -> Any:
-            return answer
-
-    with pytest.raises(TypeError, match="the result of __dlpack_device__ must be a tuple or list of two integers"):
-        dlbridge.asdlpack(Producer())
 
 
 def test_writable_option_copies_read_only_data() -> None:
@@ -201,20 +182,10 @@ def test_wrong_arguments(keywords: dict[str, Any], error: type[Exception], match
         dlbridge.asdlpack(b"abc", **keywords)
 
 
-class Versioned:
-    """A producer that has only ``__dlpack__``."""
-
-    def __init__(self, crafted: n.Crafted) -> None:
-        self.crafted = crafted
-
-    def __dlpack__(self, *, max_version: Any = None) -> Any:
-        """A versioned capsule."""
-        return self.crafted.capsule()
-
-
 def test_asdlpack_with_protocol_tries_only_that_protocol(native: Native) -> None:
     crafted = native.craft((6,))
-    tensor = dlbridge.asdlpack(Versioned(crafted), protocol="dlpack")
+    only_dlpack = producer(__dlpack__=lambda _, max_version=None: crafted.capsule())
+    tensor = dlbridge.asdlpack(only_dlpack, protocol="dlpack")
     assert tensor.protocol == "dlpack"
     del tensor
     assert crafted.record.calls == 1
@@ -226,7 +197,7 @@ def test_asdlpack_with_protocol_tries_only_that_protocol(native: Native) -> None
         ("buffer", "the buffer protocol"),
     ]:
         with pytest.raises(TypeError, match=f"looked for {name};"):
-            dlbridge.asdlpack(Versioned(crafted), protocol=protocol)  # type: ignore[arg-type]
+            dlbridge.asdlpack(only_dlpack, protocol=protocol)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="looked for __dlpack__;"):
         dlbridge.asdlpack(b"abc", protocol="dlpack")
 
@@ -245,21 +216,10 @@ def test_our_own_tensors_have_every_protocol(protocol: Any) -> None:
 
 
 def test_legacy_capsule_can_be_requested(native: Native) -> None:
-    class Both:
-        """A producer of legacy and versioned capsules."""
-
-        def __dlpack__(self, *, max_version: Any = None) -> Any:
-            """The requested capsule."""
-            return crafted[max_version is not None].capsule()
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """The CPU."""
-            return n.CPU
-
-    crafted = [native.craft((6,), versioned=versioned) for versioned in (False, True)]
-    legacy = dlbridge.asdlpack(Both(), protocol="dlpack-legacy")
+    both = n.Producer(lambda keywords: native.craft((6,), versioned="max_version" in keywords))
+    legacy = dlbridge.asdlpack(both, protocol="dlpack-legacy")
     assert (legacy.protocol, legacy.readonly) == ("dlpack-legacy", True)
-    versioned = dlbridge.asdlpack(Both(), protocol="dlpack")
+    versioned = dlbridge.asdlpack(both, protocol="dlpack")
     assert (versioned.protocol, versioned.readonly) == ("dlpack", False)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
 from native import CPU, Flags, Native, Producer
+from producers import producer, raises
 
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
 BOTH = pytest.mark.parametrize("versioned", [True, False])
@@ -98,11 +100,7 @@ def test_unknown_keyword_inside_a_producer_is_not_retried(name: str) -> None:
 @pytest.mark.parametrize("error", [RuntimeError("no"), TypeError("no"), Own()], ids=repr)
 def test_exception_of_dlpack_device_is_raised(imports: Any, error: BaseException) -> None:
     class Lost(Producer):
-        """A producer whose `__dlpack_device__` raises."""
-
-        def __dlpack_device__(self) -> Any:
-            """Fails."""
-            raise error
+        __dlpack_device__ = raises(error)
 
     producer = Lost(None)
     with pytest.raises(type(error)) as caught:
@@ -111,26 +109,20 @@ def test_exception_of_dlpack_device_is_raised(imports: Any, error: BaseException
     assert producer.asked == []
 
 
-@pytest.mark.parametrize("device", [None, 1, (1,), (1, 0, 0), ("cpu", 0), (1, "0"), (None, 0)])
-def test_device_must_be_two_numbers(device: Any) -> None:
+@pytest.mark.parametrize(
+    "device", [None, 1, (1,), (1, 0, 0), [1, 0, 0], ("cpu", 0), (1, "0"), (None, 0), "ab", b"ab", {1: 0}], ids=repr
+)
+def test_device_that_is_not_two_numbers_is_refused(device: Any) -> None:
     producer = Producer(None, device)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError, match="the result of __dlpack_device__ must be a tuple or list of two integers"):
         dlbridge.asdlpack(producer)
     assert producer.asked == []
 
 
 @IMPORTS
 def test_exception_of_an_attribute_is_raised(imports: Any) -> None:
-    class Broken:
-        """An object whose attribute fails."""
-
-        @property
-        def __dlpack__(self) -> Any:
-            """Fails."""
-            raise Own("attribute")
-
     with pytest.raises(Own, match="attribute"):
-        imports(Broken())
+        imports(producer(__dlpack__=property(raises(Own("attribute")))))
 
 
 @pytest.mark.parametrize("found", [None, 1, b"dltensor", "dltensor", object()])
@@ -144,19 +136,19 @@ def test_answer_that_is_not_a_capsule_is_refused(found: Any) -> None:
 def test_capsule_of_another_name_is_refused_unchanged(
     native: Native, versioned: bool, name: str | None
 ) -> None:
-    crafted = native.craft(versioned=versioned, deleter=False)
-    # Not `crafted.capsule`, where an empty name means the default.
-    capsule = crafted.library.capsule(crafted.address, name)
+    # Not `capsule` of the crafted tensor, where an empty name means the default.
+    capsule = native.craft(versioned=versioned, deleter=False).native.capsule(name)
     with pytest.raises(ValueError, match="expected one named 'dltensor' or 'dltensor_versioned'"):
         dlbridge.asdlpack(Producer(capsule))
     assert native.name(capsule) == name
 
 
 @BOTH
-def test_used_capsule_is_refused(native: Native, versioned: bool) -> None:
+def test_used_capsule_is_renamed_and_refused(native: Native, versioned: bool) -> None:
     crafted = native.craft(versioned=versioned)
     capsule = crafted.capsule()
     tensor = dlbridge.asdlpack(Producer(capsule))
+    assert native.name(capsule) == ("used_dltensor_versioned" if versioned else "used_dltensor")
     with pytest.raises(ValueError, match="consumed before; ask the producer for a new one"):
         dlbridge.asdlpack(Producer(capsule))
     del capsule
@@ -277,16 +269,10 @@ def test_copy_of_data_that_the_cpu_cannot_read_is_left_to_the_producer(
     producer = Producer(native.craft(versioned=versioned, device=device), device)
     assert dlbridge.asdlpack(producer, copy=True).copied
     assert producer.asked[0]["copy"] is True
-
-    class NoDevice:
-        """A producer without `__dlpack_device__`."""
-
-        def __dlpack__(self, **keywords: Any) -> Any:
-            return crafted.capsule()
-
     crafted = native.craft(versioned=versioned, device=device)
+    without_device = SimpleNamespace(__dlpack__=lambda **_: crafted.capsule())
     with pytest.raises(BufferError, match="where the CPU cannot read it|cannot be copied to cuda:0: no CUDA driver"):
-        dlbridge.asdlpack(NoDevice(), copy=True)
+        dlbridge.asdlpack(without_device, copy=True)
     assert crafted.record.calls == 1
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import missing
 from frameworks import LEFT_OUT
+from processes import run
 
 #: Modules that can share a process. TensorFlow and Paddle cannot.
 TOGETHER = [
@@ -45,8 +46,7 @@ def jax_is_versioned() -> bool:
     if importlib.util.find_spec("jax") is None:
         return False
     code = "import jax; print(jax.numpy.ones(1).__dlpack__(max_version=(1, 3)))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return '"dltensor_versioned"' in result.stdout
+    return '"dltensor_versioned"' in run(code, options=()).stdout
 
 
 def expected(producer: str, consumer: str, aligned: bool) -> str:

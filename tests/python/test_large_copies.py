@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import operator
-import signal
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Run, require
+from conftest import require
+from interrupts import interrupted, let_in, repeat
+from processes import output
 
 import dlbridge
 from dlbridge._core import _copy
@@ -26,9 +25,6 @@ COUNT = 1 << 24
 CALLS = 50
 
 Copy = Callable[[], object]
-
-#: Calls a partial or a bound method.
-call: Callable[[Any], object] = operator.methodcaller("__call__")
 
 
 def copy_of_a_buffer() -> Copy:
@@ -128,28 +124,6 @@ COPIES = [
 ]  # fmt: skip
 
 
-@contextmanager
-def let_in(action: Callable[[], object]) -> Iterator[None]:
-    """Runs `action` on another thread as soon as this thread releases the GIL. The interpreter forces no switch meanwhile."""
-    interval, gate = sys.getswitchinterval(), threading.Lock()
-
-    def wait() -> None:
-        with gate:
-            action()
-
-    thread = threading.Thread(target=wait)
-    gate.acquire()
-    thread.start()
-    # Long enough that the other thread runs only if the code in the block releases the GIL.
-    sys.setswitchinterval(1000)
-    try:
-        gate.release()
-        yield
-    finally:
-        sys.setswitchinterval(interval)
-        thread.join()
-
-
 @pytest.mark.parametrize("kind", COPIES)
 def test_large_copy_lets_another_thread_run(kind: Callable[[], Copy]) -> None:
     copy, seen = kind(), []
@@ -175,53 +149,32 @@ def test_small_copy_lets_no_other_thread_run() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, TypeError])
 @pytest.mark.parametrize("kind", COPIES)
 def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy], error: type[BaseException]) -> None:
-    def interrupt(*_: object) -> None:
-        raise error("of the handler")
-
     copy = kind()
     copy()
     calls = iter([copy] * CALLS)
-    previous = signal.signal(signal.SIGINT, interrupt)
-    try:
-        with pytest.raises(error, match="^of the handler$"), let_in(lambda: signal.raise_signal(signal.SIGINT)):
-            # No line of Python runs in between, where an interrupt could be raised too.
-            deque(map(call, calls), maxlen=0)
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    with interrupted(error):
+        repeat(calls)
     assert operator.length_hint(calls) > 0
 
 
 @pytest.mark.parametrize("error", [RuntimeError, TypeError, ValueError])
 def test_refusal_after_an_interrupted_copy_is_explained(error: type[Exception]) -> None:
     """An exception of a producer may have the address of the handler's exception, which was freed."""
-
-    def interrupt(*_: object) -> None:
-        raise error("of the handler")
-
     sparse = require("torch").eye(3).to_sparse()
     copy = byte_swapped()
-    previous = signal.signal(signal.SIGINT, interrupt)
-    try:
-        for _ in range(20):
-            with pytest.raises(error, match="^of the handler$"), let_in(lambda: signal.raise_signal(signal.SIGINT)):
-                deque(map(call, [copy] * CALLS), maxlen=0)
-            with pytest.raises(BufferError, match="sparse or has another layout") as refused:
-                dlbridge.asdlpack(sparse)
-            assert isinstance(refused.value.__cause__, RuntimeError)
-            del refused
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    for _ in range(20):
+        with interrupted(error):
+            repeat([copy] * CALLS)
+        with pytest.raises(BufferError, match="sparse or has another layout") as refused:
+            dlbridge.asdlpack(sparse)
+        assert isinstance(refused.value.__cause__, RuntimeError)
+        del refused
 
 
 def test_interrupted_copy_leaves_no_borrow() -> None:
     source = bytearray(COUNT)
-    copy = functools.partial(dlbridge.asdlpack, source, copy=True)
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), let_in(lambda: signal.raise_signal(signal.SIGINT)):
-            deque(map(call, [copy] * CALLS), maxlen=0)
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    with interrupted():
+        repeat([functools.partial(dlbridge.asdlpack, source, copy=True)] * CALLS)
     # An exported bytearray cannot be resized, and borrowed memory cannot be written.
     source.append(1)
     _copy(source, bytes(len(source)))
@@ -252,62 +205,15 @@ def test_arrow_booleans_are_borrowed_while_they_are_unpacked() -> None:
     assert "borrowed for reading" in refused[0]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was written of a copy is seen in the memory of the process")
-@pytest.mark.parametrize(
-    "copy", ["dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"]
-)
-def test_interrupt_ends_a_copy_before_it_is_complete(run: Run, copy: str) -> None:
-    """Interrupts the copy of a GiB of zeros after it has begun. The zeros themselves take no memory."""
-    require("numpy")
-    ended = run(
-        f"""
-import mmap, pathlib, signal
-import dlbridge, numpy
-
-SIDE = 1 << 15
+#: Prints whether a timer has interrupted an action after its begin and before its end, by what `measure` returns.
+INTERRUPTED = """
+import mmap, pathlib, resource, signal
+import dlbridge
 
 def peak():
     # That of getrusage begins with the memory of the process that started this one.
     status = pathlib.Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
-
-def swapped():
-    return dlbridge.asdlpack(numpy.frombuffer(memory, ">u2").reshape(SIDE // 2, SIDE).T)
-
-class Interrupted(Exception):
-    pass
-
-def interrupt(*_):
-    if peak() - before > 1 << 24:
-        # Once: a signal may be waiting already.
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        raise Interrupted
-
-memory = mmap.mmap(-1, SIDE * SIDE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-square = dlbridge.asdlpack(memoryview(memory).cast("B", (SIDE, SIDE)))
-before = peak()
-signal.signal(signal.SIGALRM, interrupt)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-try:
-    {copy}
-    print("complete")
-except Interrupted:
-    print("before its end" if peak() - before < SIDE * SIDE * 3 // 4 else "at its end")
-"""
-    )
-    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was read is seen in the faults of the pages")
-@pytest.mark.parametrize("step", [1, 2])
-def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(run: Run, step: int) -> None:
-    ended = run(
-        f"""
-import mmap, resource, signal
-import dlbridge
-
-BYTES = 1 << 32
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -316,63 +222,69 @@ class Interrupted(Exception):
     pass
 
 def interrupt(*_):
-    if faults() - before > PAGES // 256:
+    if measure() - before > begun:
         # Once: a signal may be waiting already.
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         raise Interrupted
 
-# Never written, so all pages are the shared zero page: each costs a fault, and no memory.
-memory = mmap.mmap(-1, BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
+def zeros(size):
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+%s
+before = measure()
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    %s
+    print("complete")
+except Interrupted:
+    print("before its end" if measure() - before < most else "at its end")
+"""
+
+only_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the progress is seen in the memory of the process")
+
+
+@only_linux
+@pytest.mark.parametrize(
+    "copy", ["dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"]
+)
+def test_interrupt_ends_a_copy_before_it_is_complete(copy: str) -> None:
+    """Interrupts the copy of a GiB of zeros after it has begun. The zeros themselves take no memory."""
+    require("numpy")
+    begin = """
+import numpy
+SIDE = 1 << 15
+measure, begun, most = peak, 1 << 24, SIDE * SIDE * 3 // 4
+memory = zeros(SIDE * SIDE)
+square = dlbridge.asdlpack(memoryview(memory).cast("B", (SIDE, SIDE)))
+def swapped():
+    return dlbridge.asdlpack(numpy.frombuffer(memory, ">u2").reshape(SIDE // 2, SIDE).T)
+"""
+    assert output(INTERRUPTED % (begin, copy)) == "before its end\n"
+
+
+@only_linux
+@pytest.mark.parametrize("step", [1, 2])
+def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(step: int) -> None:
+    begin = """
+BYTES = 1 << 32
 PAGES = BYTES // mmap.PAGESIZE
-view = memoryview(memory).cast("?")[::{step}]
-before = faults()
-signal.signal(signal.SIGALRM, interrupt)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-try:
-    dlbridge.asdlpack(view)
-    print("complete")
-except Interrupted:
-    print("before its end" if faults() - before < PAGES * 3 // 4 else "at its end")
+measure, begun, most = faults, PAGES // 256, PAGES * 3 // 4
+# Never written, so all pages are the shared zero page: each costs a fault, and no memory.
+memory = zeros(BYTES)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+view = memoryview(memory).cast("?")
 """
-    )
-    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
+    assert output(INTERRUPTED % (begin, f"dlbridge.asdlpack(view[::{step}])")) == "before its end\n"
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what was made of a list is seen in the memory of the process")
-def test_interrupt_ends_tolist_before_it_is_complete(run: Run) -> None:
-    ended = run(
-        """
-import pathlib, signal
-import dlbridge
-
+@only_linux
+def test_interrupt_ends_tolist_before_it_is_complete() -> None:
+    begin = """
 COUNT = 1 << 25
-
-def peak():
-    # That of getrusage begins with the memory of the process that started this one.
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
-
-class Interrupted(Exception):
-    pass
-
-def interrupt(*_):
-    # More than the bytes that are copied first, so the list is being made.
-    if peak() - before > 2 * COUNT:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        raise Interrupted
-
+# Begun after more than the bytes that are copied first, when the list is being made.
+measure, begun, most = peak, 2 * COUNT, 7 * COUNT
 tensor = dlbridge.asdlpack(bytes(COUNT))
-before = peak()
-signal.signal(signal.SIGALRM, interrupt)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-try:
-    tensor.tolist()
-    print("complete")
-except Interrupted:
-    print("before its end" if peak() - before < 7 * COUNT else "at its end")
 """
-    )
-    assert (ended.stdout, ended.stderr) == ("before its end\n", "")
+    assert output(INTERRUPTED % (begin, "tensor.tolist()")) == "before its end\n"

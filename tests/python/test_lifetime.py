@@ -15,7 +15,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import output
 from native import Native, Producer, Way, floats
 
 np = require("numpy")
@@ -122,25 +123,22 @@ KEPT = {
 }
 
 
-def exit_with(run: Run, native: Native, code: str) -> str:
+def exit_with(code: str) -> str:
     """Runs code in an interpreter that then ends. Asserts that stderr is empty, and returns stdout."""
     prologue = (
         "import atexit, builtins, gc, sys, threading, types\n"
-        "from pathlib import Path\n"
-        "import dlbridge, native, numpy as np\n"
-        "from native import Way\n"
-        "native = native.load(Path(sys.argv[1]))\n"
-        "native.library.report_at_exit()\n"
+        "import dlbridge, numpy as np\n"
+        "from native import Native, Way, crafter\n"
+        "native = Native()\n"
+        "crafter.native.report_at_exit()\n"
     )
-    done = run(prologue + code, str(native.path))
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    return done.stdout
+    return output(prologue + code)
 
 
 @pytest.mark.parametrize("where", KEPT)
-def test_exit_with_live_objects_of_every_kind(run: Run, native: Native, where: str) -> None:
+def test_exit_with_live_objects_of_every_kind(where: str) -> None:
     objects = ", ".join(KINDS.values())
-    out = exit_with(run, native, KEPT[where].format(f"[{objects}]"))
+    out = exit_with(KEPT[where].format(f"[{objects}]"))
     # Objects that outlive the interpreter may stay undeleted. No object is deleted twice.
     owed, repeated = map(int, out.split()[1::2])
     assert repeated == 0
@@ -148,8 +146,8 @@ def test_exit_with_live_objects_of_every_kind(run: Run, native: Native, where: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exit_with_a_live_object(run: Run, native: Native, kind: str) -> None:
-    assert exit_with(run, native, f"kept = {KINDS[kind]}") == "owed 0 repeated 0\n"
+def test_exit_with_a_live_object(kind: str) -> None:
+    assert exit_with(f"kept = {KINDS[kind]}") == "owed 0 repeated 0\n"
 
 
 OWNERS = {
@@ -160,41 +158,32 @@ OWNERS = {
 }
 
 
-@pytest.mark.parametrize("owner", OWNERS)
-def test_deleter_after_the_end_of_the_interpreter_runs_once(run: Run, native: Native, owner: str) -> None:
-    code = (
-        f"for keywords in ({{}}, {{'max_version': (1, 0)}}):\n"
-        f"    native.export({OWNERS[owner]}, **keywords).delete(Way.AT_EXIT)\n"
-    )
-    assert exit_with(run, native, code) == "owed 0 repeated 0\n"
+#: Exports an owner, whose deleter runs at the end or in another deleter.
+DELETIONS = {
+    "after the end of the interpreter": """
+for keywords in ({}, {'max_version': (1, 0)}):
+    native.export(OWNER, **keywords).delete(Way.AT_EXIT)
+""",
+    "while it waits for the GIL and the interpreter ends": """
+held = native.export(OWNER)
+atexit.register(held.delete, Way.NOT_WAITED_FOR)
+""",
+    "in a deleter of a producer that releases the GIL": """
+for versioned in (True, False):
+    tensor, crafted = native.tensor(versioned=versioned)
+    crafted.native.own(native.export(OWNER).native)
+    del tensor
+""",
+}
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_deleter_that_waits_for_the_gil_while_the_interpreter_ends(
-    run: Run, native: Native, owner: str
-) -> None:
-    code = (
-        f"held = native.export({OWNERS[owner]})\n"
-        f"delete = held.library.delete\n"
-        f"atexit.register(delete, held.address, held.versioned, int(Way.NOT_WAITED_FOR))\n"
-    )
-    assert exit_with(run, native, code) == "owed 0 repeated 0\n"
+@pytest.mark.parametrize("way", DELETIONS)
+def test_deleter_at_the_end_of_the_interpreter_runs_once(way: str, owner: str) -> None:
+    assert exit_with(DELETIONS[way].replace("OWNER", OWNERS[owner])) == "owed 0 repeated 0\n"
 
 
-@pytest.mark.parametrize("owner", OWNERS)
-def test_producer_whose_deleter_releases_the_gil(
-    run: Run, native: Native, owner: str
-) -> None:
-    code = (
-        f"for versioned in (True, False):\n"
-        f"    tensor, crafted = native.tensor(versioned=versioned)\n"
-        f"    crafted.own(native.export({OWNERS[owner]}))\n"
-        f"    del tensor\n"
-    )
-    assert exit_with(run, native, code) == "owed 0 repeated 0\n"
-
-
-def test_exit_while_threads_work(run: Run, native: Native) -> None:
+def test_exit_while_threads_work() -> None:
     code = (
         "import time\n"
         "def work():\n"
@@ -206,7 +195,7 @@ def test_exit_while_threads_work(run: Run, native: Native) -> None:
         "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
         "time.sleep(0.2)\n"
     )
-    exit_with(run, native, code)
+    exit_with(code)
 
 
 def test_many_threads_at_once(native: Native) -> None:
@@ -362,7 +351,7 @@ def test_repeated_imports_of_a_tensor_grow_no_chain() -> None:
     memory.append(1)
 
 
-def test_subinterpreter_is_refused(run: Run) -> None:
+def test_subinterpreter_is_refused() -> None:
     code = """
         try:
             import _interpreters as interpreters
@@ -373,6 +362,4 @@ def test_subinterpreter_is_refused(run: Run) -> None:
         interpreters.run_string(there, script)
         interpreters.destroy(there)
     """
-    done = run(textwrap.dedent(code))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "subinterpreter" in done.stdout
+    assert "subinterpreter" in output(textwrap.dedent(code))

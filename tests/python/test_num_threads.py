@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Run
 
 import dlbridge
+from processes import output, run
 
 #: The smallest number of bytes of a copy that uses several threads.
 LARGE = 1 << 24
@@ -68,7 +68,7 @@ def check_copy(data: bytes) -> None:
     assert memoryview(tensor) == data
 
 
-def test_default_is_the_number_of_processors_up_to_eight(run: Run) -> None:
+def test_default_is_the_number_of_processors_up_to_eight() -> None:
     code = "import dlbridge; print(dlbridge.get_num_threads())"
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # A limit of a control group may be lower.
@@ -140,68 +140,40 @@ def test_several_python_threads_copy_at_once_while_the_number_changes() -> None:
             copy.result()
 
 
-def in_a_child(work: str) -> str:
-    return f"""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+def test_child_process_copies_after_a_fork_during_copies() -> None:
+    code = f"""
 import os, signal, threading, warnings, dlbridge
 # From Python 3.12 on, a fork warns of other threads.
 warnings.simplefilter("ignore")
-LARGE = {LARGE}
 dlbridge.set_num_threads(4)
+data = bytes(range(256)) * ({LARGE} // 256)
 def check():
     assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
-def fork():
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        check()
-        check()
-        os._exit(17)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-data = bytes(range(256)) * (LARGE // 256)
-{work}
-print("done")
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-@pytest.mark.parametrize(
-    "work",
-    [
-        "check(); assert fork() == 17; check()",
-        "assert fork() == 17; check()",
-        # Other threads copy at each fork.
-        """
 stop = threading.Event()
 def copy():
     while not stop.is_set():
         check()
 threads = [threading.Thread(target=copy) for _ in range(3)]
 for thread in threads: thread.start()
-for _ in range(10): assert fork() == 17
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        check()
+        check()
+        os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
 stop.set()
 for thread in threads: thread.join()
-""",
-        # A child of a child.
-        """
 check()
-child = os.fork()
-if child == 0:
-    check()
-    code = fork()
-    check()
-    os._exit(code)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
-""",
-    ],
-    ids=["after a copy", "before a copy", "during copies", "twice"],
-)
-def test_child_process_copies(run: Run, work: str) -> None:
-    done = run(in_a_child(work))
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+print("done")
+"""
+    assert output(code) == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-def test_fork_after_a_copy_warns_of_no_other_thread(run: Run) -> None:
+def test_fork_after_a_copy_warns_of_no_other_thread() -> None:
     code = f"""
 import os, sys, warnings, dlbridge
 dlbridge.set_num_threads(4)
@@ -212,10 +184,10 @@ if child == 0:
     os._exit(0)
 sys.exit(os.waitpid(child, 0)[1])
 """
-    assert run(code).returncode == 0
+    output(code, quiet=False)
 
 
-def test_program_ends_while_a_daemon_thread_copies(run: Run) -> None:
+def test_program_ends_while_a_daemon_thread_copies() -> None:
     code = f"""
 import threading, time, dlbridge
 dlbridge.set_num_threads(4)
@@ -228,11 +200,11 @@ for _ in range(2):
 time.sleep(0.2)
 """
     for _ in range(5):
-        assert run(code).returncode == 0
+        output(code, quiet=False)
 
 
 @only_linux
-def test_copy_is_complete_if_no_thread_can_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_is_complete_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     # Rust asks for stacks of this size, which no machine has.
     monkeypatch.setenv("RUST_MIN_STACK", str(1 << 46))
     code = f"""
@@ -243,5 +215,4 @@ for _ in range(3):
     assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
 print("done")
 """
-    done = run(code)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert output(code) == "done\n"

@@ -8,13 +8,12 @@ import importlib.metadata
 import importlib.resources
 import inspect
 import re
-import subprocess
-import sys
 from typing import Any
 
 import dlbridge
 import pytest
 from dlbridge import _core
+from processes import output
 
 PACKAGE = importlib.resources.files(dlbridge)
 
@@ -26,8 +25,7 @@ def test_version_is_that_of_the_distribution() -> None:
 
 def test_import_needs_no_other_module() -> None:
     code = "import sys; before = set(sys.modules); import dlbridge; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"__future__", "dlbridge", "dlbridge._core"}
+    assert set(output(code, options=()).split()) <= {"__future__", "dlbridge", "dlbridge._core"}
 
 
 def test_public_names_exist_and_are_sorted() -> None:
@@ -41,8 +39,7 @@ def test_public_names_exist_and_are_sorted() -> None:
 def test_dir_shows_the_public_names_only() -> None:
     code = "import dlbridge; print(dir(dlbridge) == sorted(dlbridge.__all__)); dlbridge.explain; dlbridge.share_memory;"
     code += "import dlbridge.typing; print(dir(dlbridge) == sorted(dlbridge.__all__))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "True"]
+    assert output(code, options=()).split() == ["True", "True"]
 
 
 def test_public_names_of_the_core_are_all_exported() -> None:

@@ -19,7 +19,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, missing, require
+from conftest import missing, require
+from processes import output, run
 from dlbridge import _segments
 from dlbridge._segment_format import DATA, MAGIC
 from shared_segments import wait_until
@@ -277,7 +278,7 @@ def test_segment_of_another_program_is_refused(content: bytes, match: str) -> No
         path.unlink()
 
 
-def test_end_of_a_process_removes_its_segments(run: Run) -> None:
+def test_end_of_a_process_removes_its_segments() -> None:
     before = segments()
     maker = """
 import dlbridge, subprocess, sys
@@ -288,9 +289,7 @@ assert (done.stdout, done.stderr, done.returncode) == ("(100,)\\n", "", 0), done
 dlbridge.attach(shared.name)
 print(shared.name)
 """
-    result = run(maker)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.strip() not in segments()
+    assert output(maker).strip() not in segments()
     wait_until(lambda: segments() <= before)
 
 
@@ -302,7 +301,7 @@ def make_and_keep(names: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_worker_removes_its_segments_at_exit(run: Run, method: str) -> None:
+def test_worker_removes_its_segments_at_exit(method: str) -> None:
     maker = """
 import multiprocessing, sys
 from test_processes import make_and_keep
@@ -315,9 +314,7 @@ if __name__ == "__main__":
     worker.join()
 """
     # With warnings as errors, the tracker would not report the segments that it had to remove.
-    result = run(maker, method, options=["-X", "dev"])
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.strip() not in segments()
+    assert output(maker, method, options=["-X", "dev"]).strip() not in segments()
 
 
 def attach_later(name: str) -> None:
@@ -326,7 +323,7 @@ def attach_later(name: str) -> None:
     print(bytes(dlbridge.attach(name).tensor), flush=True)
 
 
-def test_name_exists_while_children_run(run: Run) -> None:
+def test_name_exists_while_children_run() -> None:
     maker = """
 import dlbridge, multiprocessing
 from test_processes import attach_later
@@ -361,7 +358,7 @@ def read(shared: dlbridge.SharedTensor) -> bytes:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_result_of_a_worker_whose_name_is_gone_raises_when_it_is_used(run: Run, method: str) -> None:
+def test_result_of_a_worker_whose_name_is_gone_raises_when_it_is_used(method: str) -> None:
     code = """
 import concurrent.futures, dlbridge, multiprocessing, sys
 import test_processes as t
@@ -393,12 +390,11 @@ if __name__ == "__main__":
         assert is_refused(lambda: executor.submit(t.read, t.return_unlinked(0)).result(60))
     print("done")
 """
-    result = run(code, method)
-    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    assert output(code, method) == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="memory cannot be reserved here")
-def test_limit_of_memory_raises_os_error(run: Run) -> None:
+def test_limit_of_memory_raises_os_error() -> None:
     # A limit on the size of files applies to shared memory too.
     maker = """
 import dlbridge, resource, signal
@@ -441,8 +437,7 @@ shared = dlbridge.share_memory(bytes(100))
 print(shared.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.startswith("dlbridge_")
+    assert run(code, options=()).stdout.startswith("dlbridge_")
     wait_until(lambda: segments() <= before)
 
 

@@ -7,7 +7,6 @@ import itertools
 from typing import Any
 
 import dlbridge
-import native as n
 import pytest
 from conftest import require
 from native import Flags, Native
@@ -129,30 +128,6 @@ def test_pyarrow_releases_a_buffer_once(native: Native) -> None:
     assert back.to_numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
     del back
     assert native.released(exporter).calls == exporter.exports == 1
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"strides": (-3, -1), "origin": 20},
-        {"dtype": (4, 16, 1)},
-        {"dtype": (6, 8, 1)},
-        {"dtype": (5, 64, 1)},
-        {"dtype": (2, 32, 2)},
-        {"dtype": (99, 8, 1)},
-        {"device": n.CUDA},
-        {"device": (99, 0)},
-    ],
-    ids=str,
-)
-def test_tensor_that_pyarrow_refuses_is_deleted_once(native: Native, fields: dict[str, Any]) -> None:
-    tensor, crafted = native.tensor(**fields)
-    with pytest.raises((pa.ArrowException, NotImplementedError, TypeError)):
-        pa.Tensor.from_dlpack(tensor)
-    gc.collect()
-    assert crafted.record.calls == 0
-    del tensor
-    assert crafted.record.calls == 1
 
 
 def test_refusal_keeps_its_exception_while_python_is_called(native: Native) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import random
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import pytest
 from dlbridge import _shm
 from dlbridge._segment_format import DATA, MAGIC
 from dlbridge._shm import LONGEST
+from processes import output
 from shared_segments import on_linux
 
 SHM = Path("/dev/shm")
@@ -66,8 +66,7 @@ for name in {[name + "a" * (LONGEST - len(name)), characters]!r}:
     with dlbridge.share_memory(b"abc", name=name), dlbridge.attach(name) as other:
         assert bytes(other.tensor) == b"abc"
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code, options=())
 
 
 def test_name_that_is_taken_or_gone_is_refused() -> None:
@@ -249,9 +248,7 @@ for _ in range(200):
     assert len({shared.tensor.address for shared in found}) == 1
 """
     with dlbridge.share_memory(b"abc") as shared:
-        command = [sys.executable, "-c", code, shared.name]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (result.returncode, result.stderr) == (0, "")
+        output(code, shared.name, options=())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
@@ -267,8 +264,7 @@ with dlbridge.share_memory(b"abc") as shared:
     assert os.waitpid(child, 0)[1] == 0
     assert bytes(shared.tensor) == b"xbc"
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    output(code, options=())
 
 
 class Segment:

@@ -13,7 +13,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import output, run
 from dlbridge._segment_format import MAGIC
 from dlbridge.shared import _receive
 from shared_segments import SHM, clean, inode, kill_group, names, on_linux, started, wait_until
@@ -49,7 +50,7 @@ def fill(number: int) -> tuple[dlbridge.SharedTensor, int, int]:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_pool_returns_tensors_without_a_copy(run: Run, method: str) -> None:
+def test_pool_returns_tensors_without_a_copy(method: str) -> None:
     # In another process, to see what the resource tracker prints at the end.
     code = """
 import dlbridge, multiprocessing, os, sys
@@ -76,12 +77,11 @@ if __name__ == "__main__":
     assert names(prefix(scope)) == set()
     print("done")
 """
-    result = run(code, method)
-    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    assert output(code, method) == "done\n"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_worker_may_end_before_its_result_is_read(run: Run, method: str) -> None:
+def test_worker_may_end_before_its_result_is_read(method: str) -> None:
     code = """
 import dlbridge, multiprocessing, sys
 from test_shared_scope import names, prefix, put
@@ -98,8 +98,7 @@ if __name__ == "__main__":
         assert names(prefix(scope)) == {prefix(scope)}
     print("done")
 """
-    result = run(code, method)
-    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    assert output(code, method) == "done\n"
 
 
 def put(scope: dlbridge.SharedScope, queue: Any) -> None:
@@ -126,7 +125,7 @@ def put_and_wait(scope: dlbridge.SharedScope, queue: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_end_of_the_scope_removes_what_a_killed_worker_left(run: Run, method: str) -> None:
+def test_end_of_the_scope_removes_what_a_killed_worker_left(method: str) -> None:
     code = """
 import dlbridge, multiprocessing, sys
 from test_shared_scope import names, prefix, put_and_wait
@@ -149,11 +148,10 @@ if __name__ == "__main__":
     del shared
     print("done")
 """
-    result = run(code, method)
-    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    assert output(code, method) == "done\n"
 
 
-def test_results_that_are_not_read_are_removed_with_the_scope(run: Run) -> None:
+def test_results_that_are_not_read_are_removed_with_the_scope() -> None:
     code = """
 import dlbridge, multiprocessing
 from test_shared_scope import names, prefix, put
@@ -261,7 +259,7 @@ def attach_and_send_back(scope: dlbridge.SharedScope, connection: Any) -> None:
     connection.recv()
 
 
-def test_process_with_another_tracker_gives_its_tensor_to_the_owner(run: Run) -> None:
+def test_process_with_another_tracker_gives_its_tensor_to_the_owner() -> None:
     code = """
 import dlbridge, pickle, subprocess, sys
 from test_shared_scope import names, prefix
@@ -280,8 +278,7 @@ with dlbridge.SharedScope() as scope:
 assert names(prefix(scope)) == set()
 print("done")
 """
-    result = run(code)
-    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    assert output(code) == "done\n"
 
 
 def test_tensor_of_the_owner_is_only_borrowed_by_workers() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import dlbridge
 import pytest
 from dlbridge import _shm
+from processes import output
 from shared_segments import SHM, names, on_linux
 
 pytestmark = on_linux
@@ -89,9 +88,7 @@ print(interrupted > 0, free)
 
 
 def test_handler_that_raises_does_not_keep_the_lock() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", HANDLER]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ran.stdout == "True [True]\n", ran.stderr
+    assert output(HANDLER, options=["-W", "ignore"]) == "True [True]\n"
 
 
 FORKS = """
@@ -125,9 +122,7 @@ print(ended)
 
 def test_fork_does_not_find_the_lock_of_the_tracker_held() -> None:
     # A warning tells that a fork with threads may hang.
-    command = [sys.executable, "-W", "ignore", "-c", FORKS]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ran.stdout == f"{[0] * 40}\n", ran.stderr
+    assert output(FORKS, options=["-W", "ignore"]) == f"{[0] * 40}\n"
 
 
 def test_scope_that_a_signal_interrupts_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@ not replace tests on one."""
 
 from __future__ import annotations
 
-import ctypes
+import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,8 +15,10 @@ import dlbridge
 import native as n
 import numpy as np
 import pytest
-from exchange_table import API, NAME, STREAM, Table, foreign, table_over
+from dlbridge_conformance import crafter
+from exchange_table import API, foreign
 from native import Native
+from producers import producer, raises
 from stand_in import NEW, Array, Driver, InterfaceArray, array, driver, given_back, stand_in
 
 # The stand-in for the driver of a GPU is loaded once in a process.
@@ -155,20 +158,13 @@ def test_cuda_array_interface_finds_the_kind_of_memory(driver: Driver) -> None:
 
 
 def test_our_table_exports_synchronised_with_the_default_stream(driver: Driver, array: Made) -> None:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = Table.from_address(get(getattr(dlbridge.Tensor, API), NAME))
+    table = crafter.native.Table(getattr(dlbridge.Tensor, API))
     tensor = dlbridge.asdlpack(array(), stream=driver.stream())
-    out, stream = ctypes.c_void_p(), ctypes.c_void_p()
-    assert table.from_object(tensor, out) == 0
-    assert table.stream(2, 0, stream) == 0
-    assert stream.value is None
+    status, held, _ = table.exported(tensor)
+    assert (status, table.work_stream(n.CUDA)) == (0, (0, 0, None))
     assert driver.seen_on(1, tensor.address, 24) == NEW
-    # Imports the tensor again, which releases it.
-    again = ctypes.py_object()
-    assert table.to_object(out, again) == 0
-    assert again.value.stream == 1
-    ctypes.pythonapi.Py_DecRef(again)
+    status, again, _ = table.imported(held)
+    assert (status, again.stream) == (0, 1)
 
 
 def test_captured_stream_is_not_invalidated(driver: Driver, native: Native, array: Made) -> None:
@@ -271,32 +267,19 @@ def test_memory_dropped_while_its_stream_is_captured_is_released_later(driver: D
 def test_table_returns_the_stream_of_its_library(driver: Driver, native: Native, consumers: Any) -> None:
     address, theirs = driver.memory(24), driver.stream()
     driver.write(theirs, address, NEW)
-    crafted = native.craft((2, 3), device=n.CUDA, data=address)
-
-    @STREAM
-    def work_stream(device_type: int, device_id: int, out: Any) -> int:
-        assert (device_type, device_id) == n.CUDA
-        out[0] = theirs
-        return 0
-
+    kind = foreign(native.craft((2, 3), device=n.CUDA, data=address), table={"stream": theirs})
     consumers = driver.stream() if consumers == "another" else consumers
     waits = driver.host_waits
-    tensor = dlbridge.asdlpack(foreign(table_over(crafted, [], work_stream))(), stream=consumers)
+    tensor = dlbridge.asdlpack(kind(), stream=consumers)
+    assert set(crafter.native.stream_asked()) == {n.CUDA}
     assert (tensor.protocol, tensor.stream, driver.host_waits) == ("exchange-api", consumers or 1, waits)
     assert driver.seen_on(consumers or 1, address, 24) == NEW
 
 
 def test_table_whose_stream_is_captured_is_refused_unless_named(driver: Driver, native: Native) -> None:
     theirs = driver.stream()
-
-    @STREAM
-    def work_stream(device_type: int, device_id: int, out: Any) -> int:
-        out[0] = theirs
-        return 0
-
     for named, refused in [(None, True), (theirs, False), (-1, False)]:
-        crafted = native.craft((2, 3), device=n.CUDA)
-        kind = foreign(table_over(crafted, [], work_stream))
+        kind = foreign(native.craft((2, 3), device=n.CUDA), table={"stream": theirs})
         with driver.capturing(theirs):
             if refused:
                 with pytest.raises(BufferError, match="being captured in a graph"):
@@ -362,3 +345,64 @@ def test_pinned_memory_and_a_stream(driver: Driver) -> None:
     assert (tensor.device, tensor.stream) == ("cuda_host", None)
     assert bytes(memoryview(tensor).cast("B")) == NEW
 
+
+class Loud(int):
+    """An integer whose ``__str__`` raises."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+    __repr__ = __str__
+
+
+HOSTILE: list[tuple[object, type[Exception]]] = [
+    (2**63, ValueError), (2**64 - 1, ValueError), (-(2**63), ValueError), (-(2**200), ValueError), (2**200, ValueError),
+    (10**5000, ValueError), (Loud(-7), ValueError),
+    (float("nan"), TypeError), (2.0, TypeError), (1j, TypeError),
+    (True, TypeError), (False, TypeError), (producer(__index__=raises(ZeroDivisionError)), ZeroDivisionError),
+    (producer(__index__=lambda _: "1"), TypeError), ("", TypeError), (b"\x01", TypeError), ([1], TypeError), (int, TypeError), (..., TypeError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stream", "error"), HOSTILE, ids=lambda value: type(value).__name__)
+def test_hostile_stream_is_refused_before_the_producer_is_called(
+    native: Native, array: Made, stream: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor, made = dlbridge.asdlpack(array()), array()
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    for call in (
+        lambda: tensor.__dlpack__(stream=stream),
+        lambda: dlbridge.asdlpack(made, stream=stream),
+        lambda: dlbridge.from_dlpack(made, stream=stream),
+        lambda: dlbridge.asdlpack(tensor, stream=stream),
+    ):
+        with pytest.raises(error):
+            call()
+    assert not unraisable, "Python printed an exception of the stream's __str__"
+    assert made.asked == []
+    native.take(made.crafted.capsule()).delete()
+
+
+def test_random_stream_numbers_are_streams_or_refused(driver: Driver, native: Native, array: Made) -> None:
+    chosen = random.Random(3)
+    known = [1, 2, driver.stream()]
+    tensor = dlbridge.asdlpack(array())
+    for _ in range(500):
+        stream = chosen.choice([chosen.getrandbits(chosen.randrange(1, 80)), -chosen.getrandbits(65), *known])
+        try:
+            native.export(tensor, stream=stream, max_version=(1, 3)).delete()
+        except (BufferError, ValueError) as error:
+            assert stream not in known, error
+    held = native.export(tensor, stream=known[2], max_version=(1, 3))
+    assert driver.seen_on(known[2], held.fields.data, 24) == NEW
+    held.delete()
+
+
+def test_interface_with_a_hostile_stream_is_refused(driver: Driver) -> None:
+    address = driver.memory(24)
+    for stream in (2**64, -5, "1", 1.5, object(), 0):
+        with pytest.raises((BufferError, TypeError, ValueError)):
+            dlbridge.asdlpack(InterfaceArray(address, (6,), stream))  # type: ignore[arg-type]
+    with pytest.raises(BufferError, match="error 400"):
+        dlbridge.asdlpack(InterfaceArray(address, (6,), 0xDEAD0))

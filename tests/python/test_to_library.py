@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import array
+import functools
+import gc
 import json
 import mmap
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import dlbridge
 import pytest
 from conftest import require
 from native import Native
+from processes import output
 
 np = require("numpy")
 
@@ -113,6 +114,42 @@ def test_negative_strides_are_copied_for_torch() -> None:
         tensor.torch(copy=False)
     one = dlbridge.asdlpack(np.arange(6.0)[3:4][::-1])
     assert one.torch(copy=False).data_ptr() == one.address
+
+
+LANES, UNKNOWN, WIDE = {"dtype": (2, 32, 2)}, {"dtype": (99, 8, 1)}, {"dtype": (2, 128, 1)}
+BACKWARDS = {"strides": (-3, -1), "origin": 20}
+ON_CUDA, ELSEWHERE = {"device": (2, 0)}, {"device": (99, 0)}
+
+#: Tensors that the function of a library refuses.
+REFUSED: dict[str, list[dict[str, Any]]] = {
+    "numpy.from_dlpack": [{"dtype": (4, 16, 1)}, {"dtype": (17, 4, 1)}, ON_CUDA, {"shape": (1,) * 65}],
+    "torch.from_dlpack": [BACKWARDS, WIDE],
+    "jax.dlpack.from_dlpack": [
+        {"shape": (3, 2), "strides": (4, 1)}, {"shape": (3,), "strides": (-1,), "origin": 8},
+        {"shape": (3,), "strides": (0,)}, WIDE, ON_CUDA,
+    ],
+    "pyarrow.Tensor.from_dlpack": [
+        BACKWARDS, {"dtype": (4, 16, 1)}, {"dtype": (6, 8, 1)}, {"dtype": (5, 64, 1)}, ON_CUDA
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "fields"),
+    [(name, fields) for name, own in REFUSED.items() for fields in [LANES, UNKNOWN, ELSEWHERE, *own]],
+    ids=str,
+)
+def test_tensor_that_a_library_refuses_is_deleted_once(native: Native, function: str, fields: dict[str, Any]) -> None:
+    library, *names = function.split(".")
+    from_dlpack = functools.reduce(getattr, names, require(library))
+    tensor, crafted = native.tensor(**fields)
+    with pytest.raises((RuntimeError, BufferError, ValueError, TypeError, NotImplementedError)) as caught:
+        from_dlpack(tensor)
+    del caught
+    gc.collect()
+    assert crafted.record.calls == 0
+    del tensor
+    assert crafted.record.calls == 1
 
 
 def test_tensor_that_torch_refuses_is_deleted_once(native: Native) -> None:
@@ -287,15 +324,7 @@ def test_library_that_exports_to_itself_during_its_import_gets_the_tensor(progra
     package.mkdir()
     # A slow import, so that another thread imports meanwhile.
     (package / "__init__.py").write_text("import time; time.sleep(0.5)\n" + ASKS_ITSELF)
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout == "theirs\n", done.stderr
+    assert output(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{program}", options=()) == "theirs\n"
 
 
 def test_to_accepts_a_module() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import run
 from shared_segments import inode, names, on_linux
 from test_shared_scope import prefix
 
@@ -94,7 +95,7 @@ def test_epochs_that_are_left_early_leave_nothing(persistent: bool) -> None:
     assert names(prefix(scope)) == set()
 
 
-def test_batches_of_a_killed_worker_are_removed_with_the_scope(run: Run) -> None:
+def test_batches_of_a_killed_worker_are_removed_with_the_scope() -> None:
     code = """
 import dlbridge
 from shared_segments import names

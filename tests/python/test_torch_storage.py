@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import run
 
 import dlbridge
 
@@ -111,7 +112,7 @@ def test_imports_within_an_import_end_with_an_error() -> None:
     assert len(calls) < 200
 
 
-def test_storage_of_another_class_does_not_replace_that_of_pytorch(run: Run) -> None:
+def test_storage_of_another_class_does_not_replace_that_of_pytorch() -> None:
     code = """
 import dlbridge, torch
 class Storage:

@@ -17,7 +17,7 @@ ml_dtypes, torch = pytest.importorskip("ml_dtypes"), pytest.importorskip("torch"
 
 sys.path.append(str(Path(__file__).parents[3] / "tests/python"))
 
-import native as n
+from native import OnDevice, crafter
 
 VIEWS: dict[str, Any] = {
     "whole": lambda x: x,
@@ -63,15 +63,7 @@ def test_elements_that_tensors_lack_are_refused() -> None:
         arrays.describe(np.ma.masked_array([1.0, 2.0], [True, False]))
 
 
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> n.Native:
-    """native.c, compiled and loaded."""
-    compiler = n.compiler()
-    assert compiler is not None, "no C compiler was found"
-    return n.load(n.build(tmp_path_factory.mktemp("native"), compiler))
-
-
-def test_data_of_other_libraries_becomes_an_array(native: n.Native) -> None:
+def test_data_of_other_libraries_becomes_an_array() -> None:
     tensor = torch.arange(6.0).reshape(2, 3)
     for x in (tensor, tensor.T, tensor[:, ::2], tensor[:0], tensor[1, 2]):
         array = arrays.array_of(x)
@@ -79,18 +71,10 @@ def test_data_of_other_libraries_becomes_an_array(native: n.Native) -> None:
         if x.numel():
             assert array.ctypes.data == x.data_ptr()
             assert [stride // 4 for stride in array.strides] == list(x.stride())
-
-    class OnDevice:
-        """A float on the first CUDA device; only its description exists."""
-
-        def __dlpack__(self, **_: Any) -> Any:
-            return native.craft((1,), device=n.CUDA).capsule()
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return n.CUDA
-
+    # A float on the first CUDA device; only its description exists.
+    on_device = OnDevice(crafter.craft((1,), device=crafter.CUDA))
     with pytest.raises(BufferError, match="cuda:0"):
-        arrays.array_of(OnDevice())
+        arrays.array_of(on_device)
 
 
 def test_conversion_without_numpy_raises() -> None:
