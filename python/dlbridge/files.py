@@ -11,8 +11,12 @@
 from __future__ import annotations
 
 import copy
+import errno
+import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +40,9 @@ NPY = b"\x93NUMPY"
 
 WHOLE = ""
 """The name of the only tensor of an npy file."""
+
+LARGE, REPEATS = 1 << 30, 1000
+"""``save`` refuses a tensor of more bytes that repeats its memory more often."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +207,7 @@ def save(
     tensors: Mapping[str, TensorLike | CapsuleType] | TensorLike,
     *,
     metadata: Mapping[str, str] | None = None,
-    max_shard_bytes: int | None = None,
+    max_shard_bytes: float | str | None = None,
 ) -> None:
     """Write tensors of any library to a file: ``.safetensors``, ``.npz``, or ``.npy`` for one tensor.
 
@@ -208,39 +215,112 @@ def save(
     another, in pieces of 16 MiB on the CPU. The file appears when it is complete, and then replaces one with its name; it
     is not flushed to the disk.
 
-    ``metadata`` is text for the header of a safetensors file. With ``max_shard_bytes`` a larger safetensors file is split
-    into ``model-00001-of-00002.safetensors`` and so on, with ``model.safetensors.index.json``.
+    ``metadata`` is text for the header of a safetensors file. With ``max_shard_bytes``, a number or text such as ``"5GB"``,
+    a larger safetensors file is split into ``model-00001-of-00002.safetensors`` and so on, with
+    ``model.safetensors.index.json``.
 
     In a safetensors file, tensors whose size is a multiple of 64 bytes begin at such a multiple, which JAX demands for
     an import without a copy; in the formats of NumPy all do.
 
     A file or model that was at the path is replaced: a sharded model with its index and its files. The files of a new model
-    that replaces one in shards are ``model-v1-00001-of-00002.safetensors``, and so on.
+    that replaces one in shards have a number of their own before that of the shard.
 
-    Raises OSError for a path that cannot be written, ValueError for names that cannot, TypeError for names and metadata that
-    are not text, BufferError for a dtype that the format lacks, and the exceptions of :func:`asdlpack`.
+    Raises OSError for a path that cannot be written, or a disk without the space, ValueError for names that cannot be
+    written, and for a tensor of more than 1 GiB that repeats its memory more than 1000 times, TypeError for names and
+    metadata that are not text, BufferError for a dtype that the format lacks, and the exceptions of :func:`asdlpack`, which
+    name the tensor. A signal, such as Ctrl-C, stops it.
     """
+    if not isinstance(path, str | bytes | os.PathLike) and isinstance(tensors, str | bytes | os.PathLike):
+        raise TypeError("save takes the path first: dlbridge.save(path, tensors)")
     path = os.fsdecode(path)
     if not isinstance(tensors, Mapping) and not path.endswith(".npy"):
         raise TypeError(f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}, except for .npy")
-    if max_shard_bytes is not None and max_shard_bytes < 1:
-        raise ValueError(f"max_shard_bytes must be positive, not {max_shard_bytes}")
-    for key, text in (metadata or {}).items():
+    # One pass: a mapping may have another order, or other tensors, the next time.
+    named: list[tuple[Any, Any]] = list(tensors.items()) if isinstance(tensors, Mapping) else [(WHOLE, tensors)]
+    if path.endswith(".npy") and len(named) == 1 and named[0][0] != WHOLE:
+        raise ValueError(f"an npy file keeps no name, such as {named[0][0]!r}; save the tensor without the mapping")
+    texts, shard_bytes = _texts(metadata), None if max_shard_bytes is None else _bytes(max_shard_bytes)
+    ready = [(name, _ready(name, tensor)) for name, tensor in named]
+    _check_space(path, sum(tensor.nbytes for _, tensor in ready))
+    planned = [(name, str(tensor.dtype), tensor.shape) for name, tensor in ready]
+    writer = _FileWriter(path, planned, texts, shard_bytes)
+    while (place := writer.next()) is not None:
+        name, tensor = ready[place]
+        with _naming(name):
+            host = tensor if tensor.device == "cpu" else asdlpack(tensor, device="cpu")
+        writer.write(host)
+    writer.finish()
+
+
+def _ready(name: Any, tensor: Any) -> Tensor:
+    """Imports a tensor to save."""
+    if not isinstance(name, str):
+        raise TypeError(f"the names of tensors must be str, not {name!r}")
+    with _naming(name):
+        ready = asdlpack(tensor)
+        if ready.nbytes > LARGE:
+            elements = 1 + sum((n - 1) * abs(stride) for n, stride in zip(ready.shape, ready.strides, strict=True))
+            memory = ready.nbytes // math.prod(ready.shape) * elements
+            if ready.nbytes > REPEATS * memory:
+                raise ValueError(
+                    f"it repeats {memory} bytes {ready.nbytes // memory} times; save the tensor that was broadcast, or a "
+                    "copy, asdlpack(x, copy=True), if so much is meant"
+                )
+    return ready
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Puts the name of a tensor in front of the message of an exception."""
+    try:
+        yield
+    except OSError:
+        # It is about the file.
+        raise
+    except Exception as error:
+        start = f"tensor {name!r}: "
+        if name != WHOLE and len(error.args) == 1 and not str(error).startswith(start):
+            error.args = (f"{start}{error}",)
+        raise
+
+
+def _texts(metadata: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Checks the metadata."""
+    if not isinstance(metadata, Mapping | None):
+        raise TypeError(f"metadata must be a mapping of text to text, not {type(metadata).__name__}")
+    texts = list((metadata or {}).items())
+    for key, text in texts:
         if not isinstance(key, str) or not isinstance(text, str):
             raise TypeError(f"metadata must be text, not {key!r}: {text!r}; convert it with str() or json.dumps()")
-    named: Mapping[str, Any] = tensors if isinstance(tensors, Mapping) else {WHOLE: tensors}
-    objects = list(named.values())
-    planned = []
-    for nth, name in enumerate(named):
-        if not isinstance(name, str):
-            raise TypeError(f"the names of tensors must be str, not {name!r}")
-        tensor = objects[nth] = asdlpack(objects[nth])
-        planned.append((name, str(tensor.dtype), tensor.shape))
-    writer = _FileWriter(path, planned, list((metadata or {}).items()), max_shard_bytes)
-    while (place := writer.next()) is not None:
-        tensor = objects[place]
-        writer.write(tensor if tensor.device == "cpu" else asdlpack(tensor, device="cpu"))
-    writer.finish()
+    return texts
+
+
+def _bytes(size: float | str) -> int:
+    """Returns a number of bytes, which may be text with a unit: ``"5GB"`` or ``"2GiB"``."""
+    number: Any = size
+    if isinstance(size, str):
+        found = re.fullmatch(r"([0-9.]+) ?([KMGT]?)(i?)B?", size.strip(), re.IGNORECASE)
+        number = None
+        if found is not None and found[1].count(".") <= 1 and found[1] != ".":
+            number = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ")
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise TypeError(f"max_shard_bytes must be a number of bytes, or text such as '5GB', not {size!r}")
+    if not 1 <= number < 2**63:
+        raise ValueError(f"max_shard_bytes must be positive, not {size!r}")
+    return int(number)
+
+
+def _check_space(path: str, nbytes: int) -> None:
+    """Raises OSError before the first byte is written, if the disk lacks the space for all."""
+    if not hasattr(os, "statvfs"):
+        return
+    try:
+        disk = os.statvfs(os.path.dirname(path) or ".")
+    except OSError:
+        return  # The writer says it.
+    free = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and nbytes > free:
+        raise OSError(errno.ENOSPC, f"the tensors have {nbytes} bytes, and the disk has {free} free", path)
 
 
 def _is_private(library: str | ModuleType | None) -> bool:

@@ -1,5 +1,6 @@
 """``dlbridge.load`` and ``dlbridge.save`` refuse damaged files, dtypes and arguments, and raise errors of the system."""
 
+import errno
 import json
 import os
 import struct
@@ -18,7 +19,7 @@ from model_files import save_arrow
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "first bytes"),
+        (b"", "is empty"),
         (b"\x80\x04pickle", "first bytes"),
         (struct.pack("<Q", 2**40) + b"{}", "at most 100000000"),
         (struct.pack("<Q", 100) + b"{}", "only 2 follow"),
@@ -179,3 +180,82 @@ def test_errors_of_the_system_have_their_class(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert ran.stderr.strip().splitlines()[-1].startswith("FileNotFoundError"), ran.stderr
     assert ran.returncode == 1
+
+
+def test_refusals_of_save_name_the_tensor(tmp_path: Path) -> None:
+    bad: dict[str, Any] = {
+        "text": "abc",
+        "number": 3,
+        "nested": {"y": np.ones(3)},
+        "object": np.array([None]),
+        "none": None,
+        "long": np.ones(2, "longdouble"),
+        "complex": np.ones(2, "complex128"),
+    }
+    for name, value in bad.items():
+        with pytest.raises((TypeError, BufferError, ValueError), match=f"tensor ['\"]layer.{name}['\"]: "):
+            dlbridge.save(tmp_path / "x.safetensors", {"good": np.ones(3), f"layer.{name}": value})
+    assert os.listdir(tmp_path) == []
+
+
+def test_refusal_of_save_names_a_tensor_of_torch(tmp_path: Path) -> None:
+    torch = require("torch")
+    with pytest.raises(BufferError, match="^tensor 'w': .*requires grad") as caught:
+        dlbridge.save(tmp_path / "x.npz", {"w": torch.ones(3, requires_grad=True)})
+    assert str(caught.value).count("tensor 'w'") == 1
+
+
+def test_save_that_cannot_fit_is_refused_before_it_writes(tmp_path: Path) -> None:
+    repeated = np.lib.stride_tricks.as_strided(np.ones(1, "float32"), (1 << 40,), (0,))
+    with pytest.raises(ValueError, match="tensor 'x': it repeats 4 bytes 1099511627776 times; save the tensor that was"):
+        dlbridge.save(tmp_path / "x.npz", {"x": repeated})
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+    rows = np.broadcast_to(np.ones(1 << 26), (1 + free // (1 << 29), 1 << 26))
+    if len(rows) <= 1000:
+        with pytest.raises(OSError, match=r"and the disk has \d+ free") as caught:
+            dlbridge.save(tmp_path / "x.npy", rows)
+        assert caught.value.errno == errno.ENOSPC
+    assert os.listdir(tmp_path) == []
+
+
+def test_arguments_in_another_order_are_named(tmp_path: Path) -> None:
+    path, x = tmp_path / "x.safetensors", {"x": np.ones(3)}
+    for tensors in (x, x["x"]):
+        with pytest.raises(TypeError, match="save takes the path first"):
+            dlbridge.save(tensors, path)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="metadata must be a mapping of text to text, not list"):
+        dlbridge.save(path, x, metadata=[("a", "b")])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="an npy file keeps no name, such as 'x'"):
+        dlbridge.save(tmp_path / "x.npy", x)
+    for name in ("a\0b", "x" * 70_000):
+        with pytest.raises(ValueError, match="has a NUL, or more than 65531 bytes"):
+            dlbridge.save(tmp_path / "x.npz", {name: x["x"]})
+    (tmp_path / "d.safetensors").mkdir()
+    with pytest.raises(IsADirectoryError):
+        dlbridge.save(tmp_path / "d.safetensors", {"a": x["x"], "b": x["x"]}, max_shard_bytes=24)
+    assert os.listdir(tmp_path) == ["d.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "the file is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS.*git lfs pull"),
+        (b"\n<!DOCTYPE html>\n<html><body>Please log in</body></html>", "an HTML page.*download"),
+        (b"<html>" * 10, "an HTML page"),
+    ],
+    ids=["empty", "pointer", "page", "tag"],
+)
+def test_file_that_is_no_model_is_named(tmp_path: Path, content: bytes, match: str) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=match):
+        dlbridge.load(path)
+
+
+def test_incomplete_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.ones(100)})
+    os.truncate(path, os.path.getsize(path) - 300)
+    with pytest.raises(ValueError, match="have 800 bytes of data, and 500 follow the header; it is incomplete"):
+        dlbridge.load(path)

@@ -3,6 +3,10 @@
 import json
 import os
 import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +222,100 @@ def test_save_needs_little_memory_above_the_tensors(tmp_path: Path) -> None:
     file = dlbridge.load(path, to="numpy")
     assert file["y"].shape == (16, 1 << 20)
     assert file["y"].sum() == 16 << 20
+
+
+class Turning(Mapping[str, Any]):
+    """A mapping that lists its names in another order each time."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data, self.turns = data, 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.turns += 1
+        return iter(sorted(self.data, reverse=self.turns % 2 == 0))
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+def test_mapping_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, Turning({"a": np.zeros(2), "b": np.ones(2)}))
+    file = dlbridge.load(path)
+    assert {name: file[name].tolist() for name in file} == {"a": [0, 0], "b": [1, 1]}
+
+
+def test_files_that_save_did_not_name_stay(tmp_path: Path) -> None:
+    path, mine = tmp_path / "m.safetensors", ["m-notes.txt", "sub/m-00001-of-00002.safetensors", "m-best.safetensors"]
+    (tmp_path / "sub").mkdir()
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    theirs = tmp_path / "m-v1-00001-of-00001.safetensors"
+    theirs.write_text("an old shard")
+    index = {"weight_map": dict(zip("abcd", [*mine, theirs.name], strict=True))}
+    (tmp_path / "m.safetensors.index.json").write_text(json.dumps(index))
+    dlbridge.save(path, {"x": np.ones(3)})
+    assert [name for name in mine if not (tmp_path / name).exists()] == []
+    assert not theirs.exists()
+
+
+SAVER = """
+import itertools, sys
+import numpy as np
+import dlbridge
+for turn in itertools.count(1):
+    whole = {name: np.full(2000, turn, "float32") for name in "abcdefgh"}
+    dlbridge.save(sys.argv[1], whole, max_shard_bytes=None if turn % 5 == 0 else 9000)
+"""
+
+
+def test_load_beside_save_gets_one_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    dlbridge.save(path, {name: np.zeros(2000, "float32") for name in "abcdefgh"}, max_shard_bytes=9000)
+    with subprocess.Popen([sys.executable, "-c", SAVER, path]) as saver:
+        try:
+            turns, end = set(), time.monotonic() + 4
+            while time.monotonic() < end:
+                try:
+                    file = dlbridge.load(path, to="numpy")
+                except OSError:
+                    continue
+                values = {float(file[name][-1]) for name in file}
+                assert len(values) == 1, values
+                turns |= values
+        finally:
+            saver.kill()
+    assert len(turns) > 3
+
+
+def test_signal_stops_a_large_file(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys, threading, time; import numpy as np, dlbridge\n"
+        "def stop(*_): raise ZeroDivisionError\n"
+        "signal.signal(signal.SIGALRM, stop)\n"
+        "x = np.broadcast_to(np.ones(1 << 20, 'float32'), (900, 1 << 20))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.2)\n"
+        "try: dlbridge.save(sys.argv[1], {'x': x})\n"
+        "except ZeroDivisionError: pass\n"
+        "else: raise AssertionError('it was not stopped')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, tmp_path / "x.safetensors"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "files"),
+    [("9kB", 3), ("9 KB", 3), ("8KiB", 3), (9e3, 3), ("1GB", 1), ("5e3", TypeError), ("GB", TypeError), (0.5, ValueError)],
+)
+def test_shard_size_is_a_number_or_text(tmp_path: Path, size: Any, files: Any) -> None:
+    whole = {name: np.ones(1000) for name in "ab"}
+    if isinstance(files, int):
+        dlbridge.save(tmp_path / "m.safetensors", whole, max_shard_bytes=size)
+        assert len(os.listdir(tmp_path)) == files
+    else:
+        with pytest.raises(files, match="max_shard_bytes"):
+            dlbridge.save(tmp_path / "m.safetensors", whole, max_shard_bytes=size)

@@ -35,7 +35,10 @@ pub enum Fault {
     /// The system reported an error.
     Io(io::Error),
     /// The first bytes are those of no known format.
-    Unknown,
+    Unknown {
+        /// What the file is instead, and advice.
+        reason: &'static str,
+    },
     /// The extension of a file to be written is that of no known format.
     Extension,
     /// The file breaks its format.
@@ -148,9 +151,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
-            Self::Unknown => f.write_str(
-                "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards",
-            ),
+            Self::Unknown { reason } => f.write_str(reason),
             Self::Extension => f.write_str("the extension is not .safetensors, .npz or .npy"),
             Self::Format { format, reason } => write!(f, "not a valid {format} file: {reason}"),
             Self::Unsupported { format, reason } => {
@@ -164,17 +165,19 @@ impl fmt::Display for Fault {
                 if *format != "npy" {
                     write!(f, "tensor {name:?}: ")?;
                 }
-                write!(f, "the elements are {dtype}, which {format} lacks; view or convert them first")
+                write!(
+                    f,
+                    "the elements are {dtype}, which {format} lacks; view or convert them first"
+                )
             }
             Self::Refused { name, reason } => write!(f, "{}{reason}", Of(name)),
             Self::Missing { name } => write!(f, "the file has no tensor {name:?}"),
             Self::Plan { name, planned, found } => {
                 write!(f, "{}{found} was written, and {planned} was planned", Of(name))
             }
-            Self::Name { name } => write!(
-                f,
-                "the name {name:?} is that of two tensors; give each tensor another name"
-            ),
+            Self::Name { name } => {
+                write!(f, "the name {name:?} is that of two tensors; give each tensor another name")
+            }
         }
     }
 }

@@ -12,10 +12,14 @@ use memmap2::Mmap;
 use crate::format::{NPZ, invalid};
 use crate::private::{OwnMap, PrivateMap};
 use crate::read_at::At;
+use crate::shards::Listed;
 use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, inflate, shards};
 
 /// The alignment of elements that are read, in bytes: that of JAX's arrays, the largest of all libraries.
 const ALIGNMENT: usize = 64;
+
+/// How often a sharded model is opened again that another program replaced meanwhile.
+const ATTEMPTS: usize = 100;
 
 /// The tensors of a file by name. The index is read when it is opened, the elements of a tensor when it is asked for.
 ///
@@ -176,28 +180,47 @@ impl TensorFile {
         index: impl Fn(&mut File, u64) -> Result<Index, Fault>,
         map: impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
     ) -> Result<Self, Error> {
-        let (paths, places) = shards::listed(path)?;
+        // Another program may replace a sharded model meanwhile: its index last, before the old files are removed.
+        for _ in 0..ATTEMPTS {
+            let listed = Listed::of(path)?;
+            let opened = Self::open_listed(path, &listed, &index, &map);
+            if listed.is_current() {
+                return opened;
+            }
+        }
+        let busy =
+            io::Error::other("other programs replace the model faster than it can be opened");
+        Err(Error::new(path, Fault::Io(busy)))
+    }
+
+    /// Opens the files that a path stood for.
+    fn open_listed(
+        path: &Path,
+        listed: &Listed,
+        index: &impl Fn(&mut File, u64) -> Result<Index, Fault>,
+        map: &impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
+    ) -> Result<Self, Error> {
         let mut opened = Self { path: path.into(), files: Vec::new(), index: Index::default() };
-        for path in paths {
+        for path in &listed.paths {
             let one = || -> Result<_, Fault> {
                 // Opening a pipe would wait for a program that writes it.
-                if !fs::metadata(&path)?.is_file() {
+                if !fs::metadata(path)?.is_file() {
                     return Err(Fault::Io(io::Error::other("it is not a regular file")));
                 }
-                let mut file = File::open(&path)?;
+                let mut file = File::open(path)?;
                 let len = file.metadata()?.len();
                 let index = index(&mut file, len)?;
                 let bytes = map(&file, len)?;
                 let private = PrivateMap::default();
                 Ok((Source { path: path.clone(), file: Some(file), bytes, private }, index))
             };
-            let (source, index) = one().map_err(|fault| Error::new(&path, fault))?;
+            let (source, index) = one().map_err(|fault| Error::new(path, fault))?;
             opened.add(source, index)?;
         }
-        for (name, place) in places {
-            let found = opened.index.tensors.get(&name).map(|entry| &opened.files[entry.file].path);
-            if found != Some(&place) {
-                return Err(Error::new(path, shards::lacks(&name, &place)));
+        for (name, place) in &listed.places {
+            let found = opened.index.tensors.get(name).map(|entry| &opened.files[entry.file].path);
+            if found != Some(place) {
+                return Err(Error::new(path, shards::lacks(name, place)));
             }
         }
         Ok(opened)

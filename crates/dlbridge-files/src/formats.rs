@@ -7,7 +7,7 @@ use crate::Npz;
 use crate::{Fault, Format, Gguf, Index, Npy, Safetensors};
 
 /// The number of bytes that tell every format from the others.
-const START: u64 = 16;
+const START: u64 = 32;
 
 /// Reads the index of a file of `len` bytes, whatever its format.
 pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fault> {
@@ -28,5 +28,19 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
     if Safetensors.matches(&start) {
         return Safetensors.index(file, len);
     }
-    Err(Fault::Unknown)
+    Err(Fault::Unknown { reason: unknown(&start) })
+}
+
+/// What the file is instead, by its first bytes. Failed downloads leave most of the others.
+fn unknown(start: &[u8]) -> &'static str {
+    let start = start.trim_ascii_start().to_ascii_lowercase();
+    if start.is_empty() {
+        "the file is empty"
+    } else if start.starts_with(b"version https://git-lfs") {
+        "it is a pointer of Git LFS, not the file itself; get that with `git lfs pull`"
+    } else if start.starts_with(b"<!doctype") || start.starts_with(b"<html") {
+        "it is an HTML page, perhaps of a login or an error; download the file again"
+    } else {
+        "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards"
+    }
 }

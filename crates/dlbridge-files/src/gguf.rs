@@ -83,11 +83,21 @@ impl Format for Gguf {
         }
         for nth in 0..tensors {
             let name = reader.name(|| format!("the name of the tensor {nth}"))?;
-            let entry = description(&mut reader, &name)?;
-            if index.tensors.contains_key(&name) {
+            let entry = description(&mut reader, &name);
+            if index.tensors.contains_key(&name) || index.refused.contains_key(&name) {
                 return Err(invalid(NAME, format!("two tensors have the name {name:?}")));
             }
-            index.tensors.insert(name, entry);
+            match entry {
+                Ok(entry) => _ = index.tensors.insert(name, entry),
+                // A type that is newer than this crate hides only its own tensors.
+                Err(Fault::Unsupported { reason, .. }) => {
+                    index.refused.insert(name, reason);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        if let Some((name, reason)) = index.only_refused() {
+            return Err(unsupported(NAME, format!("tensor {name:?}: {reason}")));
         }
         let alignment = alignment(&index)?;
         place(&mut index, alignment, reader.position().next_multiple_of(alignment), len)?;

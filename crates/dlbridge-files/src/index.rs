@@ -125,6 +125,13 @@ pub enum Value {
     Array(Vec<Value>),
 }
 
+impl Index {
+    /// The name of the first tensor that cannot be read, and the reason, if none can.
+    pub(crate) fn only_refused(&self) -> Option<(&String, &String)> {
+        self.refused.first_key_value().filter(|_| self.tensors.is_empty())
+    }
+}
+
 impl Entry {
     /// The description of elements in C order and this machine's byte order, from a byte of the file on.
     pub fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
@@ -141,6 +148,9 @@ impl Entry {
 
     /// The number of bits of the elements; `None` if the number overflows.
     pub(crate) fn bits(&self) -> Option<u128> {
+        if self.shape.iter().any(|&extent| i64::try_from(extent).is_err()) {
+            return None;
+        }
         if self.shape.contains(&0) {
             return Some(0);
         }

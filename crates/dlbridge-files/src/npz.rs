@@ -97,9 +97,7 @@ impl Format for Npz {
                 "none of its members is an .npy file; torch.load reads the zip archives of PyTorch",
             ));
         }
-        if index.tensors.is_empty()
-            && let Some((name, reason)) = index.refused.first_key_value()
-        {
+        if let Some((name, reason)) = index.only_refused() {
             return Err(of_member(name, unsupported(NAME, reason)));
         }
         Ok(index)

@@ -152,7 +152,10 @@ fn parsed(header: &str, begin: u64, data_len: u64) -> Result<Index, Fault> {
     if end != data_len {
         return Err(invalid(
             NAME,
-            format!("the tensors have {end} bytes of data, and {data_len} follow the header"),
+            format!(
+                "the tensors have {end} bytes of data, and {data_len} follow the header{}",
+                if data_len < end { "; it is incomplete" } else { "" }
+            ),
         ));
     }
     Ok(index)

@@ -25,37 +25,61 @@ struct Shards {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The files with tensors that a path stands for, sorted by name.
-pub(crate) fn paths(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    Ok(listed(path)?.0)
+/// The files that a path stands for.
+pub(crate) struct Listed {
+    /// The files with tensors, sorted by name.
+    pub(crate) paths: Vec<PathBuf>,
+    /// The file of each tensor, if the path is that of an index.
+    pub(crate) places: BTreeMap<String, PathBuf>,
+    /// The index, which is open, so that no other file gets its number.
+    index: Option<(PathBuf, File)>,
 }
 
-/// The files with tensors that a path stands for, and the file of each tensor, if the path is that of an index.
-pub(crate) fn listed(path: &Path) -> Result<(Vec<PathBuf>, BTreeMap<String, PathBuf>), Error> {
-    let of_folder = || {
-        let index = path.join(INDEX);
-        if index.is_file() { index } else { path.join(SINGLE) }
-    };
-    let path = if path.is_dir() { &of_folder() } else { path };
-    if path.extension().is_none_or(|extension| extension != "json") {
-        return Ok((vec![path.into()], BTreeMap::new()));
+impl Listed {
+    /// Lists the files of a path.
+    pub(crate) fn of(path: &Path) -> Result<Self, Error> {
+        let of_folder = || {
+            let index = path.join(INDEX);
+            if index.is_file() { index } else { path.join(SINGLE) }
+        };
+        let path = if path.is_dir() { &of_folder() } else { path };
+        if path.extension().is_none_or(|extension| extension != "json") {
+            return Ok(Self { paths: vec![path.into()], places: BTreeMap::new(), index: None });
+        }
+        let (shards, file) = read(path).map_err(|fault| Error::new(path, fault))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let places: BTreeMap<String, PathBuf> =
+            shards.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
+        let files: BTreeSet<&PathBuf> = places.values().collect();
+        let paths = files.into_iter().cloned().collect();
+        Ok(Self { paths, places, index: Some((path.into(), file)) })
     }
-    let shards = read(path).map_err(|fault| Error::new(path, fault))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let places: BTreeMap<String, PathBuf> =
-        shards.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
-    let files: BTreeSet<&PathBuf> = places.values().collect();
-    Ok((files.into_iter().cloned().collect(), places))
+
+    /// Returns true if no other index has replaced the one that was read.
+    pub(crate) fn is_current(&self) -> bool {
+        let Some((path, file)) = &self.index else { return true };
+        let (Ok(read), Ok(now)) = (file.metadata(), fs::metadata(path)) else { return false };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            (read.dev(), read.ino()) == (now.dev(), now.ino())
+        }
+        #[cfg(not(unix))]
+        {
+            (read.len(), read.modified().ok()) == (now.len(), now.modified().ok())
+        }
+    }
 }
 
-/// The file of each tensor in an index.
-fn read(path: &Path) -> Result<BTreeMap<String, String>, Fault> {
+/// The file of each tensor in an index, and the index.
+fn read(path: &Path) -> Result<(BTreeMap<String, String>, File), Fault> {
     let mut text = String::new();
     // Opening a pipe would wait for a program that writes it.
     if !fs::metadata(path)?.is_file() {
         return Err(Fault::Io(io::Error::other("it is not a regular file")));
     }
-    let read = File::open(path)?.take(MAX_HEADER + 1).read_to_string(&mut text);
+    let file = File::open(path)?;
+    let read = (&file).take(MAX_HEADER + 1).read_to_string(&mut text);
     read.map_err(|error| match error.kind() {
         ErrorKind::InvalidData => invalid(NAME, "it is not UTF-8"),
         _ => error.into(),
@@ -77,7 +101,7 @@ fn read(path: &Path) -> Result<BTreeMap<String, String>, Fault> {
     if shards.weight_map.is_empty() {
         return Err(invalid(NAME, "it lists no file"));
     }
-    Ok(shards.weight_map)
+    Ok((shards.weight_map, file))
 }
 
 /// The fault of an index that names a tensor which its file lacks.

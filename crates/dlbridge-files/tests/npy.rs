@@ -153,6 +153,7 @@ fn headers_of_other_writers_are_read() {
         "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 1)}",
         "{'descr':'<f4','fortran_order':False,'shape':(2,1)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 1L), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (np.int64(2), 1), }",
         " {\t'descr' : '<f4' ,\n 'fortran_order'\n: False , 'shape': ( 2 , 1 , ) , } \n\n",
     ] {
         let entry = index(&npy(text, &[0; 8])).unwrap();

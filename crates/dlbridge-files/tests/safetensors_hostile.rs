@@ -32,7 +32,8 @@ fn read(file: Vec<u8>) -> Result<usize, Error> {
 }
 
 fn is_refused(file: Vec<u8>) -> bool {
-    let refused = |error: Error| matches!(error.fault(), Fault::Format { .. } | Fault::Unknown);
+    let refused =
+        |error: Error| matches!(error.fault(), Fault::Format { .. } | Fault::Unknown { .. });
     read(file).is_err_and(refused)
 }
 

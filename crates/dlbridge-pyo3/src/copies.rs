@@ -78,7 +78,10 @@ pub(crate) fn detached<R: Send>(
 }
 
 /// As [`detached`], compiled once for all kinds of work.
-fn while_detached(
+///
+/// # Errors
+/// The exception of a signal handler.
+pub fn while_detached(
     bytes: usize,
     work: &mut (dyn FnMut(&mut dyn FnMut() -> bool) + Send),
 ) -> PyResult<()> {

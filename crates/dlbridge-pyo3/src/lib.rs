@@ -155,6 +155,8 @@ pub use argument::{
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
+#[doc(hidden)]
+pub use copies::while_detached;
 pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces,
 /// the buffer protocol, Arrow, `__array__` and pickling. Write it above the class's `#[pymethods]`, with the function

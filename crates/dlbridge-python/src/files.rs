@@ -7,8 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use dlbridge::TensorRef;
 use dlbridge_files::{Error, Fault, FileWriter, Planned, SaveOptions, TensorFile, Value};
-use dlbridge_pyo3::{PyTensor, import};
-use pyo3::exceptions::{PyKeyError, PyOSError, PyPermissionError, PyValueError};
+use dlbridge_pyo3::{PyTensor, import, while_detached};
+use pyo3::exceptions::{
+    PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -126,7 +128,10 @@ impl Writer {
         if writer.next_index().is_none() {
             return Err(PyValueError::new_err("all tensors were written"));
         }
-        object.py().detach(|| writer.write(&tensor)).map_err(raised)
+        let bytes = tensor.nbytes().try_into().unwrap_or(usize::MAX);
+        let mut written = Ok(None);
+        while_detached(bytes, &mut |go_on| written = writer.write_while(&tensor, go_on))?;
+        written.map(|_| ()).map_err(raised)
     }
 
     /// Gives the file its name.
@@ -163,6 +168,7 @@ fn raised(error: Error) -> PyErr {
                 PyOSError::new_err((number, without_number(io), path))
             }
             (None, ErrorKind::PermissionDenied) => PyPermissionError::new_err(error.to_string()),
+            (None, ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(error.to_string()),
             (None, _) => PyOSError::new_err(error.to_string()),
         },
         Fault::Missing { name } => PyKeyError::new_err(name.clone()),

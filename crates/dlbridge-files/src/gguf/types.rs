@@ -63,7 +63,7 @@ pub(super) fn entry(
     let Some(&(_, kind, block_len, block_bytes)) =
         BLOCKS.iter().find(|(known, ..)| *known == number)
     else {
-        return Err(unknown(name, number));
+        return Err(unknown(number));
     };
     let quantization = Quantization { name: kind, block_len, block_bytes, shape: shape.clone() };
     let Some(last) = shape.last_mut().filter(|last| last.is_multiple_of(block_len)) else {
@@ -79,16 +79,12 @@ pub(super) fn entry(
 }
 
 /// The fault that a type is not known.
-fn unknown(name: &str, number: u32) -> Fault {
-    match number {
-        4 | 5 | 31..=33 | 36..=38 => unsupported(
-            NAME,
-            format!(
-                "tensor {name:?} has the type {number}, which the format no longer has; convert the model again"
-            ),
-        ),
-        _ => unsupported(NAME, format!("tensor {name:?} has the type {number}, which is unknown")),
-    }
+fn unknown(number: u32) -> Fault {
+    let reason = match number {
+        4 | 5 | 31..=33 | 36..=38 => "the format no longer has; convert the model again",
+        _ => "is unknown",
+    };
+    unsupported(NAME, format!("it has the type {number}, which {reason}"))
 }
 
 /// The fault that a tensor has too many elements.

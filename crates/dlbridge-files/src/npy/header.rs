@@ -166,6 +166,21 @@ impl<'a> Parser<'a> {
     }
 
     fn extent(&mut self) -> Result<usize, Fault> {
+        self.next();
+        // NumPy 2 writes its own integers like this: `np.int64(2)`.
+        let rest = &self.text[self.at..];
+        let name = rest.iter().position(|&byte| byte == b'(').filter(|_| rest.starts_with(b"np."));
+        if let Some(name) = name.filter(|&name| rest[3..name].iter().all(u8::is_ascii_alphanumeric))
+        {
+            self.at += name + 1;
+            let extent = self.number()?;
+            self.expect(b')')?;
+            return Ok(extent);
+        }
+        self.number()
+    }
+
+    fn number(&mut self) -> Result<usize, Fault> {
         let mut extent = None;
         self.next();
         while let Some(digit @ b'0'..=b'9') = self.text.get(self.at) {

@@ -37,13 +37,24 @@ impl From<dlbridge::Error> for Cause {
     }
 }
 
-/// Writes the elements in C order and little-endian, those of packed dtypes packed.
-pub(super) fn write(tensor: &TensorRef<'_>, out: &mut impl Write) -> Result<(), Cause> {
+/// Writes the elements in C order and little-endian, those of packed dtypes packed. Asks between two pieces, and returns
+/// `None` as soon as the answer is false.
+pub(super) fn write(
+    tensor: &TensorRef<'_>,
+    out: &mut impl Write,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<()>, Cause> {
     let dtype = tensor.dtype();
     let is_padded = dtype.is_subbyte() && tensor.is_subbyte_padded();
     let is_swapped = cfg!(target_endian = "big") && dtype.element_bits() > 8;
     if tensor.is_c_contiguous() && !is_swapped && !is_padded {
-        return Ok(out.write_all(tensor.as_bytes()?)?);
+        for piece in tensor.as_bytes()?.chunks(PIECE as usize) {
+            if !go_on() {
+                return Ok(None);
+            }
+            out.write_all(piece)?;
+        }
+        return Ok(Some(()));
     }
     // Eight elements of any width are whole bytes. A piece of packed elements must not begin within a byte, so they are
     // copied at once.
@@ -59,14 +70,17 @@ pub(super) fn write(tensor: &TensorRef<'_>, out: &mut impl Write) -> Result<(), 
             (_, true) => tensor.to_copy()?.to_packed()?,
             (false, false) => tensor.to_copy()?,
         };
-        return Ok(out.write_all(TensorRef::from(&copy).as_bytes()?)?);
+        out.write_all(TensorRef::from(&copy).as_bytes()?)?;
+        return Ok(go_on().then_some(()));
     };
     // Fewer than all, because the tensor is larger than a piece and the extent than a step.
     let (extent, step) = (tensor.shape()[axis] as usize, step as usize);
     let rows = (PIECE * extent as u128 / tensor.nbytes()) as usize;
     let rows = (rows / step * step).max(step);
     for begin in (0..extent).step_by(rows) {
-        write(&tensor.slice(axis, begin..extent.min(begin + rows))?, out)?;
+        if write(&tensor.slice(axis, begin..extent.min(begin + rows))?, out, go_on)?.is_none() {
+            return Ok(None);
+        }
     }
-    Ok(())
+    Ok(Some(()))
 }

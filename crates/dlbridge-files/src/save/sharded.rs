@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -31,40 +32,52 @@ pub(super) fn files(
     if groups.len() < 2 {
         return vec![(path.into(), (0..sizes.len()).collect())];
     }
-    let paths = (0..)
-        .map(|version| paths(path, groups.len(), version))
-        .find(|paths| !paths.iter().any(|path| path.exists()))
-        .expect("a folder has fewer files than numbers");
-    paths.into_iter().zip(groups).collect()
+    let mut names = paths(path, groups.len(), "");
+    // A loader may have read the index of an older model, so its names are not used again: a random number is new.
+    if names.iter().chain([&index_path(path)]).any(|path| path.exists()) {
+        names = paths(path, groups.len(), &format!("-{:016x}", RandomState::new().hash_one(())));
+    }
+    names.into_iter().zip(groups).collect()
 }
 
-/// The paths of the files of a sharded model: `model-00001-of-00002.safetensors`. Another version of the model has other
-/// names, so that the old index stays right until the new one replaces it.
-fn paths(model: &Path, count: usize, version: usize) -> Vec<PathBuf> {
+/// The paths of the files of a sharded model: `model-00001-of-00002.safetensors`, with a version before the number.
+fn paths(model: &Path, count: usize, version: &str) -> Vec<PathBuf> {
     let one = |nth| {
         let mut name = model.file_stem().unwrap_or_default().to_os_string();
-        if version > 0 {
-            name.push(format!("-v{version}"));
-        }
-        name.push(format!("-{nth:05}-of-{count:05}.safetensors"));
+        name.push(format!("{version}-{nth:05}-of-{count:05}.safetensors"));
         model.with_file_name(name)
     };
     (1..=count).map(one).collect()
 }
 
-/// Removes the files of the model that was at the path before, except for those of the new one.
-pub(super) fn remove_old(model: &Path, old: &[PathBuf], new: &[PathBuf]) -> io::Result<()> {
+/// Returns true for a path that [`paths`] gives to a file of the model.
+fn is_of_model(model: &Path, path: &Path) -> bool {
     let stem = model.file_stem().unwrap_or_default().to_string_lossy();
-    let is_of_model = |path: &&PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with(&format!("{stem}-")) && !new.contains(path)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let rest = name.strip_prefix(&*stem).and_then(|rest| rest.strip_suffix(".safetensors"));
+    let Some(rest) = rest else { return false };
+    let is_number = |part: &str| part.len() >= 5 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_name = match rest.split('-').collect::<Vec<_>>()[..] {
+        ["", nth, "of", count] => is_number(nth) && is_number(count),
+        ["", version, nth, "of", count] => {
+            is_version(version) && is_number(nth) && is_number(count)
+        }
+        _ => false,
     };
+    is_name && path.parent() == model.parent()
+}
+
+/// Removes the files of the model that was at the path before, except for those of the new one. An index may list any
+/// files; only those with names of such a model are removed.
+pub(super) fn remove_old(model: &Path, old: &[PathBuf], new: &[PathBuf]) -> io::Result<()> {
     if new.len() == 1 {
         remove(&index_path(model))?;
     } else {
         remove(model)?;
     }
-    old.iter().filter(is_of_model).try_for_each(|path| remove(path))
+    let is_old = |path: &&PathBuf| is_of_model(model, path) && !new.contains(path);
+    old.iter().filter(is_old).try_for_each(|path| remove(path))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

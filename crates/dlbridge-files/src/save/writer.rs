@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use dlbridge::{Tensor, TensorRef};
@@ -12,7 +12,8 @@ use super::options::SaveOptions;
 use super::pieces;
 use super::planned::Planned;
 use super::{header, sharded};
-use crate::{Error, Fault, format, safetensors, shards};
+use crate::shards::Listed;
+use crate::{Error, Fault, format, safetensors};
 
 /// Writes a file, or the files of a sharded model, from tensors that need not live at the same time.
 ///
@@ -69,6 +70,9 @@ enum Body {
     Npz(Box<super::archive::Archive>),
 }
 
+/// The longest name of a tensor in an archive, whose member has `.npy` behind it.
+const MAX_NAME: usize = u16::MAX as usize - 4;
+
 /// The formats that are written.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -101,6 +105,9 @@ impl FileWriter {
         if groups.len() > 1 && path.file_name().is_none_or(|name| name.to_str().is_none()) {
             let reason = "its index cannot have a name that is not UTF-8".to_owned();
             return Err(Fault::Unwritable { format: kind.name(), reason });
+        }
+        if groups.len() > 1 && path.is_dir() {
+            return Err(Fault::Io(ErrorKind::IsADirectory.into()));
         }
         let index = (groups.len() > 1).then(|| sharded::text(&groups, &planned));
         let part = |(path, group): (PathBuf, Vec<usize>)| -> Result<Part, Fault> {
@@ -143,18 +150,51 @@ impl FileWriter {
     /// # Panics
     /// If all tensors were written.
     pub fn write(&mut self, tensor: &TensorRef<'_>) -> Result<(), Error> {
+        self.write_while(tensor, &mut || true).map(|_| ())
+    }
+
+    /// As [`write`](Self::write). Calls `go_on` after every piece of about 16 MiB, and returns `None` when it returns
+    /// false; the file cannot be finished then.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    ///
+    /// # Panics
+    /// If all tensors were written.
+    ///
+    /// ```
+    /// use dlbridge::{DataType, Tensor, TensorRef};
+    /// use dlbridge_files::{FileWriter, Planned, SaveOptions};
+    ///
+    /// let path = std::env::temp_dir().join(format!("doc-while-{}.safetensors", std::process::id()));
+    /// let plan = [Planned::new("a", DataType::FLOAT32, [2])];
+    /// let mut writer = FileWriter::create(&path, plan, &SaveOptions::default())?;
+    /// let tensor = Tensor::from(vec![0.0_f32; 2]);
+    /// assert!(writer.write_while(&TensorRef::from(&tensor), &mut || false)?.is_none());
+    /// assert!(writer.finish().is_err() && !path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_while(
+        &mut self,
+        tensor: &TensorRef<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<()>, Error> {
         let nth = self.next_index().expect("a tensor is still to be written");
         let planned = &self.planned[nth];
         let part = &mut self.files[self.current];
         let written = match self.has_failed {
             true => Err(Fault::Io(io::Error::other("an earlier tensor could not be written"))),
-            false => part.write(planned, tensor),
+            false => part.write(planned, tensor, go_on),
         };
-        self.has_failed |=
-            written.as_ref().is_err_and(|fault| !matches!(fault, Fault::Plan { .. }));
-        written.map_err(|fault| Error::new(&self.path, fault))?;
-        part.todo.pop();
-        Ok(())
+        self.has_failed |= match &written {
+            Ok(done) => done.is_none(),
+            Err(fault) => !matches!(fault, Fault::Plan { .. }),
+        };
+        let done = written.map_err(|fault| Error::new(&self.path, fault))?;
+        if done.is_some() {
+            part.todo.pop();
+        }
+        Ok(done)
     }
 
     /// Gives the file its name. The files of a sharded model have names of their own until their index replaces that of the
@@ -170,8 +210,11 @@ impl FileWriter {
         }
         let may_be_sharded = Kind::of(&path).is_ok_and(|kind| kind == Kind::Safetensors);
         let index = sharded::index_path(&path);
-        let old =
-            if may_be_sharded { shards::paths(&index).unwrap_or_default() } else { Vec::new() };
+        let old = if may_be_sharded {
+            Listed::of(&index).map_or_else(|_| Vec::new(), |listed| listed.paths)
+        } else {
+            Vec::new()
+        };
         let new: Vec<PathBuf> = self.files.iter().map(|part| part.path.clone()).collect();
         let finish = || -> Result<(), Fault> {
             // Everything is written before any file has its name.
@@ -200,7 +243,12 @@ impl FileWriter {
 }
 
 impl Part {
-    fn write(&mut self, planned: &Planned, tensor: &TensorRef<'_>) -> Result<(), Fault> {
+    fn write(
+        &mut self,
+        planned: &Planned,
+        tensor: &TensorRef<'_>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<()>, Fault> {
         let name = planned.name();
         let found = Planned::of(name.to_owned(), tensor);
         if found != *planned {
@@ -213,11 +261,11 @@ impl Part {
             });
         }
         let written = match &mut self.body {
-            Body::Plain(file) => pieces::write(tensor, file),
+            Body::Plain(file) => pieces::write(tensor, file, go_on),
             #[cfg(feature = "npz")]
             Body::Npz(archive) => {
                 archive.begin(name, &header::npy(planned))?;
-                pieces::write(tensor, archive)
+                pieces::write(tensor, archive, go_on)
             }
         };
         written.map_err(|cause| cause.of(name))
@@ -292,6 +340,15 @@ impl Kind {
             if !names.insert(tensor.name()) {
                 return Err(Fault::Name { name: name() });
             }
+            // Zip programs end a name at NUL, and count its bytes with 16 bits.
+            if self != Self::Safetensors
+                && (tensor.name().contains('\0') || tensor.name().len() > MAX_NAME)
+            {
+                let name: String = tensor.name().chars().take(40).collect();
+                return Err(unwritable(&format!(
+                    "the name {name:?} has a NUL, or more than {MAX_NAME} bytes; give the tensor another"
+                )));
+            }
             let ndim = tensor.shape().len();
             if self != Self::Safetensors && ndim > header::NUMPY_MAX_NDIM {
                 let name = tensor.name();
@@ -326,7 +383,7 @@ pub(super) fn safetensors(
         Fault::Tensor { name, error }
     })?;
     for nth in order {
-        pieces::write(&TensorRef::from(tensors[nth]), &mut file)
+        pieces::write(&TensorRef::from(tensors[nth]), &mut file, &mut || true)
             .map_err(|cause| cause.of(planned[nth].name()))?;
     }
     Ok(file)
