@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import dlbridge
 import numpy as np
@@ -50,20 +49,37 @@ def test_class_itself_borrows_what_it_reads_and_writes() -> None:
     sound.amplify(2)
 
 
-def test_pickle_of_an_exporting_class_is_a_tensor() -> None:
+def test_exporting_class_is_not_copied_as_a_bare_tensor() -> None:
+    import copy
+    import pickle
+
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"cannot pickle '.*Squares' object"):
+            copied(typed.Squares(4))
+
+
+def test_exporting_class_reduces_itself_as_it_says() -> None:
+    import copy
     import pickle
 
     sound = typed.Sound(2, 1)
     np.asarray(sound)[:] = 5
-    for protocol in (2, 4, 5):
-        again = pickle.loads(pickle.dumps(sound, protocol=protocol))
-        assert type(again) is dlbridge.Tensor
-        assert again.numpy().tolist() == [[5], [5]]
-    buffers: list[Any] = []
-    data = pickle.dumps(sound, protocol=5, buffer_callback=buffers.append)
-    again = pickle.loads(data, buffers=buffers)
-    assert again.address == np.asarray(sound).ctypes.data, "out of band without a copy"
-    assert again.numpy().tolist() == [[5], [5]]
+    assert type(copy.copy(sound)) is typed.Sound
+    for again in (copy.deepcopy(sound), *(pickle.loads(pickle.dumps(sound, n)) for n in (2, 4, 5))):
+        assert type(again) is typed.Sound
+        assert np.asarray(again).tolist() == [[5], [5]]
+        again.amplify(2)
+    assert np.asarray(sound).tolist() == [[5], [5]]
+
+
+def test_exporting_class_has_bytes() -> None:
+    import hashlib
+
+    sound = typed.Sound(2, 1)
+    np.asarray(sound)[:] = 5
+    data = np.full(2, 5, "f4").tobytes()
+    assert bytes(sound) == data
+    assert hashlib.sha256(sound).digest() == hashlib.sha256(data).digest()
 
 
 def test_class_makes_its_tensor_at_each_export() -> None:
@@ -76,8 +92,8 @@ def test_class_makes_its_tensor_at_each_export() -> None:
     for ask in requests:
         with pytest.raises(ValueError, match="no squares today"):
             ask(squares)
-    with pytest.raises(ValueError, match="made where they are needed"):
-        squares.__reduce_ex__(5)
+    with pytest.raises(ValueError, match="squares are numbers"):
+        bytes(squares)
 
 
 def test_consumer_in_c_imports_an_exporting_class() -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import array
+import base64
 import ctypes
 import gc
+import hashlib
+import io
+import socket
 import struct
 import weakref
+import zlib
+from pathlib import Path
 from typing import Any
 
 import dlbridge
@@ -74,6 +80,7 @@ def test_c_order(flags: int) -> None:
     seen = asked(tensor(), flags)
     assert seen == {
         **WHOLE,
+        "ndim": 2 if flags & ND else 1,
         "format": b"h" if flags & FORMAT else None,
         "shape": (2, 3) if flags & ND else None,
         "strides": (6, 2) if flags & STRIDES == STRIDES else None,
@@ -137,6 +144,41 @@ def test_buffer_has_the_format_of_every_dtype(dtype: str, format: str) -> None:
 def test_dtypes_without_a_letter(dtype: str) -> None:
     with pytest.raises(BufferError, match=f"a buffer cannot express the dtype {dtype}"):
         memoryview(dlbridge.empty(4, dtype))
+
+
+def sent(data: Any) -> bytes:
+    """What a socket receives of an object that it sends."""
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(data)
+        return other.recv(1 << 16)
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3), ()])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "int4", "bool", "complex32", "float32x2"])
+def test_consumers_of_bytes_take_every_dtype(dtype: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    t = dlbridge.empty(shape, dtype)
+    fill = bytes(n % 2 for n in range(t.nbytes))
+    io.BytesIO(fill).readinto(t)
+    assert bytes(t) == fill
+    assert hashlib.sha256(t).digest() == hashlib.sha256(fill).digest()
+    assert zlib.decompress(zlib.compress(t)) == fill
+    assert zlib.crc32(t) == zlib.crc32(fill)
+    assert base64.b64encode(t) == base64.b64encode(fill)
+    assert sent(t) == fill
+    with open(tmp_path / "x", "w+b") as file:
+        file.write(t)
+        file.seek(0)
+        again = dlbridge.empty(shape, dtype)
+        assert file.readinto(again) == len(fill)
+        assert bytes(again) == fill
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(fill[::-1])
+        assert other.recv_into(again) == len(fill)
+        assert bytes(again) == fill[::-1]
+    if dtype in ("float32", "bool"):
+        assert bytes(memoryview(t).cast("B")) == fill
 
 
 def test_tensors_without_elements_or_dimensions_are_exported() -> None:

@@ -165,11 +165,11 @@ const METHODS: [(&str, &str); 12] = [
         }",
     ),
     (
-        "__reduce_ex__",
-        "fn __reduce_ex__<'py>(&self, py: ::pyo3::Python<'py>, protocol: i32)
+        "__bytes__",
+        "/// The bytes of the elements in C order, for `bytes(x)`.
+        fn __bytes__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
-            ::dlbridge_pyo3::exports::reduce(&tensor, protocol)
+            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__bytes__\")
         }",
     ),
 ];

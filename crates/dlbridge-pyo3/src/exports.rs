@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::error::to_py_err;
 use crate::protocol::dlpack_export::{self, Keywords};
 use crate::protocol::{buffer_export, exchange_table};
-use crate::{PyTensor, pickle, to_library};
+use crate::{PyTensor, to_library};
 
 /// The result types of a function that returns the tensor of an object.
 pub trait IntoTensor {
@@ -104,10 +104,6 @@ pub fn to_array<'py>(
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     to_library::to_array(tensor, dtype, copy)
-}
-
-pub fn reduce<'py>(tensor: &Bound<'py, PyTensor>, protocol: i32) -> PyResult<Bound<'py, PyAny>> {
-    Ok(pickle::reduce(tensor, protocol)?.into_pyobject(tensor.py())?.into_any())
 }
 
 /// The buffer of a tensor, which the tensor itself releases.

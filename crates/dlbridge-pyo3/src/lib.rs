@@ -159,14 +159,16 @@ pub use borrow::share_borrows;
 pub use copies::while_detached;
 pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces,
-/// the buffer protocol, Arrow, `__array__` and pickling. Write it above the class's `#[pymethods]`, with the function
+/// the buffer protocol, Arrow, `__array__` and `__bytes__`. Write it above the class's `#[pymethods]`, with the function
 /// that returns the tensor from `&self`.
 ///
 /// The function returns a `&Py<PyTensor>` that the object keeps, or makes a tensor each time: a [`PyTensor`] or a
 /// [`Tensor`](dlbridge::Tensor), or a `Result` of one. The class's own code accesses a kept tensor through a typed
 /// argument, as all other code does, so a borrow protects it from other readers and writers.
 ///
-/// A method that the block defines itself is kept. Unpickling returns a `dlbridge.Tensor`.
+/// A method that the block defines itself is kept. Pickling and copying are those of the class: without a `__reduce__` of
+/// its own they are refused, as for any class of PyO3. One may return the class and its fields; a [`PyTensor`] among them
+/// is pickled with its elements.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, producer};

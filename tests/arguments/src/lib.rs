@@ -278,6 +278,18 @@ impl Sound {
         samples.iter_mut().for_each(|sample| *sample *= factor);
         Ok(())
     }
+
+    /// For copies and pickles: a function and its arguments.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyTensor>,))> {
+        let make = py.import("typed_arguments")?.getattr("sound_of")?;
+        Ok((make, (self.samples.clone_ref(py),)))
+    }
+}
+
+/// A sound of a copy of these samples, which are a `dlbridge.Tensor` after unpickling.
+#[pyfunction]
+fn sound_of(py: Python<'_>, samples: PyReadonlyTensor<'_, f32, 2>) -> PyResult<Sound> {
+    Ok(Sound { samples: Py::new(py, PyTensor::from(samples.as_tensor_ref().to_copy()?))? })
 }
 
 /// Squares, which each export computes anew. An export raises if `count` is `None`.
@@ -303,8 +315,8 @@ impl Squares {
     }
 
     /// The class defines this protocol itself.
-    fn __reduce_ex__(&self, _protocol: i32) -> PyResult<()> {
-        Err(PyValueError::new_err("squares are made where they are needed"))
+    fn __bytes__(&self) -> PyResult<()> {
+        Err(PyValueError::new_err("squares are numbers"))
     }
 }
 
@@ -373,7 +385,8 @@ mod _native {
     use super::{
         Sound, Squares, accumulate, add, aligned, brightest, by_columns, constants, count,
         count_of_anything, dtype, first_column, invert, invert_flags, leading, mean, negate, norm,
-        pixels, ramp, scale, shape, swap, swap_bytes, total, total_detached, total_of_anything,
-        total_of_vector, total_where, trace, twice, while_reading, while_writing,
+        pixels, ramp, scale, shape, sound_of, swap, swap_bytes, total, total_detached,
+        total_of_anything, total_of_vector, total_where, trace, twice, while_reading,
+        while_writing,
     };
 }

@@ -34,8 +34,10 @@ pub(crate) unsafe fn export(
         return Err(PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"));
     };
     view.obj = ptr::null_mut();
-    let (format, bytes) = format_and_size(tensor)?;
     let asks = |flag: c_int| flags & flag == flag;
+    let bytes = size(tensor)?;
+    // Without a request for the format, the consumer treats the elements as bytes.
+    let format = if asks(ffi::PyBUF_FORMAT) { format(tensor)?.as_ptr() } else { ptr::null() };
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
     if asks(ffi::PyBUF_WRITABLE) && read_only {
         return refuse(
@@ -71,9 +73,9 @@ pub(crate) unsafe fn export(
     view.len = bytes;
     view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
     view.readonly = c_int::from(read_only);
-    view.ndim = tensor.ndim() as c_int;
-    view.format =
-        if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { ptr::null_mut() };
+    // Without a shape, the bytes are one dimension.
+    view.ndim = if asks(ffi::PyBUF_ND) { tensor.ndim() as c_int } else { 1 };
+    view.format = format.cast_mut();
     view.shape = numbers(asks(ffi::PyBUF_ND), &mut exported.shape);
     view.strides = numbers(asks(ffi::PyBUF_STRIDES), &mut exported.byte_strides);
     view.suboffsets = ptr::null_mut();
@@ -91,20 +93,24 @@ pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
     drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
 }
 
-/// The format and the number of bytes of a tensor that a buffer can express.
-fn format_and_size(tensor: &Tensor) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
-    let (dtype, device) = (tensor.dtype(), tensor.device());
+/// The format of a tensor's elements.
+fn format(tensor: &Tensor) -> PyResult<&'static CStr> {
+    let dtype = tensor.dtype();
+    buffer_format::of_dtype(dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "a buffer cannot express the dtype {dtype}; use DLPack, a consumer's from_dlpack, or the bytes alone, bytes(t)"
+        ))
+    })
+}
+
+/// The number of bytes of a tensor on the CPU.
+fn size(tensor: &Tensor) -> PyResult<ffi::Py_ssize_t> {
+    let device = tensor.device();
     if !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device}, and a buffer is on the CPU; move it first"
         )));
     }
-    let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!(
-            "a buffer cannot express the dtype {dtype}; use DLPack, or a consumer's from_dlpack"
-        ))
-    })?;
-    let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
-        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
-    Ok((format, bytes))
+    ffi::Py_ssize_t::try_from(tensor.nbytes())
+        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))
 }
