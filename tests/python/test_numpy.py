@@ -338,3 +338,17 @@ def test_new_tensors_by_dtypes_of_libraries() -> None:
     ]
     with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
         dlbridge.empty(3, 5)
+
+
+@pytest.mark.parametrize("protocol", ["dlpack", "buffer", "array-interface", "array-struct"])
+def test_time_of_an_import_grows_with_the_bytes_not_the_indices(protocol: Any) -> None:
+    for byte in (1, 2):
+        flags = np.lib.stride_tricks.as_strided(np.array([byte], "u1").view(bool), (1 << 40, 3), (0, 0))
+        if byte == 1 or protocol == "dlpack":
+            t = dlbridge.asdlpack(flags, protocol=protocol)
+            assert (t.shape, t.strides, t.address) == ((1 << 40, 3), (0, 0), flags.ctypes.data)
+        else:
+            with pytest.raises(BufferError, match="some booleans are neither 0 nor 1"):
+                dlbridge.asdlpack(flags, protocol=protocol, copy=False)
+    overlapping = np.lib.stride_tricks.as_strided(np.ones(1 << 10, bool), (512, 257, 257), (1, 1, 1))
+    assert dlbridge.asdlpack(overlapping, protocol=protocol).address == overlapping.ctypes.data

@@ -504,3 +504,8 @@ def test_option_copy_of_a_ragged_is_checked() -> None:
     for wrong in ("x", 1, 0):
         with pytest.raises(TypeError, match="copy must be None, True or False, not "):
             dlbridge.ragged(ragged, copy=wrong)
+
+
+def test_time_of_the_check_grows_with_the_bytes_of_the_offsets() -> None:
+    offsets = np.lib.stride_tricks.as_strided(np.array([2]), (1 << 40,), (0,))
+    assert len(dlbridge.Ragged(offsets, np.ones(3))) == (1 << 40) - 1

@@ -16,14 +16,15 @@ const BLOCK: usize = 1 << 12;
 /// The first and the last offset, or what is wrong with the offsets: they must not decrease or be negative. They are
 /// `int32` or `int64` in one dimension, at least one, and borrowed for reading.
 pub(crate) fn range(offsets: &TensorRef<'_>) -> PyResult<std::result::Result<Range<i64>, String>> {
-    let bytes = usize::try_from(offsets.nbytes()).unwrap_or(usize::MAX);
-    copies::detached(bytes, |go_on| {
+    // With a stride of 0, any number of offsets are one in memory.
+    let len = if offsets.strides() == [0] { 1 } else { offsets.len() };
+    copies::detached(len.saturating_mul(offsets.dtype().itemsize()), |go_on| {
         let mut scan = Scan { first: None, last: 0 };
-        for begin in (0..offsets.len()).step_by(BLOCK) {
+        for begin in (0..len).step_by(BLOCK) {
             if begin > 0 && !go_on() {
                 return Ok(None);
             }
-            let end = offsets.len().min(begin + BLOCK);
+            let end = len.min(begin + BLOCK);
             let block = offsets.slice(0, begin..end)?.to_copy()?;
             let fault = match block.dtype() {
                 DataType::INT32 => scan.fault::<i32>(&block, begin)?,
