@@ -277,3 +277,22 @@ def test_versioned_capsule_as_legacy_is_refused_and_kept(native: Native) -> None
     with pytest.raises(ValueError, match="is versioned, and protocol='dlpack-legacy'"):
         dlbridge.asdlpack(capsule, protocol="dlpack-legacy")
     assert dlbridge.asdlpack(capsule, protocol="dlpack").protocol == "dlpack", "still there"
+
+
+def test_producer_that_has_yet_to_implement_a_keyword_is_asked_without_it() -> None:
+    class Producer:
+        """As array-api-strict was: it names the keywords, and implements none."""
+
+        def __init__(self) -> None:
+            self.tensor = dlbridge.empty(3)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.tensor.__dlpack_device__()
+
+        def __dlpack__(self, *, max_version: Any = None, copy: Any = None, **_: Any) -> Any:
+            if max_version is not None:
+                raise NotImplementedError("The max_version argument to __dlpack__ is not yet implemented")
+            return self.tensor.__dlpack__()
+
+    producer = Producer()
+    assert dlbridge.asdlpack(producer).address == producer.tensor.address

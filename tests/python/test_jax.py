@@ -245,3 +245,8 @@ assert tensor.copied == (tensor.address != array.unsafe_buffer_pointer())
 assert tensor.copy_reason == "the producer made a copy"
 """
     output(code, options=(), quiet=False)
+
+
+def test_keys_of_random_numbers_name_their_integers() -> None:
+    with pytest.raises(TypeError, match=r"jax\.random\.key_data\(keys\)"):
+        dlbridge.asdlpack(jax.random.key(0))

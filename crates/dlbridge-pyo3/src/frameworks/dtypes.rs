@@ -12,10 +12,10 @@ pub(super) fn is_complex(dtype: DataType) -> bool {
     dtype.code() == Code::COMPLEX && matches!(dtype.bits(), 64 | 128)
 }
 
-/// Numbers of 128 bits, and complex numbers of two 16-bit floats, which few libraries support.
+/// Numbers of 128 bits, complex numbers of two 16-bit floats, and handles, which few libraries support.
 pub(super) fn is_rare(dtype: DataType) -> bool {
     let wide = matches!(dtype.code(), Code::INT | Code::UINT | Code::FLOAT) && dtype.bits() > 64;
-    wide || dtype == DataType::COMPLEX32
+    wide || dtype == DataType::COMPLEX32 || dtype.code() == Code::OPAQUE_HANDLE
 }
 
 /// Returns true if the C functions of a framework certainly accept the dtype: if they fail, PyTorch and Paddle leak.

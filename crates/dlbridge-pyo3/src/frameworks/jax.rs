@@ -8,7 +8,7 @@ use super::dtypes::is_rare;
 use super::framework::{Behaviour, FRAMEWORK, Framework, Layout, ReadOnly, Request};
 use super::import_rules::{ImportRules, NO_RULES};
 use crate::classes::is_instance;
-use crate::error::is_absent;
+use crate::error::{is_absent, type_name};
 
 pub(super) static JAX: Framework = Framework {
     name: "jax",
@@ -53,6 +53,10 @@ fn settings(py: Python<'_>, dtype: DataType) -> PyResult<Option<String>> {
 pub(super) static RULES: ImportRules = ImportRules {
     packages: &["jax", "jaxlib"],
     explain: Some(|object| gone(object).map(PyBufferError::new_err)),
+    remedy: Some(|object| {
+        let has_keys = type_name(object).ends_with(".PRNGKeyArray");
+        has_keys.then(|| "pass the integers of the keys: jax.random.key_data(keys)".to_owned())
+    }),
     same_buffer: |py, package| package == "jaxlib" && has_one_cpu(py),
     ..NO_RULES
 };

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, ReadOnly, Request};
 use super::import_rules::{ImportRules, NO_RULES};
-use crate::error::beyond_tensors;
+use crate::error::{beyond_tensors, type_name};
 
 pub(super) static TENSORFLOW: Framework = Framework {
     name: "tensorflow",
@@ -33,8 +33,28 @@ pub(super) static TENSORFLOW: Framework = Framework {
     ..FRAMEWORK
 };
 
-pub(super) static RULES: ImportRules =
-    ImportRules { packages: &["tensorflow"], check_before: Some(check_dtype), ..NO_RULES };
+pub(super) static RULES: ImportRules = ImportRules {
+    packages: &["tensorflow"],
+    check_before: Some(check_dtype),
+    remedy: Some(remedy),
+    ..NO_RULES
+};
+
+/// What to pass instead of a variable, or of a tensor without values, of TensorFlow or Keras.
+fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    let name = type_name(object);
+    let (package, class) = (name.split('.').next()?, name.rsplit('.').next()?);
+    let remedy = match (package, class) {
+        ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
+        ("keras", "Variable") => "pass its value: variable.value",
+        ("tensorflow", "SymbolicTensor") | ("keras", "KerasTensor") => {
+            "it stands for elements that are not computed yet: convert it outside of the compiled function or \
+             model, or in a function called by tf.py_function"
+        }
+        _ => return None,
+    };
+    Some(remedy.to_owned())
+}
 
 /// Refuses dtypes without elements in memory: TensorFlow would abort the process.
 fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {

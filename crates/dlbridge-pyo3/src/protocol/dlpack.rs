@@ -4,7 +4,7 @@
 
 use dlbridge::sys;
 use dlbridge::{CopyReason, Device, DeviceType, Error, Tensor};
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -264,11 +264,16 @@ fn ask<'py>(
 /// call of the callee's own.
 fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = sent.py();
-    if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
+    let is_not_implemented = error.is_instance_of::<PyNotImplementedError>(py);
+    if !is_not_implemented && !error.get_type(py).is(py.get_type::<PyTypeError>()) {
         return Ok(false);
     }
     let Ok(message) = error.value(py).str() else { return Ok(false) };
     let message = message.to_string_lossy();
+    if is_not_implemented {
+        // The producer has the keyword, and names it as one that it will support.
+        return Ok(["max_version", "dl_device", "copy"].iter().any(|name| message.contains(name)));
+    }
     let refuses = |keyword: &str| {
         message.contains(&format!("unexpected keyword argument '{keyword}'"))
             || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
