@@ -26,23 +26,23 @@ const char *camera_message(camera_status status);
 
 /* A picture: uint8 of shape (height, width, 3), in C order. Its bytes are 0, 1, 2, ..., 255, 0, ...
  * Only the caller refers to it (DLPACK_FLAG_BITMASK_IS_COPIED), and may write it. */
-camera_status camera_frame(uint32_t height, uint32_t width, DLManagedTensorVersioned **out);
+camera_status camera_frame(uint32_t height, uint32_t width, struct DLManagedTensorVersioned **out);
 
 /* The same picture with the last row first. Its memory is the same; the row stride is negative. */
 camera_status camera_frame_upside_down(uint32_t height, uint32_t width,
-                                       DLManagedTensorVersioned **out);
+                                       struct DLManagedTensorVersioned **out);
 
 /* The same picture, exported twice. It is read-only, and freed after both deleters have been called. */
 camera_status camera_frame_for_two(uint32_t height, uint32_t width,
-                                   DLManagedTensorVersioned *(*out)[2]);
+                                   struct DLManagedTensorVersioned *(*out)[2]);
 
 /* The same picture after a call of `filter` with a tensor that is borrowed during the call. The filter
  * may write the elements, and must not keep a pointer. NULL means no filter. */
 camera_status camera_frame_filtered(uint32_t height, uint32_t width, void (*filter)(DLTensor *),
-                                    DLManagedTensorVersioned **out);
+                                    struct DLManagedTensorVersioned **out);
 
 /* The linear light of each of the 256 values of a byte: float32 of shape (256), read-only. */
-camera_status camera_gamma_table(DLManagedTensorVersioned **out);
+camera_status camera_gamma_table(struct DLManagedTensorVersioned **out);
 
 /* For consumers that know only DLPack before 1.0. */
 camera_status camera_frame_legacy(uint32_t height, uint32_t width, DLManagedTensor **out);

@@ -23,7 +23,7 @@ static const DLDataType FLOAT32 = {kDLFloat, 32, 1};
 /* --- Every consumer needs this ------------------------------------------------------------ */
 
 /* Calls the deleter. It is NULL if the producer has nothing to free. */
-static void release(DLManagedTensorVersioned *managed) {
+static void release(struct DLManagedTensorVersioned *managed) {
   if (managed->deleter) managed->deleter(managed);
 }
 
@@ -39,11 +39,11 @@ static bool usable(const DLTensor *t, DLDataType dtype) {
 
 /* The same for a managed tensor. It reads the version first: with another major version, a consumer may
  * only call the deleter. */
-static bool usable_managed(const DLManagedTensorVersioned *managed, DLDataType dtype) {
+static bool usable_managed(const struct DLManagedTensorVersioned *managed, DLDataType dtype) {
   return managed->version.major == DLPACK_MAJOR_VERSION && usable(&managed->dl_tensor, dtype);
 }
 
-static bool writable(const DLManagedTensorVersioned *managed) {
+static bool writable(const struct DLManagedTensorVersioned *managed) {
   return !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
 }
 
@@ -104,7 +104,7 @@ static void *release_on_thread(void *managed) {
 }
 
 /* Releases on another thread, as a consumer with a thread pool would. */
-static void release_elsewhere(DLManagedTensorVersioned *managed) {
+static void release_elsewhere(struct DLManagedTensorVersioned *managed) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, release_on_thread, managed) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
@@ -112,7 +112,7 @@ static void release_elsewhere(DLManagedTensorVersioned *managed) {
 
 /* A picture that only this program uses: written in place, released on another thread. */
 static void frame(void) {
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame(2, 4, &managed) == CAMERA_OK);
   CHECK(usable_managed(managed, UINT8) && writable(managed));
   CHECK(managed->flags & DLPACK_FLAG_BITMASK_IS_COPIED);
@@ -139,7 +139,7 @@ static void brighten(DLTensor *t) {
 
 /* Rust passes it a borrowed picture during the call. */
 static void frame_filtered(void) {
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame_filtered(2, 4, brighten, &managed) == CAMERA_OK);
   CHECK(usable_managed(managed, UINT8));
   show("filtered", &managed->dl_tensor);
@@ -150,7 +150,7 @@ static void frame_filtered(void) {
 
 /* A negative stride: `data` is the last row in memory, and index zero. */
 static void frame_upside_down(void) {
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame_upside_down(2, 4, &managed) == CAMERA_OK);
   CHECK(usable_managed(managed, UINT8));
   const DLTensor *t = &managed->dl_tensor;
@@ -164,7 +164,7 @@ static void frame_upside_down(void) {
 
 /* No elements: `data` is NULL, and must not be dereferenced. */
 static void frame_without_rows(void) {
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_frame(0, 4, &managed) == CAMERA_OK);
   CHECK(usable_managed(managed, UINT8));
   show("no rows", &managed->dl_tensor);
@@ -175,7 +175,7 @@ static void frame_without_rows(void) {
 
 /* One picture, two consumers: it lives until both have released it. */
 static void frame_for_two(void) {
-  DLManagedTensorVersioned *both[2];
+  struct DLManagedTensorVersioned *both[2];
   CHECK(camera_frame_for_two(2, 4, &both) == CAMERA_OK);
   CHECK(both[0]->dl_tensor.data == both[1]->dl_tensor.data);
   CHECK(!writable(both[0]) && !writable(both[1]));
@@ -191,7 +191,7 @@ static void frame_for_two(void) {
 
 /* A constant of the Rust library. Writing it would end the program: it is in read-only memory. */
 static void gamma_table(void) {
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   CHECK(camera_gamma_table(&managed) == CAMERA_OK);
   CHECK(usable_managed(managed, FLOAT32) && !writable(managed));
   const DLTensor *t = &managed->dl_tensor;
@@ -218,7 +218,7 @@ static void refusals(void) {
   CHECK(status == CAMERA_READ_ONLY && legacy == NULL);
   printf("refused: %s\n", camera_message(status));
 
-  DLManagedTensorVersioned *managed = NULL;
+  struct DLManagedTensorVersioned *managed = NULL;
   status = camera_frame(UINT32_MAX, UINT32_MAX, &managed);
   CHECK(status == CAMERA_NO_MEMORY && managed == NULL);
   printf("refused: %s\n", camera_message(status));

@@ -39,7 +39,7 @@ typedef struct {
  * points from the managed tensor to it. */
 typedef struct {
   union {
-    DLManagedTensorVersioned versioned;
+    struct DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
   int64_t shape[MAX_NDIM];
@@ -57,7 +57,7 @@ static void free_exported(exported_tensor *exported) {
   free(exported);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self) { free_exported(self->manager_ctx); }
+static void delete_versioned(struct DLManagedTensorVersioned *self) { free_exported(self->manager_ctx); }
 static void delete_legacy(DLManagedTensor *self) { free_exported(self->manager_ctx); }
 
 /* --- The tensors of this program --------------------------------------------------------- */
@@ -139,10 +139,10 @@ static exported_tensor *prepare(const example *e, receipt *receipt, DLTensor *t)
 }
 
 /* Returns a managed tensor for a consumer; its deleter, called once, frees everything. */
-static DLManagedTensorVersioned *export_tensor(const example *e, receipt *receipt) {
+static struct DLManagedTensorVersioned *export_tensor(const example *e, receipt *receipt) {
   DLTensor t;
   exported_tensor *exported = prepare(e, receipt, &t);
-  exported->managed.versioned = (DLManagedTensorVersioned){
+  exported->managed.versioned = (struct DLManagedTensorVersioned){
       .version = {DLPACK_MAJOR_VERSION, e->null_strides ? 1 : DLPACK_MINOR_VERSION},
       .manager_ctx = exported,
       .deleter = delete_versioned,
@@ -197,7 +197,7 @@ static void refused(const example *e) {
 /* With another major version, a consumer knows only the first fields; the others hold garbage. */
 static void another_version(void) {
   receipt receipt = {0};
-  DLManagedTensorVersioned *managed = export_tensor(&ACCEPTED[0], &receipt);
+  struct DLManagedTensorVersioned *managed = export_tensor(&ACCEPTED[0], &receipt);
   managed->version = (DLPackVersion){DLPACK_MAJOR_VERSION + 1, 0};
   memset(&managed->dl_tensor, 0xff, sizeof managed->dl_tensor);
   double sum;
@@ -211,7 +211,7 @@ static void another_version(void) {
 static void without_deleter(void) {
   static float data[] = {1, 2, 3};
   static int64_t shape[] = {3}, strides[] = {1};
-  static DLManagedTensorVersioned managed = {
+  static struct DLManagedTensorVersioned managed = {
       .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
       .flags = DLPACK_FLAG_BITMASK_READ_ONLY,
       .dl_tensor = {data, {kDLCPU, 0}, 1, FLOAT32, shape, strides, 0},

@@ -31,14 +31,14 @@ typedef struct {
 } stats_message;
 
 /* The sum of the elements. */
-stats_status stats_sum(DLManagedTensorVersioned *tensor, double *sum, stats_message *message);
+stats_status stats_sum(struct DLManagedTensorVersioned *tensor, double *sum, stats_message *message);
 stats_status stats_sum_legacy(DLManagedTensor *tensor, double *sum, stats_message *message);
 
 /* A sum that is being computed on a thread. */
 typedef struct stats_job stats_job;
 
 /* Starts a thread, which also calls the deleter. Pass the job to stats_finish. */
-stats_status stats_start(DLManagedTensorVersioned *tensor, stats_job **job,
+stats_status stats_start(struct DLManagedTensorVersioned *tensor, stats_job **job,
                          stats_message *message);
 
 /* Waits for the job and frees it, whatever it returns. The deleter has been called by then. */

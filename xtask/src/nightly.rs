@@ -464,7 +464,8 @@ fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// The examples in C by the commands of their README, under the sanitizers and under valgrind.
+/// The examples in C by the commands of their README, with an older `dlpack.h`, which TensorFlow has, under the sanitizers
+/// and under valgrind.
 fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let mut steps = vec![debian("command -v valgrind", "valgrind")];
     for name in ["c_consumer", "c_producer"] {
@@ -475,6 +476,8 @@ fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         let script = format!(
             "awk '/^```sh/ {{on=1; next}} /^```/ {{on=0}} on' examples/{name}/README.md > target/{name}.sh && \
             test -s target/{name}.sh && bash -e target/{name}.sh && \
+            cc -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only examples/{name}/main.c \
+            -I \"$(echo .venv/lib/python3*/site-packages/tensorflow/include/external/dlpack/include)\" && \
             cc -fsanitize=address,undefined -fno-sanitize-recover=all {compile} && target/{name} && \
             cc {compile} && valgrind --quiet --error-exitcode=1 --leak-check=full target/{name}"
         );
