@@ -15,9 +15,11 @@ import errno
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dlbridge._core import Tensor, _canonical, _FileWriter, _fit, _TensorFile, asdlpack, empty
@@ -260,7 +262,7 @@ def _ready(name: Any, tensor: Any) -> Tensor:
         ready = asdlpack(tensor)
         if ready.nbytes > LARGE:
             elements = 1 + sum((n - 1) * abs(stride) for n, stride in zip(ready.shape, ready.strides, strict=True))
-            memory = ready.nbytes // math.prod(ready.shape) * elements
+            memory = max(ready.nbytes * elements // math.prod(ready.shape), 1)
             if ready.nbytes > REPEATS * memory:
                 raise ValueError(
                     f"it repeats {memory} bytes {ready.nbytes // memory} times; save the tensor that was broadcast, or a "
@@ -274,13 +276,11 @@ def _naming(name: str) -> Iterator[None]:
     """Puts the name of a tensor in front of the message of an exception."""
     try:
         yield
-    except OSError:
-        # It is about the file.
-        raise
-    except Exception as error:
+    except (TypeError, ValueError, BufferError) as error:
         start = f"tensor {name!r}: "
-        if name != WHOLE and len(error.args) == 1 and not str(error).startswith(start):
-            error.args = (f"{start}{error}",)
+        match error.args:
+            case (str(text),) if name != WHOLE and not text.startswith(start):
+                error.args = (start + text,)
         raise
 
 
@@ -303,17 +303,18 @@ def _bytes(size: float | str) -> int:
         number = None
         if found is not None and found[1].count(".") <= 1 and found[1] != ".":
             number = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ")
-    if isinstance(number, bool) or not isinstance(number, int | float):
+    is_number: bool = isinstance(number, Real) and not isinstance(number, bool)
+    if not is_number:
         raise TypeError(f"max_shard_bytes must be a number of bytes, or text such as '5GB', not {size!r}")
-    if not 1 <= number < 2**63:
+    if not number >= 1:
         raise ValueError(f"max_shard_bytes must be positive, not {size!r}")
-    return int(number)
+    return int(min(number, 2**63 - 1))
 
 
 def _check_space(path: str, nbytes: int) -> None:
     """Raises OSError before the first byte is written, if the disk lacks the space for all."""
-    if not hasattr(os, "statvfs"):
-        return
+    if sys.platform != "linux":
+        return  # macOS counts the blocks of a disk with 32 bits.
     try:
         disk = os.statvfs(os.path.dirname(path) or ".")
     except OSError:

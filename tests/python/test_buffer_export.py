@@ -146,6 +146,14 @@ def test_dtypes_without_a_letter(dtype: str) -> None:
         memoryview(dlbridge.empty(4, dtype))
 
 
+@pytest.mark.parametrize("flags", [ND, STRIDES, ND | WRITABLE])
+def test_packed_elements_have_no_shape_in_bytes(flags: int) -> None:
+    packed = dlbridge.empty(8, "int4")
+    assert asked(packed, SIMPLE)["len"] == 4
+    with pytest.raises(BufferError, match="a buffer cannot express the dtype int4"):
+        asked(packed, flags)
+
+
 def sent(data: Any) -> bytes:
     """What a socket receives of an object that it sends."""
     one, other = socket.socketpair()

@@ -205,10 +205,17 @@ def test_refusal_of_save_names_a_tensor_of_torch(tmp_path: Path) -> None:
     assert str(caught.value).count("tensor 'w'") == 1
 
 
-def test_save_that_cannot_fit_is_refused_before_it_writes(tmp_path: Path) -> None:
+def test_save_of_repeated_memory_is_refused(tmp_path: Path) -> None:
     repeated = np.lib.stride_tricks.as_strided(np.ones(1, "float32"), (1 << 40,), (0,))
     with pytest.raises(ValueError, match="tensor 'x': it repeats 4 bytes 1099511627776 times; save the tensor that was"):
         dlbridge.save(tmp_path / "x.npz", {"x": repeated})
+    packed = dlbridge.empty((1 << 31,), "float4_e2m1fn")
+    with pytest.raises(BufferError, match="float4_e2m1fn, which npz lacks"):
+        dlbridge.save(tmp_path / "x.npz", {"x": packed})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for the free space")
+def test_save_that_cannot_fit_is_refused_before_it_writes(tmp_path: Path) -> None:
     disk = os.statvfs(tmp_path)
     # More than the whole disk, by memory that is never touched.
     row = np.zeros(disk.f_blocks * disk.f_frsize // 4000)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -249,7 +250,7 @@ def test_mapping_is_read_once(tmp_path: Path) -> None:
 
 
 def test_files_that_save_did_not_name_stay(tmp_path: Path) -> None:
-    path, mine = tmp_path / "m.safetensors", ["m-notes.txt", "sub/m-00001-of-00002.safetensors", "m-best.safetensors"]
+    path, mine = tmp_path / "m.safetensors", ["m-notes.txt", "sub/m-00001-of-00002.safetensors", "m-ema-00001-of-00002.safetensors"]
     (tmp_path / "sub").mkdir()
     for name in mine:
         (tmp_path / name).write_text("mine")
@@ -272,13 +273,15 @@ for turn in itertools.count(1):
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no open file")
 def test_load_beside_save_gets_one_model(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     dlbridge.save(path, {name: np.zeros(2000, "float32") for name in "abcdefgh"}, max_shard_bytes=9000)
     with subprocess.Popen([sys.executable, "-c", SAVER, path]) as saver:
         try:
-            turns, end = set(), time.monotonic() + 4
-            while time.monotonic() < end:
+            turns, end = set(), time.monotonic() + 120
+            while len(turns) < 20 and time.monotonic() < end:
+                assert saver.poll() is None
                 try:
                     file = dlbridge.load(path, to="numpy")
                 except OSError:
@@ -288,17 +291,19 @@ def test_load_beside_save_gets_one_model(tmp_path: Path) -> None:
                 turns |= values
         finally:
             saver.kill()
-    assert len(turns) > 3
+    assert len(turns) == 20
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timer that sends a signal")
 def test_signal_stops_a_large_file(tmp_path: Path) -> None:
     code = (
         "import signal, sys, threading, time; import numpy as np, dlbridge\n"
         "def stop(*_): raise ZeroDivisionError\n"
         "signal.signal(signal.SIGALRM, stop)\n"
-        "x = np.broadcast_to(np.ones(1 << 20, 'float32'), (900, 1 << 20))\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.2)\n"
-        "try: dlbridge.save(sys.argv[1], {'x': x})\n"
+        "x = np.broadcast_to(np.ones(1 << 20, 'float32'), (250, 1 << 20))\n"
+        "try:\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "    dlbridge.save(sys.argv[1], {'x': x})\n"
         "except ZeroDivisionError: pass\n"
         "else: raise AssertionError('it was not stopped')\n"
     )
@@ -309,7 +314,7 @@ def test_signal_stops_a_large_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("size", "files"),
-    [("9kB", 3), ("9 KB", 3), ("8KiB", 3), (9e3, 3), ("1GB", 1), ("5e3", TypeError), ("GB", TypeError), (0.5, ValueError)],
+    [("9kB", 3), ("9 KB", 3), ("8KiB", 3), (9e3, 3), (np.int64(9000), 3), ("1GB", 1), (float("inf"), 1), ("5e3", TypeError), ("GB", TypeError), (0.5, ValueError)],
 )
 def test_shard_size_is_a_number_or_text(tmp_path: Path, size: Any, files: Any) -> None:
     whole = {name: np.ones(1000) for name in "ab"}

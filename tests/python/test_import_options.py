@@ -292,7 +292,23 @@ def test_producer_that_has_yet_to_implement_a_keyword_is_asked_without_it() -> N
         def __dlpack__(self, *, max_version: Any = None, copy: Any = None, **_: Any) -> Any:
             if max_version is not None:
                 raise NotImplementedError("The max_version argument to __dlpack__ is not yet implemented")
-            return self.tensor.__dlpack__()
+            return self.tensor.__dlpack__(copy=copy)
 
     producer = Producer()
     assert dlbridge.asdlpack(producer).address == producer.tensor.address
+    assert dlbridge.asdlpack(producer, copy=False).address == producer.tensor.address
+
+
+def test_refusal_of_a_copy_is_not_taken_for_an_old_producer() -> None:
+    class Producer:
+        """It supports the keyword, and not its value."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, *, copy: Any = None, **_: Any) -> Any:
+            raise NotImplementedError(f"copy={copy} is not supported")
+
+    for copy in (True, False):
+        with pytest.raises(NotImplementedError, match="is not supported"):
+            dlbridge.asdlpack(Producer(), copy=copy)

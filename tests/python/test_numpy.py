@@ -350,5 +350,7 @@ def test_time_of_an_import_grows_with_the_bytes_not_the_indices(protocol: Any) -
         else:
             with pytest.raises(BufferError, match="some booleans are neither 0 nor 1"):
                 dlbridge.asdlpack(flags, protocol=protocol, copy=False)
+    beside = np.lib.stride_tricks.as_strided(np.zeros(1 << 31, bool), (1 << 40, 2), (0, (1 << 31) - 1))
+    assert dlbridge.asdlpack(beside, protocol=protocol).address == beside.ctypes.data
     overlapping = np.lib.stride_tricks.as_strided(np.ones(1 << 10, bool), (512, 257, 257), (1, 1, 1))
     assert dlbridge.asdlpack(overlapping, protocol=protocol).address == overlapping.ctypes.data

@@ -33,10 +33,11 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
 
 /// What the file is instead, by its first bytes. Failed downloads leave most of the others.
 fn unknown(start: &[u8]) -> &'static str {
-    let start = start.trim_ascii_start().to_ascii_lowercase();
     if start.is_empty() {
-        "the file is empty"
-    } else if start.starts_with(b"version https://git-lfs") {
+        return "the file is empty";
+    }
+    let start = start.trim_ascii_start().to_ascii_lowercase();
+    if start.starts_with(b"version https://git-lfs") {
         "it is a pointer of Git LFS, not the file itself; get that with `git lfs pull`"
     } else if start.starts_with(b"<!doctype") || start.starts_with(b"<html") {
         "it is an HTML page, perhaps of a login or an error; download the file again"

@@ -168,11 +168,10 @@ impl<'a> Parser<'a> {
     fn extent(&mut self) -> Result<usize, Fault> {
         self.next();
         // NumPy 2 writes its own integers like this: `np.int64(2)`.
-        let rest = &self.text[self.at..];
-        let name = rest.iter().position(|&byte| byte == b'(').filter(|_| rest.starts_with(b"np."));
-        if let Some(name) = name.filter(|&name| rest[3..name].iter().all(u8::is_ascii_alphanumeric))
-        {
-            self.at += name + 1;
+        if let Some(rest) = self.text[self.at..].strip_prefix(b"np.") {
+            self.at += b"np.".len();
+            self.at += rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            self.expect(b'(')?;
             let extent = self.number()?;
             self.expect(b')')?;
             return Ok(extent);

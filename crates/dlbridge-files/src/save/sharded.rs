@@ -5,6 +5,8 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process;
+use std::time::SystemTime;
 
 use super::planned::Planned;
 
@@ -33,9 +35,11 @@ pub(super) fn files(
         return vec![(path.into(), (0..sizes.len()).collect())];
     }
     let mut names = paths(path, groups.len(), "");
-    // A loader may have read the index of an older model, so its names are not used again: a random number is new.
+    // A loader may have read the index of an older model, so its names are not used again. A child process begins with the
+    // random state of its parent.
     if names.iter().chain([&index_path(path)]).any(|path| path.exists()) {
-        names = paths(path, groups.len(), &format!("-{:016x}", RandomState::new().hash_one(())));
+        let version = RandomState::new().hash_one((process::id(), SystemTime::now()));
+        names = paths(path, groups.len(), &format!("-{version:016x}"));
     }
     names.into_iter().zip(groups).collect()
 }
@@ -57,7 +61,11 @@ fn is_of_model(model: &Path, path: &Path) -> bool {
     let rest = name.strip_prefix(&*stem).and_then(|rest| rest.strip_suffix(".safetensors"));
     let Some(rest) = rest else { return false };
     let is_number = |part: &str| part.len() >= 5 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_version = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // `v1` and so on are older.
+    let is_version = |part: &str| match part.strip_prefix('v') {
+        Some(number) => number.bytes().all(|byte| byte.is_ascii_digit()),
+        None => part.len() == 16 && part.bytes().all(|byte| byte.is_ascii_hexdigit()),
+    };
     let is_name = match rest.split('-').collect::<Vec<_>>()[..] {
         ["", nth, "of", count] => is_number(nth) && is_number(count),
         ["", version, nth, "of", count] => {

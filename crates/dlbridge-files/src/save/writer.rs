@@ -341,7 +341,7 @@ impl Kind {
                 return Err(Fault::Name { name: name() });
             }
             // Zip programs end a name at NUL, and count its bytes with 16 bits.
-            if self != Self::Safetensors
+            if self.name() == format::NPZ
                 && (tensor.name().contains('\0') || tensor.name().len() > MAX_NAME)
             {
                 let name: String = tensor.name().chars().take(40).collect();

@@ -36,8 +36,13 @@ pub(crate) unsafe fn export(
     view.obj = ptr::null_mut();
     let asks = |flag: c_int| flags & flag == flag;
     let bytes = size(tensor)?;
-    // Without a request for the format, the consumer treats the elements as bytes.
-    let format = if asks(ffi::PyBUF_FORMAT) { format(tensor)?.as_ptr() } else { ptr::null() };
+    // Without a request for the format, the consumer treats the elements as bytes. With a shape, it multiplies.
+    let is_packed = tensor.len().checked_mul(tensor.dtype().itemsize()) != Some(bytes as usize);
+    let format = if asks(ffi::PyBUF_FORMAT) || (asks(ffi::PyBUF_ND) && is_packed) {
+        format(tensor)?.as_ptr()
+    } else {
+        ptr::null()
+    };
     let refuse = |reason: &str| Err(PyBufferError::new_err(reason.to_owned()));
     if asks(ffi::PyBUF_WRITABLE) && read_only {
         return refuse(

@@ -234,6 +234,12 @@ fn ask<'py>(
         keywords.set_item(intern!(py, "copy"), copy)?;
     }
     let error = match method.call((), Some(&keywords)) {
+        // A producer that has the keyword, and does not support it yet.
+        Err(error) if is_not_implemented(&error, py, "max_version") => {
+            keywords.del_item(intern!(py, "max_version"))?;
+            let answer = method.call((), Some(&keywords));
+            return answer.map_err(|error| not_there(object, options, claimed, error));
+        }
         Err(error) if is_unknown_keyword(&error, &keywords)? => error,
         answer => return answer.map_err(|error| not_there(object, options, claimed, error)),
     };
@@ -257,6 +263,12 @@ fn ask<'py>(
     method.call((), Some(&old_keywords))
 }
 
+/// Returns true for a `NotImplementedError` that names a keyword.
+fn is_not_implemented(error: &PyErr, py: Python<'_>, keyword: &str) -> bool {
+    error.is_instance_of::<PyNotImplementedError>(py)
+        && error.value(py).str().is_ok_and(|text| text.to_string_lossy().contains(keyword))
+}
+
 /// Returns true if a call failed because the callee does not support a keyword, and not because of a call inside it.
 ///
 /// Python refuses unknown keywords before the callee's first line, so a traceback is missing. With a traceback, the
@@ -264,16 +276,11 @@ fn ask<'py>(
 /// call of the callee's own.
 fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = sent.py();
-    let is_not_implemented = error.is_instance_of::<PyNotImplementedError>(py);
-    if !is_not_implemented && !error.get_type(py).is(py.get_type::<PyTypeError>()) {
+    if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
         return Ok(false);
     }
     let Ok(message) = error.value(py).str() else { return Ok(false) };
     let message = message.to_string_lossy();
-    if is_not_implemented {
-        // The producer has the keyword, and names it as one that it will support.
-        return Ok(["max_version", "dl_device", "copy"].iter().any(|name| message.contains(name)));
-    }
     let refuses = |keyword: &str| {
         message.contains(&format!("unexpected keyword argument '{keyword}'"))
             || message.contains(&format!("'{keyword}' is an invalid keyword argument"))

@@ -291,13 +291,14 @@ fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
 /// Returns true if all bytes of booleans are 0 or 1.
 fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
     let view = tensor.view_bool_as_u8().map_err(to_py_err)?;
-    let axes = tensor.shape().iter().zip(tensor.strides());
-    let reached = axes.fold(1, |bytes: u64, (&extent, &stride)| {
+    let axes = || tensor.shape().iter().zip(tensor.strides());
+    let reached = axes().fold(1, |bytes: u64, (&extent, &stride)| {
         bytes.saturating_add((extent.max(1) as u64 - 1).saturating_mul(stride.unsigned_abs()))
     });
+    let repeats = axes().any(|(&extent, &stride)| extent > 1 && stride == 0);
     copies::detached(view.len(), |go_on| {
         // A producer may export a few bytes as any number of elements. The core checks each byte once then.
-        if view.len() as u64 > reached {
+        if repeats || view.len() as u64 > reached {
             return match tensor.view::<bool>() {
                 Ok(_) => Ok(Some(true)),
                 Err(Error::InvalidElement { .. }) => Ok(Some(false)),
