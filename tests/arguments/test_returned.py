@@ -264,7 +264,7 @@ def test_many_threads_get_arrays() -> None:
 
 def test_first_array_imports_numpy() -> None:
     code = "import typed_arguments, sys; assert 'numpy' not in sys.modules; print(typed_arguments.returned.ramp(2))"
-    assert output(code, options=()) == "[0. 1.]\n"
+    assert output(code, options=(), quiet=False) == "[0. 1.]\n"
 
 
 def test_array_outlives_the_interpreter() -> None:

@@ -394,4 +394,4 @@ try:
 except dlbridge.TensorMismatchError:
     print("mismatch")
 """
-    assert output(code, options=()) == "mismatch\n"
+    assert output(code, options=(), quiet=False) == "mismatch\n"

@@ -62,7 +62,7 @@ try:
 except BufferError as error:
     print(error)
 """
-    return output(program, options=()).strip()
+    return output(program, options=(), quiet=False).strip()
 
 
 def without_driver() -> None:

@@ -359,7 +359,7 @@ def test_fork_during_a_request_does_not_hang(tmp_path: Path) -> None:
     path, count = tmp_path / "x.safetensors", 1000
     dlbridge.save(path, {f"t{nth}": np.zeros(1 << 14, "uint8") for nth in range(count)})
     # A warning tells that a fork with threads may hang.
-    assert output(FORKS, path, count, options=["-W", "ignore"]) == f"{[0] * 100}\n"
+    assert output(FORKS, path, count, options=["-W", "ignore"], quiet=False) == f"{[0] * 100}\n"
 
 
 def test_pickled_file_that_is_gone_raises_at_its_first_use(tmp_path: Path) -> None:

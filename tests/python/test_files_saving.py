@@ -219,7 +219,7 @@ print(peak() - before)
 def test_save_needs_little_memory_above_the_tensors(tmp_path: Path) -> None:
     path = str(tmp_path / "x.safetensors")
     # Otherwise glibc may keep each freed piece for later, as it does in a Python without the GIL.
-    assert int(output(SAVES, path, options=(), MALLOC_MMAP_THRESHOLD_=str(1 << 17))) < 64 << 20
+    assert int(output(SAVES, path, options=(), quiet=False, MALLOC_MMAP_THRESHOLD_=str(1 << 17))) < 64 << 20
     file = dlbridge.load(path, to="numpy")
     assert file["y"].shape == (16, 1 << 20)
     assert file["y"].sum() == 16 << 20

@@ -169,7 +169,7 @@ for thread in threads: thread.join()
 check()
 print("done")
 """
-    assert output(code) == "done\n"
+    assert output(code, quiet=False) == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
@@ -215,4 +215,4 @@ for _ in range(3):
     assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
 print("done")
 """
-    assert output(code) == "done\n"
+    assert output(code, quiet=False) == "done\n"

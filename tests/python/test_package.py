@@ -25,7 +25,7 @@ def test_version_is_that_of_the_distribution() -> None:
 
 def test_import_needs_no_other_module() -> None:
     code = "import sys; before = set(sys.modules); import dlbridge; print(*sorted(set(sys.modules) - before))"
-    assert set(output(code, options=()).split()) <= {"__future__", "dlbridge", "dlbridge._core"}
+    assert set(output(code, options=(), quiet=False).split()) <= {"__future__", "dlbridge", "dlbridge._core"}
 
 
 def test_public_names_exist_and_are_sorted() -> None:
@@ -39,7 +39,7 @@ def test_public_names_exist_and_are_sorted() -> None:
 def test_dir_shows_the_public_names_only() -> None:
     code = "import dlbridge; print(dir(dlbridge) == sorted(dlbridge.__all__)); dlbridge.explain; dlbridge.share_memory;"
     code += "import dlbridge.typing; print(dir(dlbridge) == sorted(dlbridge.__all__))"
-    assert output(code, options=()).split() == ["True", "True"]
+    assert output(code, options=(), quiet=False).split() == ["True", "True"]
 
 
 def test_public_names_of_the_core_are_all_exported() -> None:
