@@ -1,6 +1,6 @@
-"""Makes deliberate faults in a copy of dlbridge, one at a time, and lists the rules of the conformance kit that find each.
+"""Makes the faults of conformance/faults.toml in a copy of dlbridge, one at a time, and lists the rules that find each.
 
-Fails if a fault is missed. A fault is a patch in conformance/faults, whose first line says what is wrong.
+Fails if a fault is missed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -17,15 +18,11 @@ COPY = ROOT / "target/seeded"
 TARGET = ROOT / "target/seeded-target"
 
 
-def run(*command: str | Path) -> None:
-    """Runs a command in the copy."""
-    subprocess.run(command, cwd=COPY, check=True)
-
-
 def broken() -> list[str]:
     """Builds the copy, and returns the rules that the kit finds broken."""
     os.environ |= {"PYO3_PYTHON": sys.executable, "PYO3_BUILD_EXTENSION_MODULE": "1", "RUSTFLAGS": "-Awarnings"}
-    run("cargo", "build", "--quiet", "--package", "dlbridge-python", "--target-dir", TARGET)
+    build = ["cargo", "build", "--quiet", "--package", "dlbridge-python", "--target-dir", TARGET]
+    subprocess.run(build, cwd=COPY, check=True)
     shutil.copy(TARGET / "debug/lib_core.so", COPY / "python/dlbridge/_core.abi3.so")
     report = COPY / "report.xml"
     # An old report would hide that the kit itself ended early.
@@ -44,12 +41,15 @@ def main() -> int:
         print("broken rules without a fault:", *without)
         return 1
     missed = 0
-    for patch in sorted((ROOT / "conformance/faults").glob("*.patch")):
-        run("git", "apply", patch)
-        found = broken()
-        run("git", "apply", "--reverse", patch)
-        missed += not found
-        print(f"{patch.read_text(encoding='utf-8').splitlines()[0]}: {', '.join(found) or 'MISSED'}", flush=True)
+    for name, faults in tomllib.loads((ROOT / "conformance/faults.toml").read_text(encoding="utf-8")).items():
+        file = COPY / name
+        text = file.read_text(encoding="utf-8")
+        for fault, (old, new) in faults.items():
+            file.write_text(text.replace(old, new), encoding="utf-8")
+            found = broken()
+            missed += not found
+            print(f"{fault}: {', '.join(found) or 'MISSED'}", flush=True)
+        file.write_text(text, encoding="utf-8")
     return 1 if missed else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,9 @@ def test_numbers_in_the_pages() -> None:
             assert int(number) < len(all_rules()) < int(number) + 100
     (adapters,) = re.findall(r"adapters for (\d+) libraries", (root / "CHANGELOG.md").read_text(encoding="utf-8"))
     assert int(adapters) == len(known_adapters()) - 1, "all but dlbridge itself"
+
+
+def test_text_of_every_deliberate_fault_is_once_in_its_file() -> None:
+    for name, faults in tomllib.loads((DOCS.parent / "conformance/faults.toml").read_text(encoding="utf-8")).items():
+        text = (DOCS.parent / name).read_text(encoding="utf-8")
+        assert {fault: text.count(old) for fault, (old, _) in faults.items()} == dict.fromkeys(faults, 1)
