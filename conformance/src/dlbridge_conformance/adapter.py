@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dlbridge_conformance.crafter import CUDA, Ints
 from dlbridge_conformance.outcome import NotApplicable
-
 
 #: names of dtypes, for adapters
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -30,8 +30,8 @@ class Adapter:
     name: str
     #: the module to import before anything else
     module: str
-    #: the distribution to read the version from; if empty, the one called ``name``
-    distribution: str = ""
+    #: the distribution to read the version from, or several that provide the module; if empty, the one called ``name``
+    distribution: str | tuple[str, ...] = ""
     #: the DLPack device of its arrays
     device: tuple[int, int] = (1, 0)
     #: the dtypes that :meth:`array` accepts, by their names in DLPack
@@ -56,15 +56,19 @@ class Adapter:
         self.library = importlib.import_module(self.module)
 
     def version(self) -> str:
-        """The version of the library; "unknown" if its distribution is not installed."""
-        try:
-            return importlib.metadata.version(self.distribution or type(self).name)
-        except importlib.metadata.PackageNotFoundError:
-            return "unknown"
+        """The version of the library, by the first installed distribution; "unknown" without one."""
+        names = self.distribution or type(self).name
+        for name in (names,) if isinstance(names, str) else names:
+            try:
+                return importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        return "unknown"
 
     def is_installed(self) -> bool:
-        """Returns whether the library can be imported."""
-        return importlib.util.find_spec(self.module.partition(".")[0]) is not None
+        """Returns whether the library can be imported, and finds a GPU if its arrays are on CUDA."""
+        found = importlib.util.find_spec(self.module.partition(".")[0])
+        return found is not None and (self.device[0] != CUDA[0] or has_cuda())
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         """Makes an array in C order from nested lists of numbers, or from one number."""
@@ -120,7 +124,7 @@ class Adapter:
 
 
 class WithNumPy(Adapter):
-    """An adapter that makes or reads arrays through NumPy."""
+    """An adapter that reads arrays through NumPy."""
 
     numpy: Any
 
@@ -128,15 +132,47 @@ class WithNumPy(Adapter):
         super().load()
         self.numpy = importlib.import_module("numpy")
 
+    def as_numpy(self, array: Any) -> Any:
+        """The array as a NumPy array."""
+        return self.numpy.asarray(array)
 
-def first_version(*distributions: str) -> str:
-    """The version of the first installed distribution, for a module that several provide; "unknown" without one."""
-    for name in distributions:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "unknown"
+    def values(self, array: Any) -> Any:
+        return self.as_numpy(array).tolist()
+
+    def address(self, array: Any) -> int:
+        return int(self.as_numpy(array).ctypes.data)
+
+
+class WithStrides(Adapter):
+    """An adapter that makes a view from its shape and strides, in elements."""
+
+    def layout(self, array: Any) -> tuple[Ints, Ints]:
+        """The shape and the strides of an array."""
+        return tuple(array.shape), tuple(array.strides)
+
+    def view(self, array: Any, shape: Ints, strides: Ints, first: int = 0) -> Any:
+        """Makes a view that begins ``first`` elements after the array."""
+        raise NotImplementedError
+
+    def transposed(self, array: Any) -> Any:
+        shape, strides = self.layout(array)
+        return self.view(array, shape[::-1], strides[::-1])
+
+    def stepped(self, array: Any) -> Any:
+        shape, strides = self.layout(array)
+        return self.view(array, (-(-shape[0] // 2), *shape[1:]), (2 * strides[0], *strides[1:]))
+
+    def reversed(self, array: Any) -> Any:
+        shape, strides = self.layout(array)
+        return self.view(array, shape, (-strides[0], *strides[1:]), (shape[0] - 1) * strides[0])
+
+    def sliced(self, array: Any) -> Any:
+        shape, strides = self.layout(array)
+        return self.view(array, (shape[0] - 1, *shape[1:]), strides, strides[0])
+
+    def broadcast(self, array: Any, extent: int) -> Any:
+        shape, strides = self.layout(array)
+        return self.view(array, (extent, *shape), (0, *strides))
 
 
 def library_path(distribution: str, name: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Libraries whose arrays have no views, or never change."""
+"""Libraries whose arrays lack views, or never change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from dlbridge_conformance import elements
-from dlbridge_conformance.adapter import COMPLEX, FLOATS, INTEGERS, Adapter, WithNumPy, first_version, has_cuda
+from dlbridge_conformance.adapter import COMPLEX, FLOATS, INTEGERS, Adapter, WithNumPy
 from dlbridge_conformance.crafter import DTYPES
 from dlbridge_conformance.outcome import NotApplicable
 
@@ -51,15 +51,13 @@ class TensorFlow(WithNumPy, Immutable):
     """TensorFlow. It imports only capsules, and it does not make views."""
 
     name = module = "tensorflow"
+    distribution = ("tensorflow", "tensorflow-cpu", "tensorflow-intel")
     dtypes = (*INTEGERS, *FLOATS, "bfloat16", *COMPLEX, "bool")
     asks = False
 
     def load(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         super().load()
-
-    def version(self) -> str:
-        return first_version("tensorflow", "tensorflow-cpu", "tensorflow-intel")
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         if dtype == "bool":
@@ -68,12 +66,6 @@ class TensorFlow(WithNumPy, Immutable):
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.library.experimental.dlpack.from_dlpack(producer.__dlpack__(), **keywords)
-
-    def values(self, array: Any) -> Any:
-        return array.numpy().tolist()
-
-    def address(self, array: Any) -> int:
-        return int(self.numpy.asarray(array).ctypes.data)
 
 
 class PyArrowArray(Immutable):
@@ -118,11 +110,8 @@ class PyArrow(WithNumPy):
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.library.Tensor.from_dlpack(producer, **keywords)
 
-    def values(self, array: Any) -> Any:
-        return array.to_numpy().tolist()
-
-    def address(self, array: Any) -> int:
-        return int(array.to_numpy().ctypes.data)
+    def as_numpy(self, array: Any) -> Any:
+        return array.to_numpy()
 
     def transposed(self, array: Any) -> Any:
         return self._over(array.to_numpy().T)
@@ -155,10 +144,8 @@ class ONNXRuntime(WithNumPy):
     """``OrtValue`` of ONNX Runtime. It supports neither views nor read-only memory."""
 
     name = module = "onnxruntime"
+    distribution = ("onnxruntime", "onnxruntime-gpu")
     dtypes = (*INTEGERS, *FLOATS, "bool")
-
-    def version(self) -> str:
-        return first_version("onnxruntime", "onnxruntime-gpu")
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         return self.library.OrtValue.ortvalue_from_numpy(self.numpy.array(values, dtype))
@@ -166,8 +153,8 @@ class ONNXRuntime(WithNumPy):
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.library.OrtValue.from_dlpack(producer, **keywords)
 
-    def values(self, array: Any) -> Any:
-        return array.numpy().tolist()
+    def as_numpy(self, array: Any) -> Any:
+        return array.numpy()
 
     def address(self, array: Any) -> int:
         return int(array.data_ptr())
@@ -190,8 +177,8 @@ class KorniaRS(WithNumPy):
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.library.Image.from_dlpack(producer, **keywords)
 
-    def values(self, array: Any) -> Any:
-        return array.to_numpy().tolist()
+    def as_numpy(self, array: Any) -> Any:
+        return array.to_numpy()
 
     def address(self, array: Any) -> int:
         return int(array.data_ptr)
@@ -228,18 +215,13 @@ class CuDF(Adapter):
     """
 
     name = module = "cudf"
+    distribution = ("cudf-cu13", "cudf-cu12", "cudf")
     device = (2, 0)
     dtypes = (*INTEGERS, "float32", "float64")
     produces = False
     asks = False
     takes_host_memory = False
     ndims = (1, 2)
-
-    def is_installed(self) -> bool:
-        return super().is_installed() and has_cuda()
-
-    def version(self) -> str:
-        return first_version("cudf-cu13", "cudf-cu12", "cudf")
 
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.library.from_dlpack(producer.__dlpack__(), **keywords)

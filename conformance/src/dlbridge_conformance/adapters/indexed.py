@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import dlbridge
-from dlbridge_conformance.adapter import COMPLEX, FLOATS, INTEGERS, Adapter, WithNumPy, first_version, has_cuda, library_path
+from dlbridge_conformance.adapter import COMPLEX, FLOATS, INTEGERS, Adapter, WithNumPy, library_path
 from dlbridge_conformance.outcome import NotApplicable
 
 
@@ -67,16 +67,11 @@ class CuPy(NumPy):
     """
 
     name = module = "cupy"
+    distribution = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
     device = (2, 0)
     takes_host_memory = False
     read_only = Adapter.read_only
     is_read_only = Adapter.is_read_only
-
-    def is_installed(self) -> bool:
-        return super().is_installed() and has_cuda()
-
-    def version(self) -> str:
-        return first_version("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -191,9 +186,6 @@ class TorchCUDA(Torch):
     name = "torch-cuda"
     device = (2, 0)
 
-    def is_installed(self) -> bool:
-        return super().is_installed() and has_cuda()
-
     def array(self, values: Any, dtype: str = "float32") -> Any:
         return super().array(values, dtype).to("cuda:0")
 
@@ -202,12 +194,10 @@ class Paddle(Indexed):
     """PaddlePaddle. Casts make the 8-bit and 16-bit floats that NumPy lacks."""
 
     name = module = "paddle"
+    distribution = ("paddlepaddle", "paddlepaddle-gpu")
     dtypes = (
         "int8", "int16", "int32", "int64", "uint8", *FLOATS, "bfloat16", *COMPLEX, "bool", "float8_e4m3fn", "float8_e5m2",
     )  # fmt: skip
-
-    def version(self) -> str:
-        return first_version("paddlepaddle", "paddlepaddle-gpu")
 
     def array(self, values: Any, dtype: str = "float32") -> Any:
         if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
@@ -233,12 +223,6 @@ class ArrayAPIStrict(WithNumPy, Indexed):
     def array(self, values: Any, dtype: str = "float32") -> Any:
         return self.library.asarray(values, dtype=getattr(self.library, dtype))
 
-    def values(self, array: Any) -> Any:
-        return self.numpy.asarray(array).tolist()
-
-    def address(self, array: Any) -> int:
-        return int(self.numpy.asarray(array).ctypes.data)
-
     def stepped(self, array: Any) -> Any:
         return self._first(array, slice(None, None, 2))
 
@@ -249,7 +233,7 @@ class ArrayAPIStrict(WithNumPy, Indexed):
         return self._first(array, slice(1, None))
 
     def is_read_only(self, array: Any) -> bool:
-        return not self.numpy.asarray(array).flags.writeable
+        return not self.as_numpy(array).flags.writeable
 
     def _first(self, array: Any, part: slice) -> Any:
         """Slices the first axis. The standard requires an index for every axis."""

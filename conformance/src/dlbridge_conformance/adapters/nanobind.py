@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dlbridge_conformance import elements
-from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.crafter import DTYPES, c_strides
+from dlbridge_conformance.adapter import WithStrides
+from dlbridge_conformance.crafter import DTYPES, Ints, c_strides
 
 SOURCE = Path(__file__).with_name("nanobind_module.cpp")
 NAME = "dlbridge_conformance_nanobind"
 
 
-class NanoBind(Adapter):
+class NanoBind(WithStrides):
     """nanobind. An argument ``nb::ndarray<>`` is its consumer, a result ``nb::ndarray<nb::array_api>`` its producer."""
 
     name = module = "nanobind"
@@ -56,42 +56,26 @@ class NanoBind(Adapter):
     def address(self, array: Any) -> int:
         return int(self.functions.describe(array)[0])
 
-    def transposed(self, array: Any) -> Any:
-        return self._view(array, lambda shape, strides: (0, shape[::-1], strides[::-1]))
+    def layout(self, array: Any) -> tuple[Ints, Ints]:
+        _, shape, strides, _ = self.functions.describe(array)
+        return shape, strides
 
-    def stepped(self, array: Any) -> Any:
-        return self._view(array, lambda shape, strides: (
-            0, (-(-shape[0] // 2), *shape[1:]), (2 * strides[0], *strides[1:])
-        ))  # fmt: skip
-
-    def reversed(self, array: Any) -> Any:
-        return self._view(array, lambda shape, strides: (
-            (shape[0] - 1) * strides[0], shape, (-strides[0], *strides[1:])
-        ))  # fmt: skip
-
-    def sliced(self, array: Any) -> Any:
-        return self._view(array, lambda shape, strides: (strides[0], (shape[0] - 1, *shape[1:]), strides))
-
-    def broadcast(self, array: Any, extent: int) -> Any:
-        return self._view(array, lambda shape, strides: (0, (extent, *shape), (0, *strides)))
+    def view(self, array: Any, shape: Ints, strides: Ints, first: int = 0, read_only: bool = False) -> Any:
+        """Makes a view. The view of a read-only array is read-only."""
+        address, _, _, dtype = self.functions.describe(array)
+        read_only = read_only or not self._is_writable(array)
+        return self._over(address + first * dtype[1] // 8, shape, strides, elements.name_of(dtype), read_only, array)
 
     def read_only(self, array: Any) -> Any:
-        return self._view(array, lambda shape, strides: (0, shape, strides), read_only=True)
+        return self.view(array, *self.layout(array), read_only=True)
 
     def write(self, array: Any, value: float) -> None:
         address, _, _, dtype = self.functions.describe(array)
         data = elements.packed([value], elements.name_of(dtype))
         ctypes.memmove(address, data, len(data))
 
-    def _view(self, array: Any, part: Any, read_only: bool = False) -> Any:
-        """Makes a view, with shape and strides from a function. The view of a read-only array is read-only."""
-        address, shape, strides, dtype = self.functions.describe(array)
-        first, shape, strides = part(shape, strides)
-        read_only = read_only or not self._is_writable(array)
-        return self._over(address + first * dtype[1] // 8, shape, strides, elements.name_of(dtype), read_only, array)
-
     def _is_writable(self, array: Any) -> bool:
-        """Returns whether an argument of writable type rejects the array."""
+        """Returns whether an argument of writable type accepts the array."""
         try:
             self.functions.from_dlpack(array)
         except TypeError:
