@@ -75,35 +75,21 @@ class Faulty(Adapter):
     def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
         return self.made(self.base.from_dlpack(producer, **keywords))
 
-    def values(self, array: Any) -> Any:
-        return self.base.values(array.inner)
 
-    def address(self, array: Any) -> int:
-        return int(self.base.address(array.inner))
+def _of_inner(name: str, is_view: bool) -> Callable[..., Any]:
+    """The method of the adapter on the wrapped array; a view is wrapped too."""
 
-    def transposed(self, array: Any) -> Any:
-        return self.made(self.base.transposed(array.inner))
+    def call(self: Faulty, array: Any, *more: Any, **keywords: Any) -> Any:
+        found = getattr(self.base, name)(array.inner, *more, **keywords)
+        return self.made(found) if is_view else found
 
-    def stepped(self, array: Any) -> Any:
-        return self.made(self.base.stepped(array.inner))
+    return call
 
-    def reversed(self, array: Any) -> Any:
-        return self.made(self.base.reversed(array.inner))
 
-    def sliced(self, array: Any) -> Any:
-        return self.made(self.base.sliced(array.inner))
-
-    def broadcast(self, array: Any, extent: int) -> Any:
-        return self.made(self.base.broadcast(array.inner, extent))
-
-    def read_only(self, array: Any) -> Any:
-        return self.made(self.base.read_only(array.inner))
-
-    def is_read_only(self, array: Any) -> bool:
-        return bool(self.base.is_read_only(array.inner))
-
-    def write(self, array: Any, value: float) -> None:
-        self.base.write(array.inner, value)
+for _name in ("values", "address", "is_read_only", "write"):
+    setattr(Faulty, _name, _of_inner(_name, False))
+for _name in ("transposed", "stepped", "reversed", "sliced", "broadcast", "read_only"):
+    setattr(Faulty, _name, _of_inner(_name, True))
 
 
 def copied(fields: Fields, held: Held, **changed: Any) -> Crafted:

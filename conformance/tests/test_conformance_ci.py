@@ -14,9 +14,7 @@ import pytest
 from conftest import require
 from crafted_report import crafted_report
 from dlbridge_conformance import Report, Status, arguments, known_failures
-from dlbridge_conformance.report.badge import badge
-from dlbridge_conformance.report.junit import suites
-from dlbridge_conformance.report.summary import summary
+from dlbridge_conformance.report import badge, junit, summary
 from own_adapter import every_rule, kit
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +110,7 @@ def test_written_known_failures_are_read_again(tmp_path: Path, monkeypatch: pyte
     assert list(report.known) == ["P-TWO", "P-THREE", "C-ONE", "E-ONE"], "every broken MUST and SHOULD, and no MAY"
     assert report.known["P-TWO"] == "issue 12"
     assert not any(report.fails(result) for result in report.libraries[0].results)
-    assert 'failures="0" errors="0"' in suites(report)
+    assert 'failures="0" errors="0"' in junit(report)
     assert known_failures.kept(report) == []
     report.libraries[0].results[1].status = Status.PASSED
     assert known_failures.kept(report) == ["P-TWO"]

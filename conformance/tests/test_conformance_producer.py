@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlbridge_conformance import crafter
-from dlbridge_conformance.check import check
+from dlbridge_conformance.fork import check
 from dlbridge_conformance.result import Status
 from dlbridge_conformance.registry import all_rules
 from dlbridge_conformance.rule import Role

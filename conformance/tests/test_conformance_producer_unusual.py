@@ -11,7 +11,7 @@ import pytest
 
 from dlbridge_conformance import crafter
 from dlbridge_conformance.registry import adapter_named, known_adapters
-from dlbridge_conformance.check import check
+from dlbridge_conformance.fork import check
 from dlbridge_conformance.crafter import Held, Way
 from dlbridge_conformance.result import Status
 from dlbridge_conformance.registry import all_rules

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from crafted_report import COMMAND, HOSTILE, crafted_report
 from dlbridge_conformance import Report, Status
-from dlbridge_conformance.report import junit, terminal
-from dlbridge_conformance.report.text import account, visible
+from dlbridge_conformance.report import account, findings, junit, totals, visible
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_account_has_the_finding_rule_and_evidence(report: Report) -> None:
 
 
 def test_terminal_table_counts_outcomes(report: Report) -> None:
-    lines = terminal.table(report).splitlines()
+    lines = totals(report).splitlines()
     assert [line.split() for line in lines[2:]] == [
         ["mylib:Adapter", "1.0+cpu", "1", "2", "2", "1", "2", "0"],
         ["other", "2", "4", "0", "0", "0", "0", "2"],
@@ -45,16 +44,16 @@ def test_terminal_table_counts_outcomes(report: Report) -> None:
 def test_terminal_table_fits_the_width(report: Report) -> None:
     report.libraries[0].name = "a.module.somewhere:" + "Adapter" * 9
     report.libraries[1].version = "2.20.0.dev20260101+cuda" * 3
-    lines = terminal.table(report).splitlines() + terminal.broken(report, report.libraries[1]).splitlines()
+    lines = totals(report).splitlines() + findings(report, report.libraries[1]).splitlines()
     assert max(map(len, lines)) == 100
     report.libraries[1].results[0].status = Status.FAILED
     report.libraries[1].results[0].detail = "a word " * 50
-    assert max(map(len, terminal.broken(report, report.libraries[1]).splitlines())) <= 100
+    assert max(map(len, findings(report, report.libraries[1]).splitlines())) <= 100
 
 
 def test_colours_appear_only_on_a_terminal(report: Report) -> None:
-    plain, coloured = terminal.table(report), terminal.table(report, True)
-    assert "\x1b" not in plain + terminal.broken(report, report.libraries[0])
+    plain, coloured = totals(report), totals(report, True)
+    assert "\x1b" not in plain + findings(report, report.libraries[0])
     assert "\x1b[31m" in coloured
     assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
 
@@ -63,7 +62,7 @@ def test_colours_appear_only_on_a_terminal(report: Report) -> None:
 
 
 def test_junit_has_every_result(report: Report) -> None:
-    root = ElementTree.fromstring(junit.suites(report).encode())
+    root = ElementTree.fromstring(junit(report).encode())
     counts = {"tests": "12", "failures": "2", "errors": "2", "skipped": "3", "time": "6.000"}
     assert (root.tag, root.attrib) == ("testsuites", {"name": "dlbridge_conformance", **counts})
     first, second = root
@@ -86,7 +85,7 @@ def test_junit_has_every_result(report: Report) -> None:
 
 
 def test_junit_survives_any_evidence(report: Report) -> None:
-    failure = ElementTree.fromstring(junit.suites(report).encode()).find(".//failure")
+    failure = ElementTree.fromstring(junit(report).encode()).find(".//failure")
     assert failure is not None
     assert failure.get("message") == visible(HOSTILE)
     assert failure.text == account(report, "mylib:Adapter", report.rules[1], report.libraries[0].results[1])

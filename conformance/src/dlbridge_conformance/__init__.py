@@ -9,8 +9,8 @@ other names needs an :class:`Adapter` of about ten lines.
 import dlbridge_conformance.search_path  # isort: split
 
 from dlbridge_conformance.adapter import Adapter
-from dlbridge_conformance.check import check
 from dlbridge_conformance.context import Context
+from dlbridge_conformance.fork import check
 from dlbridge_conformance.module_adapter import ModuleAdapter
 from dlbridge_conformance.outcome import Broken, NotApplicable
 from dlbridge_conformance.process import run

@@ -17,8 +17,7 @@ from dlbridge_conformance.process import Server, found
 from dlbridge_conformance.registry import (
     adapter_named, installed_adapters, is_installed, known_adapters, selected, version_of,
 )  # fmt: skip
-from dlbridge_conformance.report import badge, junit, summary, terminal
-from dlbridge_conformance.report.text import visible
+from dlbridge_conformance.report import badge, findings, junit, summary, totals, visible
 from dlbridge_conformance.result import Library, Report
 from dlbridge_conformance.rule import Rule
 from dlbridge_conformance.search_path import search_here
@@ -70,12 +69,12 @@ def write_files(report: Report, options: argparse.Namespace) -> None:
     if options.json:
         options.json.write_text(report.to_json(), encoding="utf-8")
     if options.junit:
-        options.junit.write_text(junit.suites(report), encoding="utf-8")
+        options.junit.write_text(junit(report), encoding="utf-8")
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as file:
-            file.write(summary.summary(report))
+            file.write(summary(report))
     if options.badge:
-        options.badge.write_text(badge.badge(report), encoding="utf-8")
+        options.badge.write_text(badge(report), encoding="utf-8")
     if options.write_known_failures:
         known_failures.write(options.write_known_failures, report)
         print(f"wrote {options.write_known_failures}: use it with --known-failures")
@@ -111,8 +110,8 @@ def show(report: Report, options: argparse.Namespace) -> int:
         show_evidence(report)
     else:
         for library in report.libraries:
-            print(terminal.broken(report, library))
-    print(terminal.table(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+            print(findings(report, library))
+    print(totals(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     results = [one for library in report.libraries for one in library.results]
     if known := [one for one in results if one.status.is_broken and one.rule in report.known]:
         print(f"{len(known)} known failures, by {options.known_failures}")

@@ -64,6 +64,24 @@ SMALL = {
     "float4_e2m1fn": Small(2, 1, 1, "none"),
 }
 
+#: the numbers to exchange for each dtype, which can represent all of them, unlike most other dtypes; None for small floats
+NUMBERS: dict[str | None, list[Any]] = {
+    **{f"int{bits}": [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 5] for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": [0, 1, 2, 2**bits - 1, 2 ** (bits - 1), 5] for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("float16", "bfloat16"), [0.0, 1.0, -2.5, 0.125, 1024.0, -0.5]),
+    "float32": [0.0, 1.0, -2.5, 1 + 2.0**-20, 1024.0, -0.5],
+    "float64": [0.0, 1.0, -2.5, 0.1, 1024.0, -0.5],
+    **dict.fromkeys(("complex64", "complex128"), [0j, 1 + 0j, -2.5j, 3 + 4j, 0.5 - 0.25j, -1j]),
+    "bool": [False, True, True, False, True, False],
+    "float8_e8m0fnu": [1.0, 2.0, 4.0, 0.5, 0.25, 128.0],
+    None: [0.0, 1.0, -1.5, 2.0, 3.0, -0.5],
+}
+
+
+def numbers(dtype: str) -> list[Any]:
+    """Six numbers that a dtype can represent, and that distinguish it from similar dtypes."""
+    return NUMBERS.get(dtype, NUMBERS[None])
+
 
 @cache
 def _numbers(dtype: str) -> tuple[float, ...]:

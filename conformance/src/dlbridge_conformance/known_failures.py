@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlbridge_conformance.registry import all_rules
-from dlbridge_conformance.report.text import visible
+from dlbridge_conformance.report import visible
 from dlbridge_conformance.result import Report, Status
 from dlbridge_conformance.rule import Level
 

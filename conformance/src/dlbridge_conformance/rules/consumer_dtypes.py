@@ -17,21 +17,10 @@ CODE = f"{HEADER}, DLDataTypeCode"
 DTYPE = f"{HEADER}, DLDataType"
 INTERCHANGE = "array API standard 2024.12, Data interchange mechanisms"
 
-#: the numbers to feed for each dtype, if not 0 to 5; the dtype can represent all of them
-NUMBERS: dict[str, list[Any]] = {
-    **{f"int{bits}": [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 5] for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": [0, 1, 2, 2**bits - 1, 2 ** (bits - 1), 5] for bits in (8, 16, 32, 64)},
-    **dict.fromkeys(("float16", "float32", "float64", "bfloat16"), [0.0, 1.0, -2.5, 0.125, 1024.0, -0.5]),
-    **dict.fromkeys(("complex64", "complex128"), [0j, 1 + 0j, -2.5j, 3 + 4j, 0.5 - 0.25j, -1j]),
-    "bool": [False, True, True, False, True, False],
-    "float8_e8m0fnu": [1.0, 2.0, 4.0, 0.5, 0.25, 128.0],
-}
-SMALL = [0.0, 1.0, -1.5, 2.0, 3.0, -0.5]
-
 
 def tensor_of(c: Context, name: str) -> tuple[Crafted, Any]:
     """A tensor of six elements of a dtype, and the elements."""
-    numbers = NUMBERS.get(name, SMALL)
+    numbers = elements.numbers(name)
     payload = elements.packed(numbers, name)
     crafted = c.fitting((6,), dtype=name, payload=payload.ljust(64, b"\0"))
     return crafted, numbers

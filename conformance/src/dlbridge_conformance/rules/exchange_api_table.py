@@ -1,4 +1,4 @@
-"""The table of the C exchange API: its place, its header and its functions."""
+"""The table of the C exchange API: its place, its header, its functions, and ``current_work_stream``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from functools import partial
 
 from dlbridge_conformance import crafter, exchange
 from dlbridge_conformance.context import Context
-from dlbridge_conformance.exchange import ATTRIBUTE, capsule_of, table_of, tables_of
+from dlbridge_conformance.crafter import CPU
+from dlbridge_conformance.exchange import ATTRIBUTE, capsule_of, table_of, tables_of, work_stream
 from dlbridge_conformance.rule import may, must, should
 
 TABLE = "dlpack.h 1.3, DLPackExchangeAPI"
 HEADER = "dlpack.h 1.3, DLPackExchangeAPIHeader"
 PYTHON = "Python specification of DLPack, DLPack C Exchange API"
+STREAM = "dlpack.h 1.3, DLPackCurrentWorkStream"
 
 
 @must("X-TABLE-NAME", "The attribute is a capsule named 'dlpack_exchange_api'.", f"{TABLE}; {PYTHON}")
@@ -75,3 +77,34 @@ for _function in (exchange.ALLOCATOR, exchange.EXPORT, exchange.IMPORT, exchange
         f"X-TABLE-{_function.upper().replace('_', '-')}", f"{_function} is not NULL.", f"{TABLE}::{_function}",
         partial(_is_set, function=_function),
     )  # fmt: skip
+
+
+@must("X-STREAM-CPU", "For the CPU it returns 0 and does not set an exception.", STREAM)
+def cpu(c: Context) -> None:
+    status, _, error = work_stream(c, CPU)
+    c.expect(status == 0, f"it returned {status}: {error!r}")
+    c.expect(error is None, f"it set {error!r}")
+
+
+@should("X-STREAM-CPU-NULL", "The stream of the CPU is NULL.", STREAM)
+def cpu_null(c: Context) -> None:
+    _, stream, _ = work_stream(c, CPU)
+    c.expect(stream == 0, f"the stream is {stream:#x}")
+
+
+@must("X-STREAM-OWN-DEVICE", "For the device of its arrays it returns 0 and does not set an exception.", STREAM)
+def own_device(c: Context) -> None:
+    status, _, error = work_stream(c, c.lib.device)
+    c.expect(status == 0, f"it returned {status}: {error!r}")
+    c.expect(error is None, f"it set {error!r}")
+
+
+@must("X-STREAM-FOREIGN-DEVICE", "For a device that it does not support it returns 0, or -1 with an exception set.",
+      STREAM)  # fmt: skip
+def foreign_device(c: Context) -> None:
+    status, _, error = work_stream(c, (9, 0))
+    if status == 0:
+        c.expect(error is None, f"it returned 0 and set {error!r}")
+        return
+    c.expect(status == -1, f"it returned {status}")
+    c.expect(error is not None, "it returned -1 and set no exception")

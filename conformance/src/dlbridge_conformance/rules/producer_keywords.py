@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,8 @@ NOTES = "array API standard 2024.12, __dlpack__: Notes"
 
 #: a Verilog simulator: a device that array libraries do not support
 FOREIGN = (9, 0)
+#: the device types with streams
+CUDA, ROCM = 2, 10
 #: devices that a library may copy to
 OTHERS = ((1, 0), (2, 0), (10, 0), (8, 0), (14, 0))
 
@@ -218,3 +221,53 @@ def refused_frees(c: Context) -> None:
     del array
     c.settle()
     c.expect(is_gone(), "the array lives on after a refused export")
+
+
+# ------------------------------------------------------------------------------------------------- streams of CUDA and ROCm
+
+
+def _array_on(c: Context, *kinds: int) -> Any:
+    """An array; the rule does not apply without the keyword stream, or if the arrays are on another type of device."""
+    c.needs(c.lib.device[0] in kinds, f"the arrays are on {c.lib.device}")
+    c.needs_keywords("stream")
+    return c.array()
+
+
+def _takes(kinds: tuple[int, ...], *streams: int | None) -> Callable[[Context], None]:
+    """A check that exports with each of these streams."""
+
+    def check(c: Context) -> None:
+        array = _array_on(c, *kinds)
+        for stream in streams:
+            best(c, array, stream=stream).delete()
+
+    return check
+
+
+def _refuses(kinds: tuple[int, ...], *streams: int) -> Callable[[Context], list[BaseException]]:
+    """A check that expects that each of these streams is refused, and returns the exceptions."""
+
+    def check(c: Context) -> list[BaseException]:
+        array = _array_on(c, *kinds)
+        return [c.refused(partial(best, c, array, stream=stream)) for stream in streams]
+
+    return check
+
+
+must("P-STREAM-NONE", "On CUDA and ROCm stream may be None, which means the legacy default stream.", STREAM,
+     _takes((CUDA, ROCM), None))  # fmt: skip
+may("P-STREAM-CUDA-TAKEN", "On CUDA stream may be -1, for no synchronization, 1 or 2, for the default streams.",
+    f"{STREAM}: support for other values than None is optional", _takes((CUDA,), -1, 1, 2))  # fmt: skip
+may("P-STREAM-ROCM-TAKEN", "On ROCm stream may be -1, for no synchronization, or 0, for the default stream.",
+    f"{STREAM}: support for other values than None is optional", _takes((ROCM,), -1, 0))  # fmt: skip
+must("P-STREAM-CUDA-NOT-0", "On CUDA stream=0, which could mean either default stream, is refused.", STREAM,
+     _refuses((CUDA,), 0))  # fmt: skip
+must("P-STREAM-ROCM-NOT-1-2", "On ROCm stream=1 and stream=2 are refused.", STREAM, _refuses((ROCM,), 1, 2))
+must("P-STREAM-NEGATIVE", "On CUDA and ROCm a stream below -1 is refused.", STREAM, _refuses((CUDA, ROCM), -2))
+
+
+@should("P-STREAM-ERROR", "A refused stream is an incorrect argument, so the error is not a BufferError.", RAISES)
+def refused_stream_error(c: Context) -> None:
+    wrong = (0,) if c.lib.device[0] == CUDA else (1, 2)
+    for error in _refuses((CUDA, ROCM), *wrong)(c):
+        c.expect(not isinstance(error, BufferError), f"BufferError: {error}")

@@ -1,1 +1,0 @@
-"""The reports: one file per format."""
