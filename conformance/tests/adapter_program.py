@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dlbridge_conformance import Adapter, NotApplicable, crafter, elements
+from dlbridge_conformance.matrix import address_of, shape_for
 from dlbridge_conformance.registry import adapter_named
 
 #: numbers that every dtype except bool can represent
 NUMBERS = [1, 2, 4, 4, 2, 1]
-
-
-def shape_for(library: Adapter) -> tuple[int, ...]:
-    """A shape of six elements that the library supports."""
-    fewest, most = library.ndims
-    return (6,) if most == 1 else (2, 3) + (1,) * (fewest - 2)
 
 
 def dtypes(library: Adapter) -> Iterator[str]:
@@ -34,14 +29,6 @@ def dtypes(library: Adapter) -> Iterator[str]:
             if address_of(library, array) not in (None, held.fields.data + held.fields.byte_offset):
                 yield f"{dtype}: the address is another one than that of the export"
             held.delete()
-
-
-def address_of(library: Adapter, array: Any) -> int | None:
-    """The address; None if the library does not report it."""
-    try:
-        return library.address(array)
-    except NotApplicable:
-        return None
 
 
 def layouts(library: Adapter) -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""The matrix: its outcomes, its failures, and its reports."""
+"""The matrix: its outcomes, crashes and tables, and its command."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,214 +12,138 @@ from typing import Any
 
 import pytest
 from conftest import require
-from dlbridge_conformance.matrix import Cell, Change, Kind, Matrix, Outcome, Pair, Spec, change
-from dlbridge_conformance.matrix import exchange as exchange_module
-from dlbridge_conformance.matrix import report, worker
-from dlbridge_conformance.matrix.consumer import Consumer, View, consumers
-from dlbridge_conformance.matrix.party import buffer_address
-from dlbridge_conformance.matrix.producer import Made, Producer, producers
-from dlbridge_conformance.matrix.samples import LAYOUTS, encoded, laid_out, same, swapped, values
-from dlbridge_conformance.outcome import NotApplicable
+from dlbridge_conformance import matrix
+from dlbridge_conformance.adapters.dlbridge import DLBridge
+from dlbridge_conformance.matrix import TO, Exchange, arrays, exchange, exchanges, grid, kinds
 
-PLAIN = Spec("uint8", "C order")
+import dlbridge
+from dlbridge._core import _consumers
 
 
-def exchanged(producer: Producer, consumer: Consumer, spec: Spec = PLAIN, through: bool = False) -> Kind:
-    """Runs one exchange in this process."""
-    return exchange_module.exchange(producer, consumer, spec, through).kind
+class Ours(DLBridge):
+    """dlbridge, with one dtype."""
+
+    dtypes = ("float32",)
+
+    def __init__(self) -> None:
+        self.load()
 
 
-class ByteArray(Producer):
-    """bytearray."""
+class Copying(Ours):
+    """A consumer that copies."""
 
-    name = "bytearray"
-    dtypes = ("uint8",)
-    read_only = False
-
-    def make(self, spec: Spec) -> Made:
-        obj = bytearray(range(12))
-        return Made(obj, list(obj), buffer_address(obj), lambda: list(obj), self.read_only)
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        return dlbridge.asdlpack(producer, copy=True)
 
 
-class Odd(View):
-    """A memoryview consumer with a given fault."""
+class Refusing(Ours):
+    """A consumer that raises."""
 
-    def __init__(self, take: Any = memoryview, address: int | None = None) -> None:
-        super().__init__()
-        self.take_it, self.says = take, address
-
-    def take(self, obj: Any, expected: Any) -> Any:
-        return self.take_it(obj)
-
-    def address(self, array: Any) -> int | None:
-        return super().address(array) if self.says is None else self.says
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        raise BufferError("no\nmore")
 
 
-class Frozen(ByteArray):
-    """Bytes that are only declared as read-only."""
+class Reversing(Ours):
+    """A consumer with other elements."""
 
-    read_only = True
-
-
-def refuse(obj: Any) -> Any:
-    raise BufferError("no\nmore")
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        return self.reversed(super().from_dlpack(producer))
 
 
-def die(obj: Any) -> Any:
-    os.kill(os.getpid(), signal.SIGKILL)
+class Writing(Ours):
+    """A consumer that writes read-only memory."""
+
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        return super().from_dlpack(producer)
+
+    def write(self, array: Any, value: float) -> None:
+        super().write(type("Writable", (), {"readonly": False, "address": array.address, "dtype": array.dtype}), value)
 
 
-def sleep(obj: Any) -> Any:
-    time.sleep(60)
+class Deadly(Ours):
+    """A consumer whose process dies for a transposed array, and hangs for a reversed one."""
 
-
-def turned_round(obj: Any) -> Any:
-    return memoryview(bytes(obj)[::-1])
+    def from_dlpack(self, producer: Any, **keywords: Any) -> Any:
+        array = super().from_dlpack(producer)
+        if array.strides[0] == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if array.strides[0] < 0:
+            time.sleep(60)
+        return array
 
 
 @pytest.mark.parametrize(
-    ("consumer", "kind"),
+    ("consumer", "layout", "outcome"),
     [
-        (Odd(), Kind.ZERO_COPY),
-        (Odd(lambda obj: memoryview(bytearray(obj))), Kind.COPIED),
-        (Odd(lambda obj: memoryview(bytes(obj))), Kind.COPIED),
-        (Odd(turned_round), Kind.WRONG),
-        (Odd(refuse), Kind.REFUSED),
+        (Ours(), "C order", ("zero-copy", "")),
+        (Ours(), "sliced", ("zero-copy", "")),
+        (Ours(), "read_only", ("zero-copy", "")),
+        (Copying(), "C order", ("copied", "")),
+        (Refusing(), "C order", ("refused", "BufferError: no")),
+        (Writing(), "C order", ("zero-copy", "")),
+        (Writing(), "read_only", ("wrong", "read-only memory can be written")),
     ],
 )
-def test_exchange_reports_every_kind_of_outcome(consumer: Consumer, kind: Kind) -> None:
-    assert exchanged(ByteArray(), consumer) is kind
+def test_exchange_has_every_kind_of_outcome(consumer: Ours, layout: str, outcome: tuple[str, str]) -> None:
+    assert exchange(Ours(), consumer, "float32", layout, False) == outcome
 
 
-def test_written_read_only_memory_is_not_zero_copy() -> None:
-    assert exchanged(Frozen(), Odd()) is Kind.UNPROTECTED
-    assert exchanged(Frozen(), Odd(lambda obj: memoryview(obj).toreadonly())) is Kind.ZERO_COPY
+def test_other_elements_are_wrong_and_shown() -> None:
+    found = exchange(Ours(), Reversing(), "float32", "C order", False)
+    assert found is not None
+    assert found[0] == "wrong"
+    assert found[1].startswith("[[") and "not [[0.0, 1.0, -2.5]" in found[1]
 
 
-def test_wrong_address_is_detected() -> None:
-    class Liar(ByteArray):
-        def make(self, spec: Spec) -> Made:
-            made = super().make(spec)
-            made.address = 4096
-            return made
-
-    copying = Odd(lambda obj: memoryview(bytearray(obj)), address=4096)
-    assert exchanged(Liar(), copying) is Kind.WRONG
+def test_array_that_the_producer_cannot_make_is_left_out() -> None:
+    assert exchange(Ours(), Ours(), "float4_e2m1fn", "sliced", False) is None
 
 
-def test_producer_with_wrong_values_is_not_a_cell() -> None:
-    class Off(ByteArray):
-        def make(self, spec: Spec) -> Made:
-            made = super().make(spec)
-            return Made(made.obj, [0], made.address, made.read)
-
-    with pytest.raises(NotApplicable):
-        exchanged(Off(), Odd())
+def test_crash_and_hang_are_outcomes_and_the_rest_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "LIMIT", 1.0)
+    found = {one.layout: tuple(one.direct) for one in exchanges(Ours(), Deadly(), arrays(Ours()))}
+    assert found["transposed"] == ("crashed", "the process died of SIGKILL")
+    assert found["reversed"] == ("crashed", "not done after 1 s")
+    assert {kind for kind, _ in found.values()} == {"zero-copy", "crashed"}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_crash_and_hang_are_outcomes_and_the_rest_runs() -> None:
-    class Deadly(Odd):
-        def take(self, obj: Any, expected: Any) -> Any:
-            return die(obj) if isinstance(obj, bytearray) else sleep(obj)
-
-    todo = [(0, False), (0, True), (1, False)]
-    found = dict(worker.forked(ByteArray(), Deadly(), [PLAIN, PLAIN], todo, 1.0))
-    killed = Outcome(Kind.CRASHED, "SIGKILL")
-    assert found == {todo[0]: killed, todo[1]: Outcome(Kind.HUNG, "not done after 1 s"), todo[2]: killed}
+def test_tables_count_right_elements_and_mark_worse_pairs() -> None:
+    shared, refused = ("zero-copy", ""), ("refused", "TypeError: no")
+    better = [Exchange("int8", "C order", refused, shared), Exchange("int8", "stepped", shared, shared)]
+    rows = {"torch": {"made": better, "other": [Exchange("int8", "C order", shared, refused)]}}
+    assert grid(rows, ["made", "other"]).splitlines()[2:] == ["| made | 1 → 2/2 |", "| other | 1 → 0/1 ! |"]
+    assert kinds(rows).splitlines()[2:] == ["| torch | 3 | 2 |  | 1 |  |  |"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "what"),
-    [
-        (Kind.REFUSED, Kind.ZERO_COPY, Change.WORKS),
-        (Kind.WRONG, Kind.COPIED, Change.WORKS),
-        (Kind.UNPROTECTED, Kind.COPIED, Change.WORKS),
-        (Kind.CRASHED, Kind.REFUSED, Change.SAFE),
-        (Kind.COPIED, Kind.ZERO_COPY, Change.SHARES),
-        (Kind.ZERO_COPY, Kind.ZERO_COPY, Change.SAME),
-        (Kind.WRONG, Kind.UNPROTECTED, Change.SAME),
-        (Kind.ZERO_COPY, Kind.COPIED, Change.COPIES),
-        (Kind.ZERO_COPY, Kind.REFUSED, Change.WORSE),
-        (Kind.REFUSED, Kind.WRONG, Change.WORSE),
-        (Kind.REFUSED, Kind.CRASHED, Change.WORSE),
-    ],
-)
-def test_change_compares_two_outcomes(before: Kind, after: Kind, what: Change) -> None:
-    assert change(Outcome(before), Outcome(after)) is what
+def test_names_of_to_are_those_of_dlbridge() -> None:
+    assert {consumer["name"] for consumer in _consumers()} - {"pandas", "pillow", "polars"} == TO
 
 
-def test_values_are_compared_by_shape_kind_and_number() -> None:
-    assert same([[1, 2]], [[1, 2]])
-    assert not same([[1, 2]], [[1, 3]])
-    assert not same([1, 2], [[1, 2]])
-    assert not same([1], [True])
-    assert not same([1.0], [1])
-    assert not same([[]], [])
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float64", "complex64", "bool", "bfloat16"])
-def test_samples_have_twelve_numbers_and_two_byte_orders(dtype: str) -> None:
-    numbers = [number for row in values(dtype) for number in row]
-    assert len(numbers) == 12
-    assert len({*map(str, numbers)}) >= (2 if dtype == "bool" else 11)
-    data = encoded(numbers, dtype)
-    assert swapped(swapped(data, dtype), dtype) == data
-    assert encoded(numbers, dtype, big_endian=True) == swapped(data, dtype)
-
-
-def test_layouts_move_values() -> None:
-    rows = values("int32")
-    moved = {"transposed", "stepped", "reversed", "broadcast", "sliced", "zero-size", "0-d", "size-1 axis", "byte offset"}
-    for layout in LAYOUTS:
-        assert (laid_out(layout, rows) != rows) is (layout in moved), layout
-
-
-def small() -> Matrix:
-    """A matrix of two cells."""
-    refused, shared = Outcome(Kind.REFUSED, "TypeError: no"), Outcome(Kind.ZERO_COPY)
-    cells = [Cell(Spec("float32", "C order"), refused, shared), Cell(Spec("float32", "read-only"), refused, Outcome(Kind.WRONG))]
-    return Matrix({"made": "1"}, {"memoryview": ""}, [Pair("made", "memoryview", cells)], "0", "3", "system")
-
-
-def test_report_names_worse_cells() -> None:
-    text = report.document(small())
-    assert "| made | 0 → 1/2 ! |" in text
-    assert "1 works, 0 safe, 0 shares, 0 same, 0 copies, 1 worse" in text
-    assert "worse than directly: python -m dlbridge_conformance.matrix" in report.worse(small())
-
-
-def matrix(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the command."""
-    command = [sys.executable, "-m", "dlbridge_conformance.matrix", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    line = [sys.executable, "-m", "dlbridge_conformance.matrix", *words]
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
-def test_matrix_command_writes_the_reports(tmp_path: Path) -> None:
+def test_command_shows_tables_and_each_exchange_of_a_pair() -> None:
     require("numpy")
-    select = ["--producer", "numpy", "--producer", "memoryview", "--producer", "legacy object",
-              "--consumer", "numpy", "--consumer", "memoryview"]  # fmt: skip
-    written = []
-    for name in ("first", "second"):
-        target = tmp_path / f"{name}.md"
-        run = matrix(*select, "--markdown", str(target))
-        assert run.returncode == 0, run.stdout + run.stderr
-        assert "6/6" in run.stderr
-        written.append(target.read_text())
-    assert written[0] == written[1]
-    assert re.search(r"\| memoryview \| 0 → (\d+)/\1 \| \1/\1 \|", written[0])
-    one = matrix("--producer", "memoryview", "--consumer", "memoryview", "--dtype", "uint8")
-    assert "memoryview -> memoryview, uint8, C order: same" in one.stdout
+    both = command("--producer", "numpy", "--producer", "dlbridge", "--consumer", "numpy")
+    assert (both.returncode, both.stderr) == (0, "numpy: 1 of 1 consumers\n")
+    assert both.stdout.count("\n| ") == 5
+    pair = command("--producer", "dlbridge", "--consumer", "numpy", "-q")
+    assert (pair.returncode, pair.stderr) == (0, "")
+    assert "\nfloat32, C order: directly zero-copy; through dlbridge zero-copy\n" in pair.stdout
+    assert "\nbfloat16, C order: directly refused: " in pair.stdout
 
 
-def test_wrong_arguments() -> None:
-    for option in ("--producer", "--consumer", "--dtype", "--layout"):
-        run = matrix(option, "nothing")
-        assert (run.returncode, run.stdout) == (2, "")
-        assert "'nothing'" in run.stderr
-    assert "memoryview" in matrix("--list").stdout
+def test_library_whose_import_crashes_is_an_outcome(tmp_path: Path) -> None:
+    Path(tmp_path, "deadlib.py").write_text("import os\nos.abort()\n")
+    done = command("--producer", "dlbridge", "--consumer", "deadlib", "-q", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\nfloat32, C order: directly crashed: the process died of SIGABRT; " in done.stdout
 
 
-def test_every_producer_has_cells() -> None:
-    assert all(producer.specs() for producer in producers().values())
-    assert len(consumers()) > 20
+def test_unknown_library_is_refused() -> None:
+    done = command("--consumer", "nix")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("unknown library 'nix'")

@@ -6,11 +6,11 @@ import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 from dlbridge_conformance.crafter import CUDA, Ints
+from dlbridge_conformance.isolation import apart
 from dlbridge_conformance.outcome import NotApplicable
 
 #: names of dtypes, for adapters
@@ -187,10 +187,11 @@ def library_path(distribution: str, name: str) -> Path | None:
 
 
 def has_cuda() -> bool:
-    """Returns whether a CUDA driver is installed and finds a GPU."""
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int()
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    """Returns whether CUDA's driver finds a GPU. It is asked in a fork, because a process that has asked cannot fork."""
+    return bool(apart(_gpus)[0])
+
+
+def _gpus() -> int:
+    """How many GPUs CUDA's driver finds. Raises OSError without a driver."""
+    driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    return 0 if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) else count.value
