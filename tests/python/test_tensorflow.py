@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib.util
 
-import dlbridge
-import pytest
-from conftest import require
-
-tf = require("tensorflow")
-keras = require("keras")
+from conftest import missing
+from processes import output
 
 #: TensorFlow cannot share a process with all other libraries.
-pytestmark = pytest.mark.alone
+CODE = """
+import dlbridge, keras, pytest, tensorflow as tf
+
+with pytest.raises(TypeError, match=r"pass its value: variable\\.value\\(\\)"):
+    dlbridge.asdlpack(tf.Variable([1.0]))
+with pytest.raises(TypeError, match=r"pass its value: variable\\.value$"):
+    dlbridge.asdlpack(keras.Variable([1.0]))
+
+@tf.function
+def compiled(x):
+    with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
+        dlbridge.asdlpack(x)
+    return x
+
+compiled(tf.constant([1.0]))
+with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
+    dlbridge.asdlpack(keras.Input((3,)))
+print("done")
+"""
 
 
 def test_variables_and_symbolic_tensors_say_what_to_pass() -> None:
-    with pytest.raises(TypeError, match=r"pass its value: variable\.value\(\)"):
-        dlbridge.asdlpack(tf.Variable([1.0]))
-    with pytest.raises(TypeError, match=r"pass its value: variable\.value$"):
-        dlbridge.asdlpack(keras.Variable([1.0]))
-
-    @tf.function
-    def compiled(x: Any) -> Any:
-        with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
-            dlbridge.asdlpack(x)
-        return x
-
-    compiled(tf.constant([1.0]))
-    with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
-        dlbridge.asdlpack(keras.Input((3,)))
+    if importlib.util.find_spec("tensorflow") is None:
+        missing("tensorflow is not installed")
+    assert output(CODE, options=(), quiet=False).endswith("done\n")
