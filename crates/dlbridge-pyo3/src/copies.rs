@@ -77,7 +77,7 @@ pub(crate) fn detached<R: Send>(
     Ok(done.expect("no check stopped the work"))
 }
 
-/// As [`detached`], compiled once for all kinds of work.
+/// Runs `work`, as `detached` does, compiled once for all kinds of work.
 ///
 /// # Errors
 /// The exception of a signal handler.
