@@ -145,7 +145,7 @@ class TensorFile(Mapping[str, Any]):
     def _opened(self) -> Any:
         if self._failure is not None:
             # A new exception each time: its traceback is of this call alone.
-            raise copy.copy(self._failure)
+            raise copy.copy(self._failure).with_traceback(None)
         if self._file is None:
             raise ValueError("the file is closed; load it again")
         return self._file
@@ -348,7 +348,7 @@ def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) ->
         return _loaded(path, to, device, writable)
     except Exception as error:
         # Without the traceback, which keeps the frames of the caller.
-        return TensorFile(path, None, to, device, writable, copy.copy(error))
+        return TensorFile(path, None, to, device, writable, copy.copy(error).with_traceback(None))
 
 
 def _of_shards(path: str) -> str:

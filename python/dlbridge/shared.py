@@ -73,8 +73,8 @@ class SharedTensor:
         for example FileNotFoundError because the name was removed before.
         """
         if self._failure is not None:
-            # A new exception each time: its traceback is of this call alone.
-            raise copy.copy(self._failure)
+            # A new exception each time: its traceback is of this call alone. Libraries can make copies keep it.
+            raise copy.copy(self._failure).with_traceback(None)
         if self._tensor is None:
             raise ValueError(f"the shared tensor {self._name!r} is closed; attach to it again")
         return self._tensor
@@ -203,7 +203,7 @@ def _tensor_or_failure(name: str) -> tuple[Tensor | None, Exception | None]:
             # A signal handler raised it.
             raise
         # Without the traceback, which keeps the frames of the caller.
-        return None, copy.copy(error)
+        return None, copy.copy(error).with_traceback(None)
 
 
 def _make(

@@ -14,6 +14,7 @@ import numpy as np
 import operators
 import pytest
 from cases import CASES, Case, X, check, growth, several, softclip
+from daemon_threads import check_exits
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -277,3 +278,7 @@ def test_calls_and_errors_leak_nothing() -> None:
             operators.unallocated(x)
 
     assert growth(step, 5_000) < 4 << 20
+
+
+def test_daemon_thread_in_an_operator_at_exit() -> None:
+    check_exits("operators.softclip(Slow())", "import operators")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import errno
 import gc
 import json
@@ -112,7 +113,13 @@ def test_attach_after_close_returns_the_memory_that_tensors_still_hold() -> None
         assert bytes(kept) == b"xbc"
 
 
-def test_unpickled_tensor_whose_name_is_gone_raises_when_it_is_used() -> None:
+def test_unpickled_tensor_whose_name_is_gone_raises_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_traceback(error: OSError) -> tuple[Any, ...]:
+        make, arguments = error.__reduce__()[:2]
+        return lambda: make(*arguments).with_traceback(error.__traceback__), ()
+
+    # As tblib does, with which distributed and joblib send exceptions.
+    monkeypatch.setitem(copyreg.dispatch_table, FileNotFoundError, with_traceback)
     with dlbridge.share_memory(b"abc") as shared:
         message = pickle.dumps(shared)
     for received in (pickle.loads(message), pickle.loads(pickle.dumps(pickle.loads(message)))):

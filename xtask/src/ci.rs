@@ -206,7 +206,7 @@ fn operators(root: &Path, venv: &Venv) -> Vec<Step> {
 fn beside_rust_numpy(root: &Path, venv: &Venv) -> [Step; 2] {
     let tests = "-m pytest --quiet -p no:cacheprovider tests/arguments/test_beside_rust_numpy.py \
         tests/arguments/test_rust_numpy.py tests/arguments/test_fork.py tests/arguments/test_borrows.py \
-        tests/arguments/test_exporting_class.py -p examples.no_skips";
+        tests/arguments/test_exporting_class.py tests/arguments/test_daemon_threads.py -p examples.no_skips";
     let tests = on_site(root, venv.python("beside rust-numpy", tests)).env("DLBRIDGE_REQUIRE", "1");
     let modules = root.join("target/bench/modules");
     [

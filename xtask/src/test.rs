@@ -44,7 +44,9 @@ pub(crate) const LEFT_OUT_OF_CI: &str = "ray,distributed,dask,mpi4py,mpich,numko
 
 /// The tests with many repeats, large copies or whole libraries to type-check, which only `cargo xtask ci` runs.
 const LONG: &[&str] = &[
+    "tests/arguments/test_daemon_threads.py",
     "tests/python/test_chains.py",
+    "tests/python/test_daemon_threads.py",
     "tests/python/test_gpu_faults.py",
     "tests/python/test_large_copies.py",
     "tests/python/test_typing.py",

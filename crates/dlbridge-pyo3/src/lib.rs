@@ -117,6 +117,8 @@ mod returned;
 #[cfg(feature = "rust-numpy")]
 pub mod rust_numpy;
 mod shown;
+#[cfg(all(target_os = "linux", target_env = "gnu", not(target_arch = "arm"), not(miri)))]
+mod stopped_threads;
 mod stream;
 mod strides;
 #[cfg(feature = "tensor-class")]

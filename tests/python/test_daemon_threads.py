@@ -1,0 +1,62 @@
+"""A daemon thread that is inside dlbridge when Python ends does not end the process."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+from conftest import missing
+from daemon_threads import check_exits
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+
+MODEL = """
+import collections.abc, tempfile
+folder = tempfile.mkdtemp()
+class Model(collections.abc.Mapping):
+    def __len__(self): return 1
+    def __iter__(self): spin(); return iter(["x"])
+    def __getitem__(self, name): spin(); return Slow()
+def path():
+    return f"{folder}/{threading.get_ident()}.safetensors"
+"""
+
+BODIES = {
+    "asdlpack of dlpack": "dlbridge.asdlpack(Slow())",
+    "asdlpack of an interface": "dlbridge.asdlpack(Interface())",
+    "asdlpack with a copy": "dlbridge.asdlpack(Slow(), copy=True)",
+    "from_dlpack": "dlbridge.from_dlpack(Slow())",
+    "compat": "__import__('dlbridge.compat.dlpack').asdlpack(Slow())",
+    "release of a map": "dlbridge.asdlpack(mapped())",
+    "release of a slice": "dlbridge.asdlpack(mapped())[1:]",
+    "release of an owner": "dlbridge.asdlpack(Owner(8))",
+    "release of a capsule": "dlbridge.asdlpack(Owner(8)).__dlpack__()",
+    "release of a memoryview": "memoryview(dlbridge.asdlpack(Owner(8)))",
+    "tolist": "dlbridge.asdlpack(Slow()).reshape(2, 3)[0].tolist()",
+    "explain": "dlbridge.explain(Slow())",
+    "ragged": "dlbridge.Ragged(array.array('q', [0, 2, 6]), Slow())",
+    "share_memory": "shared = dlbridge.share_memory(Slow()); shared.close(); shared.unlink()",
+    "save and load": "dlbridge.save(path(), Model()); dlbridge.load(path())",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_exit(name: str) -> None:
+    check_exits(BODIES[name], MODEL)
+
+
+@pytest.mark.parametrize(
+    ("library", "body"),
+    [
+        ("numpy", "dlbridge.asdlpack(numpy.frombuffer(mapped(), 'u1'))"),
+        ("numpy", "dlbridge.asdlpack(mapped()).numpy()"),
+        ("numpy", "dlbridge.asdlpack(Slow()).to('numpy')"),
+        ("pandas", "dlbridge.asdlpack(pandas.Series(numpy.arange(3.0)))"),
+        ("pyarrow", "dlbridge.asdlpack(pyarrow.array([1, 2]))"),
+    ],
+)
+def test_exit_with_a_library(library: str, body: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        missing(f"{library} is not installed")
+    check_exits(body, f"import numpy, {library}")
