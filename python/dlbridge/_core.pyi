@@ -21,6 +21,7 @@ __all__ = [
     "_has_protocol",
     "_origin",
     "_FileWriter",
+    "_SharedMap",
     "_TensorFile",
     "_copy",
     "_list_array",
@@ -506,6 +507,12 @@ class _TensorFile:
         self, name: str
     ) -> tuple[str, list[int], int, int, tuple[str, int, int, list[int]] | None]: ...
     def tensor(self, name: str, private: bool, has_pairs: bool) -> Tensor: ...
+
+@final
+class _SharedMap:
+    def __new__(cls, descriptor: int, size: int) -> Self: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class _FileWriter:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dlbridge._core import Tensor, _copy, _rebuild, asdlpack
 
 if TYPE_CHECKING:
-    from typing_extensions import CapsuleType
+    from typing_extensions import Buffer, CapsuleType
 
     from dlbridge.typing import TensorLike
 
@@ -43,7 +42,7 @@ def encoded(description: dict[str, Any]) -> bytes:
     return text
 
 
-def write(mapping: mmap.mmap, header: bytes, data: memoryview | None) -> None:
+def write(mapping: Buffer, header: bytes, data: memoryview | None) -> None:
     """Write a description into a new segment, and copy ``data`` into it, if there is any."""
     with memoryview(mapping) as view:
         if data is not None:
@@ -99,7 +98,7 @@ def described(page: bytes, available: int) -> dict[str, Any]:
     return description
 
 
-def tensor(mapping: mmap.mmap, description: dict[str, Any]) -> Tensor:
+def tensor(mapping: Buffer, description: dict[str, Any]) -> Tensor:
     """Return the tensor in a map, without a copy. Raises ValueError or OverflowError for a wrong dtype or shape."""
     data = memoryview(mapping)[DATA : DATA + description["bytes"]]
     shape = tuple(description["shape"])

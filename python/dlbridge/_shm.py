@@ -7,7 +7,6 @@ end. If it is killed, the resource tracker of ``multiprocessing`` removes the na
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import sys
 import threading
@@ -20,8 +19,11 @@ from typing import Any
 from dlbridge import _core, _segments
 from dlbridge._segment_format import DATA, UNFINISHED
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    from mmap import mmap as Map
+else:
     import _posixshmem  # type: ignore[import-not-found]
+    from dlbridge._core import _SharedMap as Map
 
 #: The longest name, without the slash that precedes it in the system. The resource tracker of Python 3.15 counts the slash.
 LONGEST = {"linux": 254 if sys.version_info >= (3, 15) else 255, "darwin": 30}.get(sys.platform, 200)
@@ -29,7 +31,7 @@ LONGEST = {"linux": 254 if sys.version_info >= (3, 15) else 255, "darwin": 30}.g
 #: The only map of each segment in this process. Borrows compare addresses, so a second map of a segment would look like
 #: separate memory. An entry is removed with the last tensor over its map. The extension module keeps the dictionary,
 #: because a process loads that module once, even if it loads this one again.
-_MAPS: weakref.WeakValueDictionary[Hashable, mmap.mmap] = vars(_core).setdefault(
+_MAPS: weakref.WeakValueDictionary[Hashable, Map] = vars(_core).setdefault(
     "_maps", weakref.WeakValueDictionary()
 )
 #: Held during the lookup or creation of a map, and while a name is made or removed. Reentrant, because the garbage
@@ -201,7 +203,7 @@ def _note_made(remove: Remover) -> None:
         resource_tracker.register(f"/{remove.name}", "shared_memory")
 
 
-def create(name: str, header: bytes, size: int, remove: Remover) -> mmap.mmap:
+def create(name: str, header: bytes, size: int, remove: Remover) -> Map:
     """Make a segment of ``size`` bytes and return its map. ``remove`` then removes its name.
 
     An older segment of that name is removed first if its owner has ended.
@@ -211,7 +213,7 @@ def create(name: str, header: bytes, size: int, remove: Remover) -> mmap.mmap:
     if sys.platform == "win32":
         if name in _MAPS:
             raise FileExistsError(errno.EEXIST, "shared memory of that name exists", name)
-        return _mapped(name, lambda: mmap.mmap(-1, size, tagname=name))
+        return _mapped(name, lambda: Map(-1, size, tagname=name))
     try:
         descriptor = _open_new(name, remove)
     except FileExistsError:
@@ -228,7 +230,7 @@ def create(name: str, header: bytes, size: int, remove: Remover) -> mmap.mmap:
             key = _key(descriptor, name)
             # A new segment is not mapped yet, so an existing entry belongs to an older one.
             _MAPS.pop(key, None)
-            return _mapped(key, lambda: mmap.mmap(descriptor, size))
+            return _mapped(key, lambda: Map(descriptor, size))
     except OSError as error:
         if not is_raised_here(error):
             # A signal handler raised it.
@@ -273,7 +275,7 @@ def marker_exists(name: str) -> bool:
     return True
 
 
-def open_map(name: str) -> mmap.mmap:
+def open_map(name: str) -> Map:
     """Return the map of an existing segment.
 
     Raises FileNotFoundError if no segment has the name, ValueError if it is shorter than a description or was
@@ -281,7 +283,7 @@ def open_map(name: str) -> mmap.mmap:
     """
     if sys.platform == "win32":
         # A name refers to the same memory as long as any process maps it.
-        return _mapped(name, lambda: mmap.mmap(-1, 0, tagname=name))
+        return _mapped(name, lambda: Map(-1, 0, tagname=name))
     try:
         descriptor = _posixshmem.shm_open(f"/{name}", os.O_RDWR, mode=0o600)
     except FileNotFoundError as error:
@@ -291,7 +293,7 @@ def open_map(name: str) -> mmap.mmap:
         size = os.fstat(descriptor).st_size
         if size < DATA:
             raise ValueError(f"it has {size} bytes, fewer than a description")
-        mapping = _mapped(_key(descriptor, name), lambda: mmap.mmap(descriptor, size))
+        mapping = _mapped(_key(descriptor, name), lambda: Map(descriptor, size))
         if size < len(mapping):
             raise ValueError(f"it is truncated: {size} of {len(mapping)} bytes are left")
         return mapping
@@ -299,7 +301,7 @@ def open_map(name: str) -> mmap.mmap:
         os.close(descriptor)
 
 
-def _mapped(key: Hashable, make: Callable[[], mmap.mmap]) -> mmap.mmap:
+def _mapped(key: Hashable, make: Callable[[], Map]) -> Map:
     """The only map of a segment in this process. No other segment has its key while the map lives."""
     with DO_LEFT, LOCK:
         mapping = _MAPS.get(key)

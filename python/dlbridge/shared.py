@@ -177,7 +177,7 @@ def attach(name: str) -> SharedTensor:
     try:
         mapping = _shm.open_map(name)
         # One copy: another process may write the segment between a check and a use.
-        description = _segment_format.described(mapping[:DATA], len(mapping) - DATA)
+        description = _segment_format.described(bytes(memoryview(mapping)[:DATA]), len(mapping) - DATA)
         tensor = _segment_format.tensor(mapping, description)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"the shared memory {name!r} is not a tensor: {error}") from error

@@ -237,6 +237,18 @@ def test_map_is_removed_with_its_last_tensor() -> None:
     assert not mapped()
 
 
+@on_linux
+def test_live_tensors_need_no_descriptors() -> None:
+    code = """
+import dlbridge, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+made = [dlbridge.share_memory(b"a") for _ in range(20_000)]
+attached = [dlbridge.attach(one.name).tensor for one in made]
+print(len({tensor.address for tensor in attached}))
+"""
+    assert output(code) == "20000\n"
+
+
 def test_attach_in_racing_threads_returns_one_memory() -> None:
     code = """
 import dlbridge, sys, threading

@@ -177,7 +177,7 @@ fn raised(error: Error) -> PyErr {
 }
 
 /// The text of an error of the system, whose number the exception shows.
-fn without_number(error: &io::Error) -> String {
+pub(crate) fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

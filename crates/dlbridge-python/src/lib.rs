@@ -1,6 +1,8 @@
-//! The extension module of the Python package: registration, and files with tensors.
+//! The extension module of the Python package: registration, files with tensors, and maps of shared memory.
 
 mod files;
+#[cfg(unix)]
+mod shared_map;
 
 use pyo3::prelude::*;
 
@@ -21,6 +23,8 @@ mod _core {
         dlbridge_pyo3::package::register(module)?;
         module.add_class::<crate::files::File>()?;
         module.add_class::<crate::files::Writer>()?;
+        #[cfg(unix)]
+        module.add_class::<crate::shared_map::SharedMap>()?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
