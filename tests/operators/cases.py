@@ -89,6 +89,8 @@ def _cases() -> list[Case]:
         Case("nonzero", "nonzero", (np.float32([0, 1, 0, 2]),), (np.array([1, 3]),)),
         Case("nonzero-nothing", "nonzero", (np.zeros(3, "float32"),), (np.zeros(0, "int64"),)),
         Case("ragged", "ragged", (X,), (X[X > 0], np.array(4))),
+        Case("accumulated", "accumulated", (X,), (X, X)),
+        Case("accumulated-vector", "accumulated_vector", (X,), (X,)),
         Case("relu", "relu_", (X,), (np.maximum(X, 0),), 1),
         Case("relu-strided", "relu_", (columns,), (np.maximum(columns, 0),), 1),
         Case("add", "add_", (X, X + 1), (2 * X + 1, np.sum(2 * X + 1)), 1),

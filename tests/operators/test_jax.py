@@ -53,6 +53,17 @@ def x64() -> Iterator[None]:
 # Values.
 
 
+@eager_and_jit
+def test_output_begins_as_zeros(wrap: Any) -> None:
+    function = wrap(operators.accumulated)
+    for size in (12, 512, 4096) * 8:
+        x = jnp.ones(size)
+        # XLA's allocator reuses this memory.
+        del [(jnp.full(size, 7.0) + i).block_until_ready() for i in range(4)][:]
+        for found in function(x):
+            np.testing.assert_array_equal(found, x)
+
+
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("case", CASES, ids=str)
 @eager_and_jit

@@ -144,6 +144,20 @@ def test_out_is_filled() -> None:
     assert high.tolist() == [X[3], X[7]]
 
 
+def test_out_begins_as_zeros() -> None:
+    for step in (1, 2):
+        outs = [np.full(16, 7, "float32")[: 8 * step : step] for _ in range(2)]
+        operators.accumulated(X, out=outs)
+        assert [out.tolist() for out in outs] == [X.tolist()] * 2
+
+
+def test_out_that_is_only_written_keeps_what_is_not_written() -> None:
+    out, valid = np.full(8, 7, "float32"), np.full(8, 7, "uint8").view("bool")
+    operators.unwritten(X, out=(out, valid))
+    assert out.tolist() == [7] * 8
+    assert valid.view("uint8").tolist() == [0] * 8
+
+
 @pytest.mark.parametrize(
     ("out", "error", "message"),
     [

@@ -79,6 +79,24 @@ def test_compiled_gradients_match_eager(f, x, dynamic):
 
 
 @BOTH
+def test_compiled_output_begins_as_zeros(f):
+    fast = compiled(lambda x: f.accumulated(x))
+
+    def filled(x, slice, view):
+        f.accumulated.out(x, slice=slice, view=view)
+
+    for _ in range(20):
+        x = torch.ones(512)
+        outs = [torch.full((512,), 7.0) for _ in range(2)]
+        if f is ops:
+            compiled(filled, backend="aot_eager")(x, *outs)
+            assert all(torch.equal(one, x) for one in outs)
+        del outs
+        for found in fast(x):
+            assert torch.equal(found, x)
+
+
+@BOTH
 def test_compiled_in_place_matches_eager(f, x):
     def model(x, y):
         z = x * 2

@@ -75,6 +75,12 @@ def test_strided_destination_is_filled(module):
     assert (out[:, 1] == -1).all()
 
 
+def test_destination_begins_as_zeros(module):
+    x, out = torch.ones(6), [torch.full((6, 2), 7.0)[:, 0], torch.full((6,), 7.0)]
+    module.accumulated(x, *out)
+    assert [one.tolist() for one in out] == [[1] * 6] * 2
+
+
 def test_operator_sees_the_address_of_the_argument(module):
     x = torch.ones(8)
     assert module.address(x).item() == x.data_ptr()

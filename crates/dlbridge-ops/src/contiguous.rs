@@ -3,7 +3,7 @@
 //!
 //! - **Elements.** For `'a` there are `len` elements of `dtype` from `data` on, in one allocation that the CPU reads; `len`
 //!   is the product of the extents. No code writes them. `ContiguousMut`: they are valid for writes, and no other code
-//!   reads them either.
+//!   reads them either. No reference to them is made while `stale` is true, except as [`Uninit`].
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -13,6 +13,7 @@ use std::slice;
 use dlbridge::{DataType, Element, TensorRef, TensorRefMut};
 
 use crate::error::Result;
+use crate::uninit::Uninit;
 
 /// A tensor that the function reads.
 #[doc(hidden)]
@@ -29,6 +30,8 @@ pub struct Contiguous<'a> {
 #[doc(hidden)]
 pub struct ContiguousMut<'a> {
     tensor: Contiguous<'a>,
+    /// An output with the bytes that the memory had before the call. Zeros replace them, unless the function only writes.
+    stale: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -62,14 +65,14 @@ impl<'a> Contiguous<'a> {
         })
     }
 
-    /// Declares that only the holder uses the elements, so that they can be written.
+    /// Declares that only the holder uses the elements, so that they can be written. `stale`: those of an output.
     ///
     /// # Safety
     /// For `'a` no other code reads or writes the elements, which are valid for writes. Code that uses them afterwards is
     /// sound with any bytes in them.
-    pub(crate) unsafe fn assume_exclusive(self) -> ContiguousMut<'a> {
+    pub(crate) unsafe fn assume_exclusive(self, stale: bool) -> ContiguousMut<'a> {
         // Elements: the caller guarantees this contract.
-        ContiguousMut { tensor: self, memory: PhantomData }
+        ContiguousMut { tensor: self, stale, memory: PhantomData }
     }
 
     #[inline]
@@ -130,18 +133,39 @@ impl<'a> ContiguousMut<'a> {
         &self.tensor
     }
 
-    /// The address of the first element, for writing.
+    /// The address of the first element, for writing, and true for a stale output.
     #[inline]
-    pub(crate) fn data(&self) -> *mut c_void {
-        self.tensor.data
+    pub(crate) fn data(&self) -> (*mut c_void, bool) {
+        (self.tensor.data, self.stale)
+    }
+
+    /// Writes zeros to a stale output.
+    #[inline]
+    fn refresh(&mut self) {
+        if std::mem::take(&mut self.stale) {
+            // SAFETY: Elements: that many bytes, valid for writes, and only the holder uses them.
+            unsafe { self.tensor.data.cast::<u8>().write_bytes(0, self.tensor.bytes) };
+        }
+    }
+
+    /// The elements for writing only, unless they are as for [`into_elements`](Self::into_elements).
+    #[inline]
+    pub(crate) fn into_uninit<T: Element>(self) -> std::result::Result<&'a mut [Uninit<T>], Self> {
+        if !self.tensor.is_of::<T>() {
+            return Err(self);
+        }
+        let Contiguous { data, len, .. } = self.tensor;
+        // SAFETY: Elements: as for `into_elements`; `Uninit` has the layout of the type, and promises no value.
+        Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
     }
 
     /// The elements, unless they are of another type, not aligned for it, or of a type whose bits need a check.
     #[inline]
-    pub(crate) fn into_elements<T: Element>(self) -> std::result::Result<&'a mut [T], Self> {
+    pub(crate) fn into_elements<T: Element>(mut self) -> std::result::Result<&'a mut [T], Self> {
         if !self.tensor.is_of::<T>() {
             return Err(self);
         }
+        self.refresh();
         let Contiguous { data, len, .. } = self.tensor;
         // SAFETY: Elements: `len` elements for `'a`, which only the holder uses, and who gives them away here. They are of
         // the type's dtype, aligned, and valid whatever their bits are.
@@ -149,7 +173,8 @@ impl<'a> ContiguousMut<'a> {
     }
 
     /// The tensor in the form for every tensor.
-    pub(crate) fn into_tensor_ref_mut(self) -> Result<TensorRefMut<'a>> {
+    pub(crate) fn into_tensor_ref_mut(mut self) -> Result<TensorRefMut<'a>> {
+        self.refresh();
         let tensor = self.tensor.to_tensor_ref()?;
         // SAFETY: Elements: only the holder uses them, and gives the tensor away.
         Ok(unsafe { tensor.assume_exclusive() }?)

@@ -87,8 +87,11 @@ pub(crate) unsafe fn make_writable<'a>(
 #[inline]
 unsafe fn exclusive<'a>(parameter: &Parameter, value: Value<'a>) -> Result<Value<'a>> {
     Ok(match value {
-        // SAFETY: the caller guarantees this contract. Functions get elements only of types of which all bytes are valid.
-        Value::Contiguous(tensor) => Value::ContiguousMut(unsafe { tensor.assume_exclusive() }),
+        Value::Contiguous(tensor) => {
+            let is_output = !matches!(parameter.kind, Kind::InPlace(_));
+            // SAFETY: the caller guarantees this contract. Functions get elements only of types of which all bytes are valid.
+            Value::ContiguousMut(unsafe { tensor.assume_exclusive(is_output) })
+        }
         Value::Tensor(tensor) => {
             // SAFETY: as above. Views check booleans before they show them.
             let tensor = unsafe { tensor.assume_exclusive() };

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dlbridge::{DataType, DataTypeCode, Device, Tensor, TensorRef};
+use dlbridge::{DataType, Device, Tensor, TensorRef};
 use smallvec::SmallVec;
 
 use crate::arguments::refused;
@@ -152,9 +152,7 @@ impl Operator {
             let (Value::Contiguous(like), target) = (&inputs[*input], target.tensor()) else {
                 return None;
             };
-            let fits = form.takes(target) && target.shape() == like.shape();
-            // Booleans are set before the call.
-            if !fits || form.dtype.code() == DataTypeCode::BOOL {
+            if !form.takes(target) || target.shape() != like.shape() {
                 return None;
             }
         }

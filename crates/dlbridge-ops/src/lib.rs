@@ -74,6 +74,7 @@ mod shape;
 pub mod torch;
 #[doc(hidden)]
 pub mod tvm;
+mod uninit;
 #[forbid(unsafe_code)]
 mod value;
 #[forbid(unsafe_code)]
@@ -171,6 +172,7 @@ pub use on_cuda::OnCuda;
 pub use operator::Operator;
 pub use outcome::Outcome;
 pub use shape::Shapes;
+pub use uninit::Uninit;
 
 #[cfg(all(doctest, feature = "python"))]
 #[doc = include_str!("../README.md")]

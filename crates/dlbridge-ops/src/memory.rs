@@ -1,12 +1,12 @@
 //! The memory of an output, from a framework's allocator to the value for the function.
 //!
 //! - **Memory.** For `'m` there are `bytes` bytes from `data` on, in one allocation on the device. They are valid for
-//!   writes, and only the holder uses them. On the CPU they are initialised.
+//!   writes, and only the holder uses them. On the CPU they have some value; zeros, unless `stale` is true.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use dlbridge::{Access, DataType, DataTypeCode, Device, RawParts, TensorRef, TensorRefMut};
+use dlbridge::{Access, DataType, Device, RawParts, TensorRefMut};
 
 use crate::contiguous::{Contiguous, ContiguousMut, is_aligned};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,17 +16,18 @@ pub(crate) struct Memory<'m> {
     data: *mut c_void,
     bytes: usize,
     device: Device,
+    stale: bool,
     memory: PhantomData<&'m mut [u8]>,
 }
 
 impl<'m> Memory<'m> {
     /// # Safety
     /// For `'m` there are that many bytes from `data` on, in one allocation on the device. They are valid for writes, and
-    /// no other code uses them. On the CPU they are initialised.
+    /// no other code uses them. On the CPU they have some value; zeros, unless `stale` is true.
     #[inline]
-    pub(crate) unsafe fn new(data: *mut c_void, bytes: usize, device: Device) -> Self {
+    pub(crate) unsafe fn new(data: *mut c_void, bytes: usize, device: Device, stale: bool) -> Self {
         // Memory: the caller guarantees it.
-        Self { data, bytes, device, memory: PhantomData }
+        Self { data, bytes, device, stale, memory: PhantomData }
     }
 
     /// The memory of a tensor, or the tensor if its elements are not aligned or not in C order without gaps.
@@ -38,10 +39,10 @@ impl<'m> Memory<'m> {
         let data = view.data().wrapping_byte_add(view.byte_offset() as usize);
         let bytes = size(view.dtype(), view.shape()).unwrap_or(0);
         // Memory: the tensor has its elements there, alone and for writing, and is consumed.
-        Ok(Self { data, bytes, device: view.device(), memory: PhantomData })
+        Ok(Self { data, bytes, device: view.device(), stale: true, memory: PhantomData })
     }
 
-    /// The output as contiguous memory on the CPU, unless it is on a device, empty, or boolean: booleans need valid bytes.
+    /// The output as contiguous memory on the CPU, unless it is on a device or empty.
     #[inline]
     pub(crate) fn into_contiguous<'s>(
         self,
@@ -51,22 +52,23 @@ impl<'m> Memory<'m> {
     where
         'm: 's,
     {
-        if self.device != Device::CPU || dtype.code() == DataTypeCode::BOOL {
+        if self.device != Device::CPU {
             return Err(self);
         }
-        // SAFETY: Memory: the elements are there, as the comparison finds, on the CPU, initialised; only the holder uses them,
-        // who gives them away here.
+        // SAFETY: Memory: the elements are there, as the comparison finds, on the CPU; only the holder uses them, who gives
+        // them away here.
         let tensor = unsafe {
             Contiguous::new(self.data, dtype, shape)
                 .filter(|tensor| tensor.bytes() <= self.bytes)
-                .map(|tensor| tensor.assume_exclusive())
+                .map(|tensor| tensor.assume_exclusive(self.stale))
         };
         tensor.ok_or(self)
     }
 
-    /// The output in the form for every tensor. Booleans on the host become false: other bytes are not valid.
+    /// The output in the form for every tensor, with zeros unless it is on a device.
     pub(crate) fn into_tensor(self, dtype: DataType, shape: &[i64]) -> Result<TensorRefMut<'m>> {
-        if size(dtype, shape)? > self.bytes {
+        let bytes = size(dtype, shape)?;
+        if bytes > self.bytes {
             return Err(Error::of(ErrorKind::Failed, "the memory of an output is too small"));
         }
         let parts = RawParts {
@@ -74,18 +76,13 @@ impl<'m> Memory<'m> {
             device: self.device,
             ..RawParts::new(self.data, dtype)
         };
-        // SAFETY: Memory: the elements are there, as the comparison found, and only the holder uses them, who gives them
-        // away here. On the CPU they are initialised; arbitrary bytes are elements of all dtypes except booleans, which are
-        // set next.
-        let mut tensor = unsafe { TensorRefMut::from_raw_parts(&parts, shape, None::<&[i64]>) }?;
-        let is_on_host = self.device.device_type().is_host_accessible();
-        if dtype.code() == DataTypeCode::BOOL && !tensor.is_empty() && is_on_host {
-            let extents: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
-            let no = [false];
-            let no = TensorRef::from(&no).reshape([])?.broadcast_to(&extents)?;
-            tensor.as_tensor_ref_mut().copy_from(&no)?;
+        if self.stale && bytes > 0 && self.device.device_type().is_host_accessible() {
+            // SAFETY: Memory: that many bytes, as the comparison found, which only the holder uses.
+            unsafe { self.data.cast::<u8>().write_bytes(0, bytes) };
         }
-        Ok(tensor)
+        // SAFETY: Memory: the elements are there, as the comparison found, and only the holder uses them, who gives them
+        // away here. On the host they are zeros.
+        Ok(unsafe { TensorRefMut::from_raw_parts(&parts, shape, None::<&[i64]>) }?)
     }
 }
 
@@ -93,9 +90,9 @@ impl<'m> Memory<'m> {
 impl<'m> From<ContiguousMut<'m>> for Memory<'m> {
     #[inline]
     fn from(tensor: ContiguousMut<'m>) -> Self {
-        let (data, bytes) = (tensor.data(), tensor.tensor().bytes());
+        let ((data, stale), bytes) = (tensor.data(), tensor.tensor().bytes());
         // Memory: Elements of the tensor, which is consumed.
-        Self { data, bytes, device: Device::CPU, memory: PhantomData }
+        Self { data, bytes, device: Device::CPU, stale, memory: PhantomData }
     }
 }
 

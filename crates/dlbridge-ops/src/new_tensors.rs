@@ -72,8 +72,8 @@ pub(crate) unsafe fn made<'m>(dtype: DataType, shape: &[i64]) -> Result<(Tensor,
         shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
     let tensor = Tensor::zeroed_aligned(dtype, &extents, 64)?;
     let data = tensor.data().wrapping_byte_add(tensor.byte_offset() as usize);
-    // SAFETY: the tensor has this shape in C order, and its memory is initialised and writable. The caller guarantees
-    // that it is alive and not used otherwise for `'m`.
-    let memory = unsafe { Memory::new(data, bytes, Device::CPU) };
+    // SAFETY: the tensor has this shape in C order, and its memory is zeros and writable. The caller guarantees that it is
+    // alive and not used otherwise for `'m`.
+    let memory = unsafe { Memory::new(data, bytes, Device::CPU, false) };
     Ok((tensor, memory))
 }

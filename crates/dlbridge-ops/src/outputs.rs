@@ -10,7 +10,7 @@ use crate::parameter::Parameter;
 /// Provides the memory of a call's outputs, and its stream.
 #[doc(hidden)]
 pub(crate) trait Outputs: Sync {
-    /// Returns the memory of an output, with arbitrary elements; index 0 is the operator's first output. Each output is
+    /// Returns the memory of an output, with any elements; index 0 is the operator's first output. Each output is
     /// requested at most once.
     fn output(&self, index: usize, dtype: DataType, shape: &[i64]) -> Result<Memory<'_>>;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Array, call, elements, message, vector, zeros};
-use dlbridge_ops::{Dynamic, Error, ErrorKind, Out, op};
+use dlbridge_ops::{Dynamic, Error, ErrorKind, Out, Uninit, op};
 
 #[op]
 fn double(x: &[f32], out: &mut [f32]) {
@@ -141,4 +141,62 @@ fn panic_after_an_output_is_made_frees_it() {
     assert!(
         message::<panics::Operator>(&[zeros::<f32>(&[1]).any()]).starts_with("panics: panicked")
     );
+}
+
+#[op(shape(slice = like(x), view = like(x), flags = like(x)))]
+fn accumulate(
+    x: &[f32],
+    slice: &mut [f32],
+    mut view: Out<'_, f32>,
+    flags: &mut [bool],
+    vector: Dynamic<'_, f32, 1>,
+) -> Result<(), Error> {
+    let mut vector = vector.allocate([x.len()])?;
+    for (i, x) in x.iter().enumerate() {
+        slice[i] += x;
+        view.elements_mut()[i] += x;
+        vector[[i]] += x;
+        flags[i] |= *x > 1.0;
+    }
+    Ok(())
+}
+
+#[test]
+fn output_begins_as_zeros() {
+    let mut x = vector([1.0_f32, 2.0]);
+    let results = call::<accumulate::Operator>(&[x.any()]).unwrap();
+    assert_eq!(elements::<f32>(&results[0]), [1.0, 2.0]);
+    for strides in [&[][..], &[2]] {
+        let [mut slice, mut view, mut made] =
+            [7.0_f32; 3].map(|old| Array::strided(vec![old; 3], &[2], strides, 0));
+        let mut flags = Array::strided(vec![true; 3], &[2], strides, 0);
+        let outs = [slice.any(), view.any(), flags.any(), made.any()];
+        call::<accumulate::Operator>(&[&[x.any()], &outs[..]].concat()).unwrap();
+        let (second, untouched) = if strides.is_empty() { (1, 2) } else { (2, 1) };
+        for found in [slice.data, view.data, made.data] {
+            assert_eq!([found[0], found[second], found[untouched]], [1.0, 2.0, 7.0]);
+        }
+        assert_eq!([flags.data[0], flags.data[second], flags.data[untouched]], [false, true, true]);
+    }
+}
+
+#[op(shape(first = like(x), flags = like(x)))]
+fn first_of(x: &[f32], first: &mut [Uninit<f32>], flags: &mut [Uninit<bool>]) {
+    *first[0].write(x[0]) += 1.0;
+    flags[0].write(true);
+}
+
+#[test]
+fn uninit_output_keeps_what_the_function_does_not_write() {
+    let (mut x, mut first, mut flags) =
+        (vector([1.0_f32, 2.0]), vector([7.0_f32, 8.0]), vector([true, true]));
+    call::<first_of::Operator>(&[x.any(), first.any(), flags.any()]).unwrap();
+    assert_eq!(first.data, [2.0, 8.0]);
+    // Not all bytes are booleans.
+    assert_eq!(flags.data, [true, false]);
+    let mut strided = Array::strided(vec![7.0_f32; 3], &[2], &[2], 0);
+    call::<first_of::Operator>(&[x.any(), strided.any(), flags.any()]).unwrap();
+    assert_eq!(strided.data, [2.0, 7.0, 0.0]);
+    let results = call::<first_of::Operator>(&[x.any()]).unwrap();
+    assert_eq!(elements::<f32>(&results[0]), [2.0, 0.0]);
 }

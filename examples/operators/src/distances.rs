@@ -1,6 +1,6 @@
 //! Distances of points, computed by all cores.
 
-use dlbridge_ops::{View, op};
+use dlbridge_ops::{Uninit, View, op};
 use num_traits::Float;
 use rayon::prelude::*;
 
@@ -16,8 +16,8 @@ use rayon::prelude::*;
 pub(crate) fn distances<T: Float + Send + Sync>(
     x: View<'_, T, 2>,
     y: View<'_, T, 2>,
-    squared: &mut [T],
-    nearest: &mut [i32],
+    squared: &mut [Uninit<T>],
+    nearest: &mut [Uninit<i32>],
 ) -> Result<(), &'static str> {
     let [rows, columns] = y.dims();
     if rows == 0 {
@@ -25,13 +25,17 @@ pub(crate) fn distances<T: Float + Send + Sync>(
     }
     let to_rows = squared.par_chunks_mut(rows).zip(nearest);
     to_rows.enumerate().for_each(|(i, (squared, nearest))| {
+        let (mut best, mut least) = (0, T::zero());
         for (j, squared) in squared.iter_mut().enumerate() {
             let differences = (0..columns).map(|column| x[[i, column]] - y[[j, column]]);
-            *squared = differences.fold(T::zero(), |sum, difference| sum + difference * difference);
+            let sum = differences.fold(T::zero(), |sum, difference| sum + difference * difference);
+            squared.write(sum);
+            // The first of equal distances, as with the other libraries.
+            if j == 0 || sum < least {
+                (best, least) = (j as i32, sum);
+            }
         }
-        // The first of equal distances, as with the other libraries.
-        *nearest =
-            (1..rows).fold(0, |best, j| if squared[j] < squared[best] { j } else { best }) as i32;
+        nearest.write(best);
     });
     Ok(())
 }
@@ -40,14 +44,14 @@ pub(crate) fn distances<T: Float + Send + Sync>(
 #[op(
     T in [f32, f64],
     shape(grad_x = like(x), grad_y = like(y)),
-    require(grad_squared[..] == [x[0], y[0]])
+    require(x[1] == y[1], grad_squared[..] == [x[0], y[0]])
 )]
 pub(crate) fn distances_vjp<T: Float + Send + Sync>(
     x: View<'_, T, 2>,
     y: View<'_, T, 2>,
     grad_squared: View<'_, T, 2>,
-    grad_x: &mut [T],
-    grad_y: &mut [T],
+    grad_x: &mut [Uninit<T>],
+    grad_y: &mut [Uninit<T>],
 ) {
     let [rows, columns] = x.dims();
     let [others, _] = y.dims();
@@ -59,12 +63,12 @@ pub(crate) fn distances_vjp<T: Float + Send + Sync>(
     let width = columns.max(1);
     grad_x.par_chunks_mut(width).enumerate().for_each(|(i, row)| {
         for (column, grad) in row.iter_mut().enumerate() {
-            *grad = (0..others).fold(T::zero(), |sum, j| sum + part(i, j, column));
+            grad.write((0..others).fold(T::zero(), |sum, j| sum + part(i, j, column)));
         }
     });
     grad_y.par_chunks_mut(width).enumerate().for_each(|(j, row)| {
         for (column, grad) in row.iter_mut().enumerate() {
-            *grad = (0..rows).fold(T::zero(), |sum, i| sum - part(i, j, column));
+            grad.write((0..rows).fold(T::zero(), |sum, i| sum - part(i, j, column)));
         }
     });
 }

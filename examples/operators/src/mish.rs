@@ -1,21 +1,21 @@
 //! An activation, with its first and second derivatives.
 
-use dlbridge_ops::op;
+use dlbridge_ops::{Uninit, op};
 use num_traits::Float;
 
 /// x * tanh(softplus(x)), elementwise.
 #[op(vjp = mish_vjp, elementwise, T in [f32, f64])]
-pub(crate) fn mish<T: Float>(x: &[T], out: &mut [T]) {
+pub(crate) fn mish<T: Float>(x: &[T], out: &mut [Uninit<T>]) {
     for (out, &x) in out.iter_mut().zip(x) {
-        *out = x * derivatives(x).tanh;
+        out.write(x * derivatives(x).tanh);
     }
 }
 
 /// The gradient of mish.
 #[op(vjp = mish_vjp_vjp, elementwise, T in [f32, f64], require(x[..] == grad_out[..]))]
-pub(crate) fn mish_vjp<T: Float>(x: &[T], grad_out: &[T], grad_x: &mut [T]) {
+pub(crate) fn mish_vjp<T: Float>(x: &[T], grad_out: &[T], grad_x: &mut [Uninit<T>]) {
     for (i, grad_x) in grad_x.iter_mut().enumerate() {
-        *grad_x = grad_out[i] * derivatives(x[i]).first;
+        grad_x.write(grad_out[i] * derivatives(x[i]).first);
     }
 }
 
@@ -25,13 +25,13 @@ pub(crate) fn mish_vjp_vjp<T: Float>(
     x: &[T],
     grad_out: &[T],
     grad_grad_x: &[T],
-    grad_x: &mut [T],
-    grad_grad_out: &mut [T],
+    grad_x: &mut [Uninit<T>],
+    grad_grad_out: &mut [Uninit<T>],
 ) {
     for i in 0..x.len() {
         let of_mish = derivatives(x[i]);
-        grad_x[i] = grad_grad_x[i] * grad_out[i] * of_mish.second;
-        grad_grad_out[i] = grad_grad_x[i] * of_mish.first;
+        grad_x[i].write(grad_grad_x[i] * grad_out[i] * of_mish.second);
+        grad_grad_out[i].write(grad_grad_x[i] * of_mish.first);
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) fn segment_sum<T: Float, I: PrimInt + Display>(
     n: i64,
     out: &mut [T],
 ) -> Result<(), String> {
-    out.fill(T::zero());
     let width = values.len() / ids.len().max(1);
     for (position, &id) in ids.iter().enumerate() {
         let segment = segment(id, position, n)?;
@@ -32,7 +31,7 @@ pub(crate) fn segment_sum<T: Float, I: PrimInt + Display>(
 }
 
 /// The gradient of segment_sum: each row gets the gradient of its segment.
-#[op(T in [f32, f64], I in [i32, i64], shape(grad_values = [ids[0], grad_out[1..]]))]
+#[op(T in [f32, f64], I in [i32, i64], shape(grad_values = [ids[0], grad_out[1..]]), require(grad_out[0] == n))]
 pub(crate) fn segment_sum_vjp<T: Float, I: PrimInt + Display>(
     ids: View<'_, I, 1>,
     n: i64,

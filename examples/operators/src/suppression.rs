@@ -1,6 +1,6 @@
 //! Non-maximum suppression: an operator whose result has a shape that depends on the values.
 
-use dlbridge_ops::{Dynamic, Error, View, op};
+use dlbridge_ops::{Array, Dynamic, Error, View, op};
 
 /// The indices of the boxes that overlap no kept box of a higher score, by falling score.
 ///
@@ -8,7 +8,7 @@ use dlbridge_ops::{Dynamic, Error, View, op};
 #[op(default(threshold = 0.5), require(boxes[..] == [scores[0], 4]))]
 pub(crate) fn non_maximum_suppression(
     boxes: View<'_, f32, 2>,
-    scores: &[f32],
+    scores: Array<'_, f32, 1>,
     threshold: f64,
     kept: Dynamic<'_, i64, 1>,
 ) -> Result<(), Error> {

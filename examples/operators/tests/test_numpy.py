@@ -98,3 +98,9 @@ def test_wrong_arguments_are_refused() -> None:
         rust_operators.distances(values, values[:0])
     with pytest.raises(TypeError, match="the dtypes must agree, but x is float64, y is float32"):
         rust_operators.distances(values, values.astype("float32"))
+    with pytest.raises(ValueError, match=r"segment_sum_vjp: grad_out\[0\] == n is required, but the extents are \[2\] and \[3\]"):
+        rust_operators.segment_sum_vjp(np.zeros(2, "int64"), 3, values[:2])
+    with pytest.raises(ValueError, match=r"distances_vjp: x\[1\] == y\[1\] is required"):
+        rust_operators.distances_vjp(values, values[:, :1], np.ones((3, 3)))
+    with pytest.raises(ValueError, match="scores must have 1 dimensions, but has 2"):
+        rust_operators.non_maximum_suppression(BOXES, SCORES[:, None])

@@ -3,23 +3,23 @@
 use std::ops::{Add, Mul};
 
 use dlbridge_ops::dlbridge::Element;
-use dlbridge_ops::{View, op};
+use dlbridge_ops::{Uninit, View, op};
 
 // begin: softclip
 /// x / (1 + |x|), elementwise.
 #[op(vjp = softclip_vjp, elementwise)]
-pub(crate) fn softclip(x: &[f32], out: &mut [f32]) {
+pub(crate) fn softclip(x: &[f32], out: &mut [Uninit<f32>]) {
     for (out, x) in out.iter_mut().zip(x) {
-        *out = x / (1.0 + x.abs());
+        out.write(x / (1.0 + x.abs()));
     }
 }
 
 /// The gradient of softclip.
 #[op(vjp = softclip_vjp_vjp, elementwise, require(x[..] == grad_out[..]))]
-pub(crate) fn softclip_vjp(x: &[f32], grad_out: &[f32], grad_x: &mut [f32]) {
+pub(crate) fn softclip_vjp(x: &[f32], grad_out: &[f32], grad_x: &mut [Uninit<f32>]) {
     for ((grad_x, x), grad_out) in grad_x.iter_mut().zip(x).zip(grad_out) {
         let d = 1.0 + x.abs();
-        *grad_x = grad_out / (d * d);
+        grad_x.write(grad_out / (d * d));
     }
 }
 // end: softclip
@@ -50,9 +50,9 @@ pub(crate) fn softclip_vjp_vjp(
 // begin: twice
 /// x + x, for several dtypes.
 #[op(T in [f32, f64, i32, i64, half::f16, half::bf16, num_complex::Complex<f32>], elementwise)]
-pub(crate) fn twice<T: Element + Copy + Add<Output = T>>(x: &[T], out: &mut [T]) {
+pub(crate) fn twice<T: Element + Copy + Add<Output = T>>(x: &[T], out: &mut [Uninit<T>]) {
     for (out, x) in out.iter_mut().zip(x) {
-        *out = *x + *x;
+        out.write(*x + *x);
     }
 }
 // end: twice

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use dlbridge_ops::{Error, ErrorKind, op};
+use dlbridge_ops::{Error, ErrorKind, Uninit, op};
 
 /// The number of values that functions made, and the number of those that are dropped.
 static COUNTED: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
@@ -70,9 +70,9 @@ pub(crate) fn alive(x: &[f32], out: &mut [i64]) -> Result<(), Error> {
 
 /// Calls another operator's function.
 #[op]
-pub(crate) fn nested(x: &[f32], out: &mut [f32]) {
+pub(crate) fn nested(x: &[f32], out: &mut [Uninit<f32>]) {
     let mut inner = vec![0.0; x.len()];
-    crate::softclip(x, &mut inner);
+    crate::softclip(x, Uninit::of(&mut inner));
     crate::softclip(&inner, out);
 }
 

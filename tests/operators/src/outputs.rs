@@ -1,6 +1,6 @@
 //! Operators with several outputs, outputs of other shapes, and arguments that change in place.
 
-use dlbridge_ops::{Dynamic, Error, InPlace, Out, Shapes, View, op};
+use dlbridge_ops::{Dynamic, Error, InPlace, Out, Shapes, Uninit, View, op};
 
 /// The smallest and the largest element of each row.
 #[op(vjp = min_max_vjp, shape(low = [x[0]], high = [x[0]]))]
@@ -102,6 +102,28 @@ pub(crate) fn ragged(
     count[0] = found.len() as i64;
     positive.allocate([found.len()])?.iter_mut().zip(found).for_each(|(out, found)| *out = found);
     Ok(())
+}
+
+/// Adds x to a slice and to a view.
+#[op(shape(slice = like(x), view = like(x)))]
+pub(crate) fn accumulated(x: &[f32], slice: &mut [f32], mut view: Out<'_, f32>) {
+    for (i, x) in x.iter().enumerate() {
+        slice[i] += x;
+        view.elements_mut()[i] += x;
+    }
+}
+
+/// Adds x to a vector whose length the function decides.
+#[op]
+pub(crate) fn accumulated_vector(x: &[f32], out: Dynamic<'_, f32, 1>) -> Result<(), Error> {
+    out.allocate([x.len()])?.iter_mut().zip(x).for_each(|(out, x)| *out += x);
+    Ok(())
+}
+
+/// Writes nothing.
+#[op(shape(out = like(x), valid = like(x)))]
+pub(crate) fn unwritten(x: &[f32], out: &mut [Uninit<f32>], valid: &mut [Uninit<bool>]) {
+    let _ = (x, out, valid);
 }
 
 /// Never allocates its output.

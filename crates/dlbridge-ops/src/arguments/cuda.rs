@@ -209,8 +209,8 @@ tensor! {
 written!(CudaInPlace);
 
 tensor! {
-    /// An output on a CUDA device, in C order without gaps. Its elements are arbitrary until a kernel writes them. If the
-    /// dtype is boolean, the kernel must write all of them.
+    /// An output on a CUDA device, in C order without gaps. Unlike [`Out`](crate::Out), it does not begin as zeros: its elements
+    /// are arbitrary until a kernel writes them. If the dtype is boolean, the kernel must write all of them.
     ///
     /// [`OnCuda`] has an example.
     CudaOut, TensorRefMut, TensorMut, Output, true

@@ -26,7 +26,8 @@ pub use self::output::{Dynamic, Out};
 /// | [`Array`] | the same with its shape |
 /// | `Option<&[T]>`, `Option<Array>`, `Option<View>` | a tensor, or none |
 /// | [`InPlace`] | a tensor that the function changes |
-/// | `&mut [T]`, [`Out`] | a new tensor that the function fills: an output |
+/// | `&mut [T]`, [`Out`] | an output: zeros, which the function changes |
+/// | `&mut [Uninit<T>]` | the same without zeros, for a function that writes each element: see [`Uninit`](crate::Uninit) |
 /// | [`Dynamic`] | an output whose shape the function decides |
 /// | [`CudaArray`], [`CudaView`], [`CudaInPlace`], [`CudaOut`] | the same on a CUDA device, with [`OnCuda`](crate::OnCuda) for the stream |
 /// | `f64`, `i64`, `bool`, `&str`, [`Ints`], [`Floats`] | an attribute: a number, a boolean, a string, a list |
@@ -46,7 +47,7 @@ pub use self::output::{Dynamic, Out};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type that an operator takes",
-    label = "use `&[T]`, `Array`, `View`, `InPlace`, `&mut [T]`, `Out`, `Dynamic`, `f64`, `i64`, `bool`, `&str`, `Ints` or `Floats`"
+    label = "use `&[T]`, `Array`, `View`, `InPlace`, `&mut [T]`, `&mut [Uninit<T>]`, `Out`, `Dynamic`, `f64`, `i64`, `bool`, `&str`, `Ints` or `Floats`"
 )]
 pub trait Argument<'a>: Sized {
     #[doc(hidden)]

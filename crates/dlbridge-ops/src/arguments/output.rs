@@ -12,8 +12,8 @@ use crate::outputs::Slot;
 use crate::parameter::Kind;
 use crate::value::Value;
 
-/// An output with its shape: a [`TensorViewMut`] of `N` dimensions, or of any number, in C order. Its elements are
-/// arbitrary values until the function writes them.
+/// An output with its shape: a [`TensorViewMut`] of `N` dimensions, or of any number, in C order. Its elements begin as
+/// zeros.
 ///
 /// ```
 /// use dlbridge_ops::{Out, View, op};
@@ -121,7 +121,7 @@ pub struct Dynamic<'a, T, const N: usize> {
 }
 
 impl<'a, T: Element, const N: usize> Dynamic<'a, T, N> {
-    /// Makes the output, with arbitrary elements. Each output must be made once.
+    /// Makes the output, of zeros. Each output must be made once.
     ///
     /// # Errors
     /// Returns an error if the framework does not provide the memory.

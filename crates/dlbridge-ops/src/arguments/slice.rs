@@ -7,6 +7,7 @@ use super::output::Out;
 use super::{Argument, unexpected};
 use crate::error::Result;
 use crate::parameter::Kind;
+use crate::uninit::Uninit;
 use crate::value::Value;
 
 /// The call has copied inputs that are not contiguous.
@@ -36,7 +37,7 @@ impl<'a, T: Element> Argument<'a> for Option<&'a [T]> {
     }
 }
 
-/// An output.
+/// An output, which begins as zeros.
 impl<'a, T: Element> Argument<'a> for &'a mut [T] {
     const KIND: Kind = Kind::Output(form::<T, DYNAMIC>(true));
 
@@ -51,5 +52,22 @@ impl<'a, T: Element> Argument<'a> for &'a mut [T] {
         }
         let out = Out::<'a, T>::from_value(value)?;
         out.into_view_mut().into_mut_slice().map_or_else(|| unexpected(Self::KIND), Ok)
+    }
+}
+
+/// An output that the function only writes.
+impl<'a, T: Element> Argument<'a> for &'a mut [Uninit<T>] {
+    const KIND: Kind = <&mut [T]>::KIND;
+
+    fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        if let Value::ContiguousMut(_) = value
+            && let Value::ContiguousMut(tensor) = std::mem::take(value)
+        {
+            match tensor.into_uninit() {
+                Ok(elements) => return Ok(elements),
+                Err(tensor) => *value = Value::ContiguousMut(tensor),
+            }
+        }
+        <&mut [T]>::from_value(value).map(Uninit::of)
     }
 }

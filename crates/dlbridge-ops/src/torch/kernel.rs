@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
 
-use super::memory::{Fresh, Given, empty};
+use super::memory::{Fresh, empty};
 use super::shim::Shim;
 use super::stack::{Arguments, Tensor, read_lists, take};
 use super::values::{Unshared, shapes, values};
 use crate::Define;
 use crate::call::{Values, described};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exclusive::Targets;
 use crate::guard::discard;
 use crate::operator::Operator;
 use crate::parameter::Kind;
@@ -131,7 +132,7 @@ fn call(
     let outputs = Fresh::new(shim, operator, arguments).map_err(named(operator))?;
     let unshared = Unshared::new(operator, arguments).map_err(named(operator))?;
     let mut inputs = Values::new();
-    values(shim, operator, unshared, &mut inputs).map_err(named(operator))?;
+    values(shim, operator, unshared, &mut inputs, &mut Targets::new()).map_err(named(operator))?;
     operator.call(&mut inputs, &outputs)?;
     outputs.finish(operator)
 }
@@ -142,11 +143,9 @@ fn call_out(
     arguments: &mut Arguments,
 ) -> Result<Results> {
     let unshared = Unshared::new(operator, arguments).map_err(named(operator))?;
-    let mut inputs = Values::new();
-    values(shim, operator, unshared, &mut inputs).map_err(named(operator))?;
-    // SAFETY: `values` checked the overlap of all tensors of the call.
-    let outputs = unsafe { Given::new(shim, operator, unshared) };
-    operator.call(&mut inputs, &outputs)?;
+    let (mut inputs, mut targets) = (Values::new(), Targets::new());
+    values(shim, operator, unshared, &mut inputs, &mut targets).map_err(named(operator))?;
+    operator.fill(&mut inputs, targets, &|device| shim.cuda_stream(device))?;
     Ok(Results::new())
 }
 

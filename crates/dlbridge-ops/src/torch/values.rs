@@ -1,16 +1,15 @@
 //! Values for a call from PyTorch's arguments.
 
 use std::ffi::c_void;
-use std::ops::Range;
 
 use dlbridge::{Access, DataType, Device, RawParts, TensorRef};
-use smallvec::SmallVec;
 
 use super::shim::Shim;
-use super::stack::{Arguments, Description, Tensor};
+use super::stack::{Arguments, Description, Owned, Tensor};
 use crate::call::Values;
 use crate::contiguous::{Contiguous, is_c_order};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exclusive::{Targets, add_target, make_writable};
 use crate::operator::Operator;
 use crate::parameter::Kind;
 use crate::value::Value;
@@ -45,41 +44,22 @@ fn written(operator: &'static Operator) -> impl Iterator<Item = (&'static str, b
 }
 
 /// A tensor of the caller with its address.
-pub(super) struct Located<'t> {
-    pub(super) name: &'static str,
-    pub(super) data: *mut c_void,
-    pub(super) dtype: DataType,
-    pub(super) device: Device,
-    pub(super) description: Description<'t>,
-    /// True if the call writes the tensor, which is unshared.
-    pub(super) mutable: bool,
+struct Located<'t> {
+    data: *mut c_void,
+    dtype: DataType,
+    device: Device,
+    description: Description<'t>,
 }
 
 impl<'t> Located<'t> {
     #[inline]
-    pub(super) fn new(
-        shim: &Shim,
-        name: &'static str,
-        tensor: &'t Tensor,
-        mutable: bool,
-    ) -> Result<Self> {
+    fn new(shim: &Shim, name: &str, tensor: &'t Tensor) -> Result<Self> {
         let device = tensor.strided_on(name)?;
         // Also for writes, as the tensor is unshared.
         let data = tensor.data()?;
         let description = tensor.describe()?;
         let dtype = data_type(shim, name, description.dtype)?;
-        Ok(Self { name, data, dtype, device, description, mutable })
-    }
-
-    /// The addresses between the first and the last byte; strides of PyTorch are not negative.
-    fn bytes(&self) -> Range<usize> {
-        let Description { sizes, strides, .. } = &self.description;
-        let start = self.data.addr();
-        if sizes.contains(&0) {
-            return start..start;
-        }
-        let last: i64 = sizes.iter().zip(*strides).map(|(size, stride)| (size - 1) * stride).sum();
-        start..start + (last as usize + 1) * self.dtype.itemsize()
+        Ok(Self { data, dtype, device, description })
     }
 
     /// The elements, if they are on the CPU in C order.
@@ -99,38 +79,27 @@ impl<'t> Located<'t> {
         unsafe { Contiguous::new(self.data, self.dtype, sizes) }
     }
 
-    /// The value of the tensor: for writing, if it is mutable.
+    /// The value of the tensor.
     ///
     /// # Safety
-    /// For `'t` no code writes the elements except through the result; no code reads those of a mutable tensor.
-    #[inline]
-    pub(super) unsafe fn value(&self) -> Result<Value<'t>> {
-        // SAFETY: the caller guarantees the contract of each of these, and PyTorch's memory is valid for writes.
-        unsafe {
-            Ok(match (self.contiguous(), self.mutable) {
-                (Some(tensor), true) => Value::ContiguousMut(tensor.assume_exclusive()),
-                (Some(tensor), false) => Value::Contiguous(tensor),
-                (None, true) => Value::of_mut(self.reference()?.assume_exclusive()?),
-                (None, false) => Value::of(self.reference()?),
-            })
-        }
-    }
-
-    /// # Safety
     /// For `'t` no code writes the elements except through the result.
-    unsafe fn reference(&self) -> Result<TensorRef<'t>> {
-        let access = if self.mutable { Access::Exclusive } else { Access::ReadOnly };
-        let parts =
-            RawParts { access, device: self.device, ..RawParts::new(self.data, self.dtype) };
+    #[inline]
+    unsafe fn value(&self) -> Result<Value<'t>> {
+        // SAFETY: the caller guarantees the contract.
+        if let Some(tensor) = unsafe { self.contiguous() } {
+            return Ok(Value::Contiguous(tensor));
+        }
+        let parts = RawParts { device: self.device, ..RawParts::new(self.data, self.dtype) };
         let Description { sizes, strides, .. } = &self.description;
         let axes = sizes.iter().copied().zip(strides.iter().copied());
         // SAFETY: as in `contiguous`, the elements are in one allocation, which lives as long as the tensor, and the program
         // must not shrink it. The caller guarantees the rest.
-        Ok(unsafe { TensorRef::from_raw_axes(&parts, axes) }?)
+        Ok(Value::of(unsafe { TensorRef::from_raw_axes(&parts, axes) }?))
     }
 }
 
-/// Appends the values of a call: a list of values is too large to be returned at no cost.
+/// Appends the values of a call and the tensors to fill, if there are any: lists of values are too large to be returned at no
+/// cost.
 ///
 /// # Errors
 /// Returns an error if a tensor is not strided memory on the CPU or on CUDA, or if a tensor that the call writes shares memory with
@@ -140,19 +109,26 @@ pub(super) fn values<'a>(
     operator: &'static Operator,
     arguments: Unshared<'a>,
     values: &mut Values<'a>,
+    targets: &mut Targets<'a>,
 ) -> Result<()> {
-    let arguments = arguments.get();
-    check_overlap(shim, operator, arguments)?;
-    for (parameter, argument) in operator.inputs().zip(arguments) {
+    let mut arguments = arguments.get().iter();
+    for (parameter, argument) in operator.inputs().zip(&mut arguments) {
         let Some(tensor) = argument.tensor() else {
             values.push(argument.attribute(parameter.kind)?);
             continue;
         };
-        let mutable = matches!(parameter.kind, Kind::InPlace(_));
-        let located = Located::new(shim, parameter.name, tensor, mutable)?;
-        // SAFETY: `check_overlap` found that no tensor that the call writes shares its memory. PyTorch's callers do not
-        // write a tensor on another thread while an operator uses it.
+        let located = Located::new(shim, parameter.name, tensor)?;
+        // SAFETY: PyTorch's callers do not write a tensor on another thread while an operator uses it. This call writes only
+        // what the calls below find to share no memory.
         values.push(unsafe { located.value() }?);
+    }
+    // SAFETY: PyTorch's memory is valid for writes, tensors that the call writes are unshared, and callers do not use them on
+    // another thread.
+    unsafe { make_writable(operator, values) }?;
+    for (output, tensor) in operator.outputs().zip(arguments.filter_map(Owned::tensor)) {
+        let located = Located::new(shim, output.name, tensor)?;
+        // SAFETY: as above.
+        unsafe { add_target(operator, values, targets, located.value()?) }?;
     }
     Ok(())
 }
@@ -194,35 +170,4 @@ fn data_type(shim: &Shim, name: &str, code: i32) -> Result<DataType> {
         );
         Error::of(ErrorKind::Type, message)
     })
-}
-
-/// Refuses tensors that the call writes and that share memory with another tensor of the call.
-fn check_overlap(shim: &Shim, operator: &'static Operator, arguments: &Arguments) -> Result<()> {
-    let tensors = || {
-        let named = written(operator).zip(arguments);
-        named.filter_map(|((name, mutable), argument)| Some((name, mutable, argument.tensor()?)))
-    };
-    if !tensors().any(|(_, mutable, _)| mutable) {
-        return Ok(());
-    }
-    let located =
-        tensors().map(|(name, mutable, tensor)| Located::new(shim, name, tensor, mutable));
-    let located = located.collect::<Result<SmallVec<[Located<'_>; 6]>>>()?;
-    for (index, written) in located.iter().enumerate().filter(|(_, tensor)| tensor.mutable) {
-        let bytes = written.bytes();
-        let overlaps = |(place, other): &(usize, &Located<'_>)| {
-            let others = other.bytes();
-            *place != index && bytes.start < others.end && others.start < bytes.end
-        };
-        if let Some((_, other)) = located.iter().enumerate().find(overlaps) {
-            return Err(Error::of(
-                ErrorKind::Buffer,
-                format_args!(
-                    "{} is written, but shares memory with {}; pass a copy of one of them",
-                    written.name, other.name
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
