@@ -6,11 +6,9 @@ import ctypes
 import gc
 import os
 import shutil
-import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ import pytest
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp
 import operators
-from cases import CASES, Case, check, growth, resident, several
+from cases import CASES, Case, check, resident, several, softclip
+from concurrently import concurrently
 from processes import output
 
 X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
@@ -31,10 +30,6 @@ LIKE = jax.ShapeDtypeStruct(X.shape, X.dtype)
 PATH = operators.softclip.path
 
 eager_and_jit = pytest.mark.parametrize("wrap", [lambda f, **options: f, jax.jit], ids=["eager", "jit"])
-
-
-def softclip(x: Any) -> Any:
-    return x / (1 + jnp.abs(x))
 
 
 def close(found: Any, wanted: Any) -> None:
@@ -85,29 +80,10 @@ def test_operator_on_arrays_returns_arrays(wrap: Any, case: Case) -> None:
         np.testing.assert_array_equal(np.asarray(array), case.arguments[i])
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 0, 3), (1, 1, 1, 1, 1, 1, 2)])
-@eager_and_jit
-def test_call_of_any_shape_returns_jax_array(wrap: Any, shape: tuple[int, ...]) -> None:
-    x = jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
-    found = wrap(operators.softclip)(x)
-    assert isinstance(found, jax.Array)
-    assert (found.shape, found.dtype) == (shape, jnp.float32)
-    close(found, softclip(x))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "bfloat16", "complex64"])
-def test_call_of_several_dtypes_keeps_the_dtype(dtype: str) -> None:
-    x = jnp.arange(6).astype(dtype)
+def test_bfloat16_is_doubled() -> None:
+    x = jnp.arange(6, dtype="bfloat16")
     found = operators.twice(x)
-    assert found.dtype == x.dtype
-    assert found.tolist() == (2 * x).tolist()
-
-
-def test_booleans_are_read_and_returned() -> None:
-    negative = operators.negative(X)
-    assert negative.dtype == bool
-    assert negative.tolist() == (X < 0).tolist()
-    assert operators.inverted(negative).tolist() == (X >= 0).tolist()
+    assert (found.dtype, found.tolist()) == (x.dtype, (2 * x).tolist())
 
 
 def test_mixed_arguments_return_jax_array() -> None:
@@ -127,20 +103,7 @@ def test_transposed_argument_is_in_c_order() -> None:
 
 
 def test_several_outputs_are_a_tuple() -> None:
-    found = operators.min_max(X)
-    assert type(found) is tuple
-    close(found[0], X.min(1))
-    close(found[1], X.max(1))
-
-
-def test_shape_from_a_function_is_that_of_the_output() -> None:
-    close(jax.jit(operators.halves)(X.ravel()), X.ravel()[::2])
-
-
-def test_optional_argument_may_be_absent() -> None:
-    assert operators.takes_none(None).tolist() == 0
-    close(operators.affine(X, None, 3.0), 3 * X)
-    close(operators.affine(X, X[0]), 2 * X + X[0])
+    assert type(operators.min_max(X)) is tuple
 
 
 @pytest.mark.usefixtures("x64")
@@ -170,13 +133,6 @@ def test_attributes_are_positional_or_named(wrap: Any) -> None:
     close(wrap(lambda x: operators.scaled(x, 2, [2, 0.5], shift=(1, 2)))(X), 2 * X + 3)
     close(wrap(lambda x: operators.scaled(x, factors=[], shift=[]))(X), X)
     close(wrap(lambda x: operators.affine(x=x, scale=np.float32(0.5)))(X), 0.5 * X)
-
-
-@pytest.mark.usefixtures("x64")
-def test_strings_booleans_and_integers_are_passed() -> None:
-    assert operators.described(X[0], n=2).tolist() == [[10, 10], [10, 10]]
-    assert operators.described(X[0], "é", True).tolist() == [[8, 8]]
-    assert operators.described(X[0], n=0).shape == (0, 2)
 
 
 def test_float_attributes_keep_64_bits() -> None:
@@ -262,13 +218,10 @@ print(operators.twice(jnp.array([2**40])).tolist(), operators.outer(jnp.ones(2) 
 
 
 @eager_and_jit
-def test_in_place_operator_returns_changed_arrays_then_outputs(wrap: Any) -> None:
+def test_array_that_is_changed_and_read_is_copied(wrap: Any) -> None:
     x = jnp.ones(1000, jnp.float32)
     changed, total = wrap(operators.add_)(x, x)
-    assert x.tolist() == [1] * 1000
-    assert changed.tolist() == [2] * 1000
-    assert (total.shape, float(total)) == ((), 2000)
-    close(wrap(operators.relu_)(X), jnp.maximum(X, 0))
+    assert (x.tolist(), changed.tolist(), float(total)) == ([1] * 1000, [2] * 1000, 2000)
 
 
 @pytest.mark.usefixtures("x64")
@@ -411,52 +364,26 @@ def test_operator_runs_without_the_gil() -> None:
 
 
 def test_threads_call_at_once() -> None:
-    x, wrong = jnp.linspace(-1, 1, 4096, dtype=jnp.float32), []
+    x = jnp.linspace(-1, 1, 4096, dtype=jnp.float32)
     wanted = np.asarray(softclip(x))
 
-    def work() -> None:
-        wrong.extend(i for i in range(200) if not np.allclose(operators.softclip(x), wanted, rtol=1e-6))
+    def is_right() -> bool:
+        return all(np.allclose(operators.softclip(x), wanted, rtol=1e-6) for _ in range(200))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert concurrently([is_right] * 4) == [True] * 4
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_values_of_attributes_leave_few_programs_in_memory() -> None:
-    x, scales = jnp.ones(4, jnp.float32), iter(range(1, 1000))
+    x = jnp.ones(4, jnp.float32)
+    before = 0
+    for scale in range(150):
+        if scale == 25:
+            before = resident()
+        operators.affine(x, scale=float(scale))
+    gc.collect()
     # 125 programs of about 0.7 MB, of which 32 stay.
-    assert growth(lambda: operators.affine(x, scale=float(next(scales))), 125) < 40 << 20
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
-def test_calls_and_errors_leak_nothing() -> None:
-    x = jnp.full(16, -1, jnp.float32)
-    # Without the code of JAX that filters tracebacks, which takes most of the time of an error.
-    fails = jax.jit(operators.fails).lower(x).compile()
-    step = lambda _, x: operators.relu_(operators.affine(operators.scaled(x, factors=[0.5, 2.0]), scale=-1.0))
-    inside = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, step, x))
-
-    def calls(count: int) -> None:
-        for _ in range(count):
-            operators.softclip(x)
-            operators.scaled(x, factors=[0.5, 2.0])
-            with suppress(jax.errors.JaxRuntimeError):
-                fails(x)
-
-    calls(3_000)
-    inside(x).block_until_ready()
-    gc.collect()
-    before = resident()
-    # 30 000 of each operator in the program, then 15 000 of each in Python.
-    for _ in range(3):
-        inside(x).block_until_ready()
-    calls(15_000)
-    gc.collect()
-    assert resident() - before < 1 << 20
+    assert resident() - before < 40 << 20
 
 
 def test_argument_before_a_required_one_is_omitted_by_name() -> None:

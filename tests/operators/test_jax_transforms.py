@@ -16,13 +16,10 @@ import jax.export
 import jax.numpy as jnp
 import jax.test_util
 import operators
+from cases import softclip
 from processes import output
 
 X = jnp.linspace(-3, 3, 12, dtype=jnp.float32).reshape(3, 4)
-
-
-def softclip(x: Any) -> Any:
-    return x / (1 + jnp.abs(x))
 
 
 def slope(x: Any) -> Any:

@@ -115,6 +115,8 @@ def _numpy() -> Iterator[tuple[str, int, Callable[[], Any]]]:
     yield "call with a dynamic output", 1, lambda: f.nonzero(x)
     yield "Err", 1, refused(f.fails, -x)
     yield "panic", 1, refused(f.panics, -x)
+    yield "output that is not allocated", 1, refused(f.unallocated, x)
+    yield "wrong type", 1, refused(f.softclip, 3)
     yield "wrong dtype", 1, refused(f.softclip, d)
     yield "wrong shape", 1, refused(f.min_max, x)
 
@@ -125,31 +127,34 @@ def _torch() -> Iterator[tuple[str, int, Callable[[], Any]]]:
     import torch
 
     torch.set_num_threads(1)
-    x, wide = torch.ones(64), torch.ones(128)
+    x, wide, matrix = torch.ones(64), torch.ones(128), torch.ones(8, 8)
     d, out, changed = torch.ones(64, dtype=torch.float64), torch.empty(64), torch.ones(64)
     operators.softclip(x)
-    f = torch.ops.operators
     leaf = torch.ones(64, requires_grad=True)
 
     def twice() -> None:
         (gradient,) = torch.autograd.grad(f.softclip(leaf).sum(), leaf, create_graph=True)
         torch.autograd.grad(gradient.sum(), leaf)
 
-    yield "call", 1, lambda: f.softclip(x)
-    yield "call of the Python function", 1, lambda: operators.softclip(x)
-    yield "call with a copy", 1, lambda: f.softclip(wide[::2])
-    yield "call that fills `out`", 1, lambda: f.softclip(x, out=out)
-    yield "call in place", 1, lambda: f.relu_(changed)
-    yield "call with attributes", 1, lambda: f.mixed(d, d, 1.5, 2, True, TEXT, INTS, FLOATS)
-    yield "call with a dynamic output", 1, lambda: f.nonzero(x)
-    yield "forward with a gradient", 1, lambda: f.softclip(leaf)
-    yield "forward and backward", 5, lambda: torch.autograd.grad(f.softclip(leaf).sum(), leaf)
-    yield "forward and backward, twice", 10, twice
-    yield "Err", 5, refused(f.fails, -x)
-    yield "panic", 5, refused(f.panics, -x)
-    yield "wrong dtype", 5, refused(f.softclip, d)
-    yield "wrong shape", 5, refused(f.min_max, x)
-    yield "wrong dtype with a gradient", 10, refused(f.softclip, d.clone().requires_grad_())
+    # Each step runs before the next one is made, so all use the `f` of their turn.
+    for name, f in (("torch.ops", torch.ops.operators), ("module", operators)):
+        yield f"{name}: call", 1, lambda: f.softclip(x)
+        yield f"{name}: call with a copy", 1, lambda: f.softclip(wide[::2])
+        yield f"{name}: call that fills `out`", 1, lambda: f.softclip(x, out=out)
+        yield f"{name}: call in place", 1, lambda: f.relu_(changed)
+        yield f"{name}: call with attributes", 1, lambda: f.mixed(d, d, 1.5, 2, True, TEXT, INTS, FLOATS)
+        yield f"{name}: call with several outputs", 1, lambda: f.min_max(matrix)
+        yield f"{name}: call with a dynamic output", 1, lambda: f.nonzero(x)
+        yield f"{name}: forward with a gradient", 1, lambda: f.softclip(leaf)
+        yield f"{name}: forward and backward", 5, lambda: torch.autograd.grad(f.softclip(leaf).sum(), leaf)
+        yield f"{name}: forward and backward, twice", 10, twice
+        yield f"{name}: Err", 5, refused(f.fails, -x)
+        yield f"{name}: panic", 5, refused(f.panics, -x)
+        yield f"{name}: wrong dtype", 5, refused(f.softclip, d)
+        yield f"{name}: wrong dtype beside attributes", 5, refused(f.mixed, d, x, 1.5, 2, True, TEXT, INTS, FLOATS)
+        yield f"{name}: wrong shape", 5, refused(f.min_max, x)
+        yield f"{name}: `out` that is the input", 5, refused(lambda: f.softclip(x, out=x))
+        yield f"{name}: wrong dtype with a gradient", 10, refused(f.softclip, d.clone().requires_grad_())
 
 
 @steps_of("jax")
@@ -160,6 +165,9 @@ def _jax() -> Iterator[tuple[str, int, Callable[[], Any]]]:
 
     x, whole = jnp.ones(64, jnp.float32), jnp.ones(64, jnp.int32)
 
+    def change(_: int, x: Any) -> Any:
+        return f.relu_(f.affine(f.scaled(x, factors=[0.5, 2.0]), scale=-1.0))
+
     def waited(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         return lambda: jax.block_until_ready(function(*arguments))
 
@@ -167,6 +175,8 @@ def _jax() -> Iterator[tuple[str, int, Callable[[], Any]]]:
     yield "call in jit", 1, waited(jax.jit(lambda x: f.softclip(x) + 1), x)
     yield "call in place", 1, waited(jax.jit(f.relu_), x)
     yield "call with attributes", 1, waited(jax.jit(lambda x: f.affine(x, x, 1.5)), x)
+    yield "call with lists as attributes", 1, waited(lambda x: f.scaled(x, factors=[0.5, 2.0]), x)
+    yield "calls in a loop of a program", 1, waited(jax.jit(lambda x: jax.lax.fori_loop(0, 10, change, x)), x)
     yield "gradient", 1, waited(jax.jit(jax.grad(lambda x: f.softclip(x).sum())), x)
     yield "Err", 10, refused(waited(jax.jit(f.fails), -x))
     yield "panic", 10, refused(waited(jax.jit(f.panics), -x))
@@ -196,6 +206,7 @@ def _tvm_ffi() -> Iterator[tuple[str, int, Callable[[], Any]]]:
     yield "panic", 5, refused(f.panics, negative)
     yield "wrong dtype", 5, refused(f.softclip, d)
     yield "wrong shape", 5, refused(f.min_max, x)
+    yield "wrong destination", 5, refused(f.softclip, x, matrix)
 
 
 @steps_of("control")

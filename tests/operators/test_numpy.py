@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import copy
 import inspect
-import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import operators
 import pytest
-from cases import CASES, Case, X, check, growth, several, softclip
+from cases import CASES, Case, X, check, several, softclip
 from daemon_threads import check_exits
 
 
@@ -45,12 +44,6 @@ def test_function_has_the_documentation_and_the_signature_of_the_operator() -> N
     assert repr(operators.min_max) == "<operator operators::min_max(Tensor x) -> (Tensor, Tensor)>"
 
 
-def test_bool_output_is_an_array_of_bool() -> None:
-    result = operators.negative(X.astype("float64"))
-    assert result.dtype == np.bool_
-    assert result.tolist() == (X < 0).tolist()
-
-
 def test_strided_array_is_copied_for_a_slice_and_counted() -> None:
     before = operators.softclip.copies
     np.testing.assert_allclose(operators.softclip(X[::-2]), softclip(X[::-2]), rtol=1e-6)
@@ -66,25 +59,12 @@ def test_strided_array_is_not_copied_for_a_view() -> None:
     assert operators.strided_sum.copies == 0
 
 
-def test_attributes_are_positional_or_named() -> None:
+def test_arguments_may_be_named() -> None:
     bias = np.array([1, 10], dtype="float32")
-    np.testing.assert_allclose(operators.affine(X), 2 * X)
-    np.testing.assert_allclose(operators.affine(X, bias, 3), 3 * X + np.tile(bias, 4), rtol=1e-6)
     np.testing.assert_allclose(operators.affine(X, scale=0.5), 0.5 * X)
     np.testing.assert_allclose(operators.affine(bias=bias, x=X), 2 * X + np.tile(bias, 4), rtol=1e-6)
     np.testing.assert_allclose(operators.scaled(X, 2, [2, 0.5], shift=(1, 2)), 2 * X + 3, rtol=1e-6)
     assert operators.described(X, n=2).tolist() == [[14, 14], [14, 14]]
-    assert operators.described(X, "é", True, 1).tolist() == [[12, 12]]
-
-
-def test_shapes_of_outputs_follow_the_expressions() -> None:
-    low, high = operators.min_max(X.reshape(2, 4))
-    assert low.tolist() == [X[0], X[4]]
-    assert high.tolist() == [X[3], X[7]]
-    x, y = np.arange(3.0), np.arange(4.0)
-    np.testing.assert_array_equal(operators.outer(x, y), np.outer(x, y))
-    assert operators.halves(X[:5]).tolist() == X[:5:2].tolist()
-    assert operators.described(X, n=0).shape == (0, 2)
 
 
 def test_argument_before_a_required_one_is_omitted_by_name() -> None:
@@ -96,23 +76,12 @@ def test_input_named_out_is_an_input() -> None:
     np.testing.assert_allclose(operators.exponential_vjp(out=X, grad_out=X), X * X)
 
 
-def test_output_of_a_shape_that_the_function_decides() -> None:
-    assert operators.nonzero(np.array([0, 1, 0, 2], dtype="float32")).tolist() == [1, 3]
-    assert operators.nonzero(np.zeros(3, dtype="float32")).shape == (0,)
-    positive, count = operators.ragged(X)
-    assert positive.tolist() == X[X > 0].tolist()
-    assert count == 4
-
-
 def test_output_that_the_function_never_allocates_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="^unallocated: the function did not allocate out; call its method `allocate`$"):
         operators.unallocated(X)
 
 
-def test_argument_in_place_is_changed_and_returned() -> None:
-    x = X.copy()
-    assert operators.relu_(x) is x
-    assert x.tolist() == np.maximum(X, 0).tolist()
+def test_argument_in_place_with_gaps_leaves_the_gaps() -> None:
     y = np.zeros((4, 4), dtype="float32")
     same, total = operators.add_(y[::2], np.ones((2, 4), dtype="float32"))
     assert total == 8
@@ -272,26 +241,6 @@ def test_operator_runs_without_the_gil() -> None:
     with ThreadPoolExecutor(2) as pool:
         # Each waits for the other.
         assert [bool(met) for met in pool.map(operators.meets, [X, X])] == [True, True]
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
-def test_calls_and_errors_leak_nothing() -> None:
-    x, view = np.ones(64, "float32"), np.ones(128, "float32")[::2]
-
-    def step() -> None:
-        operators.softclip(x)
-        operators.softclip(view)
-        operators.nonzero(x)
-        operators.affine(x, bias=x, scale=1)
-        operators.described(x, "text")
-        with pytest.raises(TypeError):
-            operators.softclip(3)
-        with pytest.raises(RuntimeError):
-            operators.fails(-x)
-        with pytest.raises(RuntimeError):
-            operators.unallocated(x)
-
-    assert growth(step, 5_000) < 4 << 20
 
 
 def test_daemon_thread_in_an_operator_at_exit() -> None:

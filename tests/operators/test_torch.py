@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cases import check, growth, softclip
+from cases import check, softclip
 from torch_calls import BOTH, EACH, ops, results, tensors, pytestmark, torch, x  # noqa: F401
 
 import operators
@@ -223,52 +223,7 @@ def test_array_beside_a_tensor_is_refused(x):
         operators.softclip_vjp(x, x.numpy())
 
 
-# Memory and threads
-
-
-@BOTH
-def test_calls_leak_nothing(f, x):
-    d, matrix, big = x.double(), torch.randn(2_000, 2), torch.randn(20_000)
-    text, ints, floats = "a long text" * 1_000, [1] * 1_000, [0.5] * 1_000
-
-    def step():
-        f.mixed(d, d, 1.5, 2, True, text, ints, floats)
-        f.min_max(matrix)
-        f.softclip(big, out=torch.empty_like(big))
-        f.nonzero(x)
-        f.relu_(big)
-
-    # A leak of 8000 bytes in each call would be 4 MB.
-    assert growth(step, 500) < 3 << 20
-
-
-@BOTH
-def test_errors_leak_nothing(f, x):
-    d, big = x.double(), torch.randn(20_000)
-    text, ints = "a long text" * 1_000, [1] * 2_000
-    calls = [
-        lambda: f.fails(big),
-        lambda: f.min_max(x),
-        lambda: f.mixed(d, x, label=text, widths=ints),
-        lambda: f.softclip(x, out=x),
-    ]
-
-    def step():
-        for call in calls:
-            with pytest.raises(RuntimeError):
-                call()
-
-    assert growth(step, 500) < 4 << 20
-
-
-def test_gradients_leak_nothing():
-    x = torch.randn(20_000, requires_grad=True)
-
-    def step():
-        (gradient,) = torch.autograd.grad(operators.softclip(x).sum(), x, create_graph=True)
-        torch.autograd.grad(gradient.sum(), x)
-
-    assert growth(step, 300) < 4 << 20
+# Threads
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""Runs functions in threads that begin at the same moment, on a Python without the GIL."""
+"""Runs functions in threads that begin at the same moment."""
 
 from __future__ import annotations
 

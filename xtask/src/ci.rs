@@ -236,7 +236,7 @@ fn budgets(venv: &Venv) -> [Step; 2] {
     ]
 }
 
-/// The extensions of the tests under AddressSanitizer. Tests of leaks would count the sanitizer's own memory.
+/// The extensions of the tests under AddressSanitizer.
 fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let target = "x86_64-unknown-linux-gnu";
     let build = format!(
@@ -257,7 +257,7 @@ fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let tests = "tests/arguments/test_arguments.py tests/arguments/test_borrows.py tests/arguments/test_results.py \
         tests/operators/test_numpy.py tests/operators/test_torch.py";
     let run = format!(
-        "{preload}; '{}' -m pytest --quiet -p no:cacheprovider --capture=sys -k 'not leak' {tests}",
+        "{preload}; '{}' -m pytest --quiet -p no:cacheprovider --capture=sys {tests}",
         python.display()
     );
     let run = Step::sh("AddressSanitizer", &run)
