@@ -267,8 +267,7 @@ def test_share_borrows_keeps_one_registry_whoever_borrows_first() -> None:
         """
 from numpy._core import multiarray
 assert not hasattr(multiarray, "_RUST_NUMPY_BORROW_CHECKING_API")
-from typed_arguments import _native
-_native.share_borrows()
+ours.share_borrows()
 shared = multiarray._RUST_NUMPY_BORROW_CHECKING_API
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
 assert multiarray._RUST_NUMPY_BORROW_CHECKING_API is shared
@@ -283,9 +282,8 @@ def test_share_borrows_after_rust_numpy_keeps_both_registries() -> None:
     run(
         THEIRS_FIRST,
         """
-from typed_arguments import _native
-_native.share_borrows()
-_native.share_borrows()
+ours.share_borrows()
+ours.share_borrows()
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
 ours.while_reading(x, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
 ours.negate(x)
@@ -296,13 +294,13 @@ ours.negate(x)
 def test_share_borrows_without_numpy_changes_nothing() -> None:
     code = """
 import sys
-from typed_arguments import _native
+import typed_arguments
 assert "numpy" not in sys.modules
-_native.share_borrows()
+typed_arguments.share_borrows()
 assert "numpy" not in sys.modules
 import numpy as np
 x = np.arange(8.0)
-_native.negate(x)
+typed_arguments.negate(x)
 assert x[1] == -1
 """
     output(code, options=())

@@ -18,12 +18,12 @@ torch = pytest.importorskip("torch")
 
 def test_slice_of_booleans_is_checked() -> None:
     flags = np.array([True, True, False, True])
-    assert typed._native.leading(flags) == 2
-    assert typed._native.leading(flags[:0]) == 0
+    assert typed.leading(flags) == 2
+    assert typed.leading(flags[:0]) == 0
     with pytest.raises(BufferError, match="not contiguous in C order"):
-        typed._native.leading(flags[::2])
+        typed.leading(flags[::2])
     with pytest.raises(BufferError, match="not a valid bool"):
-        typed._native.leading(np.array([1, 2], "u1").view(bool))
+        typed.leading(np.array([1, 2], "u1").view(bool))
 
 
 @pytest.mark.parametrize("name", ["total_where", "invert_flags"])

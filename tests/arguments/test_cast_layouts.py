@@ -9,7 +9,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
-from typed_arguments import _native as typed
+import typed_arguments as typed
 
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NAMES += ["float16", "float32", "float64", "complex64", "complex128"]

@@ -7,7 +7,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
-from typed_arguments import _native as typed
+import typed_arguments as typed
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 torch = pytest.importorskip("torch")

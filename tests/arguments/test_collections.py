@@ -10,7 +10,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
-from typed_arguments import _native as typed
+import typed_arguments as typed
 
 
 def torch_tensor(values: list[float]) -> Any:

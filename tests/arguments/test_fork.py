@@ -60,7 +60,7 @@ import os, signal, sys, threading
 from functools import partial
 from importlib.machinery import PathFinder
 import numpy as np
-from typed_arguments import _native as typed
+import typed_arguments as typed
 
 importing, forked = threading.Event(), threading.Event()
 

@@ -93,7 +93,7 @@ def test_list_changed_by_thread_is_old_or_new_or_refused() -> None:
 
     def use() -> None:
         try:
-            found, _ = typed._native.vector_of_list(numbers)
+            found, _ = typed.vector_of_list(numbers)
             assert len(found) in (64, 65)
             assert set(found) == {1.0}
         except RuntimeError as error:
@@ -115,7 +115,7 @@ def test_nested_list_changed_by_thread_is_old_or_new_or_refused() -> None:
 
     def use() -> None:
         try:
-            assert typed._native.matrix_of_lists(rows).shape in ((8, 8), (7, 8))
+            assert typed.matrix_of_lists(rows).shape in ((8, 8), (7, 8))
         except RuntimeError as error:
             assert "changed while it was read" in str(error), error
         except (TypeError, ValueError) as error:
@@ -128,7 +128,7 @@ def test_nested_list_changed_by_thread_is_old_or_new_or_refused() -> None:
 @pytest.mark.parametrize("make", [dict, list], ids=["dict", "list"])
 def test_collection_changed_by_thread_is_read_or_refused(make: Any) -> None:
     arrays: Any = {str(key): np.ones(3, "f4") for key in range(8)} if make is dict else [np.ones(3, "f4") for _ in range(8)]
-    function = typed._native.sums_of_dict if make is dict else typed._native.sums_of_list
+    function = typed.sums_of_dict if make is dict else typed.sums_of_list
 
     def change() -> None:
         if make is dict:

@@ -8,8 +8,8 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
+import typed_arguments as typed
 from sequence_checks import assert_same
-from typed_arguments import _native as typed
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 torch = pytest.importorskip("torch")

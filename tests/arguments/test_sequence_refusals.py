@@ -15,8 +15,8 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
+import typed_arguments as typed
 from sequence_checks import refused
-from typed_arguments import _native as typed
 
 torch = pytest.importorskip("torch")
 

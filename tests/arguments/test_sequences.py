@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typed_arguments as typed
 from sequence_checks import assert_same, refused
-from typed_arguments import _native as typed
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

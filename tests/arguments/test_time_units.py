@@ -10,7 +10,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
-from typed_arguments import _native as native
+import typed_arguments as typed
 
 pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
 
@@ -25,7 +25,7 @@ pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pyte
 )
 def test_remedy_for_times_names_a_unit_that_has_their_values(times: Any, dtype: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f"numpy.asarray(x).astype('{dtype}')")):
-        native.points_of_any_unit(times)
+        typed.points_of_any_unit(times)
 
 
 UNITS = ["ns", "us", "ms", "s", "m", "h", "D", "W"]
@@ -47,7 +47,7 @@ LIBRARIES: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_round_trip_of_every_library_keeps_unit_and_nat(name: str, unit: str) -> None:
     make, units = LIBRARIES[name]
-    for kind, function in [("M8", native.points_of_any_unit), ("m8", native.spans_of_any_unit)]:
+    for kind, function in [("M8", typed.points_of_any_unit), ("m8", typed.spans_of_any_unit)]:
         if unit not in units or (kind == "m8" and unit not in ("ns", "us", "D")):
             continue
         times = np.array([5, "NaT", -3], f"{kind}[{unit}]")
@@ -68,7 +68,7 @@ def test_round_trip_of_every_library_keeps_unit_and_nat(name: str, unit: str) ->
 
 def test_column_made_of_a_result_keeps_unit_and_nat() -> None:
     times = np.array([5, "NaT"], "M8[us]")
-    result = native.points_of_any_unit(times)[2]
+    result = typed.points_of_any_unit(times)[2]
     assert pl.Series(result).dtype == pl.Datetime("us")
     assert pl.Series(result).null_count() == 1
     assert pd.Series(result).dtype == "datetime64[us]"
@@ -80,8 +80,8 @@ def test_column_made_of_a_result_keeps_unit_and_nat() -> None:
 @pytest.mark.parametrize(
     ("function", "found", "units"),
     [
-        (native.hour_like, "datetime64[h]", {"polars": ["D", "ms", "us", "ns"], "pyarrow": ["D", "s", "ms", "us", "ns"]}),
-        (native.day_like, "timedelta64[D]", {"polars": ["ms", "us", "ns"], "pyarrow": ["s", "ms", "us", "ns"]}),
+        (typed.hour_like, "datetime64[h]", {"polars": ["D", "ms", "us", "ns"], "pyarrow": ["D", "s", "ms", "us", "ns"]}),
+        (typed.day_like, "timedelta64[D]", {"polars": ["ms", "us", "ns"], "pyarrow": ["s", "ms", "us", "ns"]}),
     ],
 )
 def test_result_of_a_unit_that_the_library_lacks_is_refused_with_its_units(function: Any, found: str, units: Any, name: str) -> None:
@@ -96,18 +96,18 @@ def test_result_of_a_unit_that_the_library_lacks_is_refused_with_its_units(funct
 
 
 def test_result_of_a_unit_that_pandas_lacks_is_stored_in_seconds() -> None:
-    assert native.hour_like(pd.Series([1])).dtype == "datetime64[s]"
-    assert native.day_like(pd.Series([1])).dtype == "timedelta64[s]"
+    assert typed.hour_like(pd.Series([1])).dtype == "datetime64[s]"
+    assert typed.day_like(pd.Series([1])).dtype == "timedelta64[s]"
 
 
 def test_argument_of_several_units_refuses_others() -> None:
     spans = np.array([1], "m8[s]")
     match = r"expected timedelta64\[ns\], timedelta64\[us\] or timedelta64\[D\]\[_\] on cpu; got timedelta64\[s\]; convert"
     with pytest.raises(dlbridge.TensorMismatchError, match=match):
-        native.spans_of_any_unit(spans)
-    assert native.spans_of_any_unit(spans.astype("m8[us]"))[1] == [1_000_000]
+        typed.spans_of_any_unit(spans)
+    assert typed.spans_of_any_unit(spans.astype("m8[us]"))[1] == [1_000_000]
     with pytest.raises(dlbridge.TensorMismatchError, match=r"got timedelta64\[us\]\[1, 1\]"):
-        native.spans_of_any_unit(spans.astype("m8[us]").reshape(1, 1))
+        typed.spans_of_any_unit(spans.astype("m8[us]").reshape(1, 1))
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -115,10 +115,10 @@ def test_cast_between_units_has_the_values_of_numpy(unit: str) -> None:
     counts = [5, -3, 61, -61, 3_599_999, -3_600_000, 1_700_000_000]
     times = np.array([*counts, "NaT"], f"M8[{unit}]")
     expected = [None if np.isnat(t) else int(t.astype("i8")) for t in times.astype("M8[s]")]
-    assert native.cast_to_seconds(times) == (expected, unit != "s")
+    assert typed.cast_to_seconds(times) == (expected, unit != "s")
     for make, units in LIBRARIES.values():
         if unit in units and make is not LIBRARIES["numpy"][0]:
-            assert native.cast_to_seconds(make(times))[0] == expected
+            assert typed.cast_to_seconds(make(times))[0] == expected
 
 
 def test_cast_between_units_of_any_layout() -> None:
@@ -127,37 +127,37 @@ def test_cast_between_units_of_any_layout() -> None:
     for view in [spans, spans[::-1, ::2], spans.T, spans[:0]]:
         expected = view.astype("m8[ns]").T
         counts = [None if np.isnat(t) else int(t.astype("i8")) for t in expected.ravel()]
-        assert native.cast_to_nanoseconds(view) == counts
+        assert typed.cast_to_nanoseconds(view) == counts
     with pytest.raises(dlbridge.TensorMismatchError, match="got datetime64"):
-        native.cast_to_nanoseconds(spans.astype("M8[D]"))
+        typed.cast_to_nanoseconds(spans.astype("M8[D]"))
     large = np.arange(300_000).astype("M8[ms]")
-    assert native.cast_to_seconds(large[::3])[0] == (np.arange(300_000)[::3] // 1000).tolist()
+    assert typed.cast_to_seconds(large[::3])[0] == (np.arange(300_000)[::3] // 1000).tolist()
 
 
 def test_cast_to_a_longer_unit_needs_same_kind() -> None:
-    assert native.cast_to_days_or_milliseconds(np.array([1], "M8[h]")) == "datetime64[ms]"
-    assert native.cast_to_days_or_milliseconds(np.array([1], "M8[W]")) == "datetime64[D]"
-    assert native.cast_to_days_or_milliseconds(np.array([1], "M8[us]")) == "datetime64[D]"
-    assert native.cast_to_days_or_milliseconds(np.array([1], "M8[ms]")) == "datetime64[ms]"
+    assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[h]")) == "datetime64[ms]"
+    assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[W]")) == "datetime64[D]"
+    assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[us]")) == "datetime64[D]"
+    assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[ms]")) == "datetime64[ms]"
     with pytest.raises(dlbridge.TensorMismatchError, match="expected timedelta64.*got timedelta64.10ns"):
-        native.cast_to_nanoseconds(np.array([[1]], "m8[10ns]"))
+        typed.cast_to_nanoseconds(np.array([[1]], "m8[10ns]"))
 
 
 def test_cast_that_overflows_is_refused_with_the_position() -> None:
     spans = np.array([[1, 2], [3, 10**17]], "m8[D]")
     match = r"got timedelta64\[D\]\[2, 2\] on cpu, but element \[1\]\[1\] is 100000000000000000, which is out of range for timedelta64\[ns\]"
     with pytest.raises(dlbridge.TensorMismatchError, match=match):
-        native.cast_to_nanoseconds(spans)
+        typed.cast_to_nanoseconds(spans)
 
 
 def test_misaligned_times_are_cast() -> None:
     counts = np.array([-1001, 999, 86_400_000, 0])
     times = np.frombuffer(b"." + counts.tobytes(), "M8[ms]", offset=1)
     assert not times.flags.aligned
-    assert native.cast_to_seconds(times) == ([-2, 0, 86_400, 0], True)
-    assert native.cast_to_seconds(times[::-1]) == ([0, 86_400, 0, -2], True)
+    assert typed.cast_to_seconds(times) == ([-2, 0, 86_400, 0], True)
+    assert typed.cast_to_seconds(times[::-1]) == ([0, 86_400, 0, -2], True)
     with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]\[0\] is 9{12}, which is out of range"):
-        native.cast_to_nanoseconds(np.frombuffer(b"." + np.array([1, 10**12 - 1]).tobytes(), "m8[D]", offset=1).reshape(2, 1))
+        typed.cast_to_nanoseconds(np.frombuffer(b"." + np.array([1, 10**12 - 1]).tobytes(), "m8[D]", offset=1).reshape(2, 1))
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -182,5 +182,5 @@ def test_untyped_import_of_dates_names_the_view_as_integers() -> None:
 def test_remedy_of_a_refused_unit_works(name: str) -> None:
     column = LIBRARIES[name][0](np.array([5_000, "NaT"], "M8[us]"))
     with pytest.raises(dlbridge.TensorMismatchError, match=r"numpy.asarray\(x\).astype\('datetime64\[ns\]'\)"):
-        native.nanoseconds(column)
-    assert native.nanoseconds(np.asarray(column).astype("datetime64[ns]")) == [5_000_000, None]
+        typed.nanoseconds(column)
+    assert typed.nanoseconds(np.asarray(column).astype("datetime64[ns]")) == [5_000_000, None]

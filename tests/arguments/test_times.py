@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 from processes import output
-from typed_arguments import _native as native
 
 pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
 
@@ -219,7 +218,7 @@ def test_tensor_of_times_is_not_imported_as_integers() -> None:
 def test_tensor_of_times_in_a_list_is_not_imported_as_integers(function: str) -> None:
     for epoch in [typed.epoch(), dlbridge.asdlpack(typed.epoch())]:
         with pytest.raises(TypeError, match=r"element \[0\] is a .*handle64"):
-            getattr(native, function)([epoch])
+            getattr(typed, function)([epoch])
 
 
 def test_untyped_imports_name_the_view() -> None:
@@ -295,17 +294,17 @@ def test_times_of_a_numpy_subclass_are_read_by_methods_of_numpy() -> None:
     for other in (np.array([1.5, 2.5]), np.array([7, 8, 9]), None):
         x = times.view(Overrides)
         x.other = other
-        assert native.cast_to_seconds(x) == ([1, 2], False)
-    assert native.cast_to_seconds(times.view(Relabelled)) == ([1, 2], False)
+        assert typed.cast_to_seconds(x) == ([1, 2], False)
+    assert typed.cast_to_seconds(times.view(Relabelled)) == ([1, 2], False)
     with pytest.raises(dlbridge.TensorMismatchError, match=r"got float64"):
-        native.cast_to_seconds(np.array([1.5, 2.5]).view(Relabelled))
+        typed.cast_to_seconds(np.array([1.5, 2.5]).view(Relabelled))
 
 
 def test_times_are_part_of_every_result() -> None:
-    days, hours, minutes, weeks, seconds = native.times_in_results()
+    days, hours, minutes, weeks, seconds = typed.times_in_results()
     for array, dtype in [(days, "M8[D]"), (hours, "m8[h]"), (minutes[0], "M8[m]"), (weeks, "M8[W]"), (seconds, "M8[s]")]:
         assert array.dtype == dtype
         assert array.ravel().view("i8").tolist() == [7, np.iinfo("i8").min]
     assert (weeks.shape, seconds.shape) == ((1, 2), (1, 2))
     with pytest.raises(BufferError, match="return Numpy"):
-        native.times_into_numpy()
+        typed.times_into_numpy()

@@ -16,8 +16,8 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
+import typed_arguments as typed
 from processes import output
-from typed_arguments import _native as typed
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -366,7 +366,7 @@ def test_exception_during_the_first_import_of_the_class_is_raised() -> None:
 import sys
 
 import numpy as np
-from typed_arguments import _native as typed
+import typed_arguments as typed
 
 
 class Timeout(Exception):

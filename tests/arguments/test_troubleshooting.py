@@ -201,7 +201,7 @@ def test_message_is_that_of_the_page(heading: str) -> None:
 
 def test_core_errors_have_the_exception_classes_of_the_page() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .* \| `(\w+Error)` \|$", PAGE.read_text(encoding="utf-8"), re.M)
-    assert dict(rows) == dict(typed_arguments._native.core_error_classes())
+    assert dict(rows) == dict(typed_arguments.core_error_classes())
 
 
 def test_another_message_does_not_match() -> None:
