@@ -1,4 +1,4 @@
-"""Assertions about the tensor that a list becomes, or about its refusal."""
+"""Assertions about the tensor that a list becomes, and about refusals."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def assert_same(made: Any, expected: Any) -> None:
         np.testing.assert_array_equal(np.signbit(array), np.signbit(expected))
 
 
-def refused(function: Callable[..., Any], x: Any, message: str) -> None:
+def refused(function: Callable[..., Any], x: Any, message: str, argument: str = "x") -> None:
     """Asserts that the call raises a mismatch error with exactly this message."""
     with pytest.raises(TypeError) as refusal:
         function(x)
     assert type(refusal.value).__name__ == "TensorMismatchError"
-    assert str(refusal.value) == f"argument 'x': {message}"
+    assert str(refusal.value) == f"argument {argument!r}: {message}"

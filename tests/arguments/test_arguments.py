@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
 from typing import Any
 
 import dlbridge
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 from native import Producer
+from sequence_checks import refused
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -35,61 +36,42 @@ def test_mean_reads_a_matrix_of_any_framework_with_any_strides() -> None:
     assert np.isnan(typed.mean(np.zeros((0, 3), "f4")))
 
 
-def refused(function: Callable[..., Any], x: Any, message: str) -> None:
-    """Asserts that the call raises a TypeError with exactly this message."""
-    with pytest.raises(TypeError) as refusal:
-        function(x)
-    assert str(refusal.value) == message
-
-
 def test_mismatch_names_all_differences_in_one_sentence() -> None:
     new = jax.__version_info__ >= (0, 12)
     picture = np.zeros((480, 640, 4), "f4")
     refused(
         typed.brightest,
         picture,
-        "argument 'image': expected uint8[_, _, 3] on cpu, C order; got float32[480, 640, 4] on cpu",
+        "expected uint8[_, _, 3] on cpu, C order; got float32[480, 640, 4] on cpu",
+        argument="image",
     )
     refused(
         typed.brightest,
         picture[:, ::2],
-        "argument 'image': expected uint8[_, _, 3] on cpu, C order; got float32[480, 320, 4] on cpu, "
-        "strides [2560, 8, 1]",
+        "expected uint8[_, _, 3] on cpu, C order; got float32[480, 320, 4] on cpu, strides [2560, 8, 1]",
+        argument="image",
     )
     refused(
         typed.invert,
         bytes(3),
-        "argument 'image': expected uint8[_, _, _] on cpu, writable; got uint8[3] on cpu, read-only",
+        "expected uint8[_, _, _] on cpu, writable; got uint8[3] on cpu, read-only",
+        argument="image",
     )
-    refused(
-        typed.norm,
-        np.zeros((2, 2), "i4"),
-        "argument 'x': expected float32 or float64[_] on cpu; got int32[2, 2] on cpu",
-    )
+    refused(typed.norm, np.zeros((2, 2), "i4"), "expected float32 or float64[_] on cpu; got int32[2, 2] on cpu")
     refused(
         typed.negate,
         jax.numpy.ones(3),
-        "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got float32[3] on cpu, "
+        "expected float32, float64 or int32[...] on cpu, writable; got float32[3] on cpu, "
         # JAX 0.12 marks its arrays as read-only.
         + ("read-only" if new else "from a producer that cannot say whether it may be written"),
     )
-    refused(
-        typed.dtype,
-        np.zeros((2, 2), "c8"),
-        "argument 'x': expected any dtype[_] on cpu; got complex64[2, 2] on cpu",
-    )
+    refused(typed.dtype, np.zeros((2, 2), "c8"), "expected any dtype[_] on cpu; got complex64[2, 2] on cpu")
     refused(
         typed.mean,
         np.zeros((2, 2), np.dtype("f4").newbyteorder()),
-        "argument 'x': expected float32[_, _] on cpu, without a copy; got float32[2, 2] on cpu, "
+        "expected float32[_, _] on cpu, without a copy; got float32[2, 2] on cpu, "
         "which needs a copy, since the elements were not in this machine's byte order",
     )
-    with pytest.raises(TypeError) as refusal:
-        typed.brightest(picture)
-    assert type(refusal.value).__module__ == "dlbridge"
-    refusal.value.add_note("more")
-    assert str(refusal.value).startswith("argument 'image': ")
-    assert refusal.value.__notes__ == ["more"]
 
 
 def test_orders_and_alignments() -> None:
@@ -127,13 +109,8 @@ def test_booleans_are_counted_and_invalid_ones_refused() -> None:
     assert typed.count(np.array([[True, False], [True, True]])) == 3
     with pytest.raises(dlbridge.TensorBorrowError, match="^argument 'x': an element is not a valid bool"):
         typed.count(np.array([1, 2], "u1").view(bool))
-
-
-def test_object_without_a_protocol_is_refused() -> None:
-    with pytest.raises(TypeError, match="got a list, which supports no exchange protocol"):
-        typed.mean([[1.0]])
-    with pytest.raises(BufferError, match=r"requires grad.*detach\(\)"):
-        typed.mean(torch.ones(2, 2, requires_grad=True))
+    with pytest.raises(BufferError, match="not a valid bool"):
+        typed.total_of_anything(np.array([1, 2], "u1").view(bool))
 
 
 @pytest.mark.parametrize(
@@ -202,8 +179,6 @@ def test_views_of_ndarray_have_the_dimensions_of_a_dynamic_argument(ndim: int) -
 
 
 def test_exceptions_have_a_name_and_can_be_sent() -> None:
-    import pickle
-
     with pytest.raises(dlbridge.TensorMismatchError) as mismatch:
         typed.mean(np.zeros(3))
     again = pickle.loads(pickle.dumps(mismatch.value))
@@ -233,13 +208,6 @@ def test_copy_by_the_producer_is_read_and_not_written() -> None:
         typed.negate(copies)
 
 
-def test_columns_of_any_layout() -> None:
-    x = np.arange(6.0).reshape(2, 3)
-    columns = [0, 3, 1, 4, 2, 5]
-    for matrix in [x, np.asfortranarray(x), x.astype("i4"), np.repeat(x, 2, axis=0)[::2]]:
-        assert typed.by_columns(matrix) == columns
-
-
 def test_fixed_extents_set_the_number_of_dimensions() -> None:
     assert typed.pixels(np.zeros((4, 5, 3), "u1")) == 20
     for shape in [(5, 3), (1, 4, 5, 3), (3,), ()]:
@@ -247,11 +215,14 @@ def test_fixed_extents_set_the_number_of_dimensions() -> None:
             typed.pixels(np.zeros(shape, "u1"))
 
 
-def test_object_that_is_not_a_tensor_is_refused_with_its_type() -> None:
-    refused(typed.mean, [[1.0]], "argument 'x': expected float32[_, _] on cpu; got a list, which supports no exchange protocol; pass an array of its elements")
-    refused(typed.negate, None, "argument 'x': expected float32, float64 or int32[...] on cpu, writable; got a NoneType, which supports no exchange protocol")
-    refused(typed.mean, 5, "argument 'x': expected float32[_, _] on cpu; got an int, which supports no exchange protocol")
-    refused(typed.mean, object(), "argument 'x': expected float32[_, _] on cpu; got an object, which supports no exchange protocol")
+@pytest.mark.parametrize(
+    ("x", "kind"), [([[1.0]], "a list"), (None, "a NoneType"), (5, "an int"), (object(), "an object")]
+)
+def test_object_that_is_not_a_tensor_is_refused_with_its_type(x: Any, kind: str) -> None:
+    found = f"got {kind}, which supports no exchange protocol"
+    fix = "; pass an array of its elements" if kind == "a list" else ""
+    refused(typed.mean, x, f"expected float32[_, _] on cpu; {found}{fix}")
+    refused(typed.negate, x, f"expected float32, float64 or int32[...] on cpu, writable; {found}{fix}")
 
 
 def test_empty_tensor_of_another_dtype_is_converted() -> None:

@@ -11,6 +11,7 @@ import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
+from native import Producer
 
 
 def torch_tensor(values: list[float]) -> Any:
@@ -151,35 +152,22 @@ class Broken(Exception):
     pass
 
 
-class Raises:
-    """A producer that raises an exception."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-    def __dlpack__(self, **options: Any) -> Any:
-        raise self.error
-
-
 def test_exception_of_a_producer_is_raised_with_its_place() -> None:
     for error in (Broken("no"), KeyboardInterrupt(), ZeroDivisionError(1, 2)):
         before = error.args
         with pytest.raises(type(error)) as caught:
-            typed.sums_of_list([np.ones(1, "float32"), Raises(error)])
+            typed.sums_of_list([np.ones(1, "float32"), Producer(error)])
         assert caught.value is error and error.args == before
         assert any("while processing item [1]" in line for line in traceback.format_exception(error))
     with pytest.raises(BufferError, match=r"item \[0\]: on strike"):
-        typed.sums_of_list([Raises(BufferError("on strike"))])
+        typed.sums_of_list([Producer(BufferError("on strike"))])
 
 
 def test_place_is_in_the_message_once_if_a_producer_raises_one_exception_again() -> None:
     for error in (TypeError("no"), RuntimeError("no")):
         for _ in range(3):
             with pytest.raises(type(error)) as caught:
-                typed.sums_of_list([np.ones(1, "float32"), Raises(error)])
+                typed.sums_of_list([np.ones(1, "float32"), Producer(error)])
         assert "".join(traceback.format_exception_only(caught.value)).count("item [1]") == 1
 
 
@@ -193,28 +181,24 @@ def test_keys_that_become_equal_are_refused() -> None:
         typed.sums_of_dict_of_lists({Key(): one, 5: one})
 
 
-class Changes:
-    """A producer that changes its collection during the export."""
+def tensor_that(changes: Callable[[], Any]) -> Producer:
+    """A tensor that changes its collection when it is exported."""
 
-    def __init__(self, change: Callable[[], Any]) -> None:
-        self.change = change
+    def export(keywords: dict[str, Any]) -> Any:
+        changes()
+        return np.ones(2, "float32").__dlpack__(**keywords)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-    def __dlpack__(self, **options: Any) -> Any:
-        self.change()
-        return np.ones(2, "float32").__dlpack__(**options)
+    return Producer(export)
 
 
 def test_collection_that_a_producer_changes_is_extracted_as_it_was() -> None:
     items: list[Any] = [np.ones(1, "float32")] * 3
-    items.insert(0, Changes(items.clear))
+    items.insert(0, tensor_that(items.clear))
     assert typed.sums_of_list(items) == [2.0, 1.0, 1.0, 1.0]
     assert items == []
-    named: dict[str, Any] = {"a": Changes(lambda: named.clear()), "b": np.ones(1, "float32")}
+    named: dict[str, Any] = {"a": tensor_that(lambda: named.clear()), "b": np.ones(1, "float32")}
     assert typed.sums_of_dict(named) == {"a": 2.0, "b": 1.0}
-    tree: list[Any] = [Changes(lambda: tree.clear()), [np.ones(1, "float32")]]
+    tree: list[Any] = [tensor_that(lambda: tree.clear()), [np.ones(1, "float32")]]
     assert typed.sums_of_tree(tree) == [2.0, [1.0]]
 
 
@@ -250,4 +234,3 @@ def test_module_state_dict_is_a_dict() -> None:
     assert sums == pytest.approx({name: float(value.sum()) for name, value in state.items()})
     with pytest.raises(BufferError, match=r"item \[0\]: .*requires grad"):
         typed.sums_of_list(list(torch.nn.Linear(3, 2).parameters()))
-

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import ctypes
 import gc
+import hashlib
+import pickle
 
 import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
+from dlbridge_conformance import crafter
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -50,18 +55,12 @@ def test_class_itself_borrows_what_it_reads_and_writes() -> None:
 
 
 def test_exporting_class_is_not_copied_as_a_bare_tensor() -> None:
-    import copy
-    import pickle
-
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match=r"cannot pickle '.*Squares' object"):
             copied(typed.Squares(4))
 
 
 def test_exporting_class_reduces_itself_as_it_says() -> None:
-    import copy
-    import pickle
-
     sound = typed.Sound(2, 1)
     np.asarray(sound)[:] = 5
     assert type(copy.copy(sound)) is typed.Sound
@@ -73,8 +72,6 @@ def test_exporting_class_reduces_itself_as_it_says() -> None:
 
 
 def test_exporting_class_has_bytes() -> None:
-    import hashlib
-
     sound = typed.Sound(2, 1)
     np.asarray(sound)[:] = 5
     data = np.full(2, 5, "f4").tobytes()
@@ -106,38 +103,21 @@ def test_consumer_in_c_imports_an_exporting_class() -> None:
 
 
 def test_exchange_table_imports_exports_and_borrows() -> None:
-    import ctypes
-
-    from typed_arguments import _native
-
-    class Table(ctypes.Structure):
-        """DLPackExchangeAPI."""
-
-        _fields_ = (
-            ("version", ctypes.c_uint32 * 2),
-            ("previous", ctypes.c_void_p),
-            ("functions", ctypes.c_void_p * 5),
-        )
-
-    function = ctypes.CDLL(_native.__file__).typed_arguments_exchange_api
-    function.restype = ctypes.POINTER(Table)
-    table = function().contents
-    assert tuple(table.version) == (1, 3)
-    assert all(table.functions)
-    # Imports a tensor by the table, and exports the same memory again.
-    out = ctypes.c_void_p()
+    function = ctypes.CDLL(typed._native.__file__).typed_arguments_exchange_api
+    function.restype = ctypes.c_void_p
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    table = crafter.native.Table(capsule(function(), b"dlpack_exchange_api", None))
+    assert table.versions == [(1, 3)]
+    assert all(table.functions().values())
     ours = typed.Sound(2, 1).__dlbridge_tensor__()
-    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
-    assert take(table.functions[1])(ours, ctypes.byref(out)) == 0
-    give = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))
-    again = ctypes.py_object()
-    assert give(table.functions[2])(out, ctypes.byref(again)) == 0
-    assert again.value.address == ours.address
-    with pytest.raises(TypeError, match="'list' object is not a dlbridge.Tensor"):
-        take(table.functions[1])([], ctypes.byref(out))
-    borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(table.functions[3])
-    room = ctypes.create_string_buffer(64)
-    assert borrow(ours, room) == 0
+    _, held, _ = table.exported(ours)
+    _, again, _ = table.imported(held)
+    assert again.address == ours.address
+    _, _, error = table.exported([])
+    assert (type(error), str(error)) == (TypeError, "'list' object is not a dlbridge.Tensor")
+    assert table.borrowed(ours)[0] == 0
     # This class makes its tensor at each export, so nothing would keep borrowed memory alive.
-    with pytest.raises(TypeError, match="and cannot be borrowed; import its managed tensor"):
-        borrow(typed.Squares(5), room)
+    status, _, error = table.borrowed(typed.Squares(5))
+    assert (status, type(error)) == (-1, TypeError)
+    assert "and cannot be borrowed; import its managed tensor" in str(error)

@@ -151,7 +151,7 @@ except BufferError as refusal:
     assert output(program, options=(), quiet=False).split() in (["True", "False"], ["False", "True"])
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "f4", "f8", ">i4", ">f8"])
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i4", "f4", "f8", ">i4", ">f8"])
 def test_strided_elements_are_converted(dtype: str) -> None:
     numbers = np.arange(1600).reshape(40, 40).astype(dtype)
     for part in (numbers, numbers.T, numbers[:, ::-1], numbers[::3, 1:].T, numbers[5:6, ::7], numbers[::-2, ::-2]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import threading
 import warnings
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import typed_arguments as typed
 
 import dlbridge
+from concurrently import concurrently
 from processes import output
 
 returned = typed.returned
@@ -183,9 +183,7 @@ def test_memory_is_freed_on_errors() -> None:
 
 def test_memory_is_freed_on_another_thread() -> None:
     kept = [returned.counted(0)]
-    thread = threading.Thread(target=kept.clear)
-    thread.start()
-    thread.join()
+    concurrently([kept.clear])
     assert returned.alive() == 0
 
 
@@ -247,19 +245,10 @@ def test_round_trips_keep_one_owner() -> None:
 
 
 def test_many_threads_get_arrays() -> None:
-    wrong = []
+    def is_right() -> bool:
+        return all(returned.ramp(n).sum() == n * (n - 1) / 2 for n in range(300))
 
-    def work() -> None:
-        for n in range(300):
-            if returned.ramp(n).sum() != n * (n - 1) / 2:
-                wrong.append(n)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert concurrently([is_right] * 4) == [True] * 4
 
 
 def test_first_array_imports_numpy() -> None:

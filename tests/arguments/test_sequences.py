@@ -52,7 +52,6 @@ def cast(numbers: Any, dtype: str) -> Any:
         return natural.astype(dtype, casting="same_kind")
 
 
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("numbers", NUMBERS, ids=str)
 @pytest.mark.parametrize("shape", ["list", "tuple", "nested"])
