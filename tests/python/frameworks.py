@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import re
 from collections.abc import Callable
@@ -35,6 +36,13 @@ def require(name: str) -> Any:
         if error.name != name.partition(".")[0]:
             raise
         missing(f"{name} is not installed")
+
+
+def require_installed(*names: str) -> None:
+    """As :func:`require`, without an import: one process cannot import all frameworks."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            missing(f"{name} is not installed")
 
 
 def requested(function: Callable[[Any], Any]) -> tuple[int, int] | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
 from typing import Any
 
 import dlbridge
 import pytest
+from concurrently import concurrently
 from conftest import require
 from crafted_arrow import RELEASE, Array, Crafted, extension
 
@@ -104,9 +104,7 @@ def test_nulls_without_a_count_are_counted() -> None:
 def test_arrow_array_is_released_on_another_thread() -> None:
     crafted = Crafted()
     tensors = [dlbridge.asdlpack(crafted)]
-    thread = threading.Thread(target=tensors.clear)
-    thread.start()
-    thread.join()
+    concurrently([tensors.clear])
     assert crafted.released == {"schema": 1, "array": 1}
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import dlbridge
 import pytest
-from conftest import missing, require
+from conftest import require
+from frameworks import require_installed
 from native import Flags, Native
 from processes import output
 
@@ -28,8 +27,7 @@ def test_consumers_lists_the_profiles() -> None:
 
 
 def test_dtype_that_paddle_misreads_is_refused() -> None:
-    if importlib.util.find_spec("paddle") is None:
-        missing("paddle is not installed")
+    require_installed("paddle")
     code = """
 import dlbridge
 tensor = dlbridge.empty(3, "uint16")
@@ -120,8 +118,7 @@ def test_known_refusal_of_a_library_is_raised_before_the_export(
 
 def test_tensorflow_computes_with_what_it_gets() -> None:
     """TensorFlow imports data that is not aligned, and aborts when it computes with it."""
-    if importlib.util.find_spec("tensorflow") is None:
-        missing("tensorflow is not installed")
+    require_installed("tensorflow")
     code = """
 import dlbridge, numpy as np, tensorflow as tf
 for offset in 4, 16, 32:
@@ -172,14 +169,12 @@ tensor = dlbridge.asdlpack(odd, align=64)
     ],
 )
 def test_invalid_booleans_are_repaired_for_the_library(library: str, count: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        missing(f"{library} is not installed")
+    require_installed(library)
     output(f"{INVALID_BOOLEANS}home = tensor.to({library!r})\nassert {count} == 48", options=(), quiet=False)
 
 
 def test_tensors_of_tensorflow() -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        missing("tensorflow is not installed")
+    require_installed("tensorflow")
     code = """
 import dlbridge, tensorflow as tf
 try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
 from conftest import missing
+from frameworks import require_installed
 from processes import output
 
 CODE = """
@@ -62,8 +62,7 @@ assert type(dlbridge.asdlpack(np.ones(3, "f4")).to("dpnp")) is np.ndarray
 
 
 def test_arrays_of_sycl() -> None:
-    if importlib.util.find_spec("dpnp") is None:
-        missing("dpnp is not installed")
+    require_installed("dpnp")
     drivers = sorted(Path(sys.prefix, "lib").glob("libintelocl.so.*"))
     if not drivers:
         missing("intel-opencl-rt is not installed, so that SYCL has no device")

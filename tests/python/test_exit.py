@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 
 import processes
 import pytest
-from conftest import missing
+from frameworks import require_installed
 
 #: Settings that stop frameworks from printing at import.
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONWARNINGS": "ignore"}
@@ -43,12 +42,6 @@ kept = dlbridge.empty(6).to(library)
 """
 
 
-def look_for(library: str) -> None:
-    """Skips the test if a library is not installed, without an import: one process cannot import all of them."""
-    if importlib.util.find_spec(library) is None:
-        missing(f"{library} is not installed")
-
-
 def run(code: str, library: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a process that prints as little as possible."""
     return processes.run(BEGIN + code, library, options=(), **QUIET)
@@ -56,7 +49,7 @@ def run(code: str, library: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_live_tensors_at_exit(library: str) -> None:
-    look_for(library)
+    require_installed(library)
     result = run(EXCHANGE, library)
     assert result.returncode == 0, result.stderr[-2000:]
     if result.stderr:
@@ -66,7 +59,7 @@ def test_live_tensors_at_exit(library: str) -> None:
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
 def test_exception_ends_the_program(library: str) -> None:
-    look_for(library)
+    require_installed(library)
     result = run(EXCHANGE + "raise ZeroDivisionError('on purpose')\n", library)
     assert result.returncode == 1
     assert result.stderr.endswith("ZeroDivisionError: on purpose\n")
@@ -75,7 +68,7 @@ def test_exception_ends_the_program(library: str) -> None:
 
 
 def test_sys_exit_and_fork() -> None:
-    look_for("numpy")
+    require_installed("numpy")
     code = """
 import os
 child = os.fork()

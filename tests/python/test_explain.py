@@ -13,8 +13,9 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
-from conftest import missing, require
+from conftest import require
 from dlbridge import doctor
+from frameworks import require_installed
 from native import Flags, Native, OldProducer, Producer
 from producers import producer, raises
 
@@ -362,9 +363,7 @@ def test_command_line_reports_usage_and_errors(arguments: list[str], code: int, 
     ],
 )
 def test_verdict_for_each_dtype_matches_the_export(library: str) -> None:
-    for module in (library, "ml_dtypes"):
-        if importlib.util.find_spec(module) is None:
-            missing(f"{module} is not installed")
+    require_installed(library, "ml_dtypes")
     program = Path(__file__).with_name("dtypes.py")
     result = subprocess.run(
         [sys.executable, str(program), library], capture_output=True, text=True, timeout=200

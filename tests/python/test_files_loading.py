@@ -5,7 +5,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import dlbridge
 import numpy as np
 import pytest
+from concurrently import concurrently
 from conftest import require
 from mappings import mapping
 from model_files import arrays, save_arrow
@@ -151,18 +151,11 @@ def test_processes_share_the_pages_of_a_file(tmp_path: Path) -> None:
 
 def test_threads_load_at_once(model: str) -> None:
     file = dlbridge.load(model, to="numpy")
-    wrong: list[str] = []
 
-    def look() -> None:
-        for _ in range(50):
-            wrong.extend(name for name, array in arrays().items() if not np.array_equal(file[name], array))
+    def is_right() -> bool:
+        return all(np.array_equal(file[name], array) for _ in range(50) for name, array in arrays().items())
 
-    threads = [threading.Thread(target=look) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert concurrently([is_right] * 8) == [True] * 8
 
 
 def test_device_is_checked_at_once(model: str) -> None:

@@ -302,16 +302,10 @@ print(json.dumps(results))
 
 def test_first_use_in_many_threads_and_in_a_fork_measures_the_same() -> None:
     code = """
-import os, threading
+import os
+from concurrently import concurrently
 imported = np.from_dlpack
-barrier = threading.Barrier(8)
-homes = []
-def use():
-    barrier.wait()
-    homes.append(to(marked).ctypes.data)
-threads = [threading.Thread(target=use) for _ in range(8)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
+homes = concurrently([lambda: to(marked).ctypes.data] * 8)
 assert homes == [marked.address] * 8
 child = os.fork()
 if child == 0:

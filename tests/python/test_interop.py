@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import missing
-from frameworks import LEFT_OUT
+from frameworks import LEFT_OUT, require_installed
 from processes import run
 
 #: Modules that can share a process. TensorFlow and Paddle cannot.
@@ -71,9 +70,7 @@ def test_every_producer_and_consumer_exchange_right_values(alone: str) -> None:
     # Another Python may lack large libraries on purpose. Its exchanges among the others are those of one process.
     if alone in LEFT_OUT and alone != next(iter(PROCESSES)):
         pytest.skip(f"{alone} was left out")
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            missing(f"{module} is not installed")
+    require_installed(*modules)
     program = Path(__file__).with_name("interop.py")
     result = subprocess.run(
         [sys.executable, str(program), *modules], capture_output=True, text=True, timeout=500

@@ -6,15 +6,16 @@ import gc
 import itertools
 import sys
 import textwrap
-import threading
 import tracemalloc
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dlbridge
 import pytest
+from concurrently import concurrently
 from conftest import require
 from processes import output
 from native import Native, Producer, Way, floats
@@ -202,40 +203,29 @@ def test_many_threads_at_once(native: Native) -> None:
     tensor, crafted = native.tensor((6,))
     shared = [tensor]
     exporter = native.exporter()
-    failures: list[BaseException] = []
-    start = threading.Barrier(8)
 
     def work(number: int) -> None:
         """Imports, exports and deletes in every way."""
         ways = (Way.WITH_GIL, Way.WITHOUT_GIL, Way.NATIVE_THREAD)
-        try:
-            start.wait()
-            for i in range(150):
-                way = ways[(i + number) % 3]
-                mine, _ = native.tensor((6,), versioned=i % 2 == 0)
-                for tensor in (shared[0], mine, dlbridge.asdlpack(exporter)):
-                    held = native.export(tensor, **(VERSIONED if i % 3 else {}))
-                    copy = native.export(tensor, copy=True)
-                    del tensor
-                    assert floats(held.fields.data, 6) == [0, 1, 2, 3, 4, 5]
-                    assert floats(copy.fields.data, 6) == [0, 1, 2, 3, 4, 5]
-                    held.delete(way)
-                    copy.delete(way)
-                del mine
-        except BaseException as error:
-            failures.append(error)
+        for i in range(150):
+            way = ways[(i + number) % 3]
+            mine, _ = native.tensor((6,), versioned=i % 2 == 0)
+            for tensor in (shared[0], mine, dlbridge.asdlpack(exporter)):
+                held = native.export(tensor, **(VERSIONED if i % 3 else {}))
+                copy = native.export(tensor, copy=True)
+                del tensor
+                assert floats(held.fields.data, 6) == [0, 1, 2, 3, 4, 5]
+                assert floats(copy.fields.data, 6) == [0, 1, 2, 3, 4, 5]
+                held.delete(way)
+                copy.delete(way)
+            del mine
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        assert concurrently([partial(work, number) for number in range(8)]) == [None] * 8
     finally:
         sys.setswitchinterval(interval)
-    assert not failures
     assert crafted.record.calls == 0
     del tensor
     shared.clear()

@@ -6,7 +6,6 @@ import concurrent.futures
 import copy
 import errno
 import gc
-import importlib.util
 import multiprocessing
 import os
 import pickle
@@ -23,6 +22,7 @@ from conftest import missing, require
 from processes import output, run
 from dlbridge import _segments
 from dlbridge._segment_format import DATA, MAGIC
+from frameworks import require_installed
 from shared_segments import wait_until
 
 # Its tests fork, which JAX forbids in a process that it is in.
@@ -443,8 +443,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_mpi(ranks: int) -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        missing("mpi4py is not installed")
+    require_installed("mpi4py")
     mpiexec = Path(sys.executable).with_name("mpiexec")
     if not mpiexec.exists():
         missing("mpiexec is not installed beside Python")

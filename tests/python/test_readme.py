@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import doctest
-import importlib.util
 import inspect
 import re
 import subprocess
@@ -15,8 +14,7 @@ from typing import Any
 import dlbridge
 import numpy
 import pytest
-from conftest import missing
-from frameworks import require
+from frameworks import require, require_installed
 
 FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py", "ray", "distributed")
 
@@ -82,9 +80,7 @@ def test_readme_has_python_blocks() -> None:
 def test_block_of_a_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: int, code: str) -> None:
     # Some blocks write files.
     monkeypatch.chdir(tmp_path)
-    for framework in frameworks(code):
-        if importlib.util.find_spec(framework) is None:
-            missing(f"{framework} is not installed")
+    require_installed(*frameworks(code))
     # The empty lines let tracebacks name the lines of the page.
     code = "\n" * (line - 1) + code
     if "__main__" in code:

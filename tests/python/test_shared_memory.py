@@ -251,19 +251,11 @@ print(len({tensor.address for tensor in attached}))
 
 def test_attach_in_racing_threads_returns_one_memory() -> None:
     code = """
-import dlbridge, sys, threading
-name, = sys.argv[1:]
+import dlbridge, functools, sys
+from concurrently import concurrently
 sys.setswitchinterval(1e-6)
 for _ in range(200):
-    start, found = threading.Barrier(4), []
-    def attach():
-        start.wait()
-        found.append(dlbridge.attach(name))
-    threads = [threading.Thread(target=attach) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = concurrently([functools.partial(dlbridge.attach, sys.argv[1])] * 4)
     assert len({shared.tensor.address for shared in found}) == 1
 """
     with dlbridge.share_memory(b"abc") as shared:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ import dlbridge
 import native as n
 import numpy as np
 import pytest
+from concurrently import concurrently
 from dlbridge_conformance import crafter
 from exchange_table import API, foreign
 from native import Native
@@ -238,9 +238,7 @@ def test_per_thread_stream_of_another_thread_becomes_the_legacy_stream(driver: D
         there.append(dlbridge.asdlpack(made, stream=2))
         assert there[0].stream == 2
 
-    thread = threading.Thread(target=import_there)
-    thread.start()
-    thread.join()
+    concurrently([import_there])
     tensor = there.pop()
     assert tensor.stream == 1, "stream 2 of this thread is another stream; the legacy stream waits for both"
     for stream in (2, driver.stream(), 1):

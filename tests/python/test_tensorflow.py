@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-
-from conftest import missing
+from frameworks import require_installed
 from processes import output
 
 #: TensorFlow cannot share a process with all other libraries.
@@ -30,6 +28,5 @@ print("done")
 
 
 def test_variables_and_symbolic_tensors_say_what_to_pass() -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        missing("tensorflow is not installed")
+    require_installed("tensorflow")
     assert output(CODE, options=(), quiet=False).endswith("done\n")

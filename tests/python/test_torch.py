@@ -11,6 +11,7 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
+from concurrently import concurrently
 from conftest import require
 from processes import output
 from native import Native
@@ -157,9 +158,7 @@ def test_native_owner_is_deleted_once_from_another_thread(native: Native) -> Non
     holder = [torch.from_dlpack(tensor)]
     del tensor
     assert crafted.record.calls == 0
-    thread = threading.Thread(target=holder.clear)
-    thread.start()
-    thread.join()
+    concurrently([holder.clear])
     assert crafted.record.calls == 1
     assert crafted.record.thread != threading.get_ident()
 

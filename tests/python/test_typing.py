@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -15,7 +14,7 @@ from typing import Any
 
 import dlbridge
 import pytest
-from conftest import missing
+from frameworks import require_installed
 from dlbridge import typing as dlbridge_typing
 
 #: The checked program. The tests copy it to a folder outside of the installed packages, because mypy would treat
@@ -52,13 +51,6 @@ def pyright(folder: Path, python: str = sys.executable, mode: str = "strict") ->
     return {entry["range"]["start"]["line"] + 1 for entry in errors}
 
 
-def require(*modules: str) -> None:
-    """Skips the test if a module is not installed."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            missing(f"{module} is not installed")
-
-
 @pytest.fixture(scope="module")
 def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Mypy's cache. All programs share it, and it is kept for the next run, because reading PyTorch's types takes long."""
@@ -70,7 +62,7 @@ def mypy_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def test_marked_lines_are_refused_and_no_others(
     checker: str, tmp_path: Path, mypy_cache: Path
 ) -> None:
-    require(checker)
+    require_installed(checker)
     expected = marked(tmp_path)
     assert expected
     refused = mypy(tmp_path, cache=mypy_cache) if checker == "mypy" else pyright(tmp_path)
@@ -115,7 +107,7 @@ def test_tensor_of_an_installed_library_is_typed(
     checker: str, library: str, tmp_path: Path, mypy_cache: Path
 ) -> None:
     modules, program = LIBRARIES[library]
-    require(checker, *modules)
+    require_installed(checker, *modules)
     head = "from typing import Any, assert_type\nfrom dlbridge import asdlpack\nt = asdlpack(b'abc')\n"
     (tmp_path / CASES).write_text(head + program + "\n")
     lines = (head + program).splitlines()
@@ -127,7 +119,7 @@ def test_tensor_of_an_installed_library_is_typed(
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_tensor_without_the_libraries_has_no_errors(checker: Any, tmp_path: Path) -> None:
     """The environment has only dlbridge."""
-    require(checker.__name__)
+    require_installed(checker.__name__)
     venv.create(tmp_path / "venv", with_pip=False)
     base = {"base": str(tmp_path / "venv"), "platbase": str(tmp_path / "venv")}
     packages = Path(sysconfig.get_path("purelib", "venv", base))
