@@ -99,6 +99,16 @@ class Crafted:
         return new_capsule(self.schema, self.names[0]), new_capsule(self.array, self.names[1])
 
 
+class Pair:
+    """An object with the same Arrow capsules in each export."""
+
+    def __init__(self, capsules: Any) -> None:
+        self.capsules = capsules
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self.capsules
+
+
 def extension(metadata: bytes | None) -> Any:
     """A fixed-shape tensor of lists of two, with other metadata."""
     pairs = [(b"ARROW:extension:name", b"arrow.fixed_shape_tensor")]

@@ -142,11 +142,7 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
     ("make", "match"),
     [
         (lambda: pa.array(["text"]), "'u' .*convert it to numbers first"),
-        (lambda: pa.array([[1], [2, 3]]), r"'\+l' .*cast it to fixed-size lists first"),
-        (lambda: pa.array([0], "timestamp[s]"), "'tss:' .*cast it to integers first"),
-        (lambda: pa.array(["a"]).dictionary_encode(), r"dictionary_decode\(\) of pyarrow.*first"),
         (lambda: pa.array([1], pa.decimal128(5)), "'d:5,0' .*cast it to floats first"),
-        (lambda: pa.nulls(3), "nulls"),
         (lambda: pa.record_batch({"a": [1]}), r"'\+s' .*take one column of it first"),
         (lambda: pa.table({"a": [1]}), r"'\+s' .*take one column of it first"),
         (lambda: pa.chunked_array([[1], [2]]), r"several chunks.*combine_chunks\(\) or rechunk\(\)"),
@@ -199,8 +195,6 @@ def test_polars() -> None:
     tensor = dlbridge.asdlpack(series)
     assert (tensor.protocol, tensor.readonly) == ("arrow", True)
     assert tensor.address == series.to_numpy(allow_copy=False).ctypes.data
-    with pytest.raises(BufferError, match="has 1 null, "):
-        dlbridge.asdlpack(polars.Series([1, None]))
     with pytest.raises(BufferError, match="several chunks"):
         dlbridge.asdlpack(polars.concat([series, series], rechunk=False))
     matrix = dlbridge.asdlpack(polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int32, 2)))

@@ -10,7 +10,7 @@ import dlbridge
 import pytest
 from concurrently import concurrently
 from conftest import require
-from crafted_arrow import RELEASE, Array, Crafted, extension
+from crafted_arrow import RELEASE, Array, Crafted, Pair, extension
 
 pa = require("pyarrow")
 np = require("numpy")
@@ -171,16 +171,6 @@ def test_wrong_metadata_is_refused(metadata: bytes | None) -> None:
     with pytest.raises(BufferError):
         dlbridge.asdlpack(crafted)
     assert crafted.released == {"schema": 1, "array": 1}
-
-
-class Pair:
-    """An object with the same Arrow capsules in each export."""
-
-    def __init__(self, capsules: Any) -> None:
-        self.capsules = capsules
-
-    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        return self.capsules
 
 
 @pytest.mark.parametrize("shift", [None, -2, 2])

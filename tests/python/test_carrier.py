@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import gc
 import re
 import signal
@@ -249,11 +248,12 @@ def test_index_that_raises_passes_its_exception_on(error: type[BaseException]) -
 
 
 @pytest.mark.parametrize(
-    ("name", "match"),
-    [("cuda", "device='cuda:0'"), ("cpu", "device='cpu'"), ("cuda:1", "device='cuda:1'")],
+    ("name", "device"),
+    [("cuda", "cuda:0"), ("cpu", "cpu"), ("cuda:1", "cuda:1")],
 )
-def test_device_name_as_a_library_names_the_device_argument(name: str, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
+def test_device_name_as_a_library_names_the_device_argument(name: str, device: str) -> None:
+    match = f"'{name}' is a device, not a library; call dlbridge.asdlpack(t, device='{device}')"
+    with pytest.raises(ValueError, match=re.escape(match)):
         dlbridge.asdlpack(b"abc").to(name)
 
 
@@ -330,16 +330,6 @@ def test_asarray_that_needs_a_copy_raises_what_numpy_raises() -> None:
         assert np.asarray(tensor, dtype=dtype).shape == tensor.shape
     tensor = dlbridge.empty(3, "bfloat16")
     assert np.asarray(tensor, copy=False).ctypes.data == tensor.address
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "int4", "uint128", "float32x4", "complex32", "bool"])
-@pytest.mark.parametrize("shape", [(0,), (1,), (4,), (2, 2), (1,) * 1000])
-def test_bytes_are_those_of_the_elements(dtype: str, shape: tuple[int, ...]) -> None:
-    tensor = dlbridge.empty(shape, dtype)
-    expected = bytes(nth % 2 for nth in range(tensor.nbytes))
-    ctypes.memmove(tensor.address, expected, tensor.nbytes)
-    assert bytes(tensor) == expected
-    assert bytes(b"a") == b"a" and bytes(dlbridge.asdlpack(b"a")) == b"a"
 
 
 def test_bytes_are_in_c_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import doctest
 import inspect
 import mmap
@@ -75,10 +76,6 @@ def test_check_of_an_unknown_library_is_refused() -> None:
 
 
 def test_structs_match_the_capsules() -> None:
-    import ctypes
-
-    from dlbridge.compat import dlpack
-
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = dlpack.asdlpack(bytearray(b"Hello!"), dlpack.DLManagedTensorVersioned)

@@ -204,7 +204,9 @@ def test_library_may_be_a_module() -> None:
     tensor = dlbridge.empty(3)
     for to in (np, [np], (np,), np.linalg):
         assert [verdict.library for verdict in dlbridge.explain(tensor, to=to).verdicts] == ["numpy"]
-    assert [verdict.library for verdict in dlbridge.explain(tensor, to=[pd, "np"]).verdicts] == ["pandas", "numpy"]
+    verdicts = dlbridge.explain(tensor, to=[pd, "np", "pytorch"]).verdicts
+    assert [verdict.library for verdict in verdicts] == ["pandas", "numpy", "torch"]
+    assert verdicts[1].version == np.__version__
     image = require("PIL.Image")
     [verdict] = dlbridge.explain(dlbridge.empty((2, 3)), to=image).verdicts
     assert (verdict.library, verdict.version) == ("pillow", require("PIL").__version__)
@@ -225,11 +227,7 @@ def test_repr_of_an_explanation_is_its_text() -> None:
     assert repr(explanation).startswith("bytes\n  protocols\n")
 
 
-def test_unknown_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="unknown library 'nope'"):
-        dlbridge.explain([1], to="nope")
-    with pytest.raises(ValueError, match=r"'cuda' is a device, not a library; call dlbridge.asdlpack\(t, device='cuda:0'\)"):
-        dlbridge.asdlpack(b"abc").to("cuda")
+def test_missing_library_is_reported() -> None:
     if importlib.util.find_spec("cupy") is None:
         explanation = dlbridge.explain(np.arange(3), to="cupy")
         [verdict] = explanation.verdicts
@@ -374,12 +372,6 @@ def test_verdict_for_each_dtype_matches_the_export(library: str) -> None:
     for line in lines:
         assert line["problem"] == (None if line["said"] else "BufferError"), line
         assert line["problem_of_a_copy"] == ("BufferError" if line["refused"] else None), line
-
-
-def test_library_may_be_called_by_its_other_names() -> None:
-    verdicts = dlbridge.explain(np.arange(3), to=["np", "pytorch"]).verdicts
-    assert [verdict.library for verdict in verdicts] == ["numpy", "torch"]
-    assert verdicts[0].version == np.__version__
 
 
 def test_explain_shows_version_and_flags_of_the_producer(native: Native) -> None:

@@ -19,7 +19,10 @@ from model_files import save_arrow
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty"),
+        (b"", "the file is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS.*git lfs pull"),
+        (b"\n<!DOCTYPE html>\n<html><body>Please log in</body></html>", "an HTML page.*download"),
+        (b"<html>" * 10, "an HTML page"),
         (b"\x80\x04pickle", "first bytes"),
         (struct.pack("<Q", 2**40) + b"{}", "at most 100000000"),
         (struct.pack("<Q", 100) + b"{}", "only 2 follow"),
@@ -30,7 +33,7 @@ from model_files import save_arrow
         (b"PK\x03\x04" + bytes(30), "npz"),
     ],
 )
-def test_damaged_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_file_that_is_damaged_or_not_a_model_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "damaged"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
@@ -123,7 +126,7 @@ def test_zip_of_torch_is_refused(tmp_path: Path) -> None:
 
 def test_dtype_that_a_format_lacks_is_refused(tmp_path: Path) -> None:
     x = dlbridge.empty(3, "bfloat16")
-    with pytest.raises(BufferError, match="bfloat16, which npy lacks"):
+    with pytest.raises(BufferError, match="x.npy: the elements are bfloat16, which npy lacks"):
         dlbridge.save(tmp_path / "x.npy", x)
     with pytest.raises(BufferError, match="complex128, which safetensors lacks"):
         dlbridge.save(tmp_path / "x.safetensors", {"x": np.ones(2, "complex128")})
@@ -142,12 +145,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         dlbridge.save(path, {"x": x}, max_shard_bytes=-1)
     with pytest.raises(ValueError, match="this npz file cannot be written: only safetensors files have metadata"):
         dlbridge.save(tmp_path / "x.npz", {"x": x}, metadata={"epoch": "3"})
-    with pytest.raises(BufferError, match="x.npy: the elements are bfloat16, which npy lacks"):
-        dlbridge.save(tmp_path / "x.npy", dlbridge.empty(3, "bfloat16"))
     assert os.listdir(tmp_path) == []
-    dlbridge.save(path, {"x": x})
-    with pytest.raises(ValueError, match="unknown library"):
-        dlbridge.load(path, to="none")
 
 
 def test_missing_file_has_the_class_of_python(tmp_path: Path) -> None:
@@ -162,8 +160,6 @@ def test_missing_file_has_the_class_of_python(tmp_path: Path) -> None:
         dlbridge.save(tmp_path / "x.npy", {"x": np.ones(3), "y": np.ones(3)})
     with pytest.raises(ValueError, match="__metadata__"):
         dlbridge.save(tmp_path / "x.safetensors", {"__metadata__": np.ones(3)})
-    with pytest.raises(ValueError, match="metadata"):
-        dlbridge.save(tmp_path / "x.npz", {"x": np.ones(3)}, metadata={"a": "b"})
 
 
 def test_errors_of_the_system_have_their_class(tmp_path: Path) -> None:
@@ -241,23 +237,6 @@ def test_arguments_in_another_order_are_named(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         dlbridge.save(tmp_path / "d.safetensors", {"a": x["x"], "b": x["x"]}, max_shard_bytes=24)
     assert os.listdir(tmp_path) == ["d.safetensors"]
-
-
-@pytest.mark.parametrize(
-    ("content", "match"),
-    [
-        (b"", "the file is empty"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS.*git lfs pull"),
-        (b"\n<!DOCTYPE html>\n<html><body>Please log in</body></html>", "an HTML page.*download"),
-        (b"<html>" * 10, "an HTML page"),
-    ],
-    ids=["empty", "pointer", "page", "tag"],
-)
-def test_file_that_is_no_model_is_named(tmp_path: Path, content: bytes, match: str) -> None:
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=match):
-        dlbridge.load(path)
 
 
 def test_incomplete_file_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import dlbridge
 import native as n
 import numpy as np
 import pytest
+from array_interface import values as rows
 from native import Flags, Native
 from producers import producer
 
@@ -16,11 +17,6 @@ from producers import producer
 def numbers() -> Any:
     """Six writable numbers in two rows."""
     return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
-
-
-def rows(tensor: dlbridge.Tensor) -> Any:
-    """The elements as nested lists."""
-    return memoryview(tensor).tolist()
 
 
 def test_options_that_the_data_fulfils_need_no_copy() -> None:
@@ -163,7 +159,8 @@ def test_device_option_moves_data_to_the_cpu_or_refuses(native: Native) -> None:
     [
         ({"copy": 1}, TypeError, "copy must be None, True or False, not 1"),
         ({"writable": "yes"}, TypeError, "writable must be None, True or False, not 'yes'"),
-        ({"align": 3}, ValueError, "align must be None or a power of two, at most 1073741824"),
+        ({"align": 3}, ValueError, "align must be None or a power of two, at most 1073741824 .1 GiB., not 3"),
+        ({"align": 1 << 70}, ValueError, f"not {1 << 70}"),
         ({"align": 0}, ValueError, "not 0"),
         ({"align": 1 << 31}, ValueError, "not 2147483648"),
         ({"align": -8}, ValueError, "not -8"),
@@ -265,11 +262,6 @@ def test_new_tensors() -> None:
 def test_empty_without_memory_raises_memory_error() -> None:
     with pytest.raises(MemoryError, match="no memory for a tensor of 140737488355328 bytes"):
         dlbridge.empty(1 << 45)
-
-
-def test_align_larger_than_64_bits_is_refused() -> None:
-    with pytest.raises(ValueError, match="power of two, at most 1073741824 .1 GiB., not 1180591620717411303424"):
-        dlbridge.asdlpack(b"abc", align=1 << 70)
 
 
 def test_versioned_capsule_as_legacy_is_refused_and_kept(native: Native) -> None:

@@ -322,14 +322,7 @@ def test_capsule_is_imported_once(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_from_dlpack_of_a_buffer_is_refused() -> None:
-    with pytest.raises(AttributeError, match="'bytes' object"):
-        dlbridge.from_dlpack(b"abc")  # type: ignore[arg-type]
-
-
-def test_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
-    with pytest.raises(TypeError):
-        dlbridge.Tensor()
+def test_class_cannot_be_changed_or_subclassed(native: Native) -> None:
     with pytest.raises(TypeError):
         type("Sub", (dlbridge.Tensor,), {})
     tensor, _ = native.tensor()

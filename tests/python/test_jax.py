@@ -188,11 +188,6 @@ def test_deleted_array_is_refused_with_the_reason() -> None:
         assert isinstance(caught.value.__cause__, (RuntimeError, TypeError)), "the exception of JAX"
 
 
-def test_jax_key_is_refused() -> None:
-    with pytest.raises(TypeError):
-        dlbridge.asdlpack(jax.random.key(0))
-
-
 def test_tracer_is_refused_with_the_reason() -> None:
     def function(x: Any) -> Any:
         """Imports a tracer, which has no memory."""

@@ -11,13 +11,9 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
+from test_carrier import grid
 
 np = pytest.importorskip("numpy")
-
-
-def grid() -> tuple[Any, dlbridge.Tensor]:
-    array = np.arange(24, dtype="int32").reshape(2, 3, 4)
-    return array, dlbridge.asdlpack(array)
 
 
 REFUSED: list[Any] = [

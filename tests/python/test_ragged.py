@@ -15,7 +15,7 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
-from crafted_arrow import RELEASE, Crafted
+from crafted_arrow import RELEASE, Crafted, Pair
 
 pa = require("pyarrow")
 np = require("numpy")
@@ -305,22 +305,12 @@ def test_dtypes_that_arrow_lacks_are_refused_by_the_export() -> None:
         pa.array(ragged)
 
 
-class Once:
-    """An object that exports the given capsules."""
-
-    def __init__(self, capsules: Any) -> None:
-        self.capsules = capsules
-
-    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        return self.capsules
-
-
 def test_loops_keep_one_owner() -> None:
     numbers = np.arange(5.0)
     gone = weakref.ref(numbers)
     ragged = dlbridge.Ragged(array("q", [0, 2, 5]), numbers)
     for _ in range(3):
-        ragged = dlbridge.ragged(Once(ragged.__arrow_c_array__()))
+        ragged = dlbridge.ragged(Pair(ragged.__arrow_c_array__()))
     assert ragged.values.address == numbers.ctypes.data
     del numbers
     gc.collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import dlbridge
@@ -126,7 +127,10 @@ def test_fork_does_not_find_the_lock_of_the_tracker_held() -> None:
     assert output(FORKS, options=["-W", "ignore"], quiet=False) == f"{[0] * 40}\n"
 
 
-def test_scope_that_a_signal_interrupts_leaves_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [dlbridge.SharedScope, lambda: dlbridge.share_memory(b"abc")])
+def test_signal_as_soon_as_a_random_name_exists_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Any]
+) -> None:
     made: list[str] = []
     real = _shm._posixshmem
 
@@ -141,6 +145,6 @@ def test_scope_that_a_signal_interrupts_leaves_no_name(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(_shm, "_posixshmem", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        dlbridge.SharedScope()
+        make()
     [name] = made
     assert not (SHM / name[1:]).exists()

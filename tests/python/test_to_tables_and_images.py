@@ -7,15 +7,9 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
+from test_to_library import numbers
 
 np = require("numpy")
-
-
-def numbers() -> Any:
-    """Six writable numbers, aligned so that no library copies them."""
-    tensor = dlbridge.empty((2, 3))
-    memoryview(tensor).cast("B")[:] = np.arange(6, dtype="float32").tobytes()
-    return tensor
 
 
 def address(array: Any) -> int:
