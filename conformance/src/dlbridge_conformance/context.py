@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from dlbridge_conformance import crafter
@@ -116,6 +117,15 @@ class Context:
             held.delete()
             raise NotApplicable(f"{self.lib.name} exports only legacy capsules")
         return held
+
+    @staticmethod
+    def on_threads(calls: Iterable[Callable[[], object]]) -> None:
+        """Runs each call on a thread of its own, all at once, and waits for them."""
+        threads = [threading.Thread(target=call) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def needs_keywords(self, *names: str) -> None:
         """Raises :class:`NotApplicable` if ``__dlpack__`` does not know one of the keywords."""

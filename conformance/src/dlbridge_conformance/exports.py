@@ -101,6 +101,15 @@ def expect_elements(c: Context, held: Held, wanted: Any) -> None:
     c.expect(found == wanted, f"the elements in memory are {found}, and not {wanted}")
 
 
+@contextmanager
+def memory_reused(c: Context) -> Iterator[None]:
+    """Lets the library make other arrays, which overwrite memory that was freed too early."""
+    c.settle()
+    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(200)]
+    yield
+    del others
+
+
 def expect_same_memory(c: Context, array: Any, held: Held) -> None:
     """Expects the export at the address that the library reports for the array."""
     wanted = c.lib.address(array)

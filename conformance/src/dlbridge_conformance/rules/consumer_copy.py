@@ -54,6 +54,22 @@ def keyword(c: Context) -> None:
     right(c, c.consume(plain(c), copy=None), PLAIN)
 
 
+def share_or_refuse(c: Context, crafted: Crafted, producer: Any, wrong: str) -> None:
+    """Expects that an import with copy=False shares the memory of a crafted tensor, or raises an exception."""
+    array, said = feed(c, producer, copy=False)
+    if said is None:
+        c.expect(shares(c, array, crafted), wrong)
+
+
+def imported_copy(c: Context) -> tuple[Crafted, Any]:
+    """A crafted tensor, and the array of its import with copy=True; not applicable if the import is refused."""
+    knows_copy(c)
+    crafted = plain(c)
+    array, said = feed(c, asking(c, Copying(crafted)), copy=True)
+    c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
+    return crafted, array
+
+
 @must("C-COPY-NONE-AS-FALSE",
       "Data that is shared with copy=False is shared without copy too, since sharing is possible.", COPY)  # fmt: skip
 def none_as_false(c: Context) -> None:
@@ -91,20 +107,14 @@ def none_address(c: Context) -> None:
 @must("C-COPY-TRUE-OTHER-MEMORY",
       "With copy=True, the array has its own memory: later writes of the producer do not change it.", COPY)  # fmt: skip
 def true_other_memory(c: Context) -> None:
-    knows_copy(c)
-    crafted = plain(c)
-    array, said = feed(c, asking(c, Copying(crafted)), copy=True)
-    c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
+    crafted, array = imported_copy(c)
     c.expect(not shares(c, array, crafted), "the array shares the producer's memory")
     right(c, array, PLAIN)
 
 
 @must("C-COPY-TRUE-SOURCE-UNWRITTEN", "With copy=True, writes to the array do not reach the producer.", COPY)
 def true_source_unwritten(c: Context) -> None:
-    knows_copy(c)
-    crafted = plain(c)
-    array, said = feed(c, asking(c, Copying(crafted)), copy=True)
-    c.needs(said is None, f"{c.lib.name} refuses copy=True: {said}")
+    crafted, array = imported_copy(c)
     try:
         c.lib.write(array, 99)
     except (Broken, NotApplicable):
@@ -143,9 +153,7 @@ def true_old_producer(c: Context) -> None:
 def false_shares(c: Context) -> None:
     knows_copy(c)
     crafted = plain(c)
-    array, said = feed(c, asking(c, Copying(crafted)), copy=False)
-    if said is None:
-        c.expect(shares(c, array, crafted), "the data was copied")
+    share_or_refuse(c, crafted, asking(c, Copying(crafted)), "the data was copied")
 
 
 @must("C-COPY-FALSE-NEEDED", "With copy=False, data that a library can import only by a copy raises an exception.",
@@ -155,9 +163,7 @@ def false_needed(c: Context) -> None:
     asking(c, None)
     for fields in (dict(origin=4), dict(origin=8), dict(strides=(2,)), dict(strides=(0,))):
         crafted = plain(c, values=list(range(64)), **fields)
-        array, said = feed(c, crafted, copy=False)
-        if said is None:
-            c.expect(shares(c, array, crafted), f"the data was copied: {fields}")
+        share_or_refuse(c, crafted, crafted, f"the data was copied: {fields}")
 
 
 @should("C-COPY-FALSE-CLASS",
@@ -182,9 +188,7 @@ def false_class(c: Context) -> None:
 def false_old_producer(c: Context) -> None:
     knows_copy(c)
     crafted = legacy(c, values=list(range(64)), origin=4)
-    array, said = feed(c, asking(c, OldProducer(crafted)), copy=False)
-    if said is None:
-        c.expect(shares(c, array, crafted), "the data was copied")
+    share_or_refuse(c, crafted, asking(c, OldProducer(crafted)), "the data was copied")
 
 
 @must("C-COPY-FALSE-PRODUCER-REFUSES",

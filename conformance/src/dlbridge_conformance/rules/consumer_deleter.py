@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from dlbridge_conformance import crafter
@@ -101,9 +100,7 @@ def other_thread(c: Context) -> None:
     crafted = plain(c)
     arrays = [c.consume(crafted)]
     right(c, arrays[0], PLAIN)
-    thread = threading.Thread(target=arrays.clear)
-    thread.start()
-    thread.join()
+    c.on_threads([arrays.clear])
     given_back(c, crafted, "after another thread dropped the array")
 
 
@@ -112,9 +109,7 @@ def other_thread(c: Context) -> None:
 def made_on_thread(c: Context) -> None:
     crafted = plain(c)
     arrays: list[Any] = []
-    thread = threading.Thread(target=lambda: arrays.append(c.consume(crafted)))
-    thread.start()
-    thread.join()
+    c.on_threads([lambda: arrays.append(c.consume(crafted))])
     c.expect(arrays, "no array was made on the thread")
     right(c, arrays[0], PLAIN)
     arrays.clear()

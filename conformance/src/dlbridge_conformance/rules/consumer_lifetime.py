@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dlbridge
@@ -129,11 +129,7 @@ def threads(c: Context) -> None:
                 if not same(c, found, PLAIN):
                     wrong.append(f"elements {found}")
 
-    running = [threading.Thread(target=work, args=(mine,)) for mine in tensors]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    c.on_threads(partial(work, mine) for mine in tensors)
     c.needs(not lacking, "".join(lacking[:1]))
     if wrong:
         raise Broken(f"{len(wrong)} of 80 imports went wrong: {wrong[0]}")

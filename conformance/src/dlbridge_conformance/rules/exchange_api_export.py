@@ -8,7 +8,7 @@ from dlbridge_conformance import crafter, exchange
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Flags, Held, Way
 from dlbridge_conformance.exchange import exported, exported_unless_refused, table_of
-from dlbridge_conformance.exports import address_of, expect_elements, expect_same_memory, strides_of
+from dlbridge_conformance.exports import address_of, expect_elements, expect_same_memory, memory_reused, strides_of
 from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, watch
 from dlbridge_conformance.outcome import NotApplicable
 from dlbridge_conformance.rule import each, may, must, should
@@ -122,10 +122,8 @@ def holds(c: Context) -> None:
     array = c.array()
     held = exported(c, array)
     del array
-    c.settle()
-    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(100)]
-    expect_elements(c, held, MATRIX)
-    del others
+    with memory_reused(c):
+        expect_elements(c, held, MATRIX)
 
 
 @must("X-EXPORT-EACH-ITS-OWN", "Each call returns a tensor of its own, with its own deletion.", EXPORT)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
-from dlbridge_conformance.exports import abis, best, expect_elements, legacy, needs_no_copy
+from dlbridge_conformance.exports import abis, best, expect_elements, legacy, memory_reused, needs_no_copy
 from dlbridge_conformance.memory import expect_arrays_freed, expect_let_go
 from dlbridge_conformance.rule import must, should
 
@@ -25,6 +25,17 @@ def _name(c: Context, array: Any, **keywords: Any) -> str | None:
     return crafter.capsule_name(c.capsule(array, **keywords))
 
 
+def _expect_legacy_name(c: Context, **keywords: Any) -> None:
+    """Expects a capsule named 'dltensor', or BufferError."""
+    array = c.array()
+    try:
+        name = _name(c, array, **keywords)
+    except BufferError as error:
+        c.got(f"BufferError: {error}")
+        return
+    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+
+
 def _capsules(array: Any, keywords: dict[str, Any]) -> list[Any]:
     """A capsule over an array, in a list, so that clearing the list drops it."""
     return [array.__dlpack__(**keywords)]
@@ -36,28 +47,12 @@ def capsule_type(c: Context) -> None:
     c.expect(kind == "PyCapsule", f"__dlpack__ returned a {kind}")
 
 
-@must("P-CAPSULE-LEGACY-NAME",
-      "Without max_version the capsule is named 'dltensor', or the export is refused with BufferError.", PYTHON)  # fmt: skip
-def legacy_name(c: Context) -> None:
-    array = c.array()
-    try:
-        name = crafter.capsule_name(c.capsule(array))
-    except BufferError as error:
-        c.got(f"BufferError: {error}")
-        return
-    c.expect(name == "dltensor", f"the capsule is named {name!r}")
-
-
-@must("P-CAPSULE-NONE-NAME",
-      "max_version=None is the same as leaving it out: a capsule named 'dltensor', or BufferError.", MAX_VERSION)  # fmt: skip
-def none_name(c: Context) -> None:
-    array = c.array()
-    try:
-        name = _name(c, array, max_version=None)
-    except BufferError as error:
-        c.got(f"BufferError: {error}")
-        return
-    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+must("P-CAPSULE-LEGACY-NAME",
+     "Without max_version the capsule is named 'dltensor', or the export is refused with BufferError.", PYTHON,
+     _expect_legacy_name)  # fmt: skip
+must("P-CAPSULE-NONE-NAME",
+     "max_version=None is the same as leaving it out: a capsule named 'dltensor', or BufferError.", MAX_VERSION,
+     lambda c: _expect_legacy_name(c, max_version=None))  # fmt: skip
 
 
 @should("P-CAPSULE-VERSIONED-NAME",
@@ -81,16 +76,8 @@ def known_name(c: Context) -> None:
         c.expect(name in (crafter.LEGACY, crafter.VERSIONED), f"max_version={version} gave the name {name!r}")
 
 
-@should("P-CAPSULE-MAX-BEFORE-1", "With max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
-        MAX_VERSION)  # fmt: skip
-def max_before_1(c: Context) -> None:
-    array = c.array()
-    try:
-        name = _name(c, array, max_version=(0, 8))
-    except BufferError as error:
-        c.got(f"BufferError: {error}")
-        return
-    c.expect(name == "dltensor", f"the capsule is named {name!r}")
+should("P-CAPSULE-MAX-BEFORE-1", "With max_version=(0, 8), a producer returns a legacy capsule or raises BufferError.",
+       MAX_VERSION, lambda c: _expect_legacy_name(c, max_version=(0, 8)))  # fmt: skip
 
 
 @should("P-CAPSULE-MAX-SAME-MAJOR",
@@ -168,12 +155,10 @@ def holds(c: Context) -> None:
         array = c.array()
         capsule = c.capsule(array, **keywords)
         del array
-        c.settle()
-        others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
-        held = crafter.take(capsule)
-        expect_elements(c, held, MATRIX)
-        held.delete()
-        del others
+        with memory_reused(c):
+            held = crafter.take(capsule)
+            expect_elements(c, held, MATRIX)
+            held.delete()
 
 
 @must("P-CAPSULE-USED-KEEPS", "The destructor of a consumed capsule leaves the managed tensor alone.", PYTHON)

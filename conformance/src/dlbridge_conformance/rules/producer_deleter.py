@@ -10,7 +10,7 @@ from typing import Any
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
 from dlbridge_conformance.crafter import Held, Way
-from dlbridge_conformance.exports import abis, best, each_abi, expect_elements
+from dlbridge_conformance.exports import abis, best, each_abi, expect_elements, memory_reused
 from dlbridge_conformance.memory import expect_arrays_freed, expect_bounded, expect_let_go, watch
 from dlbridge_conformance.rule import must, should
 
@@ -102,11 +102,9 @@ def holds(c: Context) -> None:
         array = c.array()
         held = c.export(array, **keywords)
         del array
-        c.settle()
-        others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(200)]
-        expect_elements(c, held, MATRIX)
-        held.delete()
-        del others
+        with memory_reused(c):
+            expect_elements(c, held, MATRIX)
+            held.delete()
 
 
 @must("P-DELETER-HOLDS-STRUCT",
@@ -167,7 +165,7 @@ def _call(what: Callable[[], None]) -> None:
 @must("P-DELETER-PYTHON-THREAD", "The deleter may be called on another Python thread than the export.", PYTHON)
 def python_thread(c: Context) -> None:
     def delete(held: Held) -> None:
-        _at_once([held.delete])
+        c.on_threads([held.delete])
 
     expect_let_go(c, _exports(c), delete, "after the deleter ran on another thread")
 
@@ -184,19 +182,10 @@ def at_once(c: Context) -> None:
             held.delete(Way.WITHOUT_GIL)
 
     def delete(batches: list[list[Held]]) -> None:
-        _at_once([partial(delete_batch, batch) for batch in batches])
+        c.on_threads(partial(delete_batch, batch) for batch in batches)
 
     c.fed(f"800 exports of one array by {keywords}, deleted by 8 threads")
     expect_let_go(c, {"800 times": export}, delete, "after all deleters ran")
-
-
-def _at_once(calls: list[Callable[[], None]]) -> None:
-    """Runs each call on a thread of its own."""
-    running = [threading.Thread(target=call) for call in calls]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
 
 
 @should("P-DELETER-PENDING", "An exception that is pending when the deleter is called is pending afterwards.", DEALLOC)
@@ -216,11 +205,9 @@ def order(c: Context) -> None:
         pair = [best(c, array), best(c, array)]
         del array
         pair[first].delete()
-        c.settle()
-        others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
-        expect_elements(c, pair[1 - first], MATRIX)
-        pair[1 - first].delete()
-        del others
+        with memory_reused(c):
+            expect_elements(c, pair[1 - first], MATRIX)
+            pair[1 - first].delete()
 
 
 @must("P-DELETER-ARRAY-STAYS", "The deleter does not change an array that is still referenced.", SEMANTICS)
@@ -229,10 +216,8 @@ def array_stays(c: Context) -> None:
     for _ in range(3):
         for held in each_abi(c, array):
             held.delete()
-    c.settle()
-    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
-    c.expect(c.values(array) == MATRIX, "the elements of the array have changed")
-    del others
+    with memory_reused(c):
+        c.expect(c.values(array) == MATRIX, "the elements of the array have changed")
 
 
 @must("P-DELETER-CHAIN",
@@ -260,11 +245,9 @@ def chain(c: Context) -> None:
 def chain_own(c: Context) -> None:
     keywords = c.asking()
     held = best(c, c.consume(c.array()))
-    c.settle()
-    others = [c.lib.array([[9.0] * 3] * 2, "float32") for _ in range(50)]
-    expect_elements(c, held, MATRIX)
-    held.delete()
-    del others
+    with memory_reused(c):
+        expect_elements(c, held, MATRIX)
+        held.delete()
 
     def again(array: Any) -> Held:
         return _taken(c.lib.from_dlpack(array), keywords)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import threading
 
 from dlbridge_conformance import crafter
 from dlbridge_conformance.context import Context
@@ -87,11 +86,7 @@ def threads(c: Context) -> None:
         except BaseException as error:
             failed.append(error)
 
-    running = [threading.Thread(target=export) for _ in range(8)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    c.on_threads([export] * 8)
     c.expect(not failed, f"{len(failed)} threads failed: {failed[:1]!r}")
     c.expect(c.values(array) == MATRIX, "the elements have changed")
 
