@@ -46,5 +46,10 @@ def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def every_rule(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs the kit in a directory, with all rules unless the words name some."""
-    command = [sys.executable, "-m", "dlbridge_conformance", "-q", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    return command(folder, "-q", *words)
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the kit's command in a directory."""
+    program = [sys.executable, "-m", "dlbridge_conformance", *words]
+    return subprocess.run(program, capture_output=True, text=True, cwd=folder, timeout=600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import missing
 from dlbridge_conformance import Adapter, known_adapters
+from own_adapter import command
 
 PROGRAM = Path(__file__).with_name("adapter_program.py")
 ROOT = Path(__file__).parents[2]
@@ -61,17 +61,10 @@ def adapter_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_kit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the kit on the command line, with a directory on its path."""
-    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "dlbridge_conformance", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
-
-
 def test_adapter_example_of_the_page_runs(adapter_folder: Path) -> None:
     assert len([line for line in example().splitlines() if line and not line.startswith('"""')]) <= 10
     rules = ("--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-LEGACY-NAME")
-    done = run_kit(adapter_folder, "my_adapter:MyLibrary", *rules)
+    done = command(adapter_folder, "my_adapter:MyLibrary", *rules)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "my_adapter:MyLibrary C-DELETER-ONCE: passed" in done.stdout
     assert "my_adapter:MyLibrary P-CAPSULE-LEGACY-NAME: passed" in done.stdout

@@ -15,7 +15,7 @@ from conftest import require
 from crafted_report import crafted_report
 from dlbridge_conformance import Report, Status, arguments, known_failures
 from dlbridge_conformance.report import badge, junit, summary
-from own_adapter import every_rule, kit
+from own_adapter import command, every_rule, kit
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "conformance/README.md"
@@ -234,7 +234,6 @@ def test_adapter_of_the_readme_runs(tmp_path: Path) -> None:
     require("numpy")
     (text,) = blocks(readme(), "python")
     Path(tmp_path, "my_adapter.py").write_text(text)
-    command = [sys.executable, "-m", "dlbridge_conformance", "my_adapter:MyLibrary", "--rule", "P-FLAGS-READ-ONLY"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = command(tmp_path, "my_adapter:MyLibrary", "--rule", "P-FLAGS-READ-ONLY")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "my_adapter:MyLibrary P-FLAGS-READ-ONLY: passed" in done.stdout

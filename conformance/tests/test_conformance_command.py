@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from crafted_report import COMMAND
 from dlbridge_conformance import arguments, selected
+from own_adapter import command
 
 ADAPTER = '''
 import os
@@ -36,8 +35,7 @@ def test_command_writes_every_format(tmp_path: Path) -> None:
     Path(tmp_path, "mine.py").write_text(ADAPTER)
     names = ["json", "junit", "summary"]
     options = [word for name in names for word in (f"--{name}", f"report.{name}")]
-    command = [sys.executable, "-m", "dlbridge_conformance", "mine:Mine", "--rule", "MINE", "-q", *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = command(tmp_path, "mine:Mine", "--rule", "MINE", "-q", *options)
     assert (done.returncode, done.stderr) == (1, "")
     assert "mine:Mine MINE-PASSES: passed\n    got: what \\x00 was due\n" in done.stdout
     report = json.loads(Path(tmp_path, "report.json").read_text())
@@ -50,8 +48,7 @@ def test_command_writes_every_format(tmp_path: Path) -> None:
 
 
 def test_command_missing_folder_is_refused_first(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dlbridge_conformance", "--json", str(tmp_path / "nowhere" / "report.json")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = command(tmp_path, "--json", str(tmp_path / "nowhere" / "report.json"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"the folder does not exist: {tmp_path / 'nowhere' / 'report.json'}\n"
 
@@ -65,8 +62,8 @@ def test_limit_that_is_not_a_finite_number_above_0_is_refused(limit: str, capsys
 
 
 @pytest.mark.parametrize("name", ["nix", "nix:Nix", "json:Nix", "json:JSONDecoder"])
-def test_command_unknown_library_is_refused(name: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "dlbridge_conformance", name], capture_output=True, text=True)
+def test_command_unknown_library_is_refused(name: str, tmp_path: Path) -> None:
+    done = command(tmp_path, name)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert name in done.stderr
@@ -80,11 +77,10 @@ def test_selected_full_id_wins_over_its_group() -> None:
 
 
 def test_command_unwritable_report_still_prints_the_table(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dlbridge_conformance", "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q"]
     # A link whose target is in a folder that does not exist, which only the attempt to write shows.
     file = tmp_path / "report.json"
     file.symlink_to(tmp_path / "nowhere" / "report.json")
-    done = subprocess.run([*command, "--json", str(file)], capture_output=True, text=True)
+    done = command(tmp_path, "numpy", "--rule", "P-COPY-TRUE-FLAG", "-q", "--json", str(file))
     assert done.returncode == 2
     assert "numpy P-COPY-TRUE-FLAG: passed" in done.stdout
     assert (done.stderr.count("\n"), str(file) in done.stderr) == (1, True)

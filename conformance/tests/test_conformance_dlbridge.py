@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from own_adapter import command
 
 #: rules about a device that does not exist, and about devices that this machine may lack
 DEVICES = {
@@ -20,11 +19,10 @@ DEVICES = {
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """All results, as the command reports them."""
-    file: Path = tmp_path_factory.mktemp("report") / "dlbridge.json"
-    command = [sys.executable, "-m", "dlbridge_conformance", "dlbridge", "--quiet", "--json", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    folder: Path = tmp_path_factory.mktemp("report")
+    done = command(folder, "dlbridge", "--quiet", "--json", "dlbridge.json")
     assert done.returncode == 0, done.stdout + done.stderr
-    (library,) = json.loads(file.read_text())["libraries"]
+    (library,) = json.loads((folder / "dlbridge.json").read_text())["libraries"]
     found: list[dict[str, str]] = library["results"]
     return found
 

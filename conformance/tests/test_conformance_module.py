@@ -13,6 +13,7 @@ import pytest
 from conftest import require
 from dlbridge_conformance import ModuleAdapter
 from dlbridge_conformance.registry import adapter_named
+from own_adapter import command
 
 #: a library with ``from_dlpack`` and arrays of dlbridge, and modules that lack something
 LIBRARY = """
@@ -74,16 +75,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the kit in a directory."""
-    command = [sys.executable, "-m", "dlbridge_conformance", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
-
-
 def outcomes(folder: Path, library: str, *rules: str) -> dict[str, Any]:
     """The status of each rule."""
     selection = [word for rule in rules for word in ("--rule", rule)]
-    done = kit(folder, library, *selection, "-q", "--json", "report.json")
+    done = command(folder, library, *selection, "-q", "--json", "report.json")
     assert done.returncode in (0, 1), done.stderr
     (checked,) = json.loads(Path(folder, "report.json").read_text())["libraries"]
     return {result["rule"]: result["status"] for result in checked["results"]}
@@ -106,7 +101,7 @@ def test_module_has_the_outcomes_of_its_adapter(folder: Path, library: str) -> N
 def test_array_without_shape_breaks_no_rule_by_that(folder: Path, library: str) -> None:
     if library != "shapeless":
         pytest.importorskip(library)
-    done = kit(folder, library, "-q", "--json", "r.json", "--rule", "C-LIFETIME", "--rule", "C-FLAG", "--rule", "P-VIEWS")
+    done = command(folder, library, "-q", "--json", "r.json", "--rule", "C-LIFETIME", "--rule", "C-FLAG", "--rule", "P-VIEWS")
     assert done.returncode in (0, 1), done.stderr
     (checked,) = json.loads(Path(folder, "r.json").read_text())["libraries"]
     found = {result["rule"]: (result["status"], result["detail"]) for result in checked["results"]}
@@ -118,7 +113,7 @@ def test_array_without_shape_breaks_no_rule_by_that(folder: Path, library: str) 
 
 @pytest.mark.parametrize("library", ["mylib", "mylib:Array", "mylib:Array.from_dlpack", "mylib:from_dlpack"])
 def test_library_can_be_named_in_each_way(folder: Path, library: str) -> None:
-    done = kit(folder, library, "--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-TYPE")
+    done = command(folder, library, "--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-TYPE")
     assert done.returncode == 0, done.stderr
     assert f"{library} C-DELETER-ONCE: passed" in done.stdout
     assert f"{library} P-CAPSULE-TYPE: passed" in done.stdout
@@ -137,14 +132,14 @@ def test_library_can_be_named_in_each_way(folder: Path, library: str) -> None:
     ],
 )
 def test_library_without_functions_is_refused(folder: Path, library: str, message: str) -> None:
-    done = kit(folder, library)
+    done = command(folder, library)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
 
 
 def test_crashes_do_not_end_the_report(folder: Path) -> None:
-    done = kit(folder, "crashlib", "--rule", "C-COPY", "--rule", "C-DEVICE-KEYWORD", "--rule", "C-DELETER", "--json", "r.json")
+    done = command(folder, "crashlib", "--rule", "C-COPY", "--rule", "C-DEVICE-KEYWORD", "--rule", "C-DELETER", "--json", "r.json")
     assert done.returncode == 1, done.stderr
     (library,) = json.loads(Path(folder, "r.json").read_text())["libraries"]
     found = {result["rule"]: (result["status"], result["signal"]) for result in library["results"]}
@@ -156,7 +151,7 @@ def test_crashes_do_not_end_the_report(folder: Path) -> None:
 
 def test_library_that_ends_its_process_on_import_is_reported(folder: Path) -> None:
     Path(folder, "deadlib.py").write_text("import os\nos.abort()\n")
-    done = kit(folder, "deadlib", "--rule", "C-DELETER", "-q")
+    done = command(folder, "deadlib", "--rule", "C-DELETER", "-q")
     assert done.returncode == 1, done.stderr
     assert "the library could not be imported: the process died of SIGABRT" in done.stdout
 
@@ -167,7 +162,7 @@ def test_methods_of_a_subclass_are_used(folder: Path) -> None:
     Path(folder, "mine.py").write_text(
         f"{adapter}    def array(self, values, dtype='float32'):\n        return self.numpy.array(values, 'float64')\n"
     )
-    done = kit(folder, "mine:Mine", "--rule", "P-DTYPES-FLOAT64")
+    done = command(folder, "mine:Mine", "--rule", "P-DTYPES-FLOAT64")
     assert "    arrays: made by the adapter, float64\n" in done.stderr, done.stderr
 
 
@@ -287,12 +282,12 @@ WRONG = [
 
 @pytest.mark.parametrize(("library", "message"), WRONG)
 def test_faulty_adapter_is_refused(faulty: Path, library: str, message: str) -> None:
-    done = kit(faulty, library, "--rule", "P-CAPSULE-TYPE")
+    done = command(faulty, library, "--rule", "P-CAPSULE-TYPE")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith(message)
 
 
 def test_version_that_is_not_text_is_shown(faulty: Path) -> None:
-    done = kit(faulty, "faulty:Number", "--rule", "P-CAPSULE-TYPE", "-q", "--junit", "r.xml")
+    done = command(faulty, "faulty:Number", "--rule", "P-CAPSULE-TYPE", "-q", "--junit", "r.xml")
     assert (done.returncode, done.stderr) == (0, "")
     assert "faulty:Number  7.5 " in done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from dlbridge_conformance import Status, process, selected
+from own_adapter import command
 
 ENDS = """
 import os, signal, sys, time
@@ -182,9 +183,8 @@ def test_library_that_cannot_be_imported_breaks_every_rule(
     assert {(result.status, result.detail, result.signal) for result in results} == {(status, detail, signal)}
 
 
-def test_library_that_cannot_be_imported_does_not_affect_others(imports: None) -> None:
-    command = [sys.executable, "-m", "dlbridge_conformance", "imports:Dies", "dlbridge", "-q", "--rule", "P-DEVICE-TUPLE"]
-    done = subprocess.run(command, capture_output=True, text=True)
+def test_library_that_cannot_be_imported_does_not_affect_others(imports: None, tmp_path: Path) -> None:
+    done = command(tmp_path, "imports:Dies", "dlbridge", "-q", "--rule", "P-DEVICE-TUPLE")
     assert (done.returncode, done.stderr) == (1, "")
     assert "imports:Dies P-DEVICE-TUPLE: crashed: the library could not be imported" in done.stdout
     assert "dlbridge P-DEVICE-TUPLE: passed" in done.stdout

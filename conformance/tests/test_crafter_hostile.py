@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from conftest import Run, require
+from conftest import require
+from processes import run
 
 require("numpy")
 
@@ -38,23 +39,23 @@ class Long(list):
 """
 
 
-def survives(run: Run, program: str) -> str:
+def survives(program: str) -> str:
     """Runs a program, expects exit status 0, and returns its output."""
     done = run(START + program)
     assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
 
 
-def all_refused(run: Run, calls: Mapping[str, str | tuple[str, str]]) -> None:
+def all_refused(calls: Mapping[str, str | tuple[str, str]]) -> None:
     """Each call raises its exception, by default ValueError; the last line printed names the call that crashed."""
     lines = [
         f"print({name!r}, flush=True); refused(lambda: {code}, {error})"
         for name, (code, error) in ((name, (c, "ValueError") if isinstance(c, str) else c) for name, c in calls.items())
     ]
-    survives(run, "\n".join(lines))
+    survives("\n".join(lines))
 
 
-def test_fields_of_more_dimensions_than_crafted_are_those_crafted(run: Run) -> None:
+def test_fields_of_more_dimensions_than_crafted_are_those_crafted() -> None:
     program = """
 from itertools import product
 for ndim, deleter, versioned in product([3, 40, 2**31 - 1], [True, False], [True, False]):
@@ -62,23 +63,23 @@ for ndim, deleter, versioned in product([3, 40, 2**31 - 1], [True, False], [True
     found = crafter.take(made.capsule()).fields
     assert (found.ndim, found.shape, found.strides) == (ndim, (2, 3), (3, 1)), found
 """
-    survives(run, program)
+    survives(program)
 
 
-def test_fields_of_an_empty_shape_are_not_the_strides_behind_it(run: Run) -> None:
+def test_fields_of_an_empty_shape_are_not_the_strides_behind_it() -> None:
     program = """
 found = crafter.take(crafter.craft((), strides=(7, 8), ndim=2).capsule()).fields
 print(found.shape, found.strides)
 """
-    assert survives(run, program) == "() (7, 8)"
+    assert survives(program) == "() (7, 8)"
 
 
-def test_borrowed_tensor_of_more_dimensions_than_crafted_has_those_crafted(run: Run) -> None:
+def test_borrowed_tensor_of_more_dimensions_than_crafted_has_those_crafted() -> None:
     program = """
 lender = type("Lender", (), {"_crafted": lambda _: crafter.craft((2, 3), ndim=2**31 - 1).native})()
 print(table().borrowed(lender)[1]["shape"])
 """
-    assert survives(run, program) == "(2, 3)"
+    assert survives(program) == "(2, 3)"
 
 
 #: reads and writes outside of the tensor
@@ -100,30 +101,30 @@ OUTSIDE: dict[str, str | tuple[str, str]] = {
 }
 
 
-def test_bytes_outside_of_the_tensor_are_refused(run: Run) -> None:
-    all_refused(run, OUTSIDE)
+def test_bytes_outside_of_the_tensor_are_refused() -> None:
+    all_refused(OUTSIDE)
 
 
-def test_bytes_of_a_view_are_read_from_its_first_to_its_last_element(run: Run) -> None:
+def test_bytes_of_a_view_are_read_from_its_first_to_its_last_element() -> None:
     program = """
 backwards = crafter.take(np.arange(6, dtype="u1")[4:0:-2].__dlpack__(max_version=(1, 3)))
 print(backwards.read(3, -2), refused(lambda: backwards.read(1, 1), ValueError), refused(lambda: backwards.read(1, -3), ValueError))
 """
     said = "bytes {} are outside of the tensor, whose memory is bytes -2 to 1"
-    assert survives(run, program) == f"{bytes([2, 3, 4])} {said.format('1 to 2')} {said.format('-3 to -2')}"
+    assert survives(program) == f"{bytes([2, 3, 4])} {said.format('1 to 2')} {said.format('-3 to -2')}"
 
 
-def test_tensor_that_owns_itself_is_deleted_again_once(run: Run) -> None:
+def test_tensor_that_owns_itself_is_deleted_again_once() -> None:
     program = """
 made = crafter.craft()
 made.native.own(made.native.held())
 Held(made.native.held()).delete()
 print(made.record.calls)
 """
-    assert survives(run, program) == "2"
+    assert survives(program) == "2"
 
 
-def test_second_owned_tensor_is_refused_and_kept(run: Run) -> None:
+def test_second_owned_tensor_is_refused_and_kept() -> None:
     program = """
 made, first, second = crafter.craft(), exported(), exported()
 made.native.own(first.native)
@@ -132,11 +133,11 @@ second.delete()
 Held(made.native.held()).delete()
 print(refused(lambda: made.native.own(exported().native), ValueError))
 """
-    assert survives(run, program) == "the tensor owns another one already\nthe tensor was given back"
+    assert survives(program) == "the tensor owns another one already\nthe tensor was given back"
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-def test_capsule_under_the_name_of_the_other_abi_is_deleted_by_its_own(run: Run, versioned: bool) -> None:
+def test_capsule_under_the_name_of_the_other_abi_is_deleted_by_its_own(versioned: bool) -> None:
     program = f"""
 name = crafter.LEGACY if {versioned} else crafter.VERSIONED
 made = crafter.craft((2, 3), versioned={versioned}, flags=2**64 - 1, manager_ctx=2**64 - 1)
@@ -148,7 +149,7 @@ capsule = again.capsule(name)
 del capsule
 print(made.record.calls, again.record.calls)
 """
-    assert survives(run, program) == f"{versioned} (2, 3)\n1 1"
+    assert survives(program) == f"{versioned} (2, 3)\n1 1"
 
 
 #: refused calls, with their exceptions
@@ -165,26 +166,26 @@ REFUSED: dict[str, str | tuple[str, str]] = {
 }  # fmt: skip
 
 
-def test_impossible_argument_is_refused(run: Run) -> None:
-    all_refused(run, REFUSED)
+def test_impossible_argument_is_refused() -> None:
+    all_refused(REFUSED)
 
 
-def test_capsule_that_is_refused_is_not_renamed(run: Run) -> None:
+def test_capsule_that_is_refused_is_not_renamed() -> None:
     program = """
 capsule = native.craft_table(name=crafter.LEGACY)
 refused(lambda: crafter.take(capsule), ValueError)
 print(crafter.capsule_name(capsule))
 """
-    assert survives(run, program) == "dltensor"
+    assert survives(program) == "dltensor"
 
 
-def test_list_that_lies_about_its_length_is_read_to_its_end(run: Run) -> None:
+def test_list_that_lies_about_its_length_is_read_to_its_end() -> None:
     program = """
 made = native.Crafted(ndim=1, shape=Long([3]), strides=None, payload=bytes(12))
 print(made.fields()["shape"], table(missing=Long(["current_work_stream"])).functions()["current_work_stream"])
 print(table(allocate=lambda *_: (0, None, Long([("kind", "message")]))).allocated([1], (0, 8, 1), (1, 0)))
 """
-    assert survives(run, program) == "(3,) False\n((0, None, None), [('kind', 'message')])"
+    assert survives(program) == "(3,) False\n((0, None, None), [('kind', 'message')])"
 
 
 #: functions of a table that call themselves through the table
@@ -206,16 +207,16 @@ def again():
 
 
 @pytest.mark.parametrize("call", AGAIN)
-def test_table_calling_itself_endlessly_stops(run: Run, call: str) -> None:
-    survives(run, AGAIN[call] + "import sys; sys.setrecursionlimit(100_000)\nagain()\n")
+def test_table_calling_itself_endlessly_stops(call: str) -> None:
+    survives(AGAIN[call] + "import sys; sys.setrecursionlimit(100_000)\nagain()\n")
 
 
 @pytest.mark.parametrize("way", [2, 3, 4])
-def test_deleter_waiting_for_a_finalizing_interpreter_does_not_abort(run: Run, way: int) -> None:
-    survives(run, f"import atexit; atexit.register(exported().native.delete, {way})")
+def test_deleter_waiting_for_a_finalizing_interpreter_does_not_abort(way: int) -> None:
+    survives(f"import atexit; atexit.register(exported().native.delete, {way})")
 
 
-def test_tensor_deleted_by_the_garbage_collector_is_not_read(run: Run) -> None:
+def test_tensor_deleted_by_the_garbage_collector_is_not_read() -> None:
     program = """
 import gc
 held = None
@@ -235,10 +236,10 @@ for _ in range(500):
         except ValueError:
             pass
 """
-    survives(run, program)
+    survives(program)
 
 
-def test_tensor_read_and_deleted_by_threads_at_once_is_read_whole_or_refused(run: Run) -> None:
+def test_tensor_read_and_deleted_by_threads_at_once_is_read_whole_or_refused() -> None:
     program = """
 import sys, threading
 sys.setswitchinterval(1e-6)
@@ -262,7 +263,7 @@ for thread in threads:
     thread.join()
 print(len(wrong))
 """
-    assert survives(run, program) == "0"
+    assert survives(program) == "0"
 
 
 FUZZ = """
@@ -322,5 +323,5 @@ assert done > 500, done
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_function_with_any_arguments_answers_or_raises(run: Run, seed: int) -> None:
-    survives(run, FUZZ.format(seed=seed))
+def test_every_function_with_any_arguments_answers_or_raises(seed: int) -> None:
+    survives(FUZZ.format(seed=seed))
