@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Iterator, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, final
@@ -21,7 +22,6 @@ __all__ = [
     "_has_protocol",
     "_origin",
     "_FileWriter",
-    "_SharedMap",
     "_TensorFile",
     "_copy",
     "_list_array",
@@ -509,12 +509,6 @@ class _TensorFile:
     def tensor(self, name: str, private: bool, has_pairs: bool) -> Tensor: ...
 
 @final
-class _SharedMap:
-    def __new__(cls, descriptor: int, size: int) -> Self: ...
-    def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-@final
 class _FileWriter:
     def __new__(
         cls,
@@ -526,3 +520,12 @@ class _FileWriter:
     def next(self) -> int | None: ...
     def write(self, object: TensorLike) -> None: ...
     def finish(self) -> None: ...
+
+if sys.platform != "win32":
+    __all__ += ["_SharedMap"]
+
+    @final
+    class _SharedMap:
+        def __new__(cls, descriptor: int, size: int) -> Self: ...
+        def __len__(self) -> int: ...
+        def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -40,7 +40,7 @@ NUMBERS: list[list[Any]] = [
 
 
 def cast(numbers: Any, dtype: str) -> Any:
-    """Converts numbers with NumPy's `same_kind` rule; integers may have any size that fits."""
+    """Converts numbers with NumPy's `same_kind` rule; integers may have any size that fits, and do not become infinite."""
     natural = np.asarray(numbers)
     if natural.size == 0:
         return np.asarray(numbers, dtype)
@@ -49,7 +49,10 @@ def cast(numbers: Any, dtype: str) -> Any:
             raise OverflowError
         return natural.astype(dtype)
     with np.errstate(all="ignore"):
-        return natural.astype(dtype, casting="same_kind")
+        result = natural.astype(dtype, casting="same_kind")
+    if natural.dtype.kind in "iu" and not np.isfinite(result).all():
+        raise OverflowError
+    return result
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -82,6 +85,21 @@ def test_integer_at_the_end_of_the_range_is_accepted_and_the_next_one_refused(dt
         f"expected {dtype}[...] on cpu; got a list, but element [0][0] is {low - 1}, which is out of range for {dtype}",
     )
     assert function([np.uint64(5)]).tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "beyond"),
+    [
+        ("float16", 65504, 65536), ("bfloat16", 2**127, 2**128), ("float32", 2**127, 2**128),
+        ("float64", 2**1023, 2**1024), ("complex64", 2**127, 2**128), ("complex128", 2**1023, 2**1024),
+    ],
+)
+def test_integer_whose_nearest_float_is_infinite_is_refused(dtype: str, largest: int, beyond: int) -> None:
+    function = getattr(typed, f"as_{dtype}")
+    assert function([largest, -largest]).tolist() == [largest, -largest]
+    for sign in (1, -1):
+        with pytest.raises(TypeError, match=f"element .0. is .*, which is out of range for {dtype}"):
+            function([sign * beyond])
 
 
 def test_bfloat16_list_is_rounded_as_ml_dtypes_does() -> None:

@@ -2,7 +2,7 @@
 
 use dlbridge::{DataType, SubbyteView, Tensor, TensorRef};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyList, PyTuple};
 
@@ -49,8 +49,20 @@ impl Elements {
 /// The number of list items made between two checks for signals; a million take about 50 ms.
 const ASKED_EVERY: i64 = 1 << 20;
 
+/// The most lists of a tensor without elements, which could ask for any number of them.
+const MOST_EMPTY_LISTS: i64 = 1 << 20;
+
 /// All elements as nested lists.
 pub(super) fn to_list<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+    let (shape, mut lists) = (tensor.shape(), 1_i64);
+    for &extent in shape.iter().take_while(|&&extent| extent > 0) {
+        lists = lists.saturating_mul(extent);
+    }
+    if tensor.is_empty() && lists > MOST_EMPTY_LISTS {
+        return Err(PyMemoryError::new_err(format!(
+            "tolist() of the shape {shape:?} would make {lists} lists for no element; call t.shape"
+        )));
+    }
     let elements = Elements::of(tensor)?;
     let mut bytes = elements.iter()?;
     nested(py, tensor.shape(), elements.dtype, &mut bytes)
@@ -66,8 +78,7 @@ fn nested<'py, 'a>(
         // There are as many elements as the shape has.
         return object(py, dtype, elements.next().unwrap_or_default());
     };
-    // A shape without elements can still ask for a huge number of lists. Checked at each list: the many lists make
-    // Python collect garbage, and an exception that is raised during a collection is lost.
+    // The many lists make Python collect garbage, and an exception that is raised during a collection is lost.
     py.check_signals()?;
     let list = PyList::empty(py);
     for nth in 0..extent {

@@ -269,20 +269,22 @@ fn integer<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
     }
 }
 
-/// The nearest float to an integer; `None` if it is larger than all floats.
+/// The nearest float to an integer; `None` if that is infinite.
 fn integer_as_float<F>(
     item: &Bound<'_, PyAny>,
     from_i64: impl Fn(i64) -> F,
     from_u64: impl Fn(u64) -> F,
     from_f64: impl Fn(f64) -> F,
+    is_finite: impl Fn(&F) -> bool,
 ) -> PyResult<Option<F>> {
-    if let Some(value) = integer(item)? {
-        return Ok(Some(from_i64(value)));
-    }
-    if let Some(value) = integer(item)? {
-        return Ok(Some(from_u64(value)));
-    }
-    Ok(integer(item)?.map(from_f64))
+    let nearest = if let Some(value) = integer(item)? {
+        Some(from_i64(value))
+    } else if let Some(value) = integer(item)? {
+        Some(from_u64(value))
+    } else {
+        integer(item)?.map(from_f64)
+    };
+    Ok(nearest.filter(is_finite))
 }
 
 macro_rules! integers {
@@ -345,8 +347,8 @@ impl Number for bool {
 }
 
 macro_rules! floats {
-    // The conversion of a float, and of an integer of any type, to an element.
-    ($($type:ty, $value:ident => $from:expr, $integer:ident => $from_integer:expr;)+) => {$(
+    // The conversion of a float, and of an integer of any type, to an element, and of an element to a float.
+    ($($type:ty, $value:ident => $from:expr, $integer:ident => $from_integer:expr, $to_float:expr;)+) => {$(
         impl Number for $type {
             const KIND: NumberKind = NumberKind::Float;
 
@@ -357,13 +359,14 @@ macro_rules! floats {
 
             #[inline]
             fn from_i64($integer: i64) -> Option<Self> {
-                Some($from_integer)
+                Some($from_integer).filter(|&value| $to_float(value).is_finite())
             }
 
             #[inline]
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 let from_u64 = |$integer: u64| $from_integer;
-                integer_as_float(item, |$integer| $from_integer, from_u64, Self::from_float)
+                let is_finite = |&value: &Self| $to_float(value).is_finite();
+                integer_as_float(item, |$integer| $from_integer, from_u64, Self::from_float, is_finite)
             }
 
             #[inline]
@@ -380,11 +383,11 @@ macro_rules! floats {
 }
 
 floats! {
-    f64, value => value, integer => integer as f64;
+    f64, value => value, integer => integer as f64, |value| value;
     // A conversion through f64 would round twice.
-    f32, value => value as f32, integer => integer as f32;
-    Float16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
-    Bfloat16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64);
+    f32, value => value as f32, integer => integer as f32, |value| value;
+    Float16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64), Self::to_f32;
+    Bfloat16, value => Self::from_f64(value), integer => Self::from_f64(integer as f64), Self::to_f32;
 }
 
 macro_rules! complex {
@@ -406,7 +409,7 @@ macro_rules! complex {
             fn from_integer(item: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
                 let from_i64 = |value: i64| Self { re: value as $type, im: 0.0 };
                 let from_u64 = |value: u64| Self { re: value as $type, im: 0.0 };
-                integer_as_float(item, from_i64, from_u64, Self::from_float)
+                integer_as_float(item, from_i64, from_u64, Self::from_float, |value| value.re.is_finite())
             }
 
             fn from_float(value: f64) -> Self {
