@@ -179,9 +179,10 @@ class Driver:
                 self.check(self.library.cuCtxSynchronize())
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Runs queued work until a condition holds, or for 20 seconds."""
+        """Runs queued work until a condition holds, and fails after 20 seconds."""
         deadline = time.monotonic() + 20
-        while not is_so() and time.monotonic() < deadline:
+        while not is_so():
+            assert time.monotonic() < deadline, "the condition did not come true"
             self.finish()
             time.sleep(0.002)
 

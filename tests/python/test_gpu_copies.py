@@ -160,7 +160,6 @@ def test_copy_to_a_device_is_on_the_named_stream(driver: Driver, native: Native)
         assert driver.lives(address)
         del there
         driver.until(lambda: not driver.lives(address))
-        assert not driver.lives(address), "the memory is freed"
 
 
 def test_copy_to_a_device_is_in_c_order(driver: Driver) -> None:
@@ -192,7 +191,6 @@ def test_copy_on_the_same_device_is_ordered_on_the_stream(driver: Driver, native
     assert tensor.address != made.fields.data
     assert driver.seen_on(1, tensor.address, 24) == NEW
     driver.until(lambda: made.crafted.record.calls == 1)
-    assert made.crafted.record.calls == 1, "the source is released after the copy has read it"
     assert made.asked == [1], "dlbridge makes the copy, not the producer"
     stream = driver.stream()
     held = native.export(tensor, copy=True, stream=stream, max_version=(1, 3))
