@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 from concurrently import concurrently
+from producers import raises
 
 pa, torch = pytest.importorskip("pyarrow"), pytest.importorskip("torch")
 
@@ -108,13 +109,9 @@ def test_readers_share_and_a_writer_excludes_others() -> None:
 
 def test_borrows_end_with_exceptions_and_refusals() -> None:
     x = np.arange(3.0)
-
-    def fail() -> None:
-        raise KeyError("stop")
-
     for function in (typed.while_reading, typed.while_writing):
         with pytest.raises(KeyError, match="stop"):
-            function(x, fail)
+            function(x, raises(KeyError("stop")))
         typed.negate(x)
     with pytest.raises(TypeError, match="supports no exchange protocol"):
         typed.swap(x, "no tensor at all")
@@ -252,3 +249,18 @@ def test_argument_keeps_its_memory_when_its_tensor_gets_another(replace: str) ->
     assert alive == [True]
     gc.collect()
     assert owner() is None
+
+
+@pytest.mark.parametrize("way", ["attach", "pickle", "attach after close"])
+def test_attached_tensor_beside_its_own_segment_is_the_same_memory(way: str) -> None:
+    with dlbridge.share_memory(np.arange(4.0)) as shared:
+        tensor = shared.tensor
+        if way == "attach after close":
+            shared.close()
+        again = pickle.loads(pickle.dumps(shared)) if way == "pickle" else dlbridge.attach(shared.name)
+        with pytest.raises(BufferError, match="overlaps"):
+            typed.swap(tensor, again.tensor)
+        with pytest.raises(BufferError, match="overlaps"):
+            typed.while_reading(tensor, lambda: typed.negate(again.tensor))
+        typed.swap(tensor.numpy()[:2], again.tensor.numpy()[2:])
+        assert tensor.numpy().tolist() == [2.0, 3.0, 0.0, 1.0]

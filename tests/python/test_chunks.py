@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from array import array
 from typing import Any
 
 import dlbridge
 import pytest
+from concurrently import concurrently
 from conftest import require
 from crafted_arrow import Crafted
 from test_arrow_streams import CALL, Chunks
@@ -123,23 +123,16 @@ def test_copy_applies_to_each_chunk() -> None:
 def test_iterator_is_refused_to_a_second_thread_during_a_request() -> None:
     crafted = Crafted()
     source = Chunks(crafted)
-    refusals: list[Exception] = []
+    refusals: list[Any] = []
 
     def get_next(self: int, place: int) -> int:
-        def request() -> None:
-            try:
-                next(iterator)
-            except ValueError as error:
-                refusals.append(error)
-
-        thread = threading.Thread(target=request)
-        thread.start()
-        thread.join()
+        refusals.extend(concurrently([lambda: next(iterator)]))
         return source.get_next(self, place)
 
     source.stream.get_next = CALL(get_next)
     iterator = dlbridge.chunks(source)
     assert next(iterator).shape == (6,)
+    assert [type(refusal) for refusal in refusals] == [ValueError]
     assert "is being requested already" in str(refusals[0])
     assert crafted.released["array"] == 1
     # Otherwise the collector frees a cycle, and may free the source's C functions before the iterator calls them.

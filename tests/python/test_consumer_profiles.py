@@ -104,7 +104,6 @@ def test_invalid_booleans_are_repaired_for_jax() -> None:
         ("warp", dlbridge.empty(()), "warp does not support 0-d tensors"),
         ("warp", dlbridge.empty(2, "complex64"), "warp does not support complex64"),
         ("tensorflow", dlbridge.empty(2, "float8_e5m2"), "tensorflow does not support float8_e5m2"),
-        ("torch", dlbridge.empty(2, "int4"), "torch does not support int4"),
         ("numpy", dlbridge.empty((1,) * 65), "numpy takes at most 64 dimensions"),
     ],
 )

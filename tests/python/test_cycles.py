@@ -142,10 +142,6 @@ def through_an_array_struct(o: Any) -> None:
     o.kept = dlbridge.asdlpack(o, protocol="array-struct")
 
 
-def as_an_attribute(o: Any) -> None:
-    o.kept = dlbridge.asdlpack(o)
-
-
 def some_torch_tensor() -> Any:
     return require("torch").arange(8)
 
@@ -174,8 +170,8 @@ class Exporter:
         ),
         (some_array, through_a_legacy_capsule),
         (some_array, through_an_array_struct),
-        (Exporter, as_an_attribute),
-        (some_torch_tensor, as_an_attribute),
+        (Exporter, as_it_is),
+        (some_torch_tensor, as_it_is),
     ],
 )
 def test_cycle_that_the_documentation_lists_stays_until_its_attribute_is_deleted(
