@@ -9,7 +9,7 @@ EXITS = 20
 
 #: Objects whose Python code and memory give up the interpreter's lock, which a thread gets back no more at the exit.
 BEGIN = """
-import array, mmap, os, sys, threading, time
+import array, gc, mmap, os, sys, threading, time
 import dlbridge
 
 DATA = array.array("f", range(6))
@@ -49,6 +49,7 @@ def forever():
     while True:
         body()
 
+gc.freeze()  # A child would visit all objects of the libraries at its end.
 codes = []
 for _ in range(int(sys.argv[1])):
     child = os.fork()
