@@ -199,6 +199,7 @@ def test_copied_argument_is_borrowed_during_the_copy() -> None:
         lambda x: torch.from_numpy(np.from_dlpack(x)),
         lambda x: torch.frombuffer(memoryview(x), dtype=torch.float64),
         lambda x: torch.from_numpy(pa.array(x).to_numpy()),
+        lambda x: torch.from_numpy(pa.array(dlbridge.Ragged(np.array([0, 3]), x)).flatten().to_numpy()),
         lambda x: torch.from_numpy(np.frombuffer(memoryview(x), dtype="f8")),
     ],
 )
@@ -209,7 +210,7 @@ def test_read_only_memory_of_rust_is_not_written_through_a_library_that_drops_th
     with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor, borrowed for reading"):
         typed.negate(forgotten)
     alias = forgotten[1:]
-    del forgotten
+    del forgotten, constants
     gc.collect()
     with pytest.raises(BufferError, match="borrowed for writing, overlaps"):
         typed.negate(alias)

@@ -92,7 +92,8 @@ fn documentation(venv: &Venv) -> Step {
 
 /// The book, by mdBook. A chapter without a paragraph fails, and a link that leads nowhere.
 pub(crate) fn book(root: &Path, lint: &Venv) -> Vec<Step> {
-    let mut steps = Vec::from(tool(root, "mdbook", "0.5.4 --no-default-features --features search"));
+    let mut steps =
+        Vec::from(tool(root, "mdbook", "0.5.4 --no-default-features --features search"));
     let empty = "empty=$(grep -rLE '^[^#[:space:]]' docs --include='*.md' || true); test -z \"$empty\" || \
         { echo \"chapters without text: $empty\"; exit 1; }";
     steps.push(Step::sh("the chapters of the book", empty));

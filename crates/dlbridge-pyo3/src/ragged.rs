@@ -52,9 +52,9 @@ pub(crate) fn list_array<'py>(
     offsets: &Bound<'py, PyTensor>,
     values: &Bound<'py, PyTensor>,
 ) -> PyResult<Capsules<'py>> {
-    offsets.get().keep_reading()?;
-    values.get().keep_reading()?;
-    arrow::export_lists(offsets.py(), offsets.get().tensor(), values.get().tensor())
+    let (offsets, values, py) =
+        (offsets.get().for_consumer()?, values.get().for_consumer()?, offsets.py());
+    arrow::export_lists(py, &offsets, &values)
 }
 
 /// A capsule over the schema of lists.

@@ -187,6 +187,15 @@ impl PyTensor {
         Ok(())
     }
 
+    /// The tensor for a consumer that does not keep this object. Read-only memory that Rust made is borrowed for reading
+    /// as long as the consumer has it.
+    pub(crate) fn for_consumer(&self) -> PyResult<ArcTensor> {
+        match self.is_rusts_own() && self.is_read_only() {
+            true => Ok(Borrowed::read_only(&self.tensor)?.into_shared()),
+            false => Ok(self.tensor.clone()),
+        }
+    }
+
     /// A managed tensor over the same memory for a consumer.
     #[inline]
     pub(crate) fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {

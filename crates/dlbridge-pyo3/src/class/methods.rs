@@ -77,8 +77,7 @@ impl PyTensor {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema;
-        self.keep_reading()?;
-        arrow::export(py, &self.tensor)
+        arrow::export(py, &self.for_consumer()?)
     }
 
     /// The type of the Arrow array.
