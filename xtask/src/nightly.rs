@@ -474,7 +474,7 @@ fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
             target/debug/lib{name}.a -lpthread -ldl -lm -o target/{name}"
         );
         let script = format!(
-            "awk '/^```sh/ {{on=1; next}} /^```/ {{on=0}} on' examples/{name}/README.md > target/{name}.sh && \
+            "sed -n 's/^\\$ //p' examples/{name}/README.md > target/{name}.sh && \
             test -s target/{name}.sh && bash -e target/{name}.sh && \
             cc -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only examples/{name}/main.c \
             -I \"$(echo .venv/lib/python3*/site-packages/tensorflow/include/external/dlpack/include)\" && \
