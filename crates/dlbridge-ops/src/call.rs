@@ -80,6 +80,9 @@ impl Operator {
         inputs: &[Value<'a>],
     ) -> Result<SmallVec<[OutputShape<'a>; 2]>> {
         let shapes = Shapes::new(self.name, self.inputs, inputs);
+        if self.elementwise {
+            shapes.check_equal()?;
+        }
         self.requires.iter().try_for_each(|require| shapes.check(require))?;
         let mut outputs = SmallVec::new();
         for shape in self.shapes {

@@ -143,6 +143,11 @@ impl Operator {
             return None;
         }
         let kernel = self.kernels.iter().find(|kernel| kernel.takes_directly(inputs))?;
+        let mut shapes = inputs.iter().filter_map(Value::shape);
+        let first = shapes.next();
+        if self.elementwise && shapes.any(|shape| Some(shape) != first) {
+            return None;
+        }
         for (index, target) in targets.iter().enumerate() {
             let (Kind::Output(form), Shape::Like(input), Value::ContiguousMut(target)) =
                 (&kernel.outputs[index], &self.shapes[index], target)

@@ -127,7 +127,7 @@ pub use dlbridge_ops_macros::library;
 /// | argument | meaning |
 /// | --- | --- |
 /// | `vjp = name` | the operator that computes gradients; see below |
-/// | `elementwise` | further leading dimensions of all inputs are leading dimensions of all outputs, so `vmap` needs one call |
+/// | `elementwise` | all inputs have one shape, and each output has its leading dimensions, however many, so `vmap` needs one call |
 /// | `T in [f32, f64]` | the types that the generic parameter `T` stands for; the dtypes of the inputs choose |
 /// | `shape(out = [x[0], n], low = like(x))` | the shapes of outputs; without one, that of the first tensor |
 /// | `require(x[0] == ids[0])` | extents that must be equal, checked while a framework traces |
@@ -155,7 +155,7 @@ pub use dlbridge_ops_macros::library;
 ///     out.iter_mut().zip(x).for_each(|(out, x)| *out = *x * *x);
 /// }
 ///
-/// #[op(elementwise, T in [f32, f64], require(x[..] == grad_out[..]))]
+/// #[op(elementwise, T in [f32, f64])]
 /// fn square_vjp<T>(x: &[T], grad_out: &[T], grad_x: &mut [T])
 /// where
 ///     T: dlbridge_ops::dlbridge::Element + Copy + std::ops::Mul<Output = T> + std::ops::Add<Output = T>,

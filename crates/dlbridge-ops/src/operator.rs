@@ -46,7 +46,7 @@ pub struct Operator {
     pub requires: &'static [Require],
     #[doc(hidden)]
     pub vjp: Option<&'static Self>,
-    /// Further leading dimensions of all inputs are leading dimensions of all outputs.
+    /// All inputs have one shape, whose leading dimensions are those of all outputs, however many there are.
     #[doc(hidden)]
     pub elementwise: bool,
     /// Tensors are on a CUDA device, and the function gets the stream.

@@ -182,16 +182,20 @@ impl<'v, 'a> Shapes<'v, 'a> {
     /// Checks that extents are equal where the operator requires it.
     pub(crate) fn check(&self, require: &Require) -> Result<()> {
         let (left, right) = (self.parts(require.left)?, self.parts(require.right)?);
-        if left == right {
-            return Ok(());
+        if left == right { Ok(()) } else { Err(unequal(require.text, &left, &right)) }
+    }
+
+    /// Checks that all tensors have one shape.
+    pub(crate) fn check_equal(&self) -> Result<()> {
+        let tensors = self.parameters.iter().zip(self.inputs);
+        let mut tensors = tensors.filter_map(|(one, value)| Some((one.name, value.shape()?)));
+        let Some((first, shape)) = tensors.next() else { return Ok(()) };
+        match tensors.find(|(_, other)| *other != shape) {
+            Some((name, other)) => {
+                Err(unequal(&format!("{first}[..] == {name}[..]"), shape, other))
+            }
+            None => Ok(()),
         }
-        Err(Error::of(
-            ErrorKind::Value,
-            format_args!(
-                "{} is required, but the extents are {left:?} and {right:?}",
-                require.text
-            ),
-        ))
     }
 
     fn given(&self, input: usize) -> Result<&[i64]> {
@@ -266,4 +270,10 @@ impl<'v, 'a> Shapes<'v, 'a> {
             )
         })
     }
+}
+
+#[cold]
+fn unequal(text: &str, left: &[i64], right: &[i64]) -> Error {
+    let message = format!("{text} is required, but the extents are {left:?} and {right:?}");
+    Error::of(ErrorKind::Value, message)
 }

@@ -165,3 +165,25 @@ fn shape_of_an_absent_input_is_an_error() {
     let expected = "of_optional: the shape depends on y, which is None";
     assert_eq!(message::<of_optional::Operator>(&[x.any(), none()]), expected);
 }
+
+#[op(elementwise)]
+fn add(x: &[f32], y: Option<&[f32]>, z: &[f32], out: &mut [f32]) {
+    for i in 0..out.len() {
+        out[i] = x[i] + y.map_or(0.0, |y| y[i]) + z[i];
+    }
+}
+
+#[test]
+fn elementwise_inputs_of_different_shapes_are_refused() {
+    let (mut x, mut z) = (zeros::<f32>(&[2, 2]), zeros::<f32>(&[2]));
+    let message_of = |y: Any, z: Any, x: Any| message::<add::Operator>(&[x, y, z]);
+    let expected = "add: x[..] == z[..] is required, but the extents are [2, 2] and [2]";
+    assert_eq!(message_of(none(), z.any(), x.any()), expected);
+    let mut out = zeros::<f32>(&[2, 2]);
+    assert_eq!(message::<add::Operator>(&[x.any(), none(), z.any(), out.any()]), expected);
+    let expected = "add: x[..] == y[..] is required, but the extents are [2, 2] and [2]";
+    assert_eq!(message_of(z.any(), x.any(), zeros::<f32>(&[2, 2]).any()), expected);
+    let mut others = [zeros::<f32>(&[2, 2]), zeros::<f32>(&[2, 2])];
+    let [y, z] = others.each_mut().map(common::Array::any);
+    assert_eq!(shape::<add::Operator>(&[x.any(), y, z]), [2, 2]);
+}

@@ -12,7 +12,7 @@ pub(crate) fn mish<T: Float>(x: &[T], out: &mut [Uninit<T>]) {
 }
 
 /// The gradient of mish.
-#[op(vjp = mish_vjp_vjp, elementwise, T in [f32, f64], require(x[..] == grad_out[..]))]
+#[op(vjp = mish_vjp_vjp, elementwise, T in [f32, f64])]
 pub(crate) fn mish_vjp<T: Float>(x: &[T], grad_out: &[T], grad_x: &mut [Uninit<T>]) {
     for (i, grad_x) in grad_x.iter_mut().enumerate() {
         grad_x.write(grad_out[i] * derivatives(x[i]).first);
@@ -20,7 +20,7 @@ pub(crate) fn mish_vjp<T: Float>(x: &[T], grad_out: &[T], grad_x: &mut [Uninit<T
 }
 
 /// The gradient of mish_vjp: the second derivative.
-#[op(elementwise, T in [f32, f64], require(x[..] == grad_out[..], x[..] == grad_grad_x[..]))]
+#[op(elementwise, T in [f32, f64])]
 pub(crate) fn mish_vjp_vjp<T: Float>(
     x: &[T],
     grad_out: &[T],

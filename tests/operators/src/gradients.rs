@@ -20,7 +20,7 @@ impl Float for f64 {
 }
 
 /// a * b, with a second gradient.
-#[op(T in [f32, f64], elementwise, vjp = multiply_vjp, require(a[..] == b[..]))]
+#[op(T in [f32, f64], elementwise, vjp = multiply_vjp)]
 pub(crate) fn multiply<T: Float>(a: &[T], b: &[T], out: &mut [T]) {
     for i in 0..out.len() {
         out[i] = T::of(a[i].into() * b[i].into());
@@ -28,7 +28,7 @@ pub(crate) fn multiply<T: Float>(a: &[T], b: &[T], out: &mut [T]) {
 }
 
 /// The gradient of multiply.
-#[op(T in [f32, f64], elementwise, vjp = multiply_vjp_vjp, require(a[..] == grad_out[..]))]
+#[op(T in [f32, f64], elementwise, vjp = multiply_vjp_vjp)]
 pub(crate) fn multiply_vjp<T: Float>(
     a: &[T],
     b: &[T],
@@ -43,7 +43,7 @@ pub(crate) fn multiply_vjp<T: Float>(
 }
 
 /// The gradient of the gradient of multiply.
-#[op(T in [f32, f64], elementwise, require(a[..] == grad_out[..]))]
+#[op(T in [f32, f64], elementwise)]
 pub(crate) fn multiply_vjp_vjp<T: Float>(
     a: &[T],
     b: &[T],

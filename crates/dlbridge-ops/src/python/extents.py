@@ -13,6 +13,10 @@ def shapes(function: Any, shapes: list[Any], attributes: list[Any], check: Any =
     """
     results, requires = function.expressions
     values = Inputs(function, shapes, attributes)
+    if function.elementwise:
+        given = [(name, list(shape)) for (name, *_), shape in zip(function.parameters, shapes) if shape is not None]
+        for name, shape in given[1:]:
+            _require(function, (given[0][1], shape), f"{given[0][0]}[..] == {name}[..]", check)
     for left, right, text in requires:
         pairs = values.parts(left), values.parts(right)
         _require(function, pairs, text, check)

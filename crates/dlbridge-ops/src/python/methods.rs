@@ -80,7 +80,7 @@ impl Function {
         self.operator().copies()
     }
 
-    /// True if further leading dimensions of all inputs are leading dimensions of all outputs.
+    /// True if all inputs have one shape, whose leading dimensions are those of all outputs, however many there are.
     #[getter]
     fn elementwise(&self) -> bool {
         self.operator().elementwise
