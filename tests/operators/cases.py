@@ -91,6 +91,7 @@ def _cases() -> list[Case]:
         Case("ragged", "ragged", (X,), (X[X > 0], np.array(4))),
         Case("accumulated", "accumulated", (X,), (X, X)),
         Case("accumulated-vector", "accumulated_vector", (X,), (X,)),
+        Case("planar", "planar", (wide,), (np.full((3, 4), 4, "float32"),)),
         Case("relu", "relu_", (X,), (np.maximum(X, 0),), 1),
         Case("relu-strided", "relu_", (columns,), (np.maximum(columns, 0),), 1),
         Case("add", "add_", (X, X + 1), (2 * X + 1, np.sum(2 * X + 1)), 1),

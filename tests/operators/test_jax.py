@@ -169,6 +169,7 @@ def test_negative_zero_is_another_program_than_zero() -> None:
         (lambda: operators.softclip(jnp.arange(3)), TypeError, "softclip: x must be float32, but is int32; convert"),
         (lambda: operators.min_max(X[0]), ValueError, "min_max: x must have 2 dimensions, but has 1"),
         (lambda: operators.add_(X, X[0]), ValueError, r"add_: x\[..\] == y\[..\] is required, but the extents are \[3, 4\] and"),
+        (lambda: operators.planar(X[0]), ValueError, r"planar: out must have 2 dimensions, but its shape is \[4\]"),
         (lambda: operators.multiply(X, X[0]), ValueError, r"multiply: a\[..\] == b\[..\] is required, but the extents are \[3, 4\]"),
         (lambda: operators.shapeless(X), RuntimeError, r"shapeless: panicked: no shape for \[3, 4\]"),
         (

@@ -158,6 +158,8 @@ def test_wrong_out_is_refused(out: Any, error: type[Exception], message: str) ->
             "negative: x must be float32 or float64, but is int8; convert it before the call",
         ),
         (lambda: operators.min_max(X), ValueError, "min_max: x must have 2 dimensions, but has 1"),
+        (lambda: operators.planar(X), ValueError, r"planar: out must have 2 dimensions, but its shape is \[8\]"),
+        (lambda: operators.planar(X, out=X.copy()), ValueError, "planar: out must have 2 dimensions"),
         (
             lambda: operators.strided_sum(X, X.astype("float64")),
             TypeError,

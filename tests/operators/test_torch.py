@@ -201,6 +201,7 @@ def test_unsuitable_outs_are_refused(x):
         (lambda f, x: f.negative(x.int()), "negative: x must be float32 or float64, but is int32; convert it"),
         (lambda f, x: f.softclip(x.bfloat16()), "softclip: x must be float32, but is bfloat16"),
         (lambda f, x: f.min_max(x), "min_max: x must have 2 dimensions, but has 1"),
+        (lambda f, x: f.planar(x), r"planar: out must have 2 dimensions, but its shape is \[12\]"),
         (lambda f, x: f.softclip_vjp(x, x[1:]), "is required, but the extents are"),
         (lambda f, x: f.strided_sum(x, x.double()), "the dtypes must agree"),
         (lambda f, x: f.described(x, n=-1), "described: an extent of the result would be -1"),

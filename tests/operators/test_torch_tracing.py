@@ -181,6 +181,7 @@ WRONG_WHILE_TRACING = pytest.mark.parametrize(
         (lambda f, x: f.strided_sum(x, x.double()), TypeError, "strided_sum: the dtypes must agree"),
         (lambda f, x: f.min_max(x), ValueError, "min_max: x must have 2 dimensions, but has 1"),
         (lambda f, x: f.multiply(x, x[1:]), ValueError, "is required"),
+        (lambda f, x: f.planar(x), ValueError, "planar: out must have 2 dimensions, but its shape is"),
         (lambda f, x: f.described(x, n=-1), ValueError, "an extent of the result would be -1"),
     ],
 )

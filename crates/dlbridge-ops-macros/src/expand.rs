@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::visit_mut::{VisitMut, visit_type_reference_mut};
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Ident, ItemFn, Lifetime, Lit, Meta, Pat,
-    Result, Type, TypeReference,
+    Result, Signature, Type, TypeReference,
 };
 
 use crate::attributes::Attributes;
@@ -33,6 +33,7 @@ enum Role {
 
 /// The function, and the type that describes it as an operator.
 pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<TokenStream> {
+    check_signature(&function.sig)?;
     let parameters = parameters(function)?;
     names::check(&function.sig.ident)?;
     parameters.iter().try_for_each(|one| names::check(one.name))?;
@@ -64,7 +65,7 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
         },
         None => quote!(::core::option::Option::None),
     };
-    let check = attributes
+    let check_elementwise = attributes
         .elementwise
         .then(|| quote!(const { ::dlbridge_ops::private::check_elementwise(KINDS) }));
     let on_cuda = parameters.iter().any(|one| one.role == Role::Cuda);
@@ -89,7 +90,10 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
                 const KINDS: &[::dlbridge_ops::private::Kind] = #kinds;
                 const { ::dlbridge_ops::private::check_kernels(KERNELS) };
                 const { ::dlbridge_ops::private::check_places(KINDS) };
-                #check
+                #check_elementwise
+                const SHAPES: &[::dlbridge_ops::private::Shape] = &[#(#shapes),*];
+                const REQUIRES: &[::dlbridge_ops::private::Require] = &[#(#requires),*];
+                const { ::dlbridge_ops::private::check_shapes(&KERNELS[0], SHAPES, REQUIRES, #elementwise) };
                 fn __copies() -> &'static ::core::sync::atomic::AtomicU64 {
                     static COPIES: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
                     &COPIES
@@ -100,8 +104,8 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
                     inputs: &[#(#taken),*],
                     outputs: &[#(#filled),*],
                     kernels: KERNELS,
-                    shapes: &[#(#shapes),*],
-                    requires: &[#(#requires),*],
+                    shapes: SHAPES,
+                    requires: REQUIRES,
                     vjp: #vjp,
                     elementwise: #elementwise,
                     on_cuda: #on_cuda,
@@ -111,6 +115,20 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
             };
         }
     })
+}
+
+/// Refuses functions that no framework may call as a safe function of Rust, which may panic.
+fn check_signature(signature: &Signature) -> Result<()> {
+    let Signature { abi, safety, asyncness, .. } = signature;
+    let found = [abi.to_token_stream(), safety.to_token_stream(), asyncness.to_token_stream()];
+    match found.iter().find(|tokens| !tokens.is_empty()) {
+        Some(tokens) => {
+            let message =
+                format!("an operator is a plain function of safe Rust; remove `{tokens}`");
+            Err(Error::new_spanned(tokens, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A parameter. An output is recognised by its type.

@@ -81,3 +81,18 @@ fn elementwise_output_has_the_leading_dimensions() {
         assert_eq!(refusal(&function), None, "{shape}");
     }
 }
+
+#[test]
+fn function_that_is_not_plain_is_refused() {
+    for (qualifiers, found) in [
+        ("extern \"C\"", "extern \"C\""),
+        ("pub unsafe extern \"C-unwind\"", "extern \"C-unwind\""),
+        ("unsafe", "unsafe"),
+        ("async", "async"),
+    ] {
+        let function = format!("#[op] {qualifiers} fn f(x: &[f32], out: &mut [f32]) {{}}");
+        let expected = format!("an operator is a plain function of safe Rust; remove `{found}`");
+        assert_eq!(refusal(&function), Some(expected));
+    }
+    assert_eq!(refusal("#[op] pub(crate) const fn f(x: &[f32], out: &mut [f32]) {}"), None);
+}

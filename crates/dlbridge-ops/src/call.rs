@@ -85,8 +85,18 @@ impl Operator {
         }
         self.requires.iter().try_for_each(|require| shapes.check(require))?;
         let mut outputs = SmallVec::new();
-        for shape in self.shapes {
-            outputs.push(shapes.output(shape)?);
+        for (shape, output) in self.shapes.iter().zip(self.outputs) {
+            let shape = shapes.output(shape)?;
+            if let (Some(extents), Some(expected)) =
+                (shape.extents(), output.kind.form().and_then(|form| form.ndim))
+                && extents.len() != expected
+            {
+                let name = output.name;
+                let message =
+                    format!("{name} must have {expected} dimensions, but its shape is {extents:?}");
+                return Err(Error::of(ErrorKind::Value, message));
+            }
+            outputs.push(shape);
         }
         Ok(outputs)
     }

@@ -63,6 +63,34 @@
 //! #     let _ = keeps::Operator::OPERATOR;
 //! # }
 //! ```
+//! A shape has as many extents as the type of the output has dimensions:
+//! ```compile_fail,E0080
+//! use dlbridge_ops::{Out, View, op};
+//! #[op(shape(out = [x[0], x[1..-1]]))]
+//! fn sums(x: View<'_, f32, 2>, out: Out<'_, f32, 2>) {}
+//! # use dlbridge_ops::Define;
+//! # fn main() {
+//! #     let _ = sums::Operator::OPERATOR;
+//! # }
+//! ```
+//! A slice may have more dimensions than the axis that a shape reads:
+//! ```compile_fail,E0080
+//! #[dlbridge_ops::op(shape(out = [(x[0] - 3) / 2]))]
+//! fn median(x: &[f32], out: &mut [f32]) {}
+//! # use dlbridge_ops::Define;
+//! # fn main() {
+//! #     let _ = median::Operator::OPERATOR;
+//! # }
+//! ```
+//! or that a requirement reads:
+//! ```compile_fail,E0080
+//! #[dlbridge_ops::op(require(x[0] == weights[0]))]
+//! fn weighted(x: &[f32], weights: Option<&[f32]>, out: &mut [f32]) {}
+//! # use dlbridge_ops::Define;
+//! # fn main() {
+//! #     let _ = weighted::Operator::OPERATOR;
+//! # }
+//! ```
 //! Safe code cannot describe an operator by hand, whose schema could differ from the function:
 //! ```compile_fail,E0200
 //! #[dlbridge_ops::op]

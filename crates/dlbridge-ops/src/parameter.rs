@@ -46,6 +46,8 @@ pub struct Form {
     pub align: usize,
     /// The elements are in C order without gaps.
     pub contiguous: bool,
+    /// The function gets the elements without the shape.
+    pub flat: bool,
     /// The elements are on a CUDA device; otherwise the CPU reads them.
     pub on_cuda: bool,
 }
@@ -65,7 +67,7 @@ pub enum DefaultValue {
 impl Kind {
     /// What the kernel demands, if the parameter is a tensor.
     #[inline]
-    pub(crate) fn form(&self) -> Option<&Form> {
+    pub(crate) const fn form(&self) -> Option<&Form> {
         match self {
             Self::Input(form)
             | Self::Optional(form)

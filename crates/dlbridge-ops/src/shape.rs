@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::guarded;
-use crate::parameter::Parameter;
+use crate::parameter::{Kind, Parameter};
 use crate::value::Value;
 
 /// The extents of a shape, without an allocation for few.
@@ -22,6 +22,59 @@ pub enum Shape {
     Function(fn(&Shapes<'_, '_>) -> Result<Vec<i64>>),
     /// The function of the operator decides.
     Dynamic,
+}
+
+impl Shape {
+    /// The number of dimensions, if the types of the inputs decide it.
+    pub(crate) const fn ndim(&self, inputs: &[Kind]) -> Option<usize> {
+        let parts = match self {
+            Self::Like(input) => return ndim(inputs, *input),
+            Self::Parts(parts) => *parts,
+            Self::Function(_) | Self::Dynamic => return None,
+        };
+        let (mut count, mut part) = (0, 0);
+        while part < parts.len() {
+            count += match &parts[part] {
+                Part::One(_) => 1,
+                Part::Axes { input, from, to } => match ndim(inputs, *input) {
+                    Some(ndim) => {
+                        let (from, to) = axes(*from, *to, ndim);
+                        to.saturating_sub(from)
+                    }
+                    None => return None,
+                },
+            };
+            part += 1;
+        }
+        Some(count)
+    }
+}
+
+/// The number of dimensions of an input, if its type has it.
+const fn ndim(inputs: &[Kind], input: usize) -> Option<usize> {
+    match inputs[input].form() {
+        Some(form) => form.ndim,
+        None => None,
+    }
+}
+
+/// The first axis of a range among `ndim`, and the axis after the last. Negative axes count from the end.
+const fn axes(from: i64, to: Option<i64>, ndim: usize) -> (usize, usize) {
+    const fn among(axis: i64, ndim: usize) -> usize {
+        let axis = if axis < 0 { axis.saturating_add(ndim as i64) } else { axis };
+        if axis < 0 {
+            0
+        } else if axis as usize > ndim {
+            ndim
+        } else {
+            axis as usize
+        }
+    }
+    let to = match to {
+        Some(to) => among(to, ndim),
+        None => ndim,
+    };
+    (among(from, ndim), to)
 }
 
 /// The shape of an output of a call.
@@ -74,6 +127,20 @@ pub enum Extent {
     Multiply(&'static Extent, &'static Extent),
     /// Rounds down.
     Divide(&'static Extent, &'static Extent),
+}
+
+impl Extent {
+    /// Returns true if the extent depends on an axis of the input.
+    pub(crate) const fn reads(&self, one: usize) -> bool {
+        match self {
+            Self::Axis { input, .. } => *input == one,
+            Self::Number(_) | Self::Attribute(_) => false,
+            Self::Add(left, right)
+            | Self::Subtract(left, right)
+            | Self::Multiply(left, right)
+            | Self::Divide(left, right) => left.reads(one) || right.reads(one),
+        }
+    }
 }
 
 /// Two lists of extents that must be equal, with their text for the error.
@@ -216,11 +283,7 @@ impl<'v, 'a> Shapes<'v, 'a> {
                 Part::One(extent) => extents.push(self.extent(extent)?),
                 Part::Axes { input, from, to } => {
                     let shape = self.given(*input)?;
-                    let axis = |axis: i64| {
-                        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
-                        axis.clamp(0, shape.len() as i64) as usize
-                    };
-                    let (from, to) = (axis(*from), to.map_or(shape.len(), axis));
+                    let (from, to) = axes(*from, *to, shape.len());
                     extents.extend_from_slice(shape.get(from..to).unwrap_or_default());
                 }
             }

@@ -16,7 +16,7 @@ fn fill(x: &[f32], mut out: Out<'_, f32>) {
 }
 
 #[op(shape(one = like(x), two = [x[0] + 1]))]
-fn both(x: &[f32], one: &mut [f32], two: &mut [i64]) {
+fn both(x: dlbridge_ops::Array<'_, f32, 1>, one: &mut [f32], two: &mut [i64]) {
     one.fill(x[0]);
     two.fill(2);
 }

@@ -187,3 +187,30 @@ fn elementwise_inputs_of_different_shapes_are_refused() {
     let [y, z] = others.each_mut().map(common::Array::any);
     assert_eq!(shape::<add::Operator>(&[x.any(), y, z]), [2, 2]);
 }
+
+#[op]
+fn planar(x: &[f32], mut out: Out<'_, f32, 2>) {
+    let [_, columns] = out.dims();
+    out.elements_mut().fill((x.len() + columns) as f32);
+}
+
+fn line(_: &Shapes<'_, '_>) -> Result<Vec<i64>, Error> {
+    Ok(vec![3])
+}
+
+#[op(shape(out = line))]
+fn computed(x: &[f32], out: Out<'_, f32, 2>) {
+    let _ = (x, out.dims());
+}
+
+#[test]
+fn shape_with_another_number_of_dimensions_than_the_type_is_an_error() {
+    let (mut x, mut out) = (zeros::<f32>(&[3]), zeros::<f32>(&[3]));
+    assert_eq!(shape::<planar::Operator>(&[zeros::<f32>(&[2, 3]).any()]), [2, 3]);
+    for arguments in [&[x.any()][..], &[x.any(), out.any()]] {
+        let expected = "planar: out must have 2 dimensions, but its shape is [3]";
+        assert_eq!(message::<planar::Operator>(arguments), expected);
+        let expected = "computed: out must have 2 dimensions, but its shape is [3]";
+        assert_eq!(message::<computed::Operator>(arguments), expected);
+    }
+}

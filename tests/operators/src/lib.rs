@@ -21,7 +21,7 @@ use gradients::{mixed, mixed_vjp, multiply, multiply_vjp, multiply_vjp_vjp};
 use jax::{inverted, mark_, pick, pick_vjp, shapeless, stretch, stretch_vjp};
 use outputs::{
     accumulated, accumulated_vector, add_, divmod, halves, min_max, min_max_vjp, nonzero, outer,
-    outer_vjp, ragged, relu_, takes_none, unallocated, unwritten,
+    outer_vjp, planar, ragged, relu_, takes_none, unallocated, unwritten,
 };
 use signatures::{biased, biased_vjp, exponential, exponential_vjp, late, parted, texts};
 
@@ -29,7 +29,7 @@ dlbridge_ops::library!("operators":
     softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
     affine, scaled, described,
     min_max, min_max_vjp, outer, outer_vjp, divmod, halves, nonzero, ragged, unallocated, accumulated, accumulated_vector,
-    unwritten, relu_, add_, takes_none,
+    planar, unwritten, relu_, add_, takes_none,
     cuda_scale, cuda_relu_, cuda_found,
     fails, panics, alive, nested, meets, counted,
     stretch, stretch_vjp, pick, pick_vjp, inverted, mark_, shapeless,

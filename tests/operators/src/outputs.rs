@@ -120,6 +120,14 @@ pub(crate) fn accumulated_vector(x: &[f32], out: Dynamic<'_, f32, 1>) -> Result<
     Ok(())
 }
 
+/// The number of columns, in each element.
+#[op]
+pub(crate) fn planar(x: &[f32], mut out: Out<'_, f32, 2>) {
+    let _ = x;
+    let [_, columns] = out.dims();
+    out.elements_mut().fill(columns as f32);
+}
+
 /// Writes nothing.
 #[op(shape(out = like(x), valid = like(x)))]
 pub(crate) fn unwritten(x: &[f32], out: &mut [Uninit<f32>], valid: &mut [Uninit<bool>]) {

@@ -1,6 +1,6 @@
 //! Operators with unusual parameters: optional ones first, inputs named `out`, texts of many characters.
 
-use dlbridge_ops::op;
+use dlbridge_ops::{Array, op};
 
 /// x * bias, or x without one.
 #[op(vjp = biased_vjp, shape(out = like(x)))]
@@ -60,7 +60,7 @@ pub(crate) fn texts(x: &[f32], text: &str, out: &mut [i64]) {
 
 /// The first elements of x: one of n.
 #[op(shape(out = [x[0] / n]))]
-pub(crate) fn parted(x: &[f32], n: i64, out: &mut [f32]) {
+pub(crate) fn parted(x: Array<'_, f32, 1>, n: i64, out: &mut [f32]) {
     let _ = n;
     let count = out.len();
     out.copy_from_slice(&x[..count]);

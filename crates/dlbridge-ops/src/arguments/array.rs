@@ -26,6 +26,7 @@ pub(super) const fn form<T: Element, const N: usize>(contiguous: bool) -> Form {
         align: align_of::<T>(),
         ndim: if N == DYNAMIC { None } else { Some(N) },
         contiguous,
+        flat: false,
         on_cuda: false,
     }
 }

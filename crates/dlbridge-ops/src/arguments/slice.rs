@@ -6,13 +6,17 @@ use super::array::{DYNAMIC, View, form};
 use super::output::Out;
 use super::{Argument, unexpected};
 use crate::error::Result;
-use crate::parameter::Kind;
+use crate::parameter::{Form, Kind};
 use crate::uninit::Uninit;
 use crate::value::Value;
 
+const fn flat<T: Element>() -> Form {
+    Form { flat: true, ..form::<T, DYNAMIC>(true) }
+}
+
 /// The call has copied inputs that are not contiguous.
 impl<'a, T: Element> Argument<'a> for &'a [T] {
-    const KIND: Kind = Kind::Input(form::<T, DYNAMIC>(true));
+    const KIND: Kind = Kind::Input(flat::<T>());
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
         if let Value::Contiguous(tensor) = value
@@ -27,7 +31,7 @@ impl<'a, T: Element> Argument<'a> for &'a [T] {
 
 /// An optional input.
 impl<'a, T: Element> Argument<'a> for Option<&'a [T]> {
-    const KIND: Kind = Kind::Optional(form::<T, DYNAMIC>(true));
+    const KIND: Kind = Kind::Optional(flat::<T>());
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
         match value {
@@ -39,7 +43,7 @@ impl<'a, T: Element> Argument<'a> for Option<&'a [T]> {
 
 /// An output, which begins as zeros.
 impl<'a, T: Element> Argument<'a> for &'a mut [T] {
-    const KIND: Kind = Kind::Output(form::<T, DYNAMIC>(true));
+    const KIND: Kind = Kind::Output(flat::<T>());
 
     fn from_value(value: &mut Value<'a>) -> Result<Self> {
         if let Value::ContiguousMut(_) = value

@@ -25,15 +25,19 @@ def shapes(function: Any, shapes: list[Any], attributes: list[Any], check: Any =
         computed = function.shapes(concrete, attributes)
     else:
         computed = [None] * len(results)
-    return [_valid(function, values.shape(shape, known)) for shape, known in zip(results, computed)]
+    found = [values.shape(shape, known) for shape, known in zip(results, computed)]
+    for name, shape, ndim in zip(function.outputs, found, function.ndims):
+        _check(function, name, shape, ndim)
+    return found
 
 
-def _valid(function: Any, shape: Any) -> Any:
-    """Return a shape, unless an extent is known to be negative."""
+def _check(function: Any, name: str, shape: Any, ndim: int | None) -> None:
+    """Refuse the shape of an output with another number of dimensions, or with an extent that is known to be negative."""
+    if shape is not None and ndim not in (None, len(shape)):
+        raise ValueError(f"{function.name}: {name} must have {ndim} dimensions, but its shape is {shape}")
     for extent in shape or ():
         if type(extent) is int and extent < 0:
             raise ValueError(f"{function.name}: an extent of the result would be {extent}; it must not be negative")
-    return shape
 
 
 def _require(function: Any, pairs: tuple[list[Any], list[Any]], text: str, check: Any) -> None:
