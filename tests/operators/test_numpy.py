@@ -44,6 +44,18 @@ def test_function_has_the_documentation_and_the_signature_of_the_operator() -> N
     assert repr(operators.min_max) == "<operator operators::min_max(Tensor x) -> (Tensor, Tensor)>"
 
 
+def test_column_of_pandas_keeps_its_index_and_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series(X, index=range(10, 18), name="a")
+    found = operators.softclip(column)
+    pandas.testing.assert_series_equal(found, pandas.Series(softclip(X), index=range(10, 18), name="a"))
+    assert not (column - found).isna().any()
+    # Another length has another index, which only the caller knows.
+    shorter = operators.halves(column)
+    assert type(shorter) is np.ndarray
+    assert shorter.tolist() == X[::2].tolist()
+
+
 def test_strided_array_is_copied_for_a_slice_and_counted() -> None:
     before = operators.softclip.copies
     np.testing.assert_allclose(operators.softclip(X[::-2]), softclip(X[::-2]), rtol=1e-6)
@@ -171,6 +183,7 @@ def test_wrong_out_is_refused(out: Any, error: type[Exception], message: str) ->
             r"softclip_vjp: x\[..\] == grad_out\[..\] is required, but the extents are \[8\] and \[3\]",
         ),
         (lambda: operators.affine(X, None, "a"), TypeError, "affine: scale must be a float, but is of type str"),
+        (lambda: operators.described(X, n=2**58), MemoryError, "described: .*memory"),
         (lambda: operators.described(X, n=-1), ValueError, "described: an extent of the result would be -1"),
         (
             lambda: operators.described(X, n=1 << 62),

@@ -137,6 +137,7 @@ def test_none_stands_for_a_default(module):
         (lambda m, x: m.relu_(torch.empty(1).expand(4)), ValueError, "relu_: x"),
         (lambda m, x: m.add_(x, x), ValueError, "add_: x is written and shares memory with y|add_: .*shares memory"),
         (lambda m, x: m.strided_sum(x, x[1:]), ValueError, "is required"),
+        (lambda m, x: m.described(x, "", False, 2**58), (MemoryError, RuntimeError), "described: .*memory"),
         (lambda m, x: m.min_max(x), ValueError, "min_max: x must have 2 dimensions, but has 1"),
         (lambda m, x: m.min_max(x.view(2, 2), *[torch.empty(2)] * 2), ValueError, "shares memory"),
         (lambda m, x: m.affine(x, None, "2"), TypeError, "affine: scale must be a float, but is a string"),

@@ -2,13 +2,13 @@
 
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, Path, Result, Token, Type, bracketed, parenthesized};
+use syn::{Error, Expr, Ident, Result, Token, Type, bracketed, parenthesized};
 
 /// The arguments of the attribute `op`.
 #[derive(Default)]
 pub(crate) struct Attributes {
     /// The operator that computes gradients.
-    pub(crate) vjp: Option<Path>,
+    pub(crate) vjp: Option<Ident>,
     pub(crate) elementwise: bool,
     /// Each generic parameter, and the types that it stands for.
     pub(crate) types: Vec<(Ident, Vec<Type>)>,

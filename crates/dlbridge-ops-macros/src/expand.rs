@@ -60,9 +60,15 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
     let kernels = kernels.collect::<Vec<_>>();
     let kinds = types.first().map(|aliases| kinds(&parameters, aliases));
     let vjp = match &attributes.vjp {
-        Some(vjp) => quote! {
-            ::core::option::Option::Some(<#vjp::Operator as ::dlbridge_ops::Define>::OPERATOR)
-        },
+        Some(vjp) => {
+            let vjp = vjp.to_string();
+            let missing = format!(
+                "{vjp} is the vjp of {name}, but the library has no operator {vjp}; add it to `library!`"
+            );
+            quote! {
+                ::core::option::Option::Some(::dlbridge_ops::private::Vjp { name: #vjp, missing: #missing })
+            }
+        }
         None => quote!(::core::option::Option::None),
     };
     let check_elementwise = attributes

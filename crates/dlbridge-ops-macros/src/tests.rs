@@ -96,3 +96,11 @@ fn function_that_is_not_plain_is_refused() {
     }
     assert_eq!(refusal("#[op] pub(crate) const fn f(x: &[f32], out: &mut [f32]) {}"), None);
 }
+
+#[test]
+fn vjp_that_the_library_lacks_has_a_message() {
+    let function = syn::parse_str("fn silu(x: &[f32], out: &mut [f32]) {}").unwrap();
+    let code = operator(&parse_str("vjp = silu_grad").unwrap(), &function).unwrap().to_string();
+    let expected = "silu_grad is the vjp of silu, but the library has no operator silu_grad; add it to `library!`";
+    assert!(code.contains(expected), "{code}");
+}

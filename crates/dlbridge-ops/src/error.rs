@@ -1,6 +1,10 @@
 //! Why a call of an operator failed.
 
+use std::any::Any;
+use std::collections::TryReserveError;
 use std::fmt;
+
+use dlbridge::Error as CoreError;
 
 /// The result of a call, or of a step of it.
 ///
@@ -65,6 +69,8 @@ pub enum ErrorKind {
     Value,
     /// The memory cannot be used as it is, such as memory that must not be written: `BufferError`.
     Buffer,
+    /// An allocation failed: `MemoryError`.
+    Memory,
     /// The operator returned an error, or the framework refused a request: `RuntimeError`.
     Failed,
     /// The operator panicked: `RuntimeError`.
@@ -118,8 +124,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl<E: std::error::Error> From<E> for Error {
+impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        Self::new(error)
+        Self::of(kind_of(&error), error)
+    }
+}
+
+/// The class for an error of another crate.
+pub(crate) fn kind_of(error: &dyn Any) -> ErrorKind {
+    match error.downcast_ref() {
+        Some(CoreError::OutOfMemory { .. }) => ErrorKind::Memory,
+        _ if error.is::<TryReserveError>() => ErrorKind::Memory,
+        _ => ErrorKind::Failed,
     }
 }

@@ -39,9 +39,30 @@ pub struct Exported {
 impl Library {
     /// Made by the macro. The functions of an [`Exported`] are those of its operator, because only `private::exported` makes
     /// one.
+    ///
+    /// # Panics
+    /// While it is compiled, if an operator's vjp is not among the operators.
     #[doc(hidden)]
     pub const fn new(namespace: &'static str, operators: &'static [Exported]) -> Self {
+        let mut position = 0;
+        while position < operators.len() {
+            if let Some(vjp) = &operators[position].operator.vjp {
+                let mut other = 0;
+                while other < operators.len() && !is_same(operators[other].operator.name, vjp.name)
+                {
+                    other += 1;
+                }
+                assert!(other < operators.len(), "{}", vjp.missing);
+            }
+            position += 1;
+        }
         Self { namespace, operators }
+    }
+
+    /// The operator that computes the gradients of another.
+    pub(crate) fn vjp_of(&self, operator: &Operator) -> Option<&'static Operator> {
+        let vjp = operator.vjp.as_ref()?;
+        self.operators.iter().map(|one| one.operator).find(|one| one.name == vjp.name)
     }
 
     /// The namespace in PyTorch, and the prefix of the names in JAX.
@@ -59,4 +80,13 @@ impl Library {
     pub fn namespace(&self) -> &'static str {
         self.namespace
     }
+}
+
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut position = 0;
+    while position < one.len() && position < other.len() && one[position] == other[position] {
+        position += 1;
+    }
+    position == one.len() && position == other.len()
 }

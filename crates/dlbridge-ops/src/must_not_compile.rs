@@ -91,6 +91,13 @@
 //! #     let _ = weighted::Operator::OPERATOR;
 //! # }
 //! ```
+//! The library of an operator has its vjp:
+//! ```compile_fail,E0080
+//! #[dlbridge_ops::op(vjp = silu_grad)]
+//! fn silu(x: &[f32], out: &mut [f32]) {}
+//! dlbridge_ops::library!("activations": silu);
+//! # fn main() {}
+//! ```
 //! Safe code cannot describe an operator by hand, whose schema could differ from the function:
 //! ```compile_fail,E0200
 //! #[dlbridge_ops::op]

@@ -45,7 +45,7 @@ pub struct Operator {
     #[doc(hidden)]
     pub requires: &'static [Require],
     #[doc(hidden)]
-    pub vjp: Option<&'static Self>,
+    pub vjp: Option<Vjp>,
     /// All inputs have one shape, whose leading dimensions are those of all outputs, however many there are.
     #[doc(hidden)]
     pub elementwise: bool,
@@ -55,6 +55,15 @@ pub struct Operator {
     /// The counter of copies. A function, because a constant must not refer to memory that changes.
     #[doc(hidden)]
     pub copies: fn() -> &'static AtomicU64,
+}
+
+/// The operator that computes gradients, by its name in the library.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Vjp {
+    pub name: &'static str,
+    /// The message for a library that does not have it.
+    pub missing: &'static str,
 }
 
 /// The function for one list of dtypes.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, kind_of};
 
 /// What the function of an operator returns: nothing, or a `Result` of nothing with any error that can be printed.
 ///
@@ -41,7 +41,7 @@ impl<E: fmt::Display + 'static> Outcome for std::result::Result<(), E> {
         self.map_err(|error| match (&error as &dyn Any).downcast_ref::<Error>() {
             // With its kind, such as that of a failed allocation.
             Some(error) => error.clone(),
-            None => Error::new(error),
+            None => Error::of(kind_of(&error), error),
         })
     }
 }

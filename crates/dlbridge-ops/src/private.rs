@@ -1,7 +1,7 @@
 //! What the code of the macros uses.
 
 pub use crate::library::{Exported, TorchKernel};
-pub use crate::operator::Kernel;
+pub use crate::operator::{Kernel, Vjp};
 pub use crate::parameter::{DefaultValue, Form, Kind, Parameter};
 pub use crate::shape::{Extent, Part, Require, Shape};
 pub use crate::value::Value;
@@ -120,7 +120,7 @@ pub const fn check_shapes(
     }
 }
 
-const READ_IN_PART: &str = "an axis such as `x[0]` of a slice `x: &[T]`, which may have more dimensions: take \
+const READ_IN_PART: &str = "a shape or a requirement reads an axis such as `x[0]` of a slice `x: &[T]`, which may have more dimensions: take \
     `x: Array<'_, T, 1>` or `View`, whose number of dimensions is checked, or have all of them, as in `[x[0], x[1..]]`";
 
 /// Returns true if a shape has an axis of an input and leaves others out, or if only requirements have axes of it.

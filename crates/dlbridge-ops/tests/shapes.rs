@@ -106,6 +106,14 @@ fn extent_without_memory_is_an_error() {
     assert!(found.starts_with("product: "), "{found}");
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot let an allocation fail")]
+fn allocation_that_fails_is_an_error_of_memory() {
+    let mut x = zeros::<f32>(&[1 << 16]);
+    let error = call::<product::Operator>(&[x.any(), int(1 << 42)]).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory);
+}
+
 #[op(shape(out = [x[0], y[1]]), require(x[1] == y[0]))]
 fn matmul(x: View<'_, f32, 2>, y: View<'_, f32, 2>, mut out: Out<'_, f32, 2>) {
     let [rows, columns] = out.dims_of();

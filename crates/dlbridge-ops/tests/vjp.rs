@@ -5,7 +5,7 @@
 #![allow(unused_variables, reason = "no test calls the functions")]
 
 use dlbridge_ops::private::check;
-use dlbridge_ops::{ErrorKind, Floats, InPlace, Ints, View, library, op};
+use dlbridge_ops::{ErrorKind, Floats, InPlace, Ints, Out, View, library, op};
 
 /// Defines a library of an operator and its vjp for each line, and checks the message for it.
 macro_rules! messages {
@@ -79,21 +79,39 @@ messages! { vjp_in_place_is_refused:
         Some("l_vjp is the vjp of l, but l_vjp changes grad_out in place; give it an output instead");
 }
 
-mod alone {
+messages! { vjp_with_other_types_is_refused:
+    m(x: &[f32]), m_vjp(grad_out: &[f64], grad_x: &mut [f32]):
+        Some("m_vjp is the vjp of m, so its types must be grad_out: float32, grad_x: float32, as those of m");
+    n(x: &[f64]), n_vjp(x: &[f64], grad_out: &[f32], grad_x: &mut [f32]):
+        Some("n_vjp is the vjp of n, so its types must be x: float64, grad_out: float32, grad_x: float64, as those of n");
+    o(x: View<'_, f32, 2>), o_vjp(x: &[f32], grad_out: View<'_, f32, 1>, grad_x: &mut [f32]):
+        Some("o_vjp is the vjp of o, so its types must be x: float32 of 2 dimensions, grad_out: float32 of 2 dimensions, \
+            grad_x: float32 of 2 dimensions, as those of o");
+    p(x: View<'_, f32, 1>, y: Option<View<'_, f32, 2>>), p_vjp(grad_out: View<'_, f32>, y: Option<&[f32]>, grad_y: Out<'_, f32, 1>):
+        Some("p_vjp is the vjp of p, so its types must be grad_out: float32 of 1 dimensions, y: float32 of 2 dimensions, \
+            grad_y: float32 of 2 dimensions, as those of p");
+}
+
+mod generic {
     use super::*;
 
-    #[op(vjp = elsewhere)]
-    pub(super) fn m(x: &[f32], out: &mut [f32]) {}
+    #[op(vjp = q_vjp, T in [f32, f64], shape(out = [x[0]]))]
+    pub(super) fn q<T>(x: View<'_, T, 2>, out: &mut [T]) {}
+
+    #[op(T in [f64, f32], shape(grad_x = like(x)))]
+    pub(super) fn q_vjp<T>(x: View<'_, T, 2>, grad_out: View<'_, T, 1>, grad_x: Out<'_, T, 2>) {}
+
+    #[op(vjp = r_vjp, T in [f32, f64])]
+    pub(super) fn r<T>(x: &[T], out: &mut [T]) {}
 
     #[op]
-    pub(super) fn elsewhere(grad_out: &[f32], grad_x: &mut [f32]) {}
+    pub(super) fn r_vjp(grad_out: &[f32], grad_x: &mut [f32]) {}
 
-    library!("vjps": m);
+    library!("vjps": q, q_vjp, r, r_vjp);
 }
 
 #[test]
-fn vjp_outside_of_the_library_is_refused() {
-    let expected =
-        "elsewhere is the vjp of m, but is not in the library; add it to `library!(\"vjps\": ...)`";
-    assert_eq!(check(&alone::LIBRARY).unwrap_err().to_string(), expected);
+fn vjp_has_a_kernel_for_each_of_its_operator() {
+    let expected = "r_vjp is the vjp of r, so its types must be grad_out: float64, grad_x: float64, as those of r";
+    assert_eq!(check(&generic::LIBRARY).unwrap_err().to_string(), expected);
 }

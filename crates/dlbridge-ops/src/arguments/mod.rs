@@ -67,6 +67,7 @@ pub(crate) fn refused(error: CoreError) -> Error {
     let kind = match error {
         CoreError::DataType { .. } => ErrorKind::Type,
         CoreError::Ndim { .. } => ErrorKind::Value,
+        CoreError::OutOfMemory { .. } => ErrorKind::Memory,
         _ => ErrorKind::Buffer,
     };
     Error::of(kind, error)

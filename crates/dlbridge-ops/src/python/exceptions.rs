@@ -1,8 +1,8 @@
 //! Exceptions of Python for errors.
 
 use pyo3::exceptions::{
-    PyBufferError, PyImportError, PyOverflowError, PyRuntimeError, PyTypeError, PyUnicodeError,
-    PyValueError,
+    PyBufferError, PyImportError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError,
+    PyUnicodeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -15,6 +15,7 @@ pub(super) fn exception(error: &Error) -> PyErr {
         ErrorKind::Type => PyTypeError::new_err(message),
         ErrorKind::Value => PyValueError::new_err(message),
         ErrorKind::Buffer => PyBufferError::new_err(message),
+        ErrorKind::Memory => PyMemoryError::new_err(message),
         ErrorKind::Missing => PyImportError::new_err(message),
         ErrorKind::Failed | ErrorKind::Panic => PyRuntimeError::new_err(message),
     }

@@ -1,5 +1,6 @@
 //! A call with arrays of NumPy and of every other library that typed arguments accept.
 
+use dlbridge::Tensor;
 use dlbridge_pyo3::{
     AnyDataType, ArgumentError, DYNAMIC, DefaultStream, Like, OnCuda, PyDeviceTensor,
     PyReadonlyTensor, PyReadwriteTensor, PyTensor, Writable,
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 use super::bind::Arguments;
 use super::exceptions::{exception, placed};
 use super::function::Function;
+use super::route::{self, Route};
 use crate::call::Values;
 use crate::exclusive::{Targets, add_target, make_writable};
 use crate::new_tensors::{Made, NewTensors};
@@ -103,7 +105,7 @@ pub(super) fn call<'py>(
             let likeness = likeness.and_then(|(_, value)| value.clone());
             for tensor in tensors {
                 results.push(match &likeness {
-                    Some(likeness) => Like::new(likeness, tensor).into_pyobject(py)?,
+                    Some(likeness) => like(likeness, tensor)?,
                     None => PyTensor::from(tensor).into_library(py, "numpy")?,
                 });
             }
@@ -113,6 +115,23 @@ pub(super) fn call<'py>(
         1 => Ok(results.remove(0)),
         _ => Ok(PyTuple::new(py, results)?.into_any()),
     }
+}
+
+/// A result in the library of an argument. pandas aligns columns by their index, so a column has that of the argument, and a
+/// result of another length is an array.
+fn like<'py>(likeness: &Bound<'py, PyAny>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
+    let py = likeness.py();
+    if route::of_object(likeness)? != Route::Pandas {
+        return Like::new(likeness, tensor).into_pyobject(py);
+    }
+    if tensor.shape() != [likeness.len()? as i64] {
+        return PyTensor::from(tensor).into_library(py, "numpy");
+    }
+    let column = Like::new(likeness, tensor).into_pyobject(py)?;
+    for name in ["index", "name"] {
+        column.setattr(name, likeness.getattr(name)?)?;
+    }
+    Ok(column)
 }
 
 /// Runs the operator without the GIL and returns its new tensors.

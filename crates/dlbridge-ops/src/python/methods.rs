@@ -23,8 +23,9 @@ impl Function {
                 route::check_in_place(slf.get().operator(), arguments, keywords)?;
                 glue::jax(slf)?.call(arguments, keywords)
             }
-            Route::Tvm => generic::call(slf.get(), arguments, keywords),
-            Route::Generic => generic::call(slf.get(), arguments, keywords),
+            Route::Tvm | Route::Generic | Route::Pandas => {
+                generic::call(slf.get(), arguments, keywords)
+            }
         }
     }
 
@@ -95,7 +96,8 @@ impl Function {
     /// The operator that computes gradients.
     #[getter]
     fn vjp<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Self>>> {
-        self.operator().vjp.map(|vjp| glue::function_of(py, self.library, vjp)).transpose()
+        let vjp = self.library.vjp_of(self.operator());
+        vjp.map(|vjp| glue::function_of(py, self.library, vjp)).transpose()
     }
 
     /// The parameters that the caller passes: name, kind and default value, `...` without one.

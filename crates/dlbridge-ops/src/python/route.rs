@@ -18,6 +18,8 @@ pub(super) enum Route {
     Tvm,
     /// NumPy, and every other object that a typed argument accepts.
     Generic,
+    /// The same, for a column of pandas, which has an index.
+    Pandas,
 }
 
 /// The routes of classes that were met. The class stays alive, so its address stays its own.
@@ -36,13 +38,13 @@ pub(super) fn of(
 ) -> PyResult<Route> {
     for argument in arguments.iter_borrowed() {
         match of_object(&argument)? {
-            Route::Generic => {}
+            Route::Generic | Route::Pandas => {}
             route => return Ok(route),
         }
     }
     for (_, argument) in keywords.into_iter().flatten() {
         match of_object(&argument)? {
-            Route::Generic => {}
+            Route::Generic | Route::Pandas => {}
             route => return Ok(route),
         }
     }
@@ -79,7 +81,7 @@ pub(super) fn check_in_place(
     Ok(())
 }
 
-fn of_object(object: &Bound<'_, PyAny>) -> PyResult<Route> {
+pub(super) fn of_object(object: &Bound<'_, PyAny>) -> PyResult<Route> {
     if is_attribute(object) {
         return Ok(Route::Generic);
     }
@@ -122,9 +124,11 @@ fn measured(object: &Bound<'_, PyAny>) -> PyResult<Route> {
         Ok(module.getattr(class).ok().and_then(|class| class.cast_into::<PyType>().ok()))
     };
     // Not `isinstance`, which believes an object that pretends to be a tensor: PyTorch would read it as one.
-    for (module, class, route) in
-        [("torch", "Tensor", Route::Torch), ("tvm_ffi", "Tensor", Route::Tvm)]
-    {
+    for (module, class, route) in [
+        ("torch", "Tensor", Route::Torch),
+        ("tvm_ffi", "Tensor", Route::Tvm),
+        ("pandas", "Series", Route::Pandas),
+    ] {
         if let Some(class) = class_of(module, class)?
             && object.get_type().is_subclass(&class)?
         {

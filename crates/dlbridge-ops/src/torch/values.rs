@@ -127,6 +127,14 @@ pub(super) fn values<'a>(
     unsafe { make_writable(operator, values) }?;
     for (output, tensor) in operator.outputs().zip(arguments.filter_map(Owned::tensor)) {
         let located = Located::new(shim, output.name, tensor)?;
+        let Description { sizes, strides, .. } = located.description;
+        if !is_c_order(sizes, strides) && !sizes.contains(&0) {
+            // `torch.compile` refuses other tensors too.
+            let name = output.name;
+            let message =
+                format!("{name} must be contiguous; pass a tensor in C order, without gaps");
+            return Err(Error::of(ErrorKind::Buffer, message));
+        }
         // SAFETY: as above.
         unsafe { add_target(operator, values, targets, located.value()?) }?;
     }

@@ -138,6 +138,7 @@ pub(super) fn raise(error: &Error) {
         ErrorKind::Type => c"TypeError",
         // tvm-ffi has no `BufferError`.
         ErrorKind::Value | ErrorKind::Buffer => c"ValueError",
+        ErrorKind::Memory => c"MemoryError",
         ErrorKind::Failed | ErrorKind::Panic | ErrorKind::Missing => c"RuntimeError",
     };
     let message = error.to_string().replace('\0', "\\0");

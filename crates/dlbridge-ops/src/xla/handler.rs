@@ -200,6 +200,7 @@ unsafe fn checked<'a>(frame: *mut CallFrame) -> Result<&'a CallFrame> {
 unsafe fn report(frame: *const CallFrame, error: &Error) -> *mut XlaError {
     let code = match error.kind() {
         ErrorKind::Type | ErrorKind::Value | ErrorKind::Buffer => INVALID_ARGUMENT,
+        ErrorKind::Memory => RESOURCE_EXHAUSTED,
         _ => INTERNAL,
     };
     let message = error.to_string().replace('\0', "\u{fffd}");
@@ -231,5 +232,7 @@ unsafe fn report(frame: *const CallFrame, error: &Error) -> *mut XlaError {
 
 /// The caller's mistake.
 const INVALID_ARGUMENT: c_int = 3;
+/// An allocation failed.
+const RESOURCE_EXHAUSTED: c_int = 8;
 /// An error of the operator.
 const INTERNAL: c_int = 13;
