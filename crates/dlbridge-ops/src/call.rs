@@ -104,13 +104,9 @@ impl Operator {
     /// Why no kernel takes the inputs.
     #[cold]
     fn refusal(&self, inputs: &[Value<'_>]) -> Error {
-        match self.check_kinds(inputs) {
-            Err(error) => error,
-            Ok(()) => match self.choose(|input| described(&inputs[input])) {
-                Err(error) => error,
-                Ok(_) => self.no_kernel(|input| described(&inputs[input])),
-            },
-        }
+        let described = |input: usize| described(&inputs[input]);
+        let checked = self.check_kinds(inputs).and_then(|()| self.choose(described).map(drop));
+        checked.err().unwrap_or_else(|| self.no_kernel(described))
     }
 
     /// Checks that each value is of its parameter's kind.

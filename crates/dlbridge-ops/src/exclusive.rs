@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::arguments::refused;
+use crate::call::Values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operator::Operator;
 use crate::parameter::{Kind, Parameter};
@@ -10,6 +11,14 @@ use crate::value::Value;
 
 /// Tensors to fill: one for each output, or none.
 pub(crate) type Targets<'a> = SmallVec<[Value<'a>; 2]>;
+
+/// The arguments of a call.
+#[derive(Default)]
+pub(crate) struct Arguments<'a> {
+    /// For each parameter that is not an output.
+    pub(crate) values: Values<'a>,
+    pub(crate) targets: Targets<'a>,
+}
 
 /// Adds a tensor that the operator fills to those before it.
 ///

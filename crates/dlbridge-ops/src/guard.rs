@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::operator::Operator;
 
 /// Runs code of the operator's author; a panic becomes an error.
 pub(crate) fn guarded<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -23,8 +24,13 @@ pub(crate) fn guarded<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
     }
 }
 
+/// Runs the call of an operator by a framework. A panic outside of the operator's function is an error with its name.
+pub(crate) fn entered<T>(operator: &Operator, code: impl FnOnce() -> T) -> Result<T> {
+    guarded(|| Ok(code())).map_err(|error| error.in_operator(operator.name()))
+}
+
 /// Drops the value of a panic, which may panic itself.
-pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+fn discard(panic: Box<dyn Any + Send>) {
     if let Err(next) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         // To drop it might panic again, without an end.
         std::mem::forget(next);

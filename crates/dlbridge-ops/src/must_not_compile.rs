@@ -30,10 +30,8 @@
 //! type Result = dlbridge_ops::Out<'static, f32>;
 //! #[dlbridge_ops::op]
 //! fn hides(x: &[f32], result: Result, out: &mut [f32]) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = hides::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": hides);
+//! # fn main() {}
 //! ```
 //!
 //! Names are those of Python too:
@@ -49,47 +47,37 @@
 //! impl Either for f64 { type Of<'a> = f64; }
 //! #[dlbridge_ops::op(T in [f32, f64])]
 //! fn differs<T: Either>(x: <T as Either>::Of<'_>, y: &[f32], out: &mut [f32]) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = differs::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": differs);
+//! # fn main() {}
 //! ```
 //! An output whose shape the function decides has no leading dimensions of its inputs:
 //! ```compile_fail,E0080
 //! #[dlbridge_ops::op(elementwise)]
 //! fn keeps(x: &[f32], out: dlbridge_ops::Dynamic<'_, f32, 1>) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = keeps::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": keeps);
+//! # fn main() {}
 //! ```
 //! A shape has as many extents as the type of the output has dimensions:
 //! ```compile_fail,E0080
 //! use dlbridge_ops::{Out, View, op};
 //! #[op(shape(out = [x[0], x[1..-1]]))]
 //! fn sums(x: View<'_, f32, 2>, out: Out<'_, f32, 2>) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = sums::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": sums);
+//! # fn main() {}
 //! ```
 //! A slice may have more dimensions than the axis that a shape reads:
 //! ```compile_fail,E0080
 //! #[dlbridge_ops::op(shape(out = [(x[0] - 3) / 2]))]
 //! fn median(x: &[f32], out: &mut [f32]) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = median::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": median);
+//! # fn main() {}
 //! ```
 //! or that a requirement reads:
 //! ```compile_fail,E0080
 //! #[dlbridge_ops::op(require(x[0] == weights[0]))]
 //! fn weighted(x: &[f32], weights: Option<&[f32]>, out: &mut [f32]) {}
-//! # use dlbridge_ops::Define;
-//! # fn main() {
-//! #     let _ = weighted::Operator::OPERATOR;
-//! # }
+//! dlbridge_ops::library!("refused": weighted);
+//! # fn main() {}
 //! ```
 //! The library of an operator has its vjp:
 //! ```compile_fail,E0080

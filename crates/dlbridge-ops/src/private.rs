@@ -88,18 +88,18 @@ pub const fn check_places(kinds: &[Kind]) {
     );
 }
 
-/// Checks that shapes have the numbers of dimensions of the outputs' types, and that an input without its shape, whose number
-/// of dimensions is open, is not read as if it had only some axes.
+/// Checks that shapes have the numbers of dimensions of the outputs' types, and that none reads a slice as if it had only some
+/// axes.
 pub const fn check_shapes(
     kernel: &Kernel,
     shapes: &[Shape],
     requires: &[Require],
     elementwise: bool,
 ) {
-    let mut output = 0;
-    while output < shapes.len() {
-        if let (Some(form), Some(found)) =
-            (kernel.outputs[output].form(), shapes[output].ndim(kernel.inputs))
+    let mut position = 0;
+    while position < shapes.len() {
+        let form = kernel.outputs[position].form();
+        if let (Some(form), Some(found)) = (form, shapes[position].ndim(kernel.inputs))
             && let Some(expected) = form.ndim
         {
             assert!(
@@ -107,61 +107,39 @@ pub const fn check_shapes(
                 "an output has another number of dimensions in its type, such as `Out<T, 2>`, than in its shape"
             );
         }
-        output += 1;
-    }
-    let mut input = 0;
-    while input < kernel.inputs.len() && !elementwise {
-        if let Some(form) = kernel.inputs[input].form()
-            && form.flat
-        {
-            assert!(!is_read_in_part(shapes, requires, input), "{}", READ_IN_PART);
-        }
-        input += 1;
-    }
-}
-
-const READ_IN_PART: &str = "a shape or a requirement reads an axis such as `x[0]` of a slice `x: &[T]`, which may have more dimensions: take \
-    `x: Array<'_, T, 1>` or `View`, whose number of dimensions is checked, or have all of them, as in `[x[0], x[1..]]`";
-
-/// Returns true if a shape has an axis of an input and leaves others out, or if only requirements have axes of it.
-const fn is_read_in_part(shapes: &[Shape], requires: &[Require], input: usize) -> bool {
-    let (mut position, mut axis, mut range) = (0, false, false);
-    while position < shapes.len() {
-        match &shapes[position] {
-            Shape::Like(like) => range = range || *like == input,
-            Shape::Parts(parts) => {
-                let (one, several) = mentions(parts, input);
-                if one && !several {
-                    return true;
-                }
-                range = range || several;
-            }
-            Shape::Function(_) | Shape::Dynamic => {}
+        if let (false, Shape::Parts(parts)) = (elementwise, &shapes[position]) {
+            check_axes(kernel.inputs, parts);
         }
         position += 1;
     }
     position = 0;
-    while position < requires.len() {
-        let (left, right) =
-            (mentions(requires[position].left, input), mentions(requires[position].right, input));
-        axis = axis || left.0 || right.0;
-        range = range || left.1 || right.1;
+    while position < requires.len() && !elementwise {
+        check_axes(kernel.inputs, requires[position].left);
+        check_axes(kernel.inputs, requires[position].right);
         position += 1;
     }
-    axis && !range
 }
 
-/// Returns true for a single axis of an input among the parts, and true for a range of axes.
-const fn mentions(parts: &[Part], input: usize) -> (bool, bool) {
-    let (mut part, mut axis, mut range) = (0, false, false);
-    while part < parts.len() {
-        match &parts[part] {
-            Part::One(extent) => axis = axis || extent.reads(input),
-            Part::Axes { input: one, .. } => range = range || *one == input,
+/// Checks that a list with a single axis of a slice has a range of axes of it too.
+const fn check_axes(inputs: &[Kind], parts: &[Part]) {
+    let mut input = 0;
+    while input < inputs.len() {
+        let (mut part, mut axis, mut range) = (0, false, false);
+        while part < parts.len() {
+            match &parts[part] {
+                Part::One(extent) => axis = axis || extent.reads(input),
+                Part::Axes { input: one, .. } => range = range || *one == input,
+            }
+            part += 1;
         }
-        part += 1;
+        let is_flat = matches!(inputs[input].form(), Some(form) if form.flat);
+        assert!(
+            range || !(axis && is_flat),
+            "a shape or a requirement reads an axis such as `x[0]` of a slice `x: &[T]`, which may have more dimensions: take \
+             `x: Array<'_, T, 1>` or `View`, whose number of dimensions is checked, or have all of them, as in `[x[0], x[1..]]`"
+        );
+        input += 1;
     }
-    (axis, range)
 }
 
 /// Checks that an operator with `elementwise` takes any number of dimensions.

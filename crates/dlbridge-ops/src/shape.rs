@@ -62,12 +62,10 @@ const fn ndim(inputs: &[Kind], input: usize) -> Option<usize> {
 const fn axes(from: i64, to: Option<i64>, ndim: usize) -> (usize, usize) {
     const fn among(axis: i64, ndim: usize) -> usize {
         let axis = if axis < 0 { axis.saturating_add(ndim as i64) } else { axis };
-        if axis < 0 {
-            0
-        } else if axis as usize > ndim {
-            ndim
-        } else {
-            axis as usize
+        match axis {
+            ..0 => 0,
+            _ if axis as usize > ndim => ndim,
+            _ => axis as usize,
         }
     }
     let to = match to {

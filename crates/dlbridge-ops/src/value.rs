@@ -8,7 +8,7 @@ use crate::contiguous::{Contiguous, ContiguousMut};
 use crate::error::Result;
 use crate::on_cuda::OnCuda;
 use crate::outputs::Slot;
-use crate::parameter::Kind;
+use crate::parameter::{DefaultValue, Kind};
 
 /// An argument as a framework passes it. Calls move it, so tensors that need a large description are on the heap.
 #[doc(hidden)]
@@ -69,8 +69,8 @@ impl<'a> Value<'a> {
     pub(crate) fn text(&self) -> &'static str {
         match self {
             Value::None => "None",
-            Value::Contiguous(_) | Value::Tensor(_) | Value::Slot(_) => "a tensor",
-            Value::ContiguousMut(_) | Value::TensorMut(_) => "a tensor",
+            Value::Contiguous(_) | Value::ContiguousMut(_) | Value::Slot(_) => "a tensor",
+            Value::Tensor(_) | Value::TensorMut(_) => "a tensor",
             Value::Float(_) => "a float",
             Value::Int(_) => "an integer",
             Value::Bool(_) => "a boolean",
@@ -142,6 +142,34 @@ impl<'a> Value<'a> {
             Value::ContiguousMut(tensor) => tensor.into_tensor_ref_mut().map(Some),
             Value::TensorMut(tensor) => Ok(Some(*tensor)),
             _ => Ok(None),
+        }
+    }
+}
+
+/// The elements of an argument that is a list, copied in the parameter's type.
+pub(crate) enum List {
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+}
+
+impl<'a> From<&'a List> for Value<'a> {
+    fn from(list: &'a List) -> Self {
+        match list {
+            List::Ints(values) => Value::Ints(values),
+            List::Floats(values) => Value::Floats(values),
+        }
+    }
+}
+
+impl From<DefaultValue> for Value<'_> {
+    fn from(default: DefaultValue) -> Self {
+        match default {
+            DefaultValue::Float(value) => Value::Float(value),
+            DefaultValue::Int(value) => Value::Int(value),
+            DefaultValue::Bool(value) => Value::Bool(value),
+            DefaultValue::Str(value) => Value::Str(value),
+            DefaultValue::Ints(values) => Value::Ints(values),
+            DefaultValue::Floats(values) => Value::Floats(values),
         }
     }
 }

@@ -37,7 +37,9 @@ fn check_vjp(operator: &Operator, vjp: &Operator) -> Result<()> {
     for parameter in vjp.inputs() {
         let name = parameter.name;
         if let Some(input) = operator.inputs().find(|input| input.name == name) {
-            if !passes(input.kind, parameter.kind) {
+            let is_present =
+                matches!((input.kind, parameter.kind), (Kind::Input(_), Kind::Optional(_)));
+            if !is_present && !input.kind.is_same(parameter.kind) {
                 let (found, passed) = (parameter.kind.text(), input.kind.text());
                 return wrong(format!(
                     "so it cannot take {name} as {found}: in {} it is {passed}; write it with the same type",
@@ -119,12 +121,4 @@ fn takes(vjp: &Operator, kernel: &Kernel, needed: &[Known]) -> bool {
         }
         _ => true,
     })
-}
-
-/// Returns true if a vjp takes what its operator was called with.
-fn passes(from: Kind, to: Kind) -> bool {
-    match (from, to) {
-        (Kind::Input(_), Kind::Optional(_)) => true,
-        _ => from.is_same(to),
-    }
 }

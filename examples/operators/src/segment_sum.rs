@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use dlbridge_ops::{View, op};
+use dlbridge_ops::{Array, View, op};
 use num_traits::{Float, PrimInt};
 
 /// The sum of the rows of each segment: row i of `values` counts to the segment `ids[i]`, from 0 to n - 1.
@@ -14,7 +14,7 @@ use num_traits::{Float, PrimInt};
     require(values[0] == ids[0])
 )]
 pub(crate) fn segment_sum<T: Float, I: PrimInt + Display>(
-    values: &[T],
+    values: Array<'_, T>,
     ids: View<'_, I, 1>,
     n: i64,
     out: &mut [T],
@@ -35,7 +35,7 @@ pub(crate) fn segment_sum<T: Float, I: PrimInt + Display>(
 pub(crate) fn segment_sum_vjp<T: Float, I: PrimInt + Display>(
     ids: View<'_, I, 1>,
     n: i64,
-    grad_out: &[T],
+    grad_out: Array<'_, T>,
     grad_values: &mut [T],
 ) -> Result<(), String> {
     let width = grad_values.len() / ids.len().max(1);

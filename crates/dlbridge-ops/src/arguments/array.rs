@@ -95,18 +95,6 @@ impl<'a, T: Element, const N: usize> Argument<'a> for View<'a, T, N> {
     }
 }
 
-/// An optional input.
-impl<'a, T: Element, const N: usize> Argument<'a> for Option<View<'a, T, N>> {
-    const KIND: Kind = Kind::Optional(form::<T, N>(false));
-
-    fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match value {
-            Value::None => Ok(None),
-            _ => View::from_value(value).map(Some),
-        }
-    }
-}
-
 /// An input with its shape, as its elements in C order: a slice of `N` dimensions, or of any number. A tensor with gaps
 /// is copied first, as for `&[T]`.
 ///
@@ -176,18 +164,6 @@ impl<'a, T: Element, const N: usize> Argument<'a> for Array<'a, T, N> {
         match view.as_slice() {
             Some(elements) => Ok(Self { view, elements }),
             None => unexpected(Self::KIND),
-        }
-    }
-}
-
-/// An optional input.
-impl<'a, T: Element, const N: usize> Argument<'a> for Option<Array<'a, T, N>> {
-    const KIND: Kind = Kind::Optional(form::<T, N>(true));
-
-    fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match value {
-            Value::None => Ok(None),
-            _ => Array::from_value(value).map(Some),
         }
     }
 }

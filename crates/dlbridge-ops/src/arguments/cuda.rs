@@ -126,22 +126,10 @@ macro_rules! tensor {
 }
 
 macro_rules! read {
-    ($name:ident, $contiguous:literal) => {
+    ($name:ident) => {
         impl<'a, T, const N: usize> $name<'a, T, N> {
             fn as_tensor_ref(&self) -> &TensorRef<'a> {
                 &self.tensor
-            }
-        }
-
-        /// An optional input.
-        impl<'a, T: Element, const N: usize> Argument<'a> for Option<$name<'a, T, N>> {
-            const KIND: Kind = Kind::Optional(on_cuda::<T, N>($contiguous));
-
-            fn from_value(value: &mut Value<'a>) -> Result<Self> {
-                match value {
-                    Value::None => Ok(None),
-                    _ => $name::from_value(value).map(Some),
-                }
             }
         }
     };
@@ -174,7 +162,7 @@ tensor! {
     /// [`OnCuda`] has an example.
     CudaArray, TensorRef, Tensor, Input, true
 }
-read!(CudaArray, true);
+read!(CudaArray);
 
 tensor! {
     /// An input on a CUDA device with any strides, which the kernel must respect. [`CudaArray`] refuses gaps instead.
@@ -190,7 +178,7 @@ tensor! {
     /// ```
     CudaView, TensorRef, Tensor, Input, false
 }
-read!(CudaView, false);
+read!(CudaView);
 
 tensor! {
     /// A tensor on a CUDA device that the function changes, with any strides.

@@ -57,6 +57,23 @@ pub trait Argument<'a>: Sized {
     fn from_value(value: &mut Value<'a>) -> Result<Self>;
 }
 
+/// An optional input.
+impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
+    const KIND: Kind = match A::KIND {
+        Kind::Input(form) => Kind::Optional(form),
+        _ => panic!(
+            "only an input that is a tensor can be an `Option`; an attribute has `default(n = 1)`"
+        ),
+    };
+
+    fn from_value(value: &mut Value<'a>) -> Result<Self> {
+        match value {
+            Value::None => Ok(None),
+            _ => A::from_value(value).map(Some),
+        }
+    }
+}
+
 /// The error of a value that the call has checked before, so that only a defect of dlbridge-ops shows it.
 fn unexpected<T>(kind: Kind) -> Result<T> {
     Err(Error::of(ErrorKind::Type, format_args!("the value does not fit the parameter {kind:?}")))

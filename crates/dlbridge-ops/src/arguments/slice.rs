@@ -29,18 +29,6 @@ impl<'a, T: Element> Argument<'a> for &'a [T] {
     }
 }
 
-/// An optional input.
-impl<'a, T: Element> Argument<'a> for Option<&'a [T]> {
-    const KIND: Kind = Kind::Optional(flat::<T>());
-
-    fn from_value(value: &mut Value<'a>) -> Result<Self> {
-        match value {
-            Value::None => Ok(None),
-            _ => <&[T]>::from_value(value).map(Some),
-        }
-    }
-}
-
 /// An output, which begins as zeros.
 impl<'a, T: Element> Argument<'a> for &'a mut [T] {
     const KIND: Kind = Kind::Output(flat::<T>());

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::operator::Operator;
@@ -10,6 +10,36 @@ use crate::operator::Operator;
 /// Returns true if the keyword `out` means the tensors to fill: no input has this name.
 pub(super) fn has_out(operator: &Operator) -> bool {
     operator.outputs().next().is_some() && !operator.inputs().any(|input| input.name == "out")
+}
+
+/// The tensors that the caller wants filled: one, or a tuple or list of them.
+pub(super) fn outs<'py>(
+    operator: &Operator,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let is_several = out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>();
+    let tensors: Vec<_> = match is_several {
+        true => out.try_iter()?.collect::<PyResult<_>>()?,
+        false => vec![out.clone()],
+    };
+    let (expected, found) = (operator.outputs().count(), tensors.len());
+    if found != expected {
+        let message =
+            format!("{}: out must have {expected} tensors, but has {found}", operator.name);
+        return Err(PyTypeError::new_err(message));
+    }
+    Ok(tensors)
+}
+
+/// The only result, or a tuple of all.
+pub(super) fn single<'py>(
+    py: Python<'py>,
+    mut results: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match results.len() {
+        1 => Ok(results.remove(0)),
+        _ => Ok(PyTuple::new(py, results)?.into_any()),
+    }
 }
 
 /// The arguments of a call.

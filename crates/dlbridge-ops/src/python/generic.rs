@@ -7,16 +7,16 @@ use dlbridge_pyo3::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use super::bind::Arguments;
+use super::bind::{Arguments, outs, single};
 use super::exceptions::{exception, placed};
 use super::function::Function;
 use super::route::{self, Route};
 use crate::call::Values;
 use crate::exclusive::{Targets, add_target, make_writable};
-use crate::new_tensors::{Made, NewTensors};
+use crate::new_tensors;
 use crate::on_cuda::default_stream;
 use crate::operator::Operator;
 use crate::parameter::{DefaultValue, Kind, Parameter};
@@ -31,6 +31,7 @@ type WritableOnDevice<'py> = OnDevice<'py, (OnCuda, Writable)>;
 /// An argument, which the value of the call borrows.
 enum Held<'py> {
     None,
+    Default(DefaultValue),
     Readonly(Readonly<'py>),
     Readwrite(Readwrite<'py>),
     OnCuda(OnDevice<'py, OnCuda>),
@@ -97,7 +98,8 @@ pub(super) fn call<'py>(
                 let none = unsafe { make_writable(operator, &mut inputs) };
                 none.map_err(|error| exception(&error.in_operator(operator.name)))?;
             }
-            let tensors = make(py, operator, &mut inputs)?;
+            let call = || new_tensors::call(operator, &mut inputs, &default_stream);
+            let tensors = py.detach(call).map_err(|error| exception(&error))?;
             let likeness = operator
                 .inputs()
                 .zip(&values)
@@ -111,10 +113,7 @@ pub(super) fn call<'py>(
             }
         }
     }
-    match results.len() {
-        1 => Ok(results.remove(0)),
-        _ => Ok(PyTuple::new(py, results)?.into_any()),
-    }
+    single(py, results)
 }
 
 /// A result in the library of an argument. pandas aligns columns by their index, so a column has that of the argument, and a
@@ -134,16 +133,6 @@ fn like<'py>(likeness: &Bound<'py, PyAny>, tensor: Tensor) -> PyResult<Bound<'py
     Ok(column)
 }
 
-/// Runs the operator without the GIL and returns its new tensors.
-fn make(py: Python<'_>, operator: &'static Operator, inputs: &mut Values<'_>) -> PyResult<Made> {
-    let made = py.detach(|| {
-        let tensors = NewTensors::new(operator, &default_stream);
-        operator.call(inputs, &tensors)?;
-        tensors.finish().map_err(|error| error.in_operator(operator.name))
-    });
-    made.map_err(|error| exception(&error))
-}
-
 /// Runs the operator without the GIL on tensors of the caller.
 fn fill(
     py: Python<'_>,
@@ -161,7 +150,9 @@ fn extracted<'py>(
     parameter: &Parameter,
     value: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Held<'py>> {
-    let Some(value) = value else { return Ok(default(parameter.default)) };
+    let Some(value) = value else {
+        return Ok(parameter.default.map_or(Held::None, Held::Default));
+    };
     let found = match parameter.kind {
         Kind::Input(_) | Kind::Optional(_) if operator.on_cuda => {
             value.extract().map(Held::OnCuda).map_err(PyErr::from)
@@ -196,22 +187,11 @@ fn extracted<'py>(
     })
 }
 
-fn default<'py>(value: Option<DefaultValue>) -> Held<'py> {
-    match value {
-        None => Held::None,
-        Some(DefaultValue::Float(value)) => Held::Float(value),
-        Some(DefaultValue::Int(value)) => Held::Int(value),
-        Some(DefaultValue::Bool(value)) => Held::Bool(value),
-        Some(DefaultValue::Str(value)) => Held::Str(value.to_owned()),
-        Some(DefaultValue::Ints(values)) => Held::Ints(values.to_vec()),
-        Some(DefaultValue::Floats(values)) => Held::Floats(values.to_vec()),
-    }
-}
-
 impl Held<'_> {
     fn value(&mut self) -> Value<'_> {
         match self {
             Self::None => Value::None,
+            Self::Default(value) => Value::from(*value),
             Self::Readonly(tensor) => Value::of(tensor.as_tensor_ref()),
             Self::Readwrite(tensor) => Value::of_mut(tensor.as_tensor_ref_mut()),
             Self::OnCuda(tensor) => Value::of(tensor.as_tensor_ref()),
@@ -227,7 +207,7 @@ impl Held<'_> {
     }
 }
 
-/// The tensors that the caller wants filled: one, or a tuple or list of them.
+/// The tensors that the caller wants filled, and their objects.
 fn filled<'py, T>(
     operator: &Operator,
     out: &Bound<'py, PyAny>,
@@ -235,20 +215,7 @@ fn filled<'py, T>(
 where
     T: for<'a> FromPyObject<'a, 'py, Error = ArgumentError<'a, 'py>>,
 {
-    let objects: Vec<Bound<'py, PyAny>> = match (out.cast::<PyTuple>(), out.cast::<PyList>()) {
-        (Ok(tuple), _) => tuple.iter().collect(),
-        (_, Ok(list)) => list.iter().collect(),
-        _ => vec![out.clone()],
-    };
-    let expected = operator.outputs().count();
-    if objects.len() != expected {
-        let message = format!(
-            "{}: out must have {expected} tensors, but has {}",
-            operator.name,
-            objects.len()
-        );
-        return Err(PyTypeError::new_err(message));
-    }
+    let objects = outs(operator, out)?;
     let writable = |object: &Bound<'py, PyAny>| {
         let place = format!("{}: out", operator.name);
         object

@@ -4,19 +4,19 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
-use super::bind::{Arguments, has_out};
+use super::bind::{Arguments, outs, single};
 use super::describe;
 use super::exceptions::exception;
 use super::function::Function;
 use super::route;
 use crate::library::{Exported, Library};
 use crate::operator::Operator;
-use crate::parameter::Kind;
+use crate::parameter::{Kind, Parameter};
 use crate::torch;
 
 /// The functions of a library, the name of their module, and its file.
@@ -163,96 +163,39 @@ pub(super) fn call_torch<'py>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (default, packet) = torch_functions(function)?;
-    let operator = function.get().operator();
-    let completed = with_defaults(operator, arguments, keywords)?;
-    let keywords = completed.as_ref().or(keywords);
-    let out = match keywords {
-        Some(keywords) if has_out(operator) => keywords.get_item("out")?,
-        _ => None,
-    };
-    let result = match (keywords, out) {
-        (Some(keywords), Some(out)) => {
-            let named = keywords.copy()?;
-            named.del_item("out")?;
-            match out.is_none() {
-                true => default.call(arguments, Some(&named))?,
-                false => {
-                    let mut filled = name_outputs(operator, &named, out)?;
-                    packet.call(arguments, Some(&named))?;
-                    match filled.len() {
-                        1 => filled.remove(0),
-                        _ => PyTuple::new(function.py(), filled)?.into_any(),
-                    }
-                }
-            }
-        }
-        _ => default.call(arguments, keywords)?,
-    };
-    if !operator.inputs().any(|parameter| matches!(parameter.kind, Kind::InPlace(_))) {
-        return Ok(result);
+    let (py, operator) = (function.py(), function.get().operator());
+    let in_place = |parameter: &Parameter| matches!(parameter.kind, Kind::InPlace(_));
+    let is_complete = keywords.is_none() && arguments.len() == operator.inputs.len();
+    if is_complete && !operator.inputs().any(in_place) {
+        return default.call1(arguments);
     }
+    let Arguments { values, out } = Arguments::bind(operator, arguments, keywords)?;
+    let values = operator.inputs().zip(values).map(|(parameter, value)| match value {
+        Some(value) => Ok(value),
+        None => describe::default(py, parameter),
+    });
+    let values = values.collect::<PyResult<Vec<_>>>()?;
     // The schema returns only the outputs; the changed arguments come first, as with the other libraries.
-    let bound = Arguments::bind(operator, arguments, keywords)?;
-    let changed = operator.inputs().zip(bound.values);
-    let mut results: Vec<_> = changed
-        .filter(|(parameter, _)| matches!(parameter.kind, Kind::InPlace(_)))
-        .filter_map(|(_, value)| value)
-        .collect();
-    match operator.outputs().count() {
-        0 => {}
-        1 => results.push(result),
-        _ => results.extend(result.cast_into::<PyTuple>()?.iter()),
-    }
-    match results.len() {
-        1 => Ok(results.remove(0)),
-        _ => Ok(PyTuple::new(function.py(), results)?.into_any()),
-    }
-}
-
-/// The keywords with values for arguments that the caller omits but the schema requires, because a required parameter
-/// follows; `None` if there are none.
-fn with_defaults<'py>(
-    operator: &Operator,
-    arguments: &Bound<'py, PyTuple>,
-    keywords: Option<&Bound<'py, PyDict>>,
-) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let (py, mut completed) = (arguments.py(), None);
-    for parameter in operator.inputs().take(operator.first_omissible()).skip(arguments.len()) {
-        let passed = keywords.map_or(Ok(false), |keywords| keywords.contains(parameter.name))?;
-        if passed || !parameter.is_omissible() {
-            continue;
+    let changed = operator.inputs().zip(&values).filter(|(parameter, _)| in_place(parameter));
+    let mut results: Vec<_> = changed.map(|(_, value)| value.clone()).collect();
+    let values = PyTuple::new(py, values)?;
+    if let Some(out) = out {
+        let filled = outs(operator, &out)?;
+        let named = PyDict::new(py);
+        for (output, tensor) in operator.outputs().zip(&filled) {
+            named.set_item(output.name, tensor)?;
         }
-        let keywords = match completed.take() {
-            Some(completed) => completed,
-            None => keywords.map_or_else(|| Ok(PyDict::new(py)), |keywords| keywords.copy())?,
-        };
-        keywords.set_item(parameter.name, describe::default(py, parameter)?)?;
-        completed = Some(keywords);
+        packet.call(values, Some(&named))?;
+        results.extend(filled);
+    } else {
+        let result = default.call1(values)?;
+        match operator.outputs.len() {
+            0 => {}
+            1 => results.push(result),
+            _ => results.extend(result.cast_into::<PyTuple>()?.iter()),
+        }
     }
-    Ok(completed)
-}
-
-/// Adds a keyword for each output, as the schema has them, and returns the tensors.
-fn name_outputs<'py>(
-    operator: &Operator,
-    named: &Bound<'py, PyDict>,
-    out: Bound<'py, PyAny>,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let count = operator.outputs().count();
-    let is_several = out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>();
-    let tensors: Vec<Bound<'py, PyAny>> = match count == 1 && !is_several {
-        true => vec![out],
-        false => out.try_iter()?.collect::<PyResult<_>>()?,
-    };
-    if tensors.len() != count {
-        let found = tensors.len();
-        let message = format!("{}: out must have {count} tensors, but has {found}", operator.name);
-        return Err(PyTypeError::new_err(message));
-    }
-    for (output, tensor) in operator.outputs().zip(&tensors) {
-        named.set_item(output.name, tensor)?;
-    }
-    Ok(tensors)
+    single(py, results)
 }
 
 /// The function of JAX for an operator.

@@ -63,11 +63,19 @@ def _function(f, traced):
     parameters = f.parameters
     tensors = [i for i, (_, kind, _) in enumerate(parameters) if kind in TENSORS]
     attributes = [(i, name, ENCODE[kind]) for i, (name, kind, _) in enumerate(parameters) if kind not in TENSORS]
+    changed = [(i, name) for i, (name, kind, _) in enumerate(parameters) if kind == "in_place"]
     only_tensors, plain = len(tensors) == len(parameters), compiled(())
 
     def call(*arguments, **keywords):
         if keywords or len(arguments) != len(parameters):
             arguments = _bind(f, signature, arguments, keywords)
+        for i, name in changed:
+            # JAX would copy an array of another library, and change the copy.
+            if not isinstance(arguments[i], jax.Array):
+                raise TypeError(
+                    f"{f.name}: {name} changes in place, so it must be a JAX array as another argument is, but is of type "
+                    f"{type(arguments[i]).__name__}; pass jax.numpy.asarray({name}) and use the result, or pass no JAX array"
+                )
         if only_tensors:
             return plain(*arguments)
         static = tuple([encode(f, name, arguments[i]) for i, name, encode in attributes])

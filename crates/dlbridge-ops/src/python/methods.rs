@@ -19,10 +19,7 @@ impl Function {
     ) -> PyResult<Bound<'py, PyAny>> {
         match route::of(arguments, keywords)? {
             Route::Torch => glue::call_torch(slf, arguments, keywords),
-            Route::Jax => {
-                route::check_in_place(slf.get().operator(), arguments, keywords)?;
-                glue::jax(slf)?.call(arguments, keywords)
-            }
+            Route::Jax => glue::jax(slf)?.call(arguments, keywords),
             Route::Tvm | Route::Generic | Route::Pandas => {
                 generic::call(slf.get(), arguments, keywords)
             }

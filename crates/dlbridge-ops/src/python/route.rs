@@ -3,12 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
-
-use crate::operator::Operator;
-use crate::parameter::Kind;
 
 /// The framework that runs a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,49 +32,14 @@ pub(super) fn of(
     arguments: &Bound<'_, PyTuple>,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Route> {
-    for argument in arguments.iter_borrowed() {
-        match of_object(&argument)? {
-            Route::Generic | Route::Pandas => {}
-            route => return Ok(route),
-        }
-    }
-    for (_, argument) in keywords.into_iter().flatten() {
+    let named = keywords.into_iter().flatten().map(|(_, argument)| argument);
+    for argument in arguments.iter().chain(named) {
         match of_object(&argument)? {
             Route::Generic | Route::Pandas => {}
             route => return Ok(route),
         }
     }
     Ok(Route::Generic)
-}
-
-/// Checks that JAX has the arguments that change in place. It would copy those of other libraries and change the copy.
-pub(super) fn check_in_place(
-    operator: &Operator,
-    arguments: &Bound<'_, PyTuple>,
-    keywords: Option<&Bound<'_, PyDict>>,
-) -> PyResult<()> {
-    for (position, parameter) in operator.inputs().enumerate() {
-        if !matches!(parameter.kind, Kind::InPlace(_)) {
-            continue;
-        }
-        let value = match (arguments.get_item(position), keywords) {
-            (Ok(value), _) => value,
-            (_, Some(keywords)) => match keywords.get_item(parameter.name)? {
-                Some(value) => value,
-                None => continue,
-            },
-            _ => continue,
-        };
-        if of_object(&value)? != Route::Jax {
-            let (name, class) = (parameter.name, value.get_type().name()?);
-            return Err(PyTypeError::new_err(format!(
-                "{}: {name} changes in place, so it must be a JAX array as another argument is, but is of type {class}; \
-                 pass jax.numpy.asarray({name}) and use the result, or pass no JAX array",
-                operator.name
-            )));
-        }
-    }
-    Ok(())
 }
 
 pub(super) fn of_object(object: &Bound<'_, PyAny>) -> PyResult<Route> {

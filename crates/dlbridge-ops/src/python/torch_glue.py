@@ -75,7 +75,6 @@ def _several(result):
 
 def _register_fake(f, shapes):
     defaults = [None if default is ... else default for _, _, default in f.parameters]
-    changed = [name for name, kind, _ in f.parameters if kind == "in_place"]
 
     def fake(*arguments):
         # PyTorch omits trailing arguments that have their default value.
@@ -90,8 +89,7 @@ def _register_fake(f, shapes):
             [None if tensor is None else list(tensor.shape) for tensor in tensors],
             [value if tensor is None else None for value, tensor in zip(arguments, tensors)],
         )
-        named = _named(f, arguments)
-        _check_overlap(f.name, named, [(name, tensor) for name, tensor in named if name in changed])
+        _check_overlap(f, arguments)
         devices = {tensor.device for tensor in tensors if tensor is not None}
         if len(devices) > 1:
             found = " and ".join(sorted(map(str, devices)))
@@ -109,37 +107,29 @@ def _register_fake(f, shapes):
     if "out" in getattr(getattr(torch.ops, f.namespace), f.name).overloads():
 
         def fake_out(*arguments, **outputs):
-            for name, expected, dynamic in zip(f.outputs, _several(fake(*arguments)), f.dynamic):
-                _check_out(f.name, name, outputs[name], expected, dynamic)
-            _check_overlap(f.name, _named(f, arguments), [(name, outputs[name]) for name in f.outputs])
+            # As the kernel does, which does not run if no code uses the outputs.
+            outputs = [(name, outputs[name]) for name in f.outputs]
+            for (name, out), expected in zip(outputs, _several(fake(*arguments))):
+                dtype, found = (str(one.dtype).removeprefix("torch.") for one in (expected, out))
+                if dtype != found:
+                    raise TypeError(f"{f.name}: {name} must be {dtype}, but is {found}; pass a tensor of {dtype}")
+                if expected.shape != out.shape:
+                    shape, found = list(expected.shape), list(out.shape)
+                    raise ValueError(f"{f.name}: {name} must have the shape {shape}, but has {found}")
+            _check_overlap(f, arguments, outputs)
 
         torch.library.register_fake(f"{_name(f)}.out", fake_out)
 
 
-def _check_out(operator, name, out, expected, dynamic):
-    """Refuses a tensor to fill that the kernel refuses, with the same words."""
-    dtype, found = (str(one.dtype).removeprefix("torch.") for one in (expected, out))
-    if dtype != found:
-        raise TypeError(f"{operator}: {name} must be {dtype}, but is {found}; pass a tensor of {dtype}")
-    shape, extents = list(expected.shape), list(out.shape)
-    if len(shape) != len(extents) or not dynamic and shape != extents:
-        raise ValueError(f"{operator}: {name} must have the shape {shape}, but has {extents}")
-    if not out.is_contiguous():
-        raise RuntimeError(f"{operator}: {name} must be contiguous; pass a tensor in C order, without gaps")
-
-
-def _named(f, arguments):
-    """Returns the tensors among the arguments of an operator, with their names."""
-    named = zip([name for name, _, _ in f.parameters], arguments)
-    return [(name, value) for name, value in named if isinstance(value, torch.Tensor)]
-
-
-def _check_overlap(operator, inputs, written):
+def _check_overlap(f, arguments, outputs=()):
     """Refuses tensors that are written and share memory with another, as the kernel does: a compiler may pass it copies."""
+    named = [(name, kind, value) for (name, kind, _), value in zip(f.parameters, arguments)]
+    inputs = [(name, kind, value) for name, kind, value in named if isinstance(value, torch.Tensor)]
+    written = [(name, value) for name, kind, value in inputs if kind == "in_place"] + [*outputs]
     for index, (name, tensor) in enumerate(written):
-        for other, value in [*inputs, *written[:index]]:
+        for other, *_, value in (*inputs, *written[:index]):
             if name != other and _overlap(tensor, value):
-                raise RuntimeError(f"{operator}: {name} is written and shares memory with {other}; pass a copy")
+                raise RuntimeError(f"{f.name}: {name} is written and shares memory with {other}; pass a copy")
 
 
 def _overlap(one, other):

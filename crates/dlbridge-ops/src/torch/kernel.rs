@@ -1,21 +1,24 @@
 //! The functions that PyTorch calls for an operator.
 
 use std::ffi::CString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
+use dlbridge::{DataType, Device};
 use smallvec::SmallVec;
 
-use super::memory::{Fresh, empty};
 use super::shim::Shim;
-use super::stack::{Arguments, Tensor, read_lists, take};
+use super::stack::{Arguments, Owned, Tensor, read_lists, take};
 use super::values::{Unshared, shapes, values};
 use crate::Define;
 use crate::call::{Values, described};
+use crate::device::is_cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exclusive::Targets;
-use crate::guard::discard;
+use crate::guard::entered;
+use crate::memory::{Memory, size};
+use crate::new_tensors::NewTensors;
 use crate::operator::Operator;
-use crate::parameter::Kind;
+use crate::parameter::{Kind, Parameter};
 use crate::shape::OutputShape;
 
 /// The results of a call, in order.
@@ -94,17 +97,9 @@ unsafe fn enter(
         }
         Ok(())
     };
-    // Unwind safe: all that the call made is dropped.
-    let result = catch_unwind(AssertUnwindSafe(called));
-    let error = match result {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => error,
-        Err(panic) => {
-            discard(panic);
-            Error::of(ErrorKind::Panic, "dlbridge-ops panicked").in_operator(operator.name())
-        }
-    };
-    raise(shim, &error.to_string());
+    if let Err(error) = entered(operator, called).and_then(|result| result) {
+        raise(shim, &error.to_string());
+    }
 }
 
 /// Throws a C++ exception, which PyTorch turns into a `RuntimeError`.
@@ -129,12 +124,29 @@ fn call(
     operator: &'static Operator,
     arguments: &mut Arguments,
 ) -> Result<Results> {
-    let outputs = Fresh::new(shim, operator, arguments).map_err(named(operator))?;
+    let on_device = arguments.iter().find_map(Owned::tensor).filter(|_| operator.on_cuda);
+    let device = on_device.map(|tensor| tensor.strided_on("a tensor")).transpose();
+    let device = device.map_err(named(operator))?.unwrap_or(Device::CPU);
+    let place = match is_cuda(device) {
+        true => (shim.cuda, device.id()),
+        false => (shim.cpu, 0),
+    };
+    let make = |_: &Parameter, dtype, shape: &[i64]| {
+        let mut tensor = empty(shim, dtype, shape, place)?;
+        let data = tensor.mutable_data()?;
+        // SAFETY: the new tensor has memory for these elements in C order, and no other code has the tensor or its address;
+        // `NewTensors` keeps it. PyTorch's allocator is foreign code, which may have written the bytes: they have some value,
+        // as the memory of every foreign tensor.
+        Ok((tensor, unsafe { Memory::new(data, size(dtype, shape)?, device, true) }))
+    };
+    let stream = |device| shim.cuda_stream(device);
+    // SAFETY: the memory is that of the tensor, which a move of the reference does not change.
+    let outputs = unsafe { NewTensors::new(operator, make, &stream) };
     let unshared = Unshared::new(operator, arguments).map_err(named(operator))?;
     let mut inputs = Values::new();
     values(shim, operator, unshared, &mut inputs, &mut Targets::new()).map_err(named(operator))?;
     operator.call(&mut inputs, &outputs)?;
-    outputs.finish(operator)
+    outputs.finish().map_err(named(operator))
 }
 
 fn call_out(
@@ -165,4 +177,38 @@ fn call_meta(
         outputs.zip(&shapes).map(make).collect::<Result<_>>()
     };
     made().map_err(named(operator))
+}
+
+/// Makes a tensor without gaps, with arbitrary elements.
+fn empty(
+    shim: &'static Shim,
+    dtype: DataType,
+    shape: &[i64],
+    (device, index): (i32, i32),
+) -> Result<Tensor> {
+    let code = shim.code(dtype).ok_or_else(|| {
+        let message = format!("PyTorch does not have the dtype {dtype} of the output");
+        Error::of(ErrorKind::Type, message)
+    })?;
+    let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, shape.len());
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+    }
+    let mut object = ptr::null_mut();
+    // SAFETY: `shape` and `strides` have as many elements as the tensor has dimensions, and the result is valid for
+    // writes.
+    let result = unsafe {
+        (shim.empty_strided)(
+            shape.len() as i64,
+            shape.as_ptr(),
+            strides.as_ptr(),
+            code,
+            device,
+            index,
+            &mut object,
+        )
+    };
+    shim.succeeded(result, "make an output")?;
+    // SAFETY: the function succeeded, so that it returned a new reference.
+    Ok(unsafe { Tensor::new(shim, object) })
 }

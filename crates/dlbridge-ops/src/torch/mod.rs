@@ -2,14 +2,12 @@
 //!
 //! - `shim` finds the functions in the PyTorch that is loaded;
 //! - `stack` owns the arguments of a call;
-//! - `values` makes values of them, and `memory` provides the outputs;
-//! - `kernel` has the functions that PyTorch calls;
+//! - `values` makes values of them;
+//! - `kernel` has the functions that PyTorch calls, and makes the outputs;
 //! - `register` defines the operators.
 
 #[cfg(unix)]
 mod kernel;
-#[cfg(unix)]
-mod memory;
 #[cfg(unix)]
 mod register;
 #[cfg(unix)]

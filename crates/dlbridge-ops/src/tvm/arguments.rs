@@ -9,27 +9,12 @@ use smallvec::SmallVec;
 
 use super::abi::{self, Any, Object, Run, Sequence};
 use crate::arguments::refused;
-use crate::call::Values;
 use crate::contiguous::{Contiguous, is_c_order};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclusive::{Targets, add_target, make_writable};
+use crate::exclusive::{Arguments, add_target, make_writable};
 use crate::operator::Operator;
-use crate::parameter::{DefaultValue, Kind, Parameter};
-use crate::value::Value;
-
-/// The arguments of a call.
-pub(super) struct Arguments<'a> {
-    /// For each parameter that is not an output.
-    pub(super) values: Values<'a>,
-    /// The tensors to fill: one for each output, or none.
-    pub(super) targets: Targets<'a>,
-}
-
-/// The elements of an argument that is a list, copied in the parameter's type.
-pub(super) enum List {
-    Ints(Vec<i64>),
-    Floats(Vec<f64>),
-}
+use crate::parameter::{Kind, Parameter};
+use crate::value::{List, Value};
 
 /// The lists among the arguments, in the order of the parameters; `None` for an argument that is not a list.
 ///
@@ -51,16 +36,12 @@ pub(super) unsafe fn lists(
 }
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new() -> Self {
-        Self { values: Values::new(), targets: Targets::new() }
-    }
-
     /// Reads the arguments in place, because they are large. `lists` has those that are lists.
     ///
     /// # Safety
     /// For `'a` the arguments are valid, no code writes the elements of the tensors, and no code reads those of tensors
     /// that the operator changes or fills.
-    pub(super) unsafe fn read(
+    pub(super) unsafe fn read_any(
         &mut self,
         operator: &'static Operator,
         arguments: &'a [Any],
@@ -86,12 +67,11 @@ impl<'a> Arguments<'a> {
                 continue;
             }
             self.values.push(match (given.get(position), list) {
-                (_, Some(List::Ints(values))) => Value::Ints(values),
-                (_, Some(List::Floats(values))) => Value::Floats(values),
+                (_, Some(list)) => Value::from(list),
                 // SAFETY: the caller guarantees the argument for `'a`.
                 (Some(any), _) => unsafe { value(parameter, any) }
                     .map_err(|error| error.in_operator(parameter.name))?,
-                (None, _) => match (parameter.kind, default(parameter)) {
+                (None, _) => match (parameter.kind, parameter.default.map(Value::from)) {
                     (_, Some(value)) => value,
                     (Kind::Optional(_), _) => Value::None,
                     _ => return Err(wrong_count(arguments.len(), inputs, outputs)),
@@ -132,18 +112,6 @@ fn wrong_count(found: usize, inputs: usize, outputs: usize) -> Error {
     Error::of(ErrorKind::Type, message)
 }
 
-/// The value of an attribute that the caller omits.
-fn default<'a>(parameter: &Parameter) -> Option<Value<'a>> {
-    Some(match parameter.default? {
-        DefaultValue::Float(value) => Value::Float(value),
-        DefaultValue::Int(value) => Value::Int(value),
-        DefaultValue::Bool(value) => Value::Bool(value),
-        DefaultValue::Str(value) => Value::Str(value),
-        DefaultValue::Ints(values) => Value::Ints(values),
-        DefaultValue::Floats(values) => Value::Floats(values),
-    })
-}
-
 /// The value itself, if the caller passed a reference to an object instead.
 ///
 /// # Safety
@@ -169,10 +137,7 @@ unsafe fn value<'a>(parameter: &Parameter, any: &'a Any) -> Result<Value<'a>> {
     // SAFETY: the type selects the field, and the caller guarantees what the pointers lead to.
     unsafe {
         Ok(match any.type_index {
-            abi::NONE => match default(parameter) {
-                Some(value) => value,
-                None => Value::None,
-            },
+            abi::NONE => parameter.default.map_or(Value::None, Value::from),
             abi::INT if parameter.kind == Kind::Float => Value::Float(any.payload.int as f64),
             abi::INT => Value::Int(any.payload.int),
             abi::BOOL => Value::Bool(any.payload.int != 0),
@@ -271,20 +236,30 @@ unsafe fn list(parameter: &Parameter, any: &Any) -> Result<Option<List>> {
     }
 }
 
+/// The description of a tensor, if the value is one.
+///
+/// # Safety
+/// The value is valid for `'a`.
+#[inline]
+unsafe fn described<'a>(any: &Any) -> Option<&'a DLTensor> {
+    // SAFETY: the type selects the field, and the caller guarantees the object.
+    unsafe {
+        match any.type_index {
+            abi::TENSOR => any.content::<DLTensor>().as_ref(),
+            abi::DL_TENSOR => any.payload.pointer.cast_const().cast::<DLTensor>().as_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// The tensor, if the value is one on the CPU whose elements are in C order.
 ///
 /// # Safety
 /// The value is valid for `'a`, and no code writes the tensor's elements meanwhile.
 #[inline]
 unsafe fn contiguous<'a>(any: &Any) -> Option<Contiguous<'a>> {
-    // SAFETY: the type selects the field, and the caller guarantees the object.
-    let described = unsafe {
-        match any.type_index {
-            abi::TENSOR => any.content::<DLTensor>().as_ref(),
-            abi::DL_TENSOR => any.payload.pointer.cast_const().cast::<DLTensor>().as_ref(),
-            _ => None,
-        }
-    }?;
+    // SAFETY: the caller guarantees the value.
+    let described = unsafe { described(any) }?;
     let ndim = i64::from(described.ndim);
     if Device::from(described.device) != Device::CPU || described.byte_offset != 0 || ndim < 0 {
         return None;
@@ -305,16 +280,8 @@ unsafe fn contiguous<'a>(any: &Any) -> Option<Contiguous<'a>> {
 /// # Safety
 /// The value is valid for `'a`, and no code writes the tensor's elements meanwhile.
 unsafe fn tensor<'a>(any: &Any) -> Result<Option<Value<'a>>> {
-    // SAFETY: the type selects the field, and the caller guarantees the object.
-    let described = unsafe {
-        match any.type_index {
-            abi::DL_TENSOR => any.payload.pointer.cast_const().cast::<DLTensor>(),
-            abi::TENSOR => any.content::<DLTensor>(),
-            _ => return Ok(None),
-        }
-    };
-    // SAFETY: the caller guarantees the description, which the pointer leads to unless it is null.
-    let Some(described) = (unsafe { described.as_ref() }) else { return Ok(None) };
+    // SAFETY: the caller guarantees the value.
+    let Some(described) = (unsafe { described(any) }) else { return Ok(None) };
     let device = Device::from(described.device);
     let ndim = i64::from(described.ndim);
     // SAFETY: the description has that many extents.

@@ -14,17 +14,16 @@ mod results;
 mod runtime;
 
 use std::ffi::c_void;
-use std::panic::catch_unwind;
 
 use crate::Define;
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard::discard;
-use crate::new_tensors::{Made, NewTensors};
+use crate::error::Result;
+use crate::exclusive::Arguments;
+use crate::guard::entered;
+use crate::new_tensors::{self, Made};
 use crate::operator::Operator;
 
 pub use self::abi::{Any, Payload};
 
-use self::arguments::Arguments;
 use self::results::Failure;
 use self::runtime::Runtime;
 
@@ -41,17 +40,9 @@ pub unsafe extern "C" fn call<O: Define>(
     count: i32,
     result: *mut Any,
 ) -> i32 {
-    let answered = catch_unwind(|| {
-        // SAFETY: the caller guarantees the contract of `invoke`.
-        unsafe { answer(O::OPERATOR, arguments, count) }
-    });
-    // A panic here is a defect of dlbridge-ops: `Operator::call` catches those of the function.
-    let answered = answered.unwrap_or_else(|panic| {
-        discard(panic);
-        let error = Error::of(ErrorKind::Panic, "the call of the operator panicked");
-        Err(Failure::Error(error.in_operator(O::OPERATOR.name())))
-    });
-    match answered {
+    // SAFETY: the caller guarantees the contract of `invoke`.
+    let answered = entered(O::OPERATOR, || unsafe { answer(O::OPERATOR, arguments, count) });
+    match answered.unwrap_or_else(|error| Err(Failure::Error(error))) {
         Ok(value) => {
             if !result.is_null() {
                 // SAFETY: `result` is valid for writes. Its caller set it to a value that owns nothing, so that
@@ -102,15 +93,12 @@ pub unsafe fn invoke(
     // SAFETY: as above; the lists of numbers are copied.
     let lists = unsafe { arguments::lists(operator, arguments) };
     let lists = lists.map_err(|error| error.in_operator(operator.name()))?;
-    let mut read = Arguments::new();
+    let mut read = Arguments::default();
     // SAFETY: the caller guarantees the memory of the tensors, and that no other code uses what the operator writes.
-    unsafe { read.read(operator, arguments, &lists) }
+    unsafe { read.read_any(operator, arguments, &lists) }
         .map_err(|error| error.in_operator(operator.name()))?;
-    let named = |error: Error| error.in_operator(operator.name());
     if read.targets.is_empty() {
-        let tensors = NewTensors::new(operator, &runtime::stream);
-        operator.call(&mut read.values, &tensors)?;
-        return tensors.finish().map_err(named);
+        return new_tensors::call(operator, &mut read.values, &runtime::stream);
     }
     operator.fill(&mut read.values, read.targets, &runtime::stream)?;
     Ok(Results::new())

@@ -4,41 +4,28 @@ use std::cell::OnceCell;
 
 use dlbridge::Device;
 
-use super::attributes::{Attributes, Converted};
+use super::attributes::Attributes;
 use super::buffers::{Array, failed};
 use super::frame::{Buffers, CallFrame};
-use crate::call::Values;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exclusive::{Targets, add_target, make_writable};
+use crate::exclusive::{Arguments, add_target, make_writable};
 use crate::operator::Operator;
 use crate::parameter::{Kind, Parameter};
-use crate::value::Value;
-
-/// The arguments of a call.
-pub(super) struct Arguments<'a> {
-    /// For each parameter that is not an output.
-    pub(super) values: Values<'a>,
-    /// XLA's memory for each output.
-    pub(super) targets: Targets<'a>,
-}
+use crate::value::{List, Value};
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new() -> Self {
-        Self { values: Values::new(), targets: Targets::new() }
-    }
-
     /// Reads the arguments in place, because they are large. `lists` has a place for each list among them.
     ///
     /// # Safety
     /// The frame and the attributes are those of XLA, complete and of a known version, and stay as they are for `'a`.
     /// Buffers are on `device` and have their elements for `'a`, and results are valid for writes. This is the only call
     /// of this function, and no other code writes arguments or uses results for `'a`.
-    pub(super) unsafe fn read(
+    pub(super) unsafe fn read_frame(
         &mut self,
         operator: &'static Operator,
         frame: &'a CallFrame,
         attributes: &Attributes<'a>,
-        lists: &'a [OnceCell<Converted>],
+        lists: &'a [OnceCell<List>],
         device: Device,
     ) -> Result<()> {
         attributes.check(operator.inputs())?;

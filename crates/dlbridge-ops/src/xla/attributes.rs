@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use super::buffers::failed;
 use super::frame::{self, Scalar, Text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::parameter::{DefaultValue, Kind, Parameter};
-use crate::value::Value;
+use crate::parameter::{Kind, Parameter};
+use crate::value::{List, Value};
 
 /// The attribute that has a bit for each optional input, in order: 1 if the call has the input. A call without the
 /// attribute has all of them. No parameter can have this name.
@@ -24,12 +24,6 @@ pub(super) struct Attributes<'a> {
 struct Entry {
     kind: i32,
     place: *const c_void,
-}
-
-/// The elements of a list whose type is not the operator's.
-pub(super) enum Converted {
-    Ints(Vec<i64>),
-    Floats(Vec<f64>),
 }
 
 impl<'a> Attributes<'a> {
@@ -97,18 +91,15 @@ impl<'a> Attributes<'a> {
     pub(super) fn list(
         &self,
         parameter: &Parameter,
-        converted: &'a OnceCell<Converted>,
+        converted: &'a OnceCell<List>,
     ) -> Result<Value<'a>> {
         self.found(parameter, |entry| {
             let list = entry.list()?;
             let elements = match parameter.kind {
-                Kind::Ints => Converted::Ints(list.elements(int)?),
-                _ => Converted::Floats(list.elements(float)?),
+                Kind::Ints => List::Ints(list.elements(int)?),
+                _ => List::Floats(list.elements(float)?),
             };
-            Some(match converted.get_or_init(|| elements) {
-                Converted::Ints(ints) => Value::Ints(ints),
-                Converted::Floats(floats) => Value::Floats(floats),
-            })
+            Some(Value::from(converted.get_or_init(|| elements)))
         })
     }
 
@@ -147,44 +138,36 @@ impl Entry {
         }
     }
 
-    fn scalar(self) -> Option<Number> {
-        if self.kind != frame::Attributes::SCALAR || self.place.is_null() {
-            return None;
-        }
-        // SAFETY: an attribute of the type `SCALAR` points at a `Scalar`, by the contract of `Attributes::new`.
-        let scalar = unsafe { &*self.place.cast::<Scalar>() };
-        (!scalar.value.is_null()).then_some(Number { dtype: scalar.dtype, place: scalar.value })
+    fn scalar<'a>(self) -> Option<&'a Scalar> {
+        // SAFETY: an attribute of this type points at a `Scalar`.
+        unsafe { self.target::<Scalar>(frame::Attributes::SCALAR) }
+            .filter(|one| !one.value.is_null())
     }
 
     fn text<'a>(self) -> Option<&'a str> {
-        if self.kind != frame::Attributes::TEXT || self.place.is_null() {
-            return None;
-        }
-        // SAFETY: an attribute of the type `TEXT` points at a `Text`, by the contract of `Attributes::new`.
-        let text = unsafe { &*self.place.cast::<Text>() };
+        // SAFETY: an attribute of this type points at a `Text`.
+        let text = unsafe { self.target::<Text>(frame::Attributes::TEXT) }?;
         // SAFETY: the text is `len` bytes, which XLA keeps for the call.
         std::str::from_utf8(unsafe { slice(text.data, text.len) }?).ok()
     }
 
-    fn list(self) -> Option<List> {
-        if self.kind != frame::Attributes::LIST || self.place.is_null() {
-            return None;
-        }
-        // SAFETY: an attribute of the type `LIST` points at a `List`, by the contract of `Attributes::new`.
-        let list = unsafe { &*self.place.cast::<frame::List>() };
-        Some(List { dtype: list.dtype, len: list.len, data: list.data })
+    fn list<'a>(self) -> Option<&'a frame::List> {
+        // SAFETY: an attribute of this type points at a `List`.
+        unsafe { self.target(frame::Attributes::LIST) }
+    }
+
+    /// The attribute, if it is of a type.
+    ///
+    /// # Safety
+    /// An attribute of the type points at a `T`.
+    unsafe fn target<'a, T>(self, kind: i32) -> Option<&'a T> {
+        // SAFETY: the caller guarantees the type, and the contract of `Attributes::new` that the entry stays for `'a`.
+        (self.kind == kind).then(|| unsafe { self.place.cast::<T>().as_ref() })?
     }
 }
 
-/// A list of numbers with XLA's number of their type.
-struct List {
-    dtype: i32,
-    len: usize,
-    data: *const c_void,
-}
-
-impl List {
-    fn elements<T>(&self, convert: impl Fn(Number) -> Option<T>) -> Option<Vec<T>> {
+impl frame::List {
+    fn elements<T>(&self, convert: impl Fn(&Scalar) -> Option<T>) -> Option<Vec<T>> {
         if self.len == 0 {
             return Some(Vec::new());
         }
@@ -195,27 +178,20 @@ impl List {
         let element = |index: usize| {
             // SAFETY: XLA's list has `len` elements of `size` bytes each, and `index` is less than `len`.
             let place = unsafe { self.data.cast::<u8>().add(index * size) };
-            convert(Number { dtype: self.dtype, place: place.cast() })
+            convert(&Scalar { dtype: self.dtype, value: place.cast() })
         };
         (0..self.len).map(element).collect()
     }
 }
 
-/// A number of one of XLA's types, at a place that is valid for reads.
-#[derive(Clone, Copy)]
-struct Number {
-    dtype: i32,
-    place: *const c_void,
-}
-
-impl Number {
+impl Scalar {
     /// Reads the number.
     ///
     /// # Safety
     /// `T` has the type that `dtype` names, and any bits of it are valid.
-    unsafe fn read<T>(self) -> T {
+    unsafe fn read<T>(&self) -> T {
         // SAFETY: the place has a number of the type `dtype`, which is `T`; XLA may not align it.
-        unsafe { self.place.cast::<T>().read_unaligned() }
+        unsafe { self.value.cast::<T>().read_unaligned() }
     }
 }
 
@@ -230,7 +206,7 @@ fn size(dtype: i32) -> Option<usize> {
     })
 }
 
-fn float(number: Number) -> Option<f64> {
+fn float(number: &Scalar) -> Option<f64> {
     // SAFETY: each arm reads the type that XLA's number names; any bits are a valid float.
     unsafe {
         match number.dtype {
@@ -241,7 +217,7 @@ fn float(number: Number) -> Option<f64> {
     }
 }
 
-fn int(number: Number) -> Option<i64> {
+fn int(number: &Scalar) -> Option<i64> {
     // SAFETY: each arm reads the type that XLA's number names; any bits are a valid integer.
     unsafe {
         match number.dtype {
@@ -258,7 +234,7 @@ fn int(number: Number) -> Option<i64> {
     }
 }
 
-fn boolean(number: Number) -> Option<bool> {
+fn boolean(number: &Scalar) -> Option<bool> {
     if number.dtype != 1 {
         return None;
     }
@@ -280,18 +256,5 @@ unsafe fn slice<'a>(data: *const u8, len: usize) -> Option<&'a [u8]> {
         (true, _) => None,
         // SAFETY: the caller guarantees `len` bytes for `'a`, and the pointer is not NULL.
         (false, _) => Some(unsafe { std::slice::from_raw_parts(data, len) }),
-    }
-}
-
-impl From<DefaultValue> for Value<'_> {
-    fn from(default: DefaultValue) -> Self {
-        match default {
-            DefaultValue::Float(value) => Value::Float(value),
-            DefaultValue::Int(value) => Value::Int(value),
-            DefaultValue::Bool(value) => Value::Bool(value),
-            DefaultValue::Str(value) => Value::Str(value),
-            DefaultValue::Ints(values) => Value::Ints(values),
-            DefaultValue::Floats(values) => Value::Floats(values),
-        }
     }
 }

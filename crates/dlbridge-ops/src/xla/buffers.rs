@@ -7,6 +7,7 @@ use dlbridge::{DataType, Device, RawParts, TensorRef};
 use super::frame::{Buffer, Buffers, Known};
 use crate::contiguous::Contiguous;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::size;
 use crate::value::Value;
 
 /// More dimensions than any framework has.
@@ -86,11 +87,7 @@ impl<'a> Array<'a> {
 
     /// The size of the elements, if it is in the address space.
     fn bytes(&self) -> Option<usize> {
-        let count = self
-            .shape
-            .iter()
-            .try_fold(1_usize, |count, extent| count.checked_mul(usize::try_from(*extent).ok()?));
-        let bytes = count?.checked_mul(self.dtype.itemsize())?;
+        let bytes = size(self.dtype, self.shape).ok()?;
         self.data.addr().checked_add(bytes).map(|_| bytes)
     }
 

@@ -1,18 +1,15 @@
 //! One call of an operator by XLA.
 
-use std::any::Any;
 use std::cell::OnceCell;
 use std::ffi::{CString, c_int};
 use std::io::Write;
 use std::mem::offset_of;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use dlbridge::{Device, DeviceType};
 use smallvec::SmallVec;
 
-use super::arguments::Arguments;
-use super::attributes::{Attributes, Converted};
+use super::attributes::Attributes;
 use super::buffers::failed;
 use super::frame::{
     Api, Buffers, CallFrame, ErrorArguments, Extension, Known, MAJOR, MINOR, Metadata,
@@ -21,11 +18,13 @@ use super::frame::{
 use super::stream;
 use crate::Define;
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::discard;
+use crate::exclusive::Arguments;
+use crate::guard::entered;
 use crate::on_cuda::OnCuda;
 use crate::operator::Operator;
 use crate::outputs::unknown_device;
 use crate::parameter::Kind;
+use crate::value::List;
 
 /// The handler of the operator: runs it once, or describes itself if XLA asks for that. Returns NULL, or an error that
 /// XLA's own function made.
@@ -47,27 +46,12 @@ unsafe fn handle(operator: &'static Operator, frame: *mut CallFrame) -> *mut Xla
     if unsafe { describe(frame) } {
         return ptr::null_mut();
     }
-    // Unwind safe: after a panic only the frame is used, which the operator cannot reach.
     // SAFETY: the caller guarantees the frame.
-    let run = AssertUnwindSafe(|| unsafe { execute(operator, frame) });
-    let error = match catch_unwind(run) {
-        Ok(Ok(())) => return ptr::null_mut(),
-        Ok(Err(error)) => error,
-        Err(panic) => panicked(operator, panic),
-    };
-    // SAFETY: the caller guarantees the frame.
-    unsafe { report(frame, &error) }
-}
-
-/// The error of a panic outside of the operator's function, such as in a function that computes a shape.
-fn panicked(operator: &Operator, panic: Box<dyn Any + Send>) -> Error {
-    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(message), _) => (*message).to_owned(),
-        (_, Some(message)) => message.clone(),
-        _ => "no message".to_owned(),
-    };
-    discard(panic);
-    Error::of(ErrorKind::Panic, format_args!("panicked: {message}")).in_operator(operator.name())
+    match entered(operator, || unsafe { execute(operator, frame) }).and_then(|result| result) {
+        Ok(()) => ptr::null_mut(),
+        // SAFETY: the caller guarantees the frame.
+        Err(error) => unsafe { report(frame, &error) },
+    }
 }
 
 /// If XLA asks for metadata, writes it and returns true. A description that is too short stays as it is: XLA refuses the
@@ -130,12 +114,12 @@ unsafe fn execute(operator: &'static Operator, frame: *mut CallFrame) -> Result<
     };
     let device = cuda.map_or(Device::CPU, |cuda| Device::new(DeviceType::CUDA, cuda.device()));
     let lists = operator.inputs().filter(|one| matches!(one.kind, Kind::Ints | Kind::Floats));
-    let lists: SmallVec<[OnceCell<Converted>; 1]> = lists.map(|_| OnceCell::new()).collect();
-    let mut read = Arguments::new();
+    let lists: SmallVec<[OnceCell<List>; 1]> = lists.map(|_| OnceCell::new()).collect();
+    let mut read = Arguments::default();
     // SAFETY: the caller guarantees the buffers, keeps them, and lets no other code write arguments or use results. They
     // are on the device: XLA gives a stream only to calls on CUDA, and the caller registered the handlers of other
     // operators for the CPU.
-    unsafe { read.read(operator, frame, &attributes, &lists, device) }.map_err(named)?;
+    unsafe { read.read_frame(operator, frame, &attributes, &lists, device) }.map_err(named)?;
     let stream = |_| cuda.map(OnCuda::stream).ok_or_else(unknown_device);
     operator.fill(&mut read.values, read.targets, &stream)
 }

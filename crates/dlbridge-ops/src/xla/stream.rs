@@ -10,10 +10,15 @@ use super::frame::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::on_cuda::OnCuda;
 
-/// The bytes of the functions up to the end of a field.
-macro_rules! end_of {
-    ($field:ident) => {
-        offset_of!(Api, $field) + size_of::<usize>()
+/// A function of XLA, or `None` if the release does not have it.
+macro_rules! function {
+    ($frame:ident, $field:ident) => {
+        // SAFETY: the functions begin with their size.
+        match unsafe { Api::knows($frame.api, offset_of!(Api, $field) + size_of::<usize>()) } {
+            // SAFETY: `knows` found the functions to have this field.
+            true => unsafe { (*$frame.api).$field },
+            false => None,
+        }
     };
 }
 
@@ -35,22 +40,10 @@ pub(super) unsafe fn cuda(frame: &CallFrame) -> Result<OnCuda<'_>> {
         context,
         ordinal: 0,
     };
-    // SAFETY: the functions begin with their size.
-    let get = match unsafe { Api::knows(frame.api, end_of!(get_stream)) } {
-        // SAFETY: `knows` found the functions to have this field.
-        true => unsafe { (*frame.api).get_stream },
-        false => None,
-    };
-    let get = get.ok_or_else(|| missing("XLA_FFI_Stream_Get"))?;
+    let get = function!(frame, get_stream).ok_or_else(|| missing("XLA_FFI_Stream_Get"))?;
     // SAFETY: the function takes the struct of its interface, with the context of this call.
     unsafe { succeeded(frame, get(&raw mut stream), "stream") }?;
-    // SAFETY: the functions begin with their size.
-    let get = match unsafe { Api::knows(frame.api, end_of!(get_ordinal)) } {
-        // SAFETY: `knows` found the functions to have this field.
-        true => unsafe { (*frame.api).get_ordinal },
-        false => None,
-    };
-    let get = get.ok_or_else(|| missing("XLA_FFI_DeviceOrdinal_Get"))?;
+    let get = function!(frame, get_ordinal).ok_or_else(|| missing("XLA_FFI_DeviceOrdinal_Get"))?;
     // SAFETY: the function takes the struct of its interface, with the context of this call.
     unsafe { succeeded(frame, get(&raw mut ordinal), "device") }?;
     Ok(OnCuda::new(ordinal.ordinal, stream.stream))
@@ -71,11 +64,7 @@ unsafe fn succeeded(frame: &CallFrame, error: *mut XlaError, what: &str) -> Resu
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the functions begin with their size.
-    if unsafe { Api::knows(frame.api, end_of!(destroy_error)) }
-        // SAFETY: `knows` found the functions to have this field.
-        && let Some(destroy) = unsafe { (*frame.api).destroy_error }
-    {
+    if let Some(destroy) = function!(frame, destroy_error) {
         let mut arguments = DestroyArguments {
             struct_size: DestroyArguments::NEEDED,
             extension: ptr::null_mut(),
