@@ -230,7 +230,7 @@ def create(name: str, header: bytes, size: int, remove: Remover) -> Map:
             key = _key(descriptor, name)
             # A new segment is not mapped yet, so an existing entry belongs to an older one.
             _MAPS.pop(key, None)
-            return _mapped(key, lambda: Map(descriptor, size))
+            return _mapped(key, lambda: Map(descriptor))
     except OSError as error:
         if not is_raised_here(error):
             # A signal handler raised it.
@@ -293,7 +293,7 @@ def open_map(name: str) -> Map:
         size = os.fstat(descriptor).st_size
         if size < DATA:
             raise ValueError(f"it has {size} bytes, fewer than a description")
-        mapping = _mapped(_key(descriptor, name), lambda: Map(descriptor, size))
+        mapping = _mapped(_key(descriptor, name), lambda: Map(descriptor))
         if size < len(mapping):
             raise ValueError(f"it is truncated: {size} of {len(mapping)} bytes are left")
         return mapping

@@ -215,6 +215,11 @@ def test_object_that_is_not_a_tensor_is_refused_with_its_type(x: Any, kind: str)
     refused(typed.negate, x, f"expected float32, float64 or int32[...] on cpu, writable; {found}{fix}")
 
 
+def test_argument_names_what_to_pass_instead_of_an_object_of_a_framework() -> None:
+    with pytest.raises(TypeError, match=r"no exchange protocol; pass the integers of the keys: jax\.random\.key_data"):
+        typed.mean(jax.random.key(0))
+
+
 def test_empty_tensor_of_another_dtype_is_converted() -> None:
     assert typed.total_of_anything(np.zeros(0)) == (0, False)
     assert typed.total_of_anything(np.zeros(0, "u1")) == (0, True)

@@ -22,9 +22,10 @@ type Personality =
 /// The action of an unwinding that ends the thread: `_UA_FORCE_UNWIND`.
 const FORCED: c_int = 8;
 
-// The address of the compiler's variable; NULL in a library without code that unwinds. Both symbols are weak, because
-// several object files and several versions of this crate may define them.
+// The address of the compiler's variable; NULL in a library without code that unwinds. Both symbols are weak, and the
+// second is defined once in a unit of the assembler, for a library with several versions of this crate.
 std::arch::global_asm!(
+    ".ifndef dlbridge_personality_variable",
     ".weak DW.ref.rust_eh_personality",
     ".hidden DW.ref.rust_eh_personality",
     ".weak dlbridge_personality_variable",
@@ -34,6 +35,7 @@ std::arch::global_asm!(
     "dlbridge_personality_variable:",
     ".dc.a DW.ref.rust_eh_personality",
     ".popsection",
+    ".endif",
 );
 
 unsafe extern "C" {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::files::without_number;
 
-/// The bytes of a segment, writable. Unlike `mmap.mmap` it keeps no descriptor, of which a process has few.
+/// All bytes of a segment, writable. Unlike `mmap.mmap` it keeps no descriptor, of which a process has few.
 ///
 /// `None` while it is dropped.
 #[pyclass(name = "_SharedMap", module = "dlbridge._core", frozen, weakref)]
@@ -20,8 +20,8 @@ pub(crate) struct SharedMap(Option<MmapRaw>);
 #[pymethods]
 impl SharedMap {
     #[new]
-    fn new(descriptor: RawFd, size: usize) -> PyResult<Self> {
-        let map = MmapOptions::new().len(size).map_raw(descriptor);
+    fn new(descriptor: u32) -> PyResult<Self> {
+        let map = MmapOptions::new().map_raw(RawFd::try_from(descriptor)?);
         map.map(|map| Self(Some(map))).map_err(|error: io::Error| {
             PyOSError::new_err((error.raw_os_error(), without_number(&error)))
         })

@@ -14,6 +14,7 @@ use super::refusal::{Found, Refusal, Refused};
 use super::unmet::Unmet;
 use crate::classes;
 use crate::error::{name_of, type_name, with_article};
+use crate::frameworks;
 use crate::import;
 use crate::mismatch::Mismatch;
 use crate::order::Order;
@@ -79,7 +80,10 @@ impl Expected {
                 }
             }
         };
-        if object.is_instance_of::<PyType>() {
+        if let Some(remedy) = frameworks::remedy(object) {
+            text += "; ";
+            text += &remedy;
+        } else if object.is_instance_of::<PyType>() {
             text += "; pass an object, not a class";
         } else if has_elements()? {
             text += match self.requirement.allow_sequence {

@@ -24,6 +24,8 @@ mod warp;
 
 use std::ptr;
 
+use pyo3::prelude::*;
+
 pub(crate) use framework::{
     Argument, Behaviour, Framework, Layout, Need, Offer, ReadOnly, Request,
 };
@@ -62,6 +64,11 @@ pub(crate) static FRAMEWORKS: [&Framework; 16] = [
     &pandas::PANDAS,
     &pillow::PILLOW,
 ];
+
+/// The advice for an object of a framework that has no protocol.
+pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)))
+}
 
 impl Framework {
     /// The framework with a name or an alias.

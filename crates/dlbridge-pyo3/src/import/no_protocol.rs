@@ -9,7 +9,7 @@ use pyo3::types::{
 use super::protocols::{self, ORDER};
 use crate::copies;
 use crate::error::type_name;
-use crate::frameworks::IMPORT_RULES;
+use crate::frameworks;
 use crate::imported::Protocol;
 use crate::protocol::{Lacking, TypeInfo, buffer, type_info};
 
@@ -53,8 +53,7 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: &[Protocol]) -> PyE
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_framework =
-        IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)));
+    let of_framework = frameworks::remedy(object);
     let remedy = match (of_framework.as_deref(), looked_for.len()) {
         (Some(remedy), _) => remedy,
         _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
