@@ -185,6 +185,19 @@ def test_compiled_dynamic_output_matches_eager(f):
 
 
 @BOTH
+def test_compiled_out_and_overlap_of_sizes_that_only_the_call_knows(f):
+    def model(x):
+        positions, out = f.nonzero(x).float().flatten(), torch.empty(3)
+        f.softclip(positions, out=out)
+        f.add_(positions, torch.cat([positions, positions])[: positions.shape[0]])
+        return positions, out
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        x = torch.tensor([1.0, 0, 2, 3])
+        torch.testing.assert_close(compiled(model)(x), model(x))
+
+
+@BOTH
 def test_exported_program_round_trip(f, tmp_path, x):
     class Model(torch.nn.Module):
         def forward(self, x):

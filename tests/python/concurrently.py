@@ -22,8 +22,8 @@ def require_no_gil() -> None:
         pytest.skip("the GIL is on; set PYTHON_GIL=0", allow_module_level=True)
 
 
-def concurrently(functions: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Calls each function in a thread of its own, and returns what it returned or the exception that it raised."""
+def concurrently(functions: Sequence[Callable[[], Any]], raises: bool = True) -> list[Any]:
+    """Calls each function in a thread of its own, and returns what it returned. Raises the first exception, or returns it."""
     results: list[Any] = [None] * len(functions)
     start = threading.Barrier(len(functions))
 
@@ -40,6 +40,9 @@ def concurrently(functions: Sequence[Callable[[], Any]]) -> list[Any]:
     for thread in threads:
         thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
+    for result in results:
+        if raises and isinstance(result, Exception):
+            raise result
     return results
 
 
@@ -53,6 +56,4 @@ def repeatedly(functions: Sequence[Callable[[], Any]], count: int) -> None:
 
         return run
 
-    for result in concurrently([repeated(function) for function in functions]):
-        if isinstance(result, Exception):
-            raise result
+    concurrently([repeated(function) for function in functions])

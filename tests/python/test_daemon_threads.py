@@ -12,7 +12,8 @@ from daemon_threads import check_exits
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
 
 MODEL = """
-import collections.abc, tempfile
+import collections.abc, pickle, tempfile
+SHARED, SCOPE, LARGE = dlbridge.share_memory(b"abc"), dlbridge.SharedScope(), bytes(1 << 26)
 folder = tempfile.mkdtemp()
 class Model(collections.abc.Mapping):
     def __len__(self): return 1
@@ -37,7 +38,11 @@ BODIES = {
     "explain": "dlbridge.explain(Slow())",
     "ragged": "dlbridge.Ragged(array.array('q', [0, 2, 6]), Slow())",
     "share_memory": "shared = dlbridge.share_memory(Slow()); shared.close(); shared.unlink()",
-    "save and load": "dlbridge.save(path(), Model()); dlbridge.load(path())",
+    "attach": "dlbridge.attach(SHARED.name).tensor.tolist()",
+    "SharedScope": "SCOPE.share_memory(Slow()).tensor",
+    "pickle": "pickle.loads(pickle.dumps(dlbridge.asdlpack(Slow())))",
+    "copy of 64 MiB": "dlbridge.asdlpack(LARGE, copy=True)",
+    "save and load": "dlbridge.save(path(), Model()); dlbridge.load(path())['x'].tolist()",
 }
 
 

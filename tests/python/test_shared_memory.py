@@ -246,6 +246,13 @@ attached = [dlbridge.attach(one.name).tensor for one in made]
 print(len({tensor.address for tensor in attached}))
 """
     assert output(code) == "20000\n"
+    others = [dlbridge.share_memory(b"a") for _ in range(300)]
+    code = """
+import dlbridge, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(len([dlbridge.attach(name).tensor for name in sys.argv[1:]]))
+"""
+    assert output(code, *(one.name for one in others)) == "300\n"
 
 
 def test_attach_in_racing_threads_returns_one_memory() -> None:

@@ -44,8 +44,8 @@ impl<'a> Contiguous<'a> {
     /// `None` if the elements are not whole bytes, or if there are none.
     ///
     /// # Safety
-    /// For `'a` the elements of this shape lie in C order from `data` on, in one allocation that the CPU reads, initialised
-    /// and valid for reads, and no code writes them.
+    /// For `'a` the elements of this shape lie in C order from `data` on, in one allocation that the CPU reads, valid for
+    /// reads with some value in each byte, and no code writes them.
     #[inline]
     pub(crate) unsafe fn new(data: *mut c_void, dtype: DataType, shape: &'a [i64]) -> Option<Self> {
         let mut len = 1_isize;
@@ -113,7 +113,7 @@ impl<'a> Contiguous<'a> {
     /// The elements, unless they are of another type, not aligned for it, or of a type whose bits need a check.
     #[inline]
     pub(crate) fn elements<T: Element>(&self) -> Option<&'a [T]> {
-        // SAFETY: Elements: `len` initialised elements for `'a` that no code writes. They are of the type's dtype, aligned,
+        // SAFETY: Elements: `len` elements for `'a` that no code writes. They are of the type's dtype, aligned,
         // and valid whatever their bits are.
         self.is_of::<T>().then(|| unsafe { slice::from_raw_parts(self.data.cast(), self.len) })
     }
@@ -155,7 +155,8 @@ impl<'a> ContiguousMut<'a> {
             return Err(self);
         }
         let Contiguous { data, len, .. } = self.tensor;
-        // SAFETY: Elements: as for `into_elements`; `Uninit` has the layout of the type, and promises no value.
+        // SAFETY: Elements: as for `into_elements`; `Uninit` has the layout of the type. Bytes: `is_of` found
+        // that every bit pattern is valid.
         Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
     }
 

@@ -1,14 +1,14 @@
 //! Elements of outputs that the function only writes.
 //!
 //! - **Bytes.** The bytes of an `Uninit<T>` are a valid `T`: one that was written, or what the framework's memory had, if every
-//!   bit pattern is valid. Safe code cannot read them; it can write a `T`, and exchange two of `Uninit<T>`.
+//!   bit pattern is valid. Safe code can write a `T`, and exchange two of `Uninit<T>`, which shows it old bytes.
 
 use std::mem::MaybeUninit;
 
 /// An element of an output that the function only writes: `out: &mut [Uninit<T>]`.
 ///
 /// An output `&mut [T]` begins as zeros, which costs a pass over its memory. A function that writes each element before it
-/// reads it takes this type instead. Elements that it does not write keep what the memory had, so the caller sees old data.
+/// reads it takes this type instead. Elements that it does not write are zeros or keep what the memory had, so the caller sees old data.
 ///
 /// ```
 /// use dlbridge_ops::{Uninit, op};

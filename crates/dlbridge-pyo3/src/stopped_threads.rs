@@ -53,7 +53,8 @@ static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     // SAFETY: the assembler code above defines it, and nothing writes it after the dynamic linker. The variable that it
-    // leads to is aligned, lives as long as the library, and is written here alone.
+    // leads to is aligned, lives as long as the library, is in memory that can be written, as the compilers of Rust and C++
+    // make it, and is written here alone, before a thread can use the library; by several versions in turn.
     let Some(variable) = (unsafe { VARIABLE }) else { return };
     RUSTS.store(variable.load(Ordering::Relaxed), Ordering::Relaxed);
     let ours: Personality = personality;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use memmap2::{MmapOptions, MmapRaw};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyBufferError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -36,7 +36,7 @@ impl SharedMap {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let Some(map) = &this.get().0 else { return Ok(()) };
+        let map = this.get().0.as_ref().ok_or_else(|| PyBufferError::new_err("the map is gone"))?;
         // A map is not longer than `isize::MAX`.
         let (first, len) = (map.as_mut_ptr().cast(), map.len().cast_signed());
         // SAFETY: Python passes NULL, or a `Py_buffer` to write to. The bytes stay mapped while `this` lives, of which

@@ -113,9 +113,9 @@ def _register_fake(f, shapes):
                 dtype, found = (str(one.dtype).removeprefix("torch.") for one in (expected, out))
                 if dtype != found:
                     raise TypeError(f"{f.name}: {name} must be {dtype}, but is {found}; pass a tensor of {dtype}")
-                if expected.shape != out.shape:
-                    shape, found = list(expected.shape), list(out.shape)
-                    raise ValueError(f"{f.name}: {name} must have the shape {shape}, but has {found}")
+                if expected.ndim != out.ndim or any(_is_known(x != y) for x, y in zip(expected.shape, out.shape)):
+                    shapes = f"the shape {list(expected.shape)}, but has {list(out.shape)}"
+                    raise ValueError(f"{f.name}: {name} must have {shapes}")
             _check_overlap(f, arguments, outputs)
 
         torch.library.register_fake(f"{_name(f)}.out", fake_out)
@@ -123,8 +123,8 @@ def _register_fake(f, shapes):
 
 def _check_overlap(f, arguments, outputs=()):
     """Refuses tensors that are written and share memory with another, as the kernel does: a compiler may pass it copies."""
-    named = [(name, kind, value) for (name, kind, _), value in zip(f.parameters, arguments)]
-    inputs = [(name, kind, value) for name, kind, value in named if isinstance(value, torch.Tensor)]
+    given = zip(f.parameters, arguments)
+    inputs = [(name, kind, value) for (name, kind, _), value in given if isinstance(value, torch.Tensor)]
     written = [(name, value) for name, kind, value in inputs if kind == "in_place"] + [*outputs]
     for index, (name, tensor) in enumerate(written):
         for other, *_, value in (*inputs, *written[:index]):
@@ -132,8 +132,15 @@ def _check_overlap(f, arguments, outputs=()):
                 raise RuntimeError(f"{f.name}: {name} is written and shares memory with {other}; pass a copy")
 
 
+def _is_known(condition):
+    """Returns true if a condition on extents holds, and does not depend on what only the call knows."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # Takes a second, so only here.
+    return guard_or_false(condition)
+
+
 def _overlap(one, other):
-    if one.untyped_storage()._cdata != other.untyped_storage()._cdata or 0 in (*one.shape, *other.shape):
+    is_empty = any(_is_known(extent == 0) for extent in (*one.shape, *other.shape))
+    if is_empty or one.untyped_storage()._cdata != other.untyped_storage()._cdata:
         return False
 
     def bounds(tensor):
@@ -142,7 +149,7 @@ def _overlap(one, other):
         return first * size, (last + 1) * size
 
     (first, last), (start, stop) = bounds(one), bounds(other)
-    return first < stop and start < last
+    return _is_known(first < stop) and _is_known(start < last)
 
 
 # Gradients
