@@ -58,8 +58,6 @@ mod on_cuda;
 #[forbid(unsafe_code)]
 mod operator;
 #[forbid(unsafe_code)]
-mod outcome;
-#[forbid(unsafe_code)]
 mod outputs;
 #[forbid(unsafe_code)]
 mod parameter;
@@ -166,11 +164,10 @@ pub use dlbridge_ops_macros::library;
 /// }
 /// ```
 pub use dlbridge_ops_macros::op;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Outcome, Result};
 pub use library::Library;
 pub use on_cuda::OnCuda;
 pub use operator::Operator;
-pub use outcome::Outcome;
 pub use shape::Shapes;
 pub use uninit::Uninit;
 
