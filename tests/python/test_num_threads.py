@@ -110,7 +110,8 @@ def test_set_num_threads_refuses_anything_but_an_integer(value: object) -> None:
 @pytest.mark.parametrize("number", [2, 4])
 def test_large_copy_starts_threads_and_ends_them(number: int) -> None:
     dlbridge.set_num_threads(number)
-    assert most_threads(LARGE, number - 1) == number - 1
+    # Of the smallest large copy the first thread may end before the last one begins.
+    assert most_threads(8 * LARGE, number - 1) == number - 1
     # The system may list a thread for a moment after it has ended its work.
     end = time.monotonic() + 10
     while names() and time.monotonic() < end:
