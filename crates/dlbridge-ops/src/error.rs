@@ -1,4 +1,4 @@
-//! What the function of an operator returns, and why a call failed.
+//! Results of operators, and the reasons why calls failed.
 
 use std::any::Any;
 use std::collections::TryReserveError;
