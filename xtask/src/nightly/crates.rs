@@ -212,8 +212,11 @@ pub(super) fn platforms(_: &Path, _: &Venv) -> Result<Vec<Step>> {
         };
         let variable =
             |what: &str| format!("CARGO_TARGET_{}_{what}", target.to_uppercase().replace('-', "_"));
+        // These tests start thousands of threads, and QEMU keeps memory of each that has ended: 22 GB in the end.
+        let skipped =
+            if emulator.starts_with("qemu") { "-- --skip copy::strided::tests" } else { "" };
         let test = format!(
-            "rustup target add {target} && cargo test --target {target} --lib --tests {core} --features {CORE_FEATURES}"
+            "rustup target add {target} && cargo test --target {target} --lib --tests {core} --features {CORE_FEATURES} {skipped}"
         );
         let step = Step::sh(target, &test).env("CARGO_TARGET_DIR", "target/platforms").minutes(120);
         let step = step.env(&variable("LINKER"), format!("{system}-gcc"));
