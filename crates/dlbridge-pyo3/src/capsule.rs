@@ -18,11 +18,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use crate::error::to_py_err;
+use crate::error::{repr_in_message, to_py_err};
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::pending::keeping_pending;
-use crate::shown::shown;
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -188,7 +187,7 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
         return Ok(Imported::new(tensor.map_err(to_py_err)?, Protocol::LegacyDlpack));
     }
-    let repr = shown(capsule);
+    let repr = repr_in_message(capsule);
     let is_used = |name| capsule.is_valid_checked(Some(name));
     let hint = match is_used(USED_VERSIONED) || is_used(USED_LEGACY) {
         true => "it was consumed before; ask the producer for a new one",
@@ -205,7 +204,7 @@ pub(crate) fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
     Err(PyValueError::new_err(format!(
         "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
          leave protocol out",
-        shown(capsule)
+        repr_in_message(capsule)
     )))
 }
 

@@ -5,8 +5,8 @@ use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 
+use crate::error::repr_in_message;
 use crate::import_options::wrong_type;
-use crate::shown::shown;
 
 /// The dtype of a name, if the specification knows it.
 pub(crate) fn parse(name: &str) -> Result<DataType> {
@@ -98,7 +98,7 @@ impl<'py> FromPyObject<'_, 'py> for DtypeName {
             return Err(PyValueError::new_err(format!(
                 "dtype is {}, whose byte order is not this machine's; pass \
                  dtype.newbyteorder('=')",
-                shown(&dtype)
+                repr_in_message(&dtype)
             )));
         }
         if let Ok(class) = dtype.cast::<PyType>()

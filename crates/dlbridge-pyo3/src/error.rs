@@ -40,6 +40,32 @@ pub(crate) fn with_article(name: &str) -> String {
     format!("{article} {name}")
 }
 
+/// The text of an object for a message: the beginning of its `repr`, or its type if that fails. Rust's own formatting
+/// of such an object prints the exceptions of its `__str__`.
+pub(crate) fn repr_in_message(object: &Bound<'_, PyAny>) -> String {
+    from_text(object, object.repr())
+}
+
+/// As [`repr_in_message`], by `str`, for objects that their text names.
+pub(crate) fn str_in_message(object: &Bound<'_, PyAny>) -> String {
+    from_text(object, object.str())
+}
+
+fn from_text(object: &Bound<'_, PyAny>, text: PyResult<Bound<'_, PyString>>) -> String {
+    match text {
+        Ok(text) => shortened(text.to_string_lossy().into_owned()),
+        Err(_) => format!("an object of type {} that cannot be shown", type_name(object)),
+    }
+}
+
+/// Shortens a text that is too long for a message.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
 /// The class of the exception for an argument of a function in Rust.
 #[derive(Clone, Copy)]
 pub(crate) enum ErrorClass {

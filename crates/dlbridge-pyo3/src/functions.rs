@@ -9,14 +9,13 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::PyTensor;
 use crate::dtype_name::DtypeName;
-use crate::error::to_py_err;
+use crate::error::{repr_in_message, to_py_err};
 use crate::import;
 use crate::import_options::{
     ImportOptions, expect_alignment, expect_bool, expect_order, expect_protocol, integer,
     wrong_type,
 };
 use crate::protocol::dlpack::expect_named_device;
-use crate::shown::shown;
 use crate::stream::Streams;
 
 /// Import any object that supports an exchange protocol.
@@ -114,7 +113,7 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let one = |extent: &Bound<'_, PyAny>| {
         let number = integer(extent)?.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
         number.extract::<usize>().or_else(|_| {
-            let number_shown = shown(&number);
+            let number_shown = repr_in_message(&number);
             Err(PyValueError::new_err(match number.lt(0)? {
                 true => format!("shape must be {EXPECTED}, and cannot have {number_shown}"),
                 false => format!(
@@ -148,7 +147,10 @@ pub(crate) fn set_num_threads(num_threads: &Bound<'_, PyAny>) -> PyResult<()> {
     let threads = number.extract().ok().and_then(NonZeroUsize::new);
     let threads = threads.filter(|threads| threads.get() <= dlbridge::MAX_NUM_THREADS);
     let threads = threads.ok_or_else(|| {
-        PyValueError::new_err(format!("num_threads must be {EXPECTED}, not {}", shown(&number)))
+        PyValueError::new_err(format!(
+            "num_threads must be {EXPECTED}, not {}",
+            repr_in_message(&number)
+        ))
     })?;
     dlbridge::set_num_threads(threads);
     Ok(())

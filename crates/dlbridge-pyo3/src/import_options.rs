@@ -5,10 +5,10 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
+use crate::error::repr_in_message;
 use crate::gpu::{Driver, Failure};
 use crate::imported::Protocol;
 use crate::order::Order;
-use crate::shown::shown;
 
 /// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
 ///
@@ -79,7 +79,7 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     let number = index.ok_or_else(|| wrong_type("align", EXPECTED, align))?.call0()?;
     let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= MAX);
     fits.ok_or_else(|| {
-        PyValueError::new_err(format!("align must be {EXPECTED}, not {}", shown(&number)))
+        PyValueError::new_err(format!("align must be {EXPECTED}, not {}", repr_in_message(&number)))
     })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
         "F" => Ok(Order::Fortran),
         _ => Err(PyValueError::new_err(format!(
             "contiguous must be {EXPECTED}, not {}",
-            shown(letter)
+            repr_in_message(letter)
         ))),
     }
 }
@@ -138,5 +138,5 @@ pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
 
 /// The refusal of an argument.
 pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
-    PyTypeError::new_err(format!("{argument} must be {expected}, not {}", shown(found)))
+    PyTypeError::new_err(format!("{argument} must be {expected}, not {}", repr_in_message(found)))
 }

@@ -116,7 +116,6 @@ mod references;
 mod returned;
 #[cfg(feature = "rust-numpy")]
 pub mod rust_numpy;
-mod shown;
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_arch = "arm"), not(miri)))]
 mod stopped_threads;
 mod stream;

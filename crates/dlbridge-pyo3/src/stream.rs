@@ -11,9 +11,9 @@ use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::error::repr_in_message;
 use crate::gpu::{self, Failure};
 use crate::import_options::{ImportOptions, integer, wrong_type};
-use crate::shown::shown;
 
 /// The handle of the stream that a caller works on, for data on a device.
 pub(crate) type StreamOf = fn(Device) -> PyResult<*mut c_void>;
@@ -45,7 +45,7 @@ impl DataStream {
         let refused = |why: &str| {
             Err(PyValueError::new_err(format!(
                 "stream is {}, {why}; the data is on {device}",
-                shown(stream)
+                repr_in_message(stream)
             )))
         };
         match (kind(device), number) {
@@ -53,7 +53,7 @@ impl DataStream {
             (_, Ok(-1)) => Ok(Self::Unsynchronized),
             (None, _) => Err(PyValueError::new_err(format!(
                 "stream must be None for data on {device}, which has no numbered streams; got {}",
-                shown(stream)
+                repr_in_message(stream)
             ))),
             (Some(_), Err(_)) | (Some(_), Ok(i64::MIN..=-2)) => {
                 refused("which is not the number of a stream")
@@ -155,7 +155,7 @@ pub(crate) fn order(
             // (docs/safety.md), or those of an implementation of the unsafe trait `Stream`.
             py.detach(|| unsafe { gpu::order(from, to) }).map_err(|failure| {
                 let number = |stream: &DataStream| {
-                    stream.to_object(py, device).map_or(String::new(), |number| shown(&number))
+                    stream.to_object(py, device).map_or(String::new(), |number| repr_in_message(&number))
                 };
                 let text = format!(
                     "the data on {device} is synchronised with stream {} and cannot be synchronised with stream {}: \
@@ -311,7 +311,7 @@ impl<'a, 'py> Streams<'a, 'py> {
             return Ok(());
         }
         let stream = match self.choice {
-            Choice::Named(stream) => shown(stream),
+            Choice::Named(stream) => repr_in_message(stream),
             _ => format!("{:#x}", self.handle(found)?.addr()),
         };
         Err(PyBufferError::new_err(format!(
@@ -327,7 +327,7 @@ pub(crate) fn expect_none(stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         None => Ok(()),
         Some(stream) => Err(PyValueError::new_err(format!(
             "stream must be None for a tensor on the CPU, not {}: its elements are complete on return",
-            shown(stream)
+            repr_in_message(stream)
         ))),
     }
 }

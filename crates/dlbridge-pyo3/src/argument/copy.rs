@@ -5,22 +5,22 @@ use pyo3::prelude::*;
 
 use super::accepts::Accepts;
 use super::axis_order::AxisOrder;
+use super::borrowed::{BorrowedArgument, borrow_copy};
 use super::convert::{OutOfRange, Source};
-use super::expected::Expected;
 use super::refusal::{Found, Refusal};
 use super::sequence;
-use super::taken::{Taken, taken_copy};
+use super::spec::ArgumentSpec;
 use super::unmet::Unmet;
 use crate::copies;
 use crate::order::Order;
 
-impl Expected {
+impl ArgumentSpec {
     /// Copies a list or tuple of numbers into a new tensor; `None` for other objects.
     #[inline(never)]
-    pub(super) fn take_sequence<'py, A: Accepts>(
+    pub(super) fn copy_sequence<'py, A: Accepts>(
         &'static self,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
+    ) -> Result<Option<Box<BorrowedArgument<'py>>>, Refusal> {
         let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
         // The extents, the dtype and the device already fit.
@@ -29,7 +29,7 @@ impl Expected {
             true => made,
             false => self.rearranged(&Source { tensor, byte_swapped: false })?,
         };
-        Ok(Some(taken_copy(owner, object)))
+        Ok(Some(borrow_copy(owner, object)))
     }
 
     /// A copy that fits, of a tensor that does not; `None` if no copy can fit.

@@ -1,6 +1,6 @@
 //! The metadata methods of every typed argument.
 
-/// Adds the metadata methods to a typed argument, whose tensor is in `taken`. The parameters are the type and its
+/// Adds the metadata methods to a typed argument, whose tensor is in `argument`. The parameters are the type and its
 /// generics after the elements and the number of dimensions.
 macro_rules! described {
     ($name:ident, $($more:ident),+) => {
@@ -13,7 +13,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn shape(&self) -> &[i64] {
-                self.taken.tensor().shape()
+                self.argument.tensor().shape()
             }
 
             /// The strides, in elements.
@@ -24,7 +24,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn strides(&self) -> &[i64] {
-                self.taken.tensor().strides()
+                self.argument.tensor().strides()
             }
 
             /// The extents as an array, for an argument with a fixed number of dimensions.
@@ -53,7 +53,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn ndim(&self) -> usize {
-                self.taken.tensor().ndim()
+                self.argument.tensor().ndim()
             }
 
             /// The number of elements.
@@ -64,7 +64,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn len(&self) -> usize {
-                self.taken.tensor().len()
+                self.argument.tensor().len()
             }
 
             /// Returns true if the tensor has no elements.
@@ -75,7 +75,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn is_empty(&self) -> bool {
-                self.taken.tensor().is_empty()
+                self.argument.tensor().is_empty()
             }
 
             /// The dtype of the elements.
@@ -88,7 +88,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn dtype(&self) -> DataType {
-                self.taken.tensor().dtype()
+                self.argument.tensor().dtype()
             }
 
             /// The device. The CPU can read its memory.
@@ -99,7 +99,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn device(&self) -> Device {
-                self.taken.tensor().device()
+                self.argument.tensor().device()
             }
 
             /// The argument as Python passed it.
@@ -112,7 +112,7 @@ macro_rules! described {
             /// }
             /// ```
             pub fn object(&self) -> &Bound<'py, PyAny> {
-                &self.taken.object
+                &self.argument.object
             }
 
             /// A borrowed read-only tensor of any dtype over the elements.
@@ -126,16 +126,16 @@ macro_rules! described {
             /// }
             /// ```
             pub fn as_tensor_ref(&self) -> TensorRef<'_> {
-                self.taken.tensor().clone()
+                self.argument.tensor().clone()
             }
 
             /// For [`dispatch!`](crate::dispatch): this argument with its element type, if it is `T`.
             #[doc(hidden)]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
                 let is_one = self.dtype() == T::DTYPE
-                    && (T::TIME.is_none() || T::TIME == self.taken.time());
+                    && (T::TIME.is_none() || T::TIME == self.argument.time());
                 match is_one {
-                    true => Ok($name { taken: self.taken, marker: std::marker::PhantomData }),
+                    true => Ok($name { argument: self.argument, marker: std::marker::PhantomData }),
                     false => Err(self),
                 }
             }

@@ -9,14 +9,14 @@ use pyo3::prelude::*;
 
 use super::DYNAMIC;
 use super::accepts::Accepts;
+use super::borrowed::BorrowedArgument;
 use super::checked;
 use super::constraint::Constraint;
 use super::convert;
 use super::described::described;
-use super::expected::{Expected, Place};
 use super::refusal::ArgumentError;
+use super::spec::{ArgumentSpec, Place};
 use super::stream::{Stream, WorkStream};
-use super::taken::Taken;
 
 /// A tensor of any framework, for code that works on its device: on a GPU, or on the devices that `C` names. It
 /// copies nothing, and the CPU does not read the data.
@@ -52,12 +52,12 @@ use super::taken::Taken;
 /// }
 /// ```
 pub struct PyDeviceTensor<'py, A, const N: usize, S = WorkStream, C = ()> {
-    taken: Box<Taken<'py>>,
+    argument: Box<BorrowedArgument<'py>>,
     marker: PhantomData<(A, S, C)>,
 }
 
 impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
-    const EXPECTED: &'static Expected = &{
+    const SPEC: &'static ArgumentSpec = &{
         let requirement = C::REQUIREMENT;
         assert!(
             N == DYNAMIC || requirement.dims.is_empty() || requirement.dims.len() == N,
@@ -68,7 +68,7 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
             "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
         );
         assert!(A::TIMES.is_empty(), "no protocol exports times on a device");
-        Expected {
+        ArgumentSpec {
             dtypes: A::DTYPES,
             alignment: A::alignment,
             ndim: if N == DYNAMIC { None } else { Some(N) },
@@ -94,9 +94,9 @@ impl<'a, 'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject
         pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike");
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
-        let taken = Self::EXPECTED.take_on_device(&object, S::HANDLE);
-        let taken = taken.map_err(|refusal| ArgumentError::new(refusal, object))?;
-        Ok(Self { taken, marker: PhantomData })
+        let argument = Self::SPEC.import_on_device(&object, S::HANDLE);
+        let argument = argument.map_err(|refusal| ArgumentError::new(refusal, object))?;
+        Ok(Self { argument, marker: PhantomData })
     }
 }
 
@@ -118,8 +118,8 @@ impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'
     /// }
     /// ```
     pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
-        match Self::EXPECTED.take_on_device(object, S::HANDLE) {
-            Ok(taken) => Ok(Some(Self { taken, marker: PhantomData })),
+        match Self::SPEC.import_on_device(object, S::HANDLE) {
+            Ok(argument) => Ok(Some(Self { argument, marker: PhantomData })),
             Err(refusal) => refusal.raised().map(|()| None),
         }
     }
@@ -137,7 +137,7 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
     /// }
     /// ```
     pub fn data(&self) -> *mut c_void {
-        self.taken.tensor().data()
+        self.argument.tensor().data()
     }
 
     /// The distance in bytes from [`data`](Self::data) to the first element; 0 if `data` is an address.
@@ -148,7 +148,7 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
     /// }
     /// ```
     pub fn byte_offset(&self) -> u64 {
-        self.taken.tensor().byte_offset()
+        self.argument.tensor().byte_offset()
     }
 
     /// The handle of the stream. Work that is queued on it runs after the producer's pending writes. NULL is the
@@ -160,6 +160,6 @@ impl<A, const N: usize, S, C> PyDeviceTensor<'_, A, N, S, C> {
     /// }
     /// ```
     pub fn stream(&self) -> *mut c_void {
-        self.taken.stream
+        self.argument.stream
     }
 }

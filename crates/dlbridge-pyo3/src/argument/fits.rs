@@ -2,9 +2,9 @@
 
 use dlbridge::{DataType, DeviceType, TensorRef};
 
-use super::expected::Expected;
+use super::spec::ArgumentSpec;
 
-impl Expected {
+impl ArgumentSpec {
     #[inline(always)]
     pub(super) fn fits_dtype(&self, dtype: DataType) -> bool {
         self.dtypes.is_empty() || self.dtypes.contains(&dtype)

@@ -10,14 +10,14 @@ use pyo3::prelude::*;
 
 use super::DYNAMIC;
 use super::accepts::Accepts;
+use super::borrowed::BorrowedArgument;
 use super::cast::{self, Cast};
 use super::checked::{self, Rescale};
 use super::constraint::{Casting, Constraint, InCOrder};
 use super::convert;
 use super::described::described;
-use super::expected::{Expected, Place};
 use super::refusal::{ArgumentError, Refusal};
-use super::taken::Taken;
+use super::spec::{ArgumentSpec, Place};
 use crate::error::to_py_err;
 
 /// Refuses types with invalid bit patterns: Python code could write such bytes after the check.
@@ -32,12 +32,12 @@ macro_rules! argument {
     ($(#[$doc:meta])* $name:ident, $mode:expr) => {
         $(#[$doc])*
         pub struct $name<'py, A, const N: usize, C = ()> {
-            taken: Box<Taken<'py>>,
+            argument: Box<BorrowedArgument<'py>>,
             marker: PhantomData<(A, C)>,
         }
 
         impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
-            const EXPECTED: &'static Expected = &{
+            const SPEC: &'static ArgumentSpec = &{
                 let requirement = C::REQUIREMENT;
                 let ndim = if N == DYNAMIC { None } else { Some(N) };
                 assert!(
@@ -82,7 +82,7 @@ macro_rules! argument {
                     Some(_) if !times.is_empty() => checked::rescaled,
                     _ => checked::never,
                 };
-                Expected {
+                ArgumentSpec {
                     dtypes, alignment, ndim, place, requirement, mode, check, checks, cast, times, rescale,
                 }
             };
@@ -101,8 +101,8 @@ macro_rules! argument {
             };
 
             fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
-                if let Some(taken) = Self::EXPECTED.take_run(&object) {
-                    return Ok(Self { taken, marker: PhantomData });
+                if let Some(argument) = Self::SPEC.borrow_run(&object) {
+                    return Ok(Self { argument, marker: PhantomData });
                 }
                 Self::extract_other(object)
             }
@@ -137,16 +137,16 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn try_extract(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
-                if let Some(taken) = Self::EXPECTED.take_run(object) {
-                    return Ok(Some(Self { taken, marker: PhantomData }));
+                if let Some(argument) = Self::SPEC.borrow_run(object) {
+                    return Ok(Some(Self { argument, marker: PhantomData }));
                 }
                 match Self::other(object) {
-                    Ok(taken) => Ok(Some(taken)),
+                    Ok(argument) => Ok(Some(argument)),
                     Err(refusal) => refusal.raised().map(|()| None),
                 }
             }
 
-            /// Takes an object that `take_run` does not take. Not inlined, which keeps the path for arrays short.
+            /// Extracts an object that `borrow_run` leaves. Not inlined, which keeps the path for arrays short.
             #[inline(never)]
             fn extract_other<'a>(
                 object: Borrowed<'a, 'py, PyAny>,
@@ -154,14 +154,14 @@ macro_rules! argument {
                 Self::other(&object).map_err(|refusal| ArgumentError::new(refusal, object))
             }
 
-            /// Takes an object that `take_run` does not take.
+            /// Extracts an object that `borrow_run` leaves.
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
                 if C::REQUIREMENT.allow_sequence
-                    && let Some(taken) = Self::EXPECTED.take_sequence::<A>(object)?
+                    && let Some(argument) = Self::SPEC.copy_sequence::<A>(object)?
                 {
-                    return Ok(Self { taken, marker: PhantomData });
+                    return Ok(Self { argument, marker: PhantomData });
                 }
-                Ok(Self { taken: Self::EXPECTED.take(object)?, marker: PhantomData })
+                Ok(Self { argument: Self::SPEC.import_argument(object)?, marker: PhantomData })
             }
         }
 
@@ -179,7 +179,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn is_borrowed(&self) -> bool {
-                self.taken.is_borrowed()
+                self.argument.is_borrowed()
             }
         }
 
@@ -198,7 +198,7 @@ macro_rules! argument {
             pub fn view(&self) -> TensorView<'_, T> {
                 const { assert_any_bits::<T>() };
                 // Extraction checked dtype, device and alignment, which cannot change; any bits are a valid element.
-                self.taken.tensor().as_view().expect("dtype, place and alignment were checked")
+                self.argument.tensor().as_view().expect("dtype, place and alignment were checked")
             }
 
             /// Checks that the bytes are values of the type, and returns a view of the elements.
@@ -219,7 +219,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn try_view(&self) -> PyResult<TensorView<'_, T>> {
-                self.taken.tensor().as_view().map_err(to_py_err)
+                self.argument.tensor().as_view().map_err(to_py_err)
             }
 
             /// Checks the elements like [`try_view`](Self::try_view), and returns them as a slice.
@@ -353,7 +353,7 @@ impl<A, const N: usize, C> PyReadwriteTensor<'_, A, N, C> {
     pub fn as_tensor_ref_mut(&mut self) -> TensorRefMut<'_> {
         // SAFETY: extraction of a `PyReadwriteTensor` borrowed the memory exclusively and checked that it is
         // writable.
-        unsafe { self.taken.tensor_mut() }
+        unsafe { self.argument.tensor_mut() }
     }
 }
 

@@ -5,24 +5,24 @@ use dlbridge::{Access, CopyReason, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::borrowed::{BorrowedArgument, outliving};
 use super::convert::Source;
-use super::expected::Expected;
 use super::refusal::{Found, Refusal};
-use super::taken::{Taken, outliving};
+use super::spec::ArgumentSpec;
 use crate::borrow::Guard;
 use crate::error::ErrorClass;
 use crate::imported::Imported;
 use crate::protocol::TypeInfo;
 use crate::protocol::memory_owner::MemoryOwner;
 
-impl Expected {
+impl ArgumentSpec {
     /// Takes an imported tensor, or a copy of it, or returns the refusal.
-    pub(super) fn take_imported<'py>(
+    pub(super) fn fit_imported<'py>(
         &'static self,
         mut imported: Imported,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let mut unmet = self.compare(&imported);
         if !unmet.is_empty()
             && self.requirement.allow_copy
@@ -49,32 +49,32 @@ impl Expected {
                 Found::tensor(&TensorRef::from(&imported.tensor), unmet),
             ));
         }
-        self.taken_from(imported.tensor, type_info, object)
+        self.borrow_imported(imported.tensor, type_info, object)
     }
 
     /// Borrows an imported tensor that fits.
-    pub(super) fn taken_from<'py>(
+    pub(super) fn borrow_imported<'py>(
         &self,
         owner: Tensor,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let memory_owner = if own { MemoryOwner::Copy(owner) } else { MemoryOwner::Tensor(owner) };
-        self.taken(tensor, Some(memory_owner), type_info, object)
+        self.borrow(tensor, Some(memory_owner), type_info, object)
     }
 
     /// Borrows a tensor that fits, except a copy of our own, and checks its elements.
     #[inline]
-    pub(super) fn taken<'py>(
+    pub(super) fn borrow<'py>(
         &self,
         tensor: TensorRef<'static>,
         memory_owner: Option<MemoryOwner<'py>>,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let guard = match memory_owner {
             Some(MemoryOwner::Copy(_)) => Guard::NONE,
             _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
@@ -84,11 +84,11 @@ impl Expected {
         }
         if self.mode == Mode::Write {
             // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
-            // `Taken::tensor_mut`.
+            // `BorrowedArgument::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }
                 .map_err(|error| not_borrowed(object, error))?;
         }
-        Ok(Taken::put(Box::new_uninit(), tensor, guard, memory_owner, object))
+        Ok(BorrowedArgument::put(Box::new_uninit(), tensor, guard, memory_owner, object))
     }
 }
 

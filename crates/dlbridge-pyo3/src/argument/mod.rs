@@ -2,6 +2,7 @@
 
 mod accepts;
 mod axis_order;
+mod borrowed;
 mod cast;
 mod checked;
 mod constraint;
@@ -11,23 +12,22 @@ mod described;
 mod device;
 mod dispatch;
 mod each;
-mod expected;
 mod fault;
 mod fits;
 mod host;
 mod imported;
 mod in_storage;
+mod message;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod numpy;
 mod refusal;
+mod routes;
 mod sequence;
+mod spec;
 mod stream;
-mod take;
-mod taken;
 mod times;
 mod unmet;
-mod words;
 
 #[cfg(feature = "ndarray")]
 pub use self::ndarray::{NdarrayDim, Ndim};

@@ -1,26 +1,29 @@
-//! NumPy arrays as arguments: taken, refused or copied by the metadata in the array's C struct, without an import.
+//! NumPy arrays as arguments: borrowed, refused or copied by the metadata in the array's C struct, without an import.
 
 use dlbridge::{DeviceType, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
 use super::convert::Source;
-use super::expected::Expected;
 use super::refusal::Refusal;
-use super::taken::{Taken, outliving, taken_copy};
+use super::spec::ArgumentSpec;
 use crate::borrow::{Bytes, Guard};
 use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
 use crate::protocol::{TypeInfo, type_info};
 
-impl Expected {
+impl ArgumentSpec {
     /// Takes a NumPy array that fits, is contiguous in C order and is read in place; `None` for everything else.
     ///
     /// Inlined where the expected dtype and number of dimensions are constants, which leaves few comparisons. Only the
     /// check of elements such as `bool` takes a reference to the tensor before it is stored; without that check it is
     /// written once, to its final address.
     #[inline(always)]
-    pub(super) fn take_run<'py>(&self, object: &Bound<'py, PyAny>) -> Option<Box<Taken<'py>>> {
+    pub(super) fn borrow_run<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+    ) -> Option<Box<BorrowedArgument<'py>>> {
         let type_info = type_info::of_arrays()?;
         let run = type_info.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
@@ -42,15 +45,15 @@ impl Expected {
         // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
         // tensor.
         let tensor = unsafe { outliving(tensor) };
-        Some(Taken::put(place, tensor, guard, None, object))
+        Some(BorrowedArgument::put(place, tensor, guard, None, object))
     }
 
     /// Takes a NumPy array that fits and is read in place; `None` for everything else.
-    pub(super) fn take_array<'py>(
+    pub(super) fn borrow_numpy<'py>(
         &self,
         type_info: &'static TypeInfo,
         object: &Bound<'py, PyAny>,
-    ) -> Option<Box<Taken<'py>>> {
+    ) -> Option<Box<BorrowedArgument<'py>>> {
         let head = type_info.head?;
         let (dtype, ndim) = head.dtype_and_ndim(object)?;
         if !self.fits_dtype(dtype) || self.ndim.is_some_and(|expected| expected != ndim) {
@@ -70,17 +73,17 @@ impl Expected {
         }
         if self.mode == Mode::Write {
             // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
-            // `Taken::tensor_mut`.
+            // `BorrowedArgument::tensor_mut`.
             unsafe { tensor.clone().assume_exclusive() }.ok()?;
         }
         // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
         // tensor.
         let tensor = unsafe { outliving(tensor) };
-        Some(Taken::put(Box::new_uninit(), tensor, guard, None, object))
+        Some(BorrowedArgument::put(Box::new_uninit(), tensor, guard, None, object))
     }
 
     /// Refuses a NumPy array that does not fit, if that is clear without an import.
-    pub(super) fn refuse_array(
+    pub(super) fn refuse_numpy(
         &'static self,
         type_info: &TypeInfo,
         object: &Bound<'_, PyAny>,
@@ -99,12 +102,12 @@ impl Expected {
     }
 
     /// Takes a copy of a NumPy array that does not fit; `None` if it fits, or if only an import can decide.
-    pub(super) fn take_converted_array<'py>(
+    pub(super) fn copy_numpy<'py>(
         &'static self,
         head: NumpyArray,
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Option<Box<Taken<'py>>>, Refusal> {
+    ) -> Result<Option<Box<BorrowedArgument<'py>>>, Refusal> {
         let described = || match head.describe(object) {
             Some(array) => Some((array, false)),
             None => head.describe_swapped(object).map(|array| (array, true)),
@@ -129,7 +132,7 @@ impl Expected {
         };
         match copy {
             Some(copy) if self.unmet(&TensorRef::from(&copy), None, None).is_empty() => {
-                Ok(Some(taken_copy(copy, object)))
+                Ok(Some(borrow_copy(copy, object)))
             }
             _ => Ok(None),
         }

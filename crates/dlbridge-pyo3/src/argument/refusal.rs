@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::convert::OutOfRange;
-use super::expected::Expected;
 use super::fault::Misfit;
+use super::spec::ArgumentSpec;
 use super::unmet::Unmet;
 use crate::error::ErrorClass;
 use crate::error::is_beyond_tensors;
@@ -20,11 +20,11 @@ use crate::protocol::left_out;
 /// Why an argument was refused. Two words in size, because several functions return it.
 pub(super) enum Refusal {
     /// The object is not a tensor, or is a NumPy array, which is described when the message is made.
-    Object(&'static Expected),
+    Object(&'static ArgumentSpec),
     /// A tensor or list that does not fit.
     Mismatch(Box<Refused>),
     /// A NumPy array with elements that cannot be the argument's; a later import makes the exception.
-    Elements(&'static Expected),
+    Elements(&'static ArgumentSpec),
     /// No argument of this extension accepts the object: tensors lack its dtype, or the extension is built without
     /// its protocol. Holds the exception that says so.
     Unimportable(Box<PyErr>),
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
 
 /// The demands, and the refused object.
 pub(super) struct Refused {
-    pub(super) expected: &'static Expected,
+    pub(super) spec: &'static ArgumentSpec,
     pub(super) found: Found,
 }
 
@@ -75,8 +75,8 @@ impl From<PyErr> for Refusal {
 
 impl Refusal {
     #[cold]
-    pub(super) fn new(expected: &'static Expected, found: Found) -> Self {
-        Self::Mismatch(Box::new(Refused { expected, found }))
+    pub(super) fn new(spec: &'static ArgumentSpec, found: Found) -> Self {
+        Self::Mismatch(Box::new(Refused { spec, found }))
     }
 
     /// Makes the exception, for the object that was refused.
@@ -93,10 +93,10 @@ impl Refusal {
     fn err(&self, object: &Bound<'_, PyAny>) -> PyErr {
         let py = object.py();
         let words = match self {
-            Self::Object(expected) => expected.words_of(object),
+            Self::Object(spec) => spec.words_of(object),
             Self::Mismatch(mismatch) => mismatch.words(py),
-            Self::Elements(expected) => {
-                return expected.refusal_of_elements(object).into_err(object);
+            Self::Elements(spec) => {
+                return spec.refusal_of_elements(object).into_err(object);
             }
             Self::Unimportable(error) | Self::Raised(error) => return error.clone_ref(py),
         };

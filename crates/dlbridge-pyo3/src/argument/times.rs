@@ -4,22 +4,22 @@ use dlbridge::{CopyReason, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
+use super::borrowed::BorrowedArgument;
 use super::constraint::Casting;
-use super::expected::Expected;
 use super::refusal::{Found, Refusal};
-use super::taken::Taken;
+use super::spec::ArgumentSpec;
 use crate::borrow::Guard;
 use crate::import;
 use crate::imported::Imported;
 use crate::protocol::time::Times;
 use crate::protocol::type_info;
 
-impl Expected {
+impl ArgumentSpec {
     /// Takes an argument whose elements are times.
-    pub(super) fn take_times<'py>(
+    pub(super) fn import_times<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
         let times = Times::new(self.times, self.requirement.allow_copy, casts);
         let imported = import::times::import(object, &times);
@@ -41,10 +41,10 @@ impl Expected {
             let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
             imported = Imported { reason, ..Imported::new(tensor, imported.protocol) };
         }
-        let taken = self.take_imported(imported, &type_info, &source);
-        let mut taken = taken.map_err(|refusal| refusal.of_times(&chosen.found))?;
-        taken.note_times(chosen.name, object);
-        Ok(taken)
+        let argument = self.fit_imported(imported, &type_info, &source);
+        let mut argument = argument.map_err(|refusal| refusal.of_times(&chosen.found))?;
+        argument.note_times(chosen.name, object);
+        Ok(argument)
     }
 
     /// The refusal of a NumPy array whose elements the argument cannot accept, as an import makes it.
@@ -52,7 +52,7 @@ impl Expected {
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
         let refusal = match self.times.is_empty() {
             true => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
-            false => self.take_times(object).err(),
+            false => self.import_times(object).err(),
         };
         match refusal {
             // Python code has changed the array's dtype meanwhile.

@@ -4,7 +4,7 @@ use dlbridge::{CopyReason, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::expected::Expected;
+use super::spec::ArgumentSpec;
 use crate::imported::Imported;
 use crate::mismatch::Mismatch;
 use crate::numpy::array::{Described, NumpyArray};
@@ -32,7 +32,7 @@ impl Unmet {
     }
 }
 
-impl Expected {
+impl ArgumentSpec {
     /// Returns true if a tensor that is not a copy meets all demands.
     #[inline]
     pub(super) fn fits(&self, tensor: &TensorRef<'_>, read_only: bool) -> bool {

@@ -10,9 +10,8 @@ use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::PyTensor;
-use crate::error::{to_py_err, type_name};
+use crate::error::{repr_in_message, to_py_err, type_name};
 use crate::import_options::{integer, wrong_type};
-use crate::shown::shown;
 
 /// A sub-tensor, which keeps the tensor's import record and stream. It keeps the source of the memory instead of the
 /// tensor, so repeated slicing builds no chain.
@@ -143,7 +142,7 @@ fn within(index: &Bound<'_, PyAny>, extent: i64, axis: usize) -> PyResult<usize>
     number.map(|number| number as usize).ok_or_else(|| {
         PyIndexError::new_err(format!(
             "index {} is out of bounds for axis {axis} with size {extent}",
-            shown(index)
+            repr_in_message(index)
         ))
     })
 }
@@ -185,7 +184,7 @@ fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
     found.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim).ok_or_else(|| {
         PyIndexError::new_err(format!(
             "axis {} is out of bounds for a tensor of {ndim} dimensions",
-            shown(axis)
+            repr_in_message(axis)
         ))
     })
 }
@@ -218,8 +217,8 @@ pub(super) fn reshaped(tensor: &PyTensor, shape: &Bound<'_, PyTuple>) -> PyResul
     let requested = numbers(shape)?;
     let len = tensor.tensor().len();
     let unfit = || {
-        let requested =
-            PyTuple::new(py, &requested).map_or_else(|_| String::new(), |shape| shown(&shape));
+        let requested = PyTuple::new(py, &requested)
+            .map_or_else(|_| String::new(), |shape| repr_in_message(&shape));
         PyValueError::new_err(format!("{len} elements cannot have the shape {requested}"))
     };
     let several = || {

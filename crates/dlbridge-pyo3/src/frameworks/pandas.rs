@@ -13,11 +13,10 @@ use super::dtypes::{is_complex, is_plain};
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
 use super::import_rules::{ArrowRules, ImportRules, IsArray, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
-use crate::error::{beyond_tensors, type_name, with_article};
+use crate::error::{beyond_tensors, str_in_message, type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::once::once;
 use crate::references::has_one_reference;
-use crate::shown::named;
 
 pub(super) static PANDAS: Framework = Framework {
     name: "pandas",
@@ -180,7 +179,7 @@ fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
     let remedy = not_numbers(&dtype)?.column;
     Some(beyond_tensors(format!(
         "the column's dtype is {}, and a tensor cannot express its values; convert it first: {remedy}",
-        named(&dtype)
+        str_in_message(&dtype)
     )))
 }
 
@@ -217,7 +216,7 @@ fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     };
     Some(format!(
         "its dtype is {}, and a tensor cannot express its values; pass numbers instead: {converted}",
-        named(&dtype)
+        str_in_message(&dtype)
     ))
 }
 
@@ -242,7 +241,7 @@ pub(crate) fn not_exported(object: &Bound<'_, PyAny>) -> Option<String> {
         format!(
             "{} of {}, which supports no exchange protocol; pass x.to_numpy()",
             with_article(&type_name(object)),
-            named(&dtype)
+            str_in_message(&dtype)
         )
     })
 }

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Layout, Need, Offer, ReadOnly};
 use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use crate::error::str_in_message;
 use crate::import_options::ImportOptions;
-use crate::shown::named;
 
 pub(super) static PILLOW: Framework = Framework {
     name: "pillow",
@@ -114,7 +114,7 @@ fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyEr
     }
     let refusal = PyBufferError::new_err(format!(
         "Pillow cannot share the pixels of this image: {}; leave out {}, and they are copied",
-        named(error.value(py)).trim_end_matches('.'),
+        str_in_message(error.value(py)).trim_end_matches('.'),
         arguments(options)
     ));
     refusal.set_cause(py, Some(error));

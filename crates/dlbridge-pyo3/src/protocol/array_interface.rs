@@ -16,10 +16,10 @@ use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
 use super::{Lacking, Method, arrow, type_info};
+use crate::error::{repr_in_message, str_in_message};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
-use crate::shown::{named, shown};
 use crate::strides::byte_strides;
 
 /// Imports an object that has `__array_interface__`; `None` for an object without it.
@@ -125,7 +125,7 @@ impl<'a, 'py> Interface<'a, 'py> {
     /// The refusal of a field's value.
     pub(super) fn wrong(&self, name: &str, expected: &str) -> PyErr {
         let found = match self.fields.get_item(name) {
-            Ok(Some(found)) => shown(&found),
+            Ok(Some(found)) => repr_in_message(&found),
             Ok(None) => "nothing".to_owned(),
             Err(error) => return error,
         };
@@ -295,8 +295,8 @@ fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr 
     let (way_out, cause) = match by_arrow {
         Ok(Some(shared)) => {
             let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
-            let shape =
-                PyTuple::new(py, shape).map_or_else(|_| String::new(), |shape| shown(&shape));
+            let shape = PyTuple::new(py, shape)
+                .map_or_else(|_| String::new(), |shape| repr_in_message(&shape));
             let way_out = format!(
                 "leave copy=False out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
             );
@@ -305,7 +305,7 @@ fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr 
         Ok(None) => ("leave copy=False out".to_owned(), None),
         Err(error) if !error.is_instance_of::<PyException>(py) => return error,
         Err(error) => {
-            let reason = named(error.value(py));
+            let reason = str_in_message(error.value(py));
             let way_out =
                 format!("leave copy=False out, since protocol='arrow' cannot share it: {reason}");
             (way_out, Some(error))

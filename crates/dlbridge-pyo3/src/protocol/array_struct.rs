@@ -14,11 +14,11 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
 use super::{Lacking, Method};
+use crate::error::repr_in_message;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
 use crate::keepalive::root;
-use crate::shown::shown;
 use crate::strides::byte_strides;
 
 /// The struct that the capsule points at.
@@ -54,13 +54,13 @@ pub(crate) fn import(
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
         PyBufferError::new_err(format!(
             "__array_struct__ must be a capsule, not {}",
-            shown(&answer)
+            repr_in_message(&answer)
         ))
     })?;
     if capsule.name()?.is_some() {
         return Err(PyBufferError::new_err(format!(
             "__array_struct__ must be a capsule without a name, not {}",
-            shown(&answer)
+            repr_in_message(&answer)
         )));
     }
     let pointer: NonNull<ArrayStruct> = capsule.pointer_checked(None)?.cast();

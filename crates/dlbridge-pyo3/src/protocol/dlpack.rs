@@ -12,10 +12,10 @@ use super::source::is_ours;
 use super::{Lacking, Method, framework_checks, type_info};
 use crate::capsule;
 use crate::classes::attribute;
+use crate::error::str_in_message;
 use crate::gpu;
 use crate::import_options::{ImportOptions, wrong_type};
 use crate::imported::Imported;
-use crate::shown::named;
 use crate::stream::Streams;
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
@@ -81,7 +81,7 @@ fn not_there(
     let reason = match options.missing_driver(to) {
         Some(failure) => format!(" and cannot be copied to {to}: {failure}"),
         None => {
-            let text = named(error.value(object.py()));
+            let text = str_in_message(error.value(object.py()));
             let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
             format!(
                 ", and its producer does not export it to {to} ({sentence}); move it there with the producer's \

@@ -12,8 +12,8 @@ use super::cached_attr::CachedAttr;
 use super::type_checks::TypeChecks;
 use super::type_info;
 use crate::copies;
+use crate::error::str_in_message;
 use crate::frameworks::State;
-use crate::shown::named;
 
 /// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
 /// belong to some dtypes only.
@@ -103,7 +103,7 @@ fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
     if is_final(py, &error) {
         return error;
     }
-    let text = named(error.value(py));
+    let text = str_in_message(error.value(py));
     let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
     let refusal = PyBufferError::new_err(format!(
         "the producer cannot export the data: {sentence}; convert it to a plain tensor first"

@@ -10,9 +10,8 @@ use super::names::{framework, library_name};
 use super::probe::is_refusal;
 use super::to::refusal;
 use crate::PyTensor;
-use crate::error::is_absent;
+use crate::error::{is_absent, str_in_message};
 use crate::frameworks::{FRAMEWORKS, Framework, Request};
-use crate::shown::named;
 
 /// The origin of a tensor: the DLPack version of its managed tensor, and the names of its flags.
 #[pyfunction]
@@ -95,7 +94,8 @@ pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> 
             Err(error) if is_absent(&error, py, framework.package())? => {}
             Err(error) if error.is_instance_of::<PyException>(py) => {
                 let name = framework.name;
-                refused = Some(format!("{name} cannot be used: {}", named(error.value(py))));
+                refused =
+                    Some(format!("{name} cannot be used: {}", str_in_message(error.value(py))));
             }
             Err(error) => return Err(error),
         }
@@ -104,7 +104,7 @@ pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> 
         refused = match entrance.misreads(py, framework, this.tensor()) {
             Err(error) if is_refusal(py, &error) => {
                 let (name, dtype) = (framework.name, this.tensor().dtype());
-                Some(format!("{name} refuses {dtype}: {}", named(error.value(py))))
+                Some(format!("{name} refuses {dtype}: {}", str_in_message(error.value(py))))
             }
             misread => misread?,
         };

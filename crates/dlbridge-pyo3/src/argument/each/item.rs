@@ -5,8 +5,7 @@ use std::fmt::Write;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::error::ErrorClass;
-use crate::shown::shown;
+use crate::error::{ErrorClass, repr_in_message};
 use crate::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
 use crate::{
     argument::accepts::Accepts, argument::constraint::Constraint, argument::stream::Stream,
@@ -201,7 +200,7 @@ impl<'a, 'py> Item<'a, 'py> {
         for place in steps.iter().rev().take(SHOWN) {
             let _ = match place {
                 Place::Index(index) => write!(text, "[{index}]"),
-                Place::Key(key) => write!(text, "[{}]", shown(key)),
+                Place::Key(key) => write!(text, "[{}]", repr_in_message(key)),
             };
         }
         if steps.len() > SHOWN {

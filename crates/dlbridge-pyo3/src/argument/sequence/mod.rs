@@ -23,15 +23,15 @@ use self::number::{Number, each_type, kind_of};
 use self::sink::{Dtypes, Elements, Natural};
 use super::accepts::Accepts;
 use super::convert::accepts;
-use super::expected::Expected;
 use super::fault::{Fault, Misfit, is_list};
 use super::refusal::{Found, Refusal};
+use super::spec::ArgumentSpec;
 use crate::error::to_py_err;
 use crate::import;
 
 /// A tensor of one of the expected dtypes, from the numbers of a list, tuple or range; `None` for other objects.
 pub(super) fn tensor_of<A: Accepts>(
-    expected: &'static Expected,
+    spec: &'static ArgumentSpec,
     object: &Bound<'_, PyAny>,
 ) -> Result<Option<Tensor>, Refusal> {
     let is_plain =
@@ -43,10 +43,10 @@ pub(super) fn tensor_of<A: Accepts>(
     let Some(items) = Items::of(object)? else { return Ok(None) };
     let refusal = |misfit| {
         let object_type = object.get_type().unbind();
-        Err(Refusal::new(expected, Found::Sequence { object_type, misfit }))
+        Err(Refusal::new(spec, Found::Sequence { object_type, misfit }))
     };
     let shape = match shape_of(&items) {
-        Ok(Some(shape)) if expected.fits_lengths(&shape) => Ok(shape),
+        Ok(Some(shape)) if spec.fits_lengths(&shape) => Ok(shape),
         Ok(Some(shape)) => match check_lengths(&items, &shape) {
             Ok(()) => return refusal(Misfit::Shape(shape)),
             Err(fault) => Err(fault),
@@ -54,7 +54,7 @@ pub(super) fn tensor_of<A: Accepts>(
         Ok(None) => return refusal(Misfit::TooDeep),
         Err(fault) => Err(fault),
     };
-    let (dtype, made) = match (shape, expected.dtypes) {
+    let (dtype, made) = match (shape, spec.dtypes) {
         (Err(fault), _) => (natural_dtype(None, false), Err(fault)),
         (Ok(shape), [dtype]) => (*dtype, filled::<A>(*dtype, &items, &shape)),
         (Ok(shape), dtypes) => match natural(&items, &shape) {

@@ -22,8 +22,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
+use crate::error::repr_in_message;
 use crate::interpreter::while_it_lives;
-use crate::shown::shown;
 
 /// `ARROW_FLAG_NULLABLE`.
 pub(super) const NULLABLE: i64 = 2;
@@ -246,11 +246,14 @@ impl<T: Release> Owned<T> {
         let capsule = answer.cast::<PyCapsule>().map_err(|_| {
             PyTypeError::new_err(format!(
                 "expected a capsule named '{name}', not {}",
-                shown(answer)
+                repr_in_message(answer)
             ))
         })?;
         if !capsule.is_valid_checked(Some(T::CAPSULE)) {
-            return Err(PyValueError::new_err(format!("{} is not named '{name}'", shown(answer))));
+            return Err(PyValueError::new_err(format!(
+                "{} is not named '{name}'",
+                repr_in_message(answer)
+            )));
         }
         let place = capsule.pointer_checked(Some(T::CAPSULE))?.cast::<T>();
         // SAFETY: the name determines the type of the struct; the interface allows leaving a released struct in the
@@ -259,7 +262,7 @@ impl<T: Release> Owned<T> {
         if taken.0.is_released() {
             return Err(PyValueError::new_err(format!(
                 "{} was consumed before; ask the producer for a new one",
-                shown(answer)
+                repr_in_message(answer)
             )));
         }
         Ok(taken)

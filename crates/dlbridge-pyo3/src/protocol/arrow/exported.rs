@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned};
+use crate::error::repr_in_message;
 use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
 use crate::interpreter::check_main_interpreter;
 use crate::protocol::{Lacking, Method, TypeInfo};
-use crate::shown::shown;
 
 /// The arrays that an object exports.
 pub(super) enum Exported {
@@ -76,7 +76,10 @@ fn stream(
 /// The schema and the other capsule that a method returned.
 fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Owned<ArrowSchema>, Bound<'py, PyAny>)> {
     let wrong = || {
-        PyBufferError::new_err(format!("expected a tuple of two capsules, not {}", shown(answer)))
+        PyBufferError::new_err(format!(
+            "expected a tuple of two capsules, not {}",
+            repr_in_message(answer)
+        ))
     };
     let pair = answer.cast::<PyTuple>().map_err(|_| wrong())?;
     let (schema, array) = pair.extract::<(Bound<'_, PyAny>, _)>().map_err(|_| wrong())?;

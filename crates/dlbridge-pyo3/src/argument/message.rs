@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 
 use super::convert::OutOfRange;
-use super::expected::{Expected, Place};
 use super::refusal::{Found, Refusal, Refused};
+use super::spec::{ArgumentSpec, Place};
 use super::unmet::Unmet;
 use crate::classes;
 use crate::error::{name_of, type_name, with_article};
@@ -44,7 +44,7 @@ fn unless_refused<T>(py: Python<'_>, found: PyResult<T>) -> PyResult<Option<T>> 
     }
 }
 
-impl Expected {
+impl ArgumentSpec {
     /// The message for an object.
     pub(super) fn words_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
         if let Some(type_info) = type_info::array_of(object)
@@ -169,11 +169,11 @@ impl Expected {
 impl Refused {
     /// The message.
     pub(super) fn words(&self, py: Python<'_>) -> PyResult<String> {
-        let expected = self.expected;
+        let spec = self.spec;
         Ok(match &self.found {
             Found::Tensor { dtype, device, dims, unmet, out_of_range, time } => {
                 let (shape, strides) = dims.split_at(dims.len() / 2);
-                expected.words_of_tensor(&Shown {
+                spec.words_of_tensor(&Shown {
                     dtype: *dtype,
                     device: *device,
                     shape,
@@ -183,10 +183,10 @@ impl Refused {
                     time: time.as_deref(),
                 })
             }
-            Found::Other(found) => expected.words() + "; got " + found,
+            Found::Other(found) => spec.words() + "; got " + found,
             Found::Sequence { object_type, misfit } => {
                 let name = name_of(object_type.bind(py));
-                expected.words() + "; got " + &with_article(&name) + &misfit.words(py)?
+                spec.words() + "; got " + &with_article(&name) + &misfit.words(py)?
             }
         })
     }
@@ -231,7 +231,7 @@ fn push_device(text: &mut String, device: Device) {
     }
 }
 
-impl Expected {
+impl ArgumentSpec {
     /// The refusal of an object that is not a tensor, with the demands; returns other errors unchanged.
     pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let py = object.py();

@@ -9,7 +9,7 @@ use super::constraint::Requirement;
 use crate::import_options::ImportOptions;
 
 /// The demands of an argument.
-pub(super) struct Expected {
+pub(super) struct ArgumentSpec {
     /// The accepted dtypes; empty if any dtype is accepted.
     pub(super) dtypes: &'static [DataType],
     /// Alignment of an element of a dtype, in bytes.
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-impl Expected {
+impl ArgumentSpec {
     pub(super) fn import_options(&self) -> ImportOptions {
         let device = self.requirement.allow_copy.then_some(Device::CPU);
         ImportOptions { device, ..ImportOptions::default() }

@@ -17,9 +17,9 @@ use dlbridge::TensorRef;
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::expected::Expected;
+use super::borrowed::{BorrowedArgument, outliving};
 use super::refusal::{Found, Refusal};
-use super::taken::{Taken, outliving};
+use super::spec::ArgumentSpec;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Guard;
@@ -30,22 +30,22 @@ use crate::protocol::memory_owner::{self, MemoryOwner};
 use crate::protocol::{in_storage, is_copied, type_info};
 use crate::stream::StreamOf;
 
-impl Expected {
+impl ArgumentSpec {
     /// Takes an argument.
     #[inline(never)]
-    pub(super) fn take<'py>(
+    pub(super) fn import_argument<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         // 1.
         if let Some(type_info) = type_info::array_of(object) {
             if self.times.is_empty()
-                && let Some(taken) = self.take_array(type_info, object)
+                && let Some(argument) = self.borrow_numpy(type_info, object)
             {
-                return Ok(taken);
+                return Ok(argument);
             }
             // Code that tries several types most often refuses arrays, so this comes first.
-            self.refuse_array(type_info, object)?;
+            self.refuse_numpy(type_info, object)?;
         }
         // 2.
         #[cfg(feature = "tensor-class")]
@@ -60,23 +60,23 @@ impl Expected {
                 let type_info = type_info::of(object)?;
                 // SAFETY: the argument keeps the object, which never replaces its tensor.
                 let tensor = unsafe { outliving(tensor) };
-                return self.taken(tensor, None, &type_info, object);
+                return self.borrow(tensor, None, &type_info, object);
             }
         }
         // 3.
         let quick = type_info::quick_of(object);
         if let Some(type_info) = &quick
             && in_storage::is_described(type_info)
-            && let Some(taken) = self.take_in_storage(type_info, object)?
+            && let Some(argument) = self.borrow_torch(type_info, object)?
         {
-            return Ok(taken);
+            return Ok(argument);
         }
         // 4.
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         if !self.times.is_empty() {
-            return self.take_times(object);
+            return self.import_times(object);
         }
         let type_info = match quick {
             Some(kind) => kind,
@@ -85,13 +85,13 @@ impl Expected {
         if import::never_has_protocol(object, &type_info) {
             return Err(Refusal::Object(self));
         }
-        self.refuse_array(&type_info, object)?;
+        self.refuse_numpy(&type_info, object)?;
         // 5.
         if self.requirement.allow_copy
             && let Some(head) = type_info.head
-            && let Some(taken) = self.take_converted_array(head, &type_info, object)?
+            && let Some(argument) = self.copy_numpy(head, &type_info, object)?
         {
-            return Ok(taken);
+            return Ok(argument);
         }
         // 6.
         if let Some(buffer) = memory_owner::same_buffer(object, &type_info)?
@@ -100,7 +100,7 @@ impl Expected {
         {
             // SAFETY: the argument keeps the buffer, which keeps the memory; the dims are stored with the tensor.
             let tensor = unsafe { outliving(tensor) };
-            return self.taken(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
+            return self.borrow(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
         }
         // 7.
         #[cfg(feature = "tensor-class")]
@@ -117,27 +117,27 @@ impl Expected {
                 // Writes to a copy would be lost.
                 let shared = self.mode == Mode::Read || !is_copied(tensor);
                 if shared && self.fits(&TensorRef::from(tensor), tensor.is_read_only()) {
-                    return self.taken_from(imported.tensor, &type_info, object);
+                    return self.borrow_imported(imported.tensor, &type_info, object);
                 }
                 let valid = import::with_claim(imported, &ImportOptions::default());
                 let imported = valid.map_err(|error| self.no_tensor(object, error))?.unrestricted();
-                return self.take_imported(imported, &type_info, object);
+                return self.fit_imported(imported, &type_info, object);
             }
             ByTable::OnDevice => import::past_table(object, &self.import_options()),
             ByTable::None => import::any_imported(object, &self.import_options()),
         };
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         let imported = imported.ok_or(Refusal::Object(self))?;
-        self.take_imported(imported, &type_info, object)
+        self.fit_imported(imported, &type_info, object)
     }
 
     /// Takes an argument for code that works on the data's device, and synchronises the data with the argument's
     /// stream. Host memory is borrowed; device memory is not, because its streams order the accesses.
-    pub(super) fn take_on_device<'py>(
+    pub(super) fn import_on_device<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
-    ) -> Result<Box<Taken<'py>>, Refusal> {
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         if classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
@@ -161,8 +161,8 @@ impl Expected {
             false => Guard::NONE,
         };
         let owner = Some(MemoryOwner::Tensor(owner));
-        let mut taken = Taken::put(Box::new_uninit(), tensor, guard, owner, object);
-        taken.stream = stream;
-        Ok(taken)
+        let mut argument = BorrowedArgument::put(Box::new_uninit(), tensor, guard, owner, object);
+        argument.stream = stream;
+        Ok(argument)
     }
 }

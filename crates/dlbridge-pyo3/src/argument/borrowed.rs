@@ -1,4 +1,4 @@
-//! A taken argument: its tensor, the owner of the memory, and the borrow.
+//! A borrowed argument: its tensor, the owner of the memory, and the borrow.
 
 use std::ffi::c_void;
 use std::mem::{self, MaybeUninit};
@@ -12,15 +12,15 @@ use crate::protocol::memory_owner::MemoryOwner;
 
 /// An argument that meets all demands.
 ///
-/// - **Taken.** The tensor has an accepted dtype. If its place is the host, the CPU can read it and its elements are
-///   valid. While the guard is alive no other borrow overlaps it, unless both read. If it was taken for writing, no
+/// - **Borrowed.** The tensor has an accepted dtype. If its place is the host, the CPU can read it and its elements are
+///   valid. While the guard is alive no other borrow overlaps it, unless both read. If it was borrowed for writing, no
 ///   other code may write it and no two indices lead to one element. The owner and the object keep its memory, its
 ///   extents and its strides.
 ///
 /// Arguments keep it in a box. An argument moves several times before it reaches the caller's function, and moving
 /// these fields costs more than an allocation: the processor stalls when it reads several fields at once that were
 /// just written one by one.
-pub(super) struct Taken<'py> {
+pub(super) struct BorrowedArgument<'py> {
     /// Returned only for as long as this struct is borrowed.
     tensor: TensorRef<'static>,
     /// The stream that the data is synchronised with; NULL on the CPU.
@@ -32,7 +32,7 @@ pub(super) struct Taken<'py> {
     pub(super) object: Bound<'py, PyAny>,
 }
 
-impl<'py> Taken<'py> {
+impl<'py> BorrowedArgument<'py> {
     /// Fills a box that was allocated before, so the argument is written once, to its final address.
     #[inline(always)]
     pub(super) fn put(
@@ -47,7 +47,7 @@ impl<'py> Taken<'py> {
     }
 
     /// Records the borrow of an argument that was put without one, before the argument is returned.
-    pub(super) fn borrow(&mut self, guard: AttachedGuard<'py>) {
+    pub(super) fn set_guard(&mut self, guard: AttachedGuard<'py>) {
         self.guard = guard;
     }
 
@@ -78,9 +78,9 @@ impl<'py> Taken<'py> {
     /// The tensor, to write.
     ///
     /// # Safety
-    /// The argument must have been taken for writing.
+    /// The argument must have been borrowed for writing.
     pub(super) unsafe fn tensor_mut(&mut self) -> TensorRefMut<'_> {
-        // SAFETY: Taken: while the guard is alive, no other borrower has a view of these bytes, and `self` is
+        // SAFETY: Borrowed: while the guard is alive, no other borrower has a view of these bytes, and `self` is
         // borrowed mutably. A race with code that does not borrow is the program's responsibility (see the crate
         // documentation).
         let exclusive = unsafe { self.tensor.clone().assume_exclusive() };
@@ -89,10 +89,19 @@ impl<'py> Taken<'py> {
 }
 
 /// An argument that is a copy, which no other code can reach.
-pub(super) fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<Taken<'py>> {
+pub(super) fn borrow_copy<'py>(
+    owner: Tensor,
+    object: &Bound<'py, PyAny>,
+) -> Box<BorrowedArgument<'py>> {
     // SAFETY: the argument keeps the owner, which keeps the memory and the dims.
     let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-    Taken::put(Box::new_uninit(), tensor, Guard::NONE, Some(MemoryOwner::Copy(owner)), object)
+    BorrowedArgument::put(
+        Box::new_uninit(),
+        tensor,
+        Guard::NONE,
+        Some(MemoryOwner::Copy(owner)),
+        object,
+    )
 }
 
 /// Extends the lifetime of a borrowed tensor.
@@ -101,7 +110,7 @@ pub(super) fn taken_copy<'py>(owner: Tensor, object: &Bound<'py, PyAny>) -> Box<
 /// The memory and the dims outlive the result, and do not move.
 pub(super) unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
     // SAFETY: the same type with another lifetime. The caller promises that the memory and the dims outlive the
-    // result: `Taken` keeps their owner as long as the tensor, and returns the tensor only while it is borrowed
+    // result: `BorrowedArgument` keeps their owner as long as the tensor, and returns the tensor only while it is borrowed
     // itself.
     unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
 }
