@@ -101,6 +101,7 @@ def test_invalid_booleans_are_repaired_for_jax() -> None:
     [
         ("onnxruntime", dlbridge.empty(2, "bool"), "onnxruntime does not support bool; convert"),
         ("pyarrow", dlbridge.empty(2, "bfloat16"), "pyarrow does not support bfloat16"),
+        ("dpnp", dlbridge.empty(2, "bfloat16"), "dpnp does not support bfloat16"),
         ("warp", dlbridge.empty(()), "warp does not support 0-d tensors"),
         ("warp", dlbridge.empty(2, "complex64"), "warp does not support complex64"),
         ("tensorflow", dlbridge.empty(2, "float8_e5m2"), "tensorflow does not support float8_e5m2"),

@@ -35,7 +35,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::from_dlpack, module)?)?;
     module.add_function(wrap_pyfunction!(functions::get_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(functions::has_protocol, module)?)?;
-    module.add_function(wrap_pyfunction!(to_library::like, module)?)?;
+    module.add_function(wrap_pyfunction!(to_library::like::like, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::list_array, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::list_schema, module)?)?;
     module.add_function(wrap_pyfunction!(ragged::lists, module)?)?;

@@ -68,7 +68,7 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
 #[cfg(feature = "tensor-class")]
 fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     use crate::{PyTensor, to_library};
-    to_library::to(&Bound::new(py, PyTensor::from(tensor))?, to_library::framework("numpy")?, None)
+    to_library::to(&Bound::new(py, PyTensor::from(tensor))?, &to_library::NUMPY, None)
 }
 
 /// Refuses a tensor that NumPy's C API cannot wrap: only the class `Tensor` makes such arrays.

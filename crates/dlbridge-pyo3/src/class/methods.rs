@@ -16,7 +16,8 @@ use crate::protocol::buffer_export;
 use crate::protocol::{
     array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table,
 };
-use crate::{PyTensor, cycles, pickle, to_library};
+use crate::to_library::{self, Framework};
+use crate::{PyTensor, cycles, pickle};
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -119,7 +120,7 @@ impl PyTensor {
 
     /// For `jax.numpy.asarray` and JAX's functions.
     fn __jax_array__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to(this, to_library::framework("jax")?, None)
+        to_library::to(this, &to_library::JAX, None)
     }
 
     fn __reduce_ex__<'py>(
@@ -135,7 +136,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to_named(this, "numpy", copy)
+        to_library::to_checked(this, &to_library::NUMPY, copy)
     }
 
     /// A tensor of PyTorch.
@@ -144,7 +145,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to_named(this, "torch", copy)
+        to_library::to_checked(this, &to_library::TORCH, copy)
     }
 
     /// An array of JAX.
@@ -153,7 +154,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to_named(this, "jax", copy)
+        to_library::to_checked(this, &to_library::JAX, copy)
     }
 
     /// An object of a library: its name, like 'torch', or its module.
@@ -163,7 +164,7 @@ impl PyTensor {
         library: &Bound<'py, PyAny>,
         copy: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_library::to_named(this, &to_library::library_name("library", library)?, copy)
+        to_library::to_checked(this, Framework::of_argument("library", library)?, copy)
     }
 
     /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.

@@ -1,68 +1,26 @@
-//! The frameworks that dlbridge knows, one file each: how to call it, what it silently gets wrong, and what its
-//! protocols do not report about its objects.
+//! What the protocols of a framework do not report about its objects: states, copies and exceptions that an import needs
+//! to know. The profiles of frameworks as consumers are in `to_library/`.
 
-mod array_api_strict;
-mod cupy;
-mod dpnp;
-pub(crate) mod dtypes;
-mod fit;
-mod framework;
-mod import_rules;
-mod jax;
-mod mlx;
-pub(crate) mod numpy;
-mod onnxruntime;
-mod paddle;
+mod arrays;
+mod arrow;
 pub(crate) mod pandas;
-mod pillow;
-mod polars;
-mod pyarrow;
-mod tensorflow;
-mod torch;
-mod tvm_ffi;
-mod warp;
 
-use std::ptr;
-
+use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
-pub(crate) use framework::{
-    Argument, Behaviour, Framework, Layout, Need, Offer, ReadOnly, Request,
-};
-pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, State};
+use crate::import_options::ImportOptions;
 
-/// The import rules of the frameworks that need some. They are not fields of [`Framework`]: an extension without the
-/// class `Tensor` exports nothing to a framework, and would still have to link all its functions.
+/// The import rules of the frameworks that need some.
 pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [
-    &numpy::RULES,
-    &torch::RULES,
-    &jax::RULES,
-    &tensorflow::RULES,
-    &paddle::RULES,
-    &pyarrow::RULES,
-    &polars::RULES,
-    &pandas::RULES,
-    &pillow::RULES,
-];
-
-/// All frameworks, ordered as messages list them.
-pub(crate) static FRAMEWORKS: [&Framework; 16] = [
-    &numpy::NUMPY,
-    &torch::TORCH,
-    &jax::JAX,
-    &tensorflow::TENSORFLOW,
-    &paddle::PADDLE,
-    &cupy::CUPY,
-    &pyarrow::PYARROW,
-    &mlx::MLX,
-    &tvm_ffi::TVM_FFI,
-    &onnxruntime::ONNXRUNTIME,
-    &warp::WARP,
-    &dpnp::DPNP,
-    &array_api_strict::ARRAY_API_STRICT,
-    &polars::POLARS,
+    &arrays::NUMPY,
+    &arrays::TORCH,
+    &arrays::JAX,
+    &arrays::TENSORFLOW,
+    &arrays::PADDLE,
+    &arrow::PYARROW,
+    &arrow::POLARS,
     &pandas::PANDAS,
-    &pillow::PILLOW,
+    &arrow::PILLOW,
 ];
 
 /// The advice for an object of a framework that has no protocol.
@@ -70,42 +28,116 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)))
 }
 
-impl Framework {
-    /// The framework with a name or an alias.
-    pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
-        FRAMEWORKS
-            .into_iter()
-            .find(|framework| framework.name == name || framework.aliases.contains(&name))
-    }
+/// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
+pub(crate) struct ImportRules {
+    /// The packages of its classes, if they raise other exceptions than the standard's for data that they cannot
+    /// export.
+    pub(crate) packages: &'static [&'static str],
+    /// The module and name of a class: the functions below then apply to that class and its subclasses, otherwise to
+    /// all classes of the packages.
+    pub(crate) class: Option<(&'static str, &'static str)>,
+    /// States that forbid an import. A group applies to every type that has its attributes, in any package.
+    pub(crate) states: &'static [&'static [State]],
+    /// The method that returns the present owner of the memory, for types that may replace their memory.
+    pub(crate) storage: Option<&'static str>,
+    /// Refuses an object for a state that must be checked before an import through any protocol.
+    pub(crate) check_before: Option<Check>,
+    /// The refusal of an object whose export failed, if its state gives the reason; its result is `None` if not.
+    pub(crate) explain: Option<Explain>,
+    /// Returns the array to import instead of an object.
+    pub(crate) array_of: Option<ArrayOf>,
+    /// The advice for an object without a protocol; `None` for objects of other frameworks.
+    pub(crate) remedy: Option<Remedy>,
+    /// Facts about its Arrow protocol.
+    pub(crate) arrow: Option<ArrowRules>,
+    /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
+    pub(crate) same_buffer: fn(py: Python<'_>, package: &str) -> bool,
+    /// True if its classes look up missing attributes by a `__getattr__` that returns none of the protocols'
+    /// attributes.
+    pub(crate) looks_for_attributes: bool,
+}
 
-    /// The framework that the classes of a package belong to.
-    pub(crate) fn by_package(package: &str) -> Option<&'static Self> {
-        FRAMEWORKS
-            .into_iter()
-            .find(|framework| framework.package() == package || framework.classes == Some(package))
-    }
+/// Refuses an object.
+pub(crate) type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
+/// The refusal of an object, if its state gives the reason.
+pub(crate) type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
+/// The advice for an object of the framework; `None` for others.
+pub(crate) type Remedy = fn(&Bound<'_, PyAny>) -> Option<String>;
 
-    /// Its index in [`FRAMEWORKS`].
-    pub(crate) fn index(&'static self) -> usize {
-        // A loop that stops at this framework, which is always in the list.
-        FRAMEWORKS.iter().take_while(|&&framework| !ptr::eq(framework, self)).count()
+impl ImportRules {
+    /// Returns true if a package is one of the framework's.
+    pub(crate) fn is_of(&self, package: &str) -> bool {
+        self.packages.contains(&package)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Returns the NumPy array that holds the values of an object, and why it is a copy if it is one; `None` if the
+/// object itself must be imported.
+pub(crate) type ArrayOf = for<'py> fn(
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+    is_numpy_array: IsArray,
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
 
-    /// `to_library::give` passes new tensors of these dtypes to a framework's table without checking how the
-    /// framework reads them.
-    #[test]
-    fn common_dtypes_are_not_misread_by_frameworks_with_a_table() {
-        for framework in FRAMEWORKS.iter().filter(|framework| framework.table_of.is_some()) {
-            assert!(
-                framework.misread.is_none_or(|(dtype, _)| !dtypes::is_common(dtype)),
-                "{} misreads a common dtype",
-                framework.name
-            );
+/// Returns true for a NumPy array, by the cached facts about its type.
+pub(crate) type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
+
+/// Facts about the Arrow protocol of a framework.
+pub(crate) struct ArrowRules {
+    /// Refuses an object whose elements differ from its Arrow type.
+    pub(crate) check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
+    /// The refusal for an exception that it raised instead of returning an array.
+    pub(crate) explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
+    /// Explains the nulls of an array and what to do; the flag is true for booleans.
+    pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
+}
+
+/// A state in which the bytes of a tensor are not its values, or that makes autograd miss writes.
+pub(crate) struct State {
+    pub(crate) attribute: Attribute,
+    /// The dtypes that can be in this state.
+    pub(crate) dtypes: Dtypes,
+    /// The object is refused if the attribute has this value.
+    pub(crate) refused: bool,
+    /// The message of the refusal.
+    pub(crate) reason: &'static str,
+}
+
+/// A boolean attribute, or a method without arguments that returns a boolean.
+pub(crate) enum Attribute {
+    Value(&'static str),
+    Method(&'static str),
+}
+
+/// A group of dtypes.
+#[derive(Clone, Copy)]
+pub(crate) enum Dtypes {
+    All,
+    Complex,
+    /// Dtypes that can have a gradient: not integers and not booleans.
+    Differentiable,
+}
+
+impl Dtypes {
+    pub(crate) fn contain(self, dtype: DataType) -> bool {
+        match self {
+            Self::All => true,
+            Self::Complex => dtype.code() == Code::COMPLEX,
+            Self::Differentiable => !matches!(dtype.code(), Code::INT | Code::UINT | Code::BOOL),
         }
     }
 }
+
+pub(super) const NO_RULES: ImportRules = ImportRules {
+    packages: &[],
+    class: None,
+    states: &[],
+    storage: None,
+    check_before: None,
+    explain: None,
+    array_of: None,
+    remedy: None,
+    arrow: None,
+    same_buffer: |_, _| false,
+    looks_for_attributes: false,
+};

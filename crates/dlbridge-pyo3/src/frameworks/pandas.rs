@@ -1,58 +1,22 @@
-//! pandas: columns and tables, which are exported to it as NumPy arrays.
+//! pandas: columns, indices and tables.
 //!
 //! A column whose values NumPy holds is imported as the array that `to_numpy()` returns: Arrow would export NaN as
 //! null, pack booleans to bits, copy strided values and convert objects.
 
-use dlbridge::{CopyReason, DataType};
+use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyString, PyType};
 
-use super::dtypes::{is_complex, is_plain};
-use super::framework::{Argument, Behaviour, FRAMEWORK, Framework, Offer};
-use super::import_rules::{ArrowRules, ImportRules, IsArray, NO_RULES};
+use super::{ArrowRules, ImportRules, IsArray, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
 use crate::error::{beyond_tensors, str_in_message, type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::once::once;
 use crate::references::has_one_reference;
 
-pub(super) static PANDAS: Framework = Framework {
-    name: "pandas",
-    aliases: &["pd"],
-    module: "pandas",
-    function: "Series",
-    argument: Argument::Table,
-    enter,
-    measured: false,
-    stated: Behaviour::FREE,
-    cpu_only: true,
-    min_ndim: 1,
-    max_ndim: 2,
-    takes: |dtype| is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL,
-    counts_bytes: false,
-    column: Some(|like| {
-        let py = like.py();
-        let is_index = is_instance(like, intern!(py, "pandas"), intern!(py, "Index"))?;
-        Ok(if is_index { "Index" } else { "Series" })
-    }),
-    ..FRAMEWORK
-};
-
-/// A `Series`, or a `DataFrame` for two dimensions.
-fn enter<'py>(series: &Bound<'py, PyAny>, offer: &dyn Offer<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let (py, array) = (series.py(), offer.array()?);
-    let class = match offer.tensor().ndim() {
-        1 => series.clone(),
-        _ => py.import(intern!(py, "pandas"))?.getattr(intern!(py, "DataFrame"))?,
-    };
-    let options = PyDict::new(py);
-    options.set_item(intern!(py, "copy"), false)?;
-    class.call((array,), Some(&options))
-}
-
-pub(super) static RULES: ImportRules = ImportRules {
+pub(super) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],
     class: Some(("pandas", "Series")),
     explain: Some(refusal),

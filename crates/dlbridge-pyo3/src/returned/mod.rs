@@ -115,7 +115,7 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
-        let framework = to_library::framework(library)?;
+        let framework = to_library::Framework::of_name(library)?;
         if framework.name != "numpy" {
             return to_library::give(py, self, framework);
         }

@@ -86,7 +86,7 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Torch<A, N> {
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("torch", "Tensor");
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_library::give(py, PyTensor::from(self.tensor), to_library::framework("torch")?)
+        to_library::give(py, PyTensor::from(self.tensor), &to_library::TORCH)
     }
 }
 

@@ -1,18 +1,14 @@
 //! Tensors as objects of the framework that the caller works with.
 
-mod array;
-mod entrance;
-mod likeness;
-mod measure;
-mod names;
-mod offer;
+mod framework;
+pub(crate) mod like;
 mod probe;
-mod readings;
+mod profiles;
 mod report;
 mod to;
 
-pub(crate) use array::to_array;
-pub(crate) use likeness::{like, like_tensor, like_times};
-pub(crate) use names::{framework, library_name};
+pub(crate) use framework::Framework;
+pub(crate) use like::{like_tensor, like_times};
+pub(crate) use profiles::{JAX, NUMPY, TORCH};
 pub(crate) use report::{canonical, consumers, fit, origin};
-pub(crate) use to::{give, to, to_named};
+pub(crate) use to::{give, to, to_array, to_checked};

@@ -5,13 +5,12 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::entrance::Entrance;
-use super::names::{framework, library_name};
-use super::probe::is_refusal;
-use super::to::refusal;
+use super::framework::{Framework, Request};
+use super::probe::Installed;
+use super::profiles::FRAMEWORKS;
 use crate::PyTensor;
-use crate::error::{is_absent, str_in_message};
-use crate::frameworks::{FRAMEWORKS, Framework, Request};
+use crate::error::is_absent;
+use crate::error::str_in_message;
 
 /// The origin of a tensor: the DLPack version of its managed tensor, and the names of its flags.
 #[pyfunction]
@@ -34,7 +33,7 @@ pub(crate) fn origin(tensor: &Bound<'_, PyTensor>) -> (Option<String>, Vec<&'sta
 #[pyfunction]
 #[pyo3(name = "_canonical")]
 pub(crate) fn canonical(to: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-    Ok(framework(&library_name("to", to)?)?.name)
+    Ok(Framework::of_argument("to", to)?.name)
 }
 
 /// The consumer profiles, as a list of dictionaries. Measured fields are `None` before the first use of a framework.
@@ -45,33 +44,25 @@ pub(crate) fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 }
 
 fn profile<'py>(py: Python<'py>, framework: &'static Framework) -> PyResult<Bound<'py, PyDict>> {
-    let entrance = Entrance::known(py, framework);
-    let behaviour = match entrance {
-        Some(entrance) => Some(&entrance.behaviour),
-        None => (!framework.measured).then_some(&framework.stated),
-    };
+    let installed = Installed::known(py, framework);
+    let behaviour = installed.map(|installed| installed.behaviour).or(framework.stated);
     let max_version = match behaviour.map(|behaviour| behaviour.request) {
         Some(Request::Versioned(major, minor)) => Some((major, minor)),
         _ => None,
     };
-    let misreads = entrance.map(|entrance| {
-        let known = entrance.readings.known();
-        known.map(|(dtype, read)| (dtype.to_string(), read.to_string())).collect::<Vec<_>>()
-    });
     let fields = PyDict::new(py);
     fields.set_item("name", framework.name)?;
     fields.set_item("module", framework.module)?;
     fields.set_item("function", framework.function)?;
-    fields.set_item("measured", entrance.and_then(|entrance| entrance.measured.as_deref()))?;
-    fields.set_item("takes", behaviour.map(|behaviour| framework.describe(behaviour)))?;
+    fields.set_item("measured", installed.and_then(|installed| installed.measured.as_deref()))?;
+    fields.set_item("takes", behaviour.map(|behaviour| framework.describe(&behaviour)))?;
     fields.set_item("max_version", max_version)?;
     fields.set_item("exchange_api", framework.table_of.is_some())?;
     fields.set_item("copies", behaviour.map(|behaviour| behaviour.copies))?;
     fields.set_item("read_only", behaviour.map(|behaviour| behaviour.read_only.describe()))?;
     fields.set_item("layout", behaviour.map(|behaviour| behaviour.layout.describe()))?;
-    fields.set_item("max_ndim", framework.max_ndim)?;
+    fields.set_item("max_ndim", *framework.ndim.end())?;
     fields.set_item("align", behaviour.map(|behaviour| behaviour.align))?;
-    fields.set_item("misreads", misreads)?;
     Ok(fields)
 }
 
@@ -85,12 +76,12 @@ type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>
 #[pyfunction]
 #[pyo3(name = "_fit")]
 pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> {
-    let (py, framework, this) = (tensor.py(), framework(library)?, tensor.get());
-    let mut refused = refusal(py, framework, this.tensor())?;
-    let mut entrance = Entrance::known(py, framework);
-    if refused.is_none() && entrance.is_none() {
-        match Entrance::of(py, framework) {
-            Ok(found) => entrance = Some(found),
+    let (py, framework, this) = (tensor.py(), Framework::of_name(library)?, tensor.get());
+    let mut refused = framework.refusal(py, this.tensor())?;
+    let mut installed = Installed::known(py, framework);
+    if refused.is_none() && installed.is_none() {
+        match Installed::of(py, framework) {
+            Ok(found) => installed = Some(found),
             Err(error) if is_absent(&error, py, framework.package())? => {}
             Err(error) if error.is_instance_of::<PyException>(py) => {
                 let name = framework.name;
@@ -100,21 +91,12 @@ pub(crate) fn fit(tensor: &Bound<'_, PyTensor>, library: &str) -> PyResult<Fit> 
             Err(error) => return Err(error),
         }
     }
-    if let (None, Some(entrance)) = (&refused, entrance) {
-        refused = match entrance.misreads(py, framework, this.tensor()) {
-            Err(error) if is_refusal(py, &error) => {
-                let (name, dtype) = (framework.name, this.tensor().dtype());
-                Some(format!("{name} refuses {dtype}: {}", str_in_message(error.value(py))))
-            }
-            misread => misread?,
-        };
-    }
     let device = this.tensor().device();
-    let behaviour = match entrance {
-        Some(entrance) => entrance.behaviour_on(device),
-        None => framework.stated_on(device),
+    let behaviour = match installed {
+        Some(installed) => installed.behaviour_on(device),
+        None => framework.assumed(device),
     };
-    let need = framework.needs_copy(behaviour, this.tensor(), this.exports_read_only());
+    let need = framework.needs_copy(&behaviour, this.tensor(), this.exports_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
-    Ok((refused, reason, remedy, entrance.and_then(|entrance| entrance.measured.as_deref())))
+    Ok((refused, reason, remedy, installed.and_then(|installed| installed.measured.as_deref())))
 }

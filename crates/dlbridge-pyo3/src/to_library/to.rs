@@ -1,27 +1,27 @@
-//! A tensor as an object of a framework.
+//! A tensor as an object of a framework: `t.to(...)`, `t.torch()`, `numpy.asarray(t)`.
 
-use dlbridge::{DataType, Device, Tensor};
-use pyo3::exceptions::PyBufferError;
+use dlbridge::{DataType, DataTypeCode, Device};
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use super::entrance::Entrance;
-use super::names::framework;
-use super::offer::Offered;
-use crate::PyTensor;
-use crate::frameworks::dtypes::is_common;
-use crate::frameworks::{Framework, Need};
+use super::framework::{Framework, Need, Request, is_common};
+use super::probe::Installed;
+use super::profiles::{NUMPY, array, is_packed};
+use crate::borrow::Guard;
+use crate::error::{library, to_py_err};
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_table;
 use crate::protocol::memory::normalized;
+use crate::{PyTensor, copies, reexport};
 
-/// As [`to`], with arguments as Python passes them.
-pub(crate) fn to_named<'py>(
+/// As [`to`], with `copy` as Python passes it.
+pub(crate) fn to_checked<'py>(
     tensor: &Bound<'py, PyTensor>,
-    library: &str,
+    framework: &'static Framework,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    to(tensor, framework(library)?, copy)
+    to(tensor, framework, copy.map(|copy| expect_bool("copy", copy)).transpose()?)
 }
 
 /// The tensor as an object of a framework: without a copy, unless the framework would otherwise get something wrong,
@@ -32,27 +32,24 @@ pub(crate) fn to<'py>(
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, this) = (tensor.py(), tensor.get());
-    if let Some(reason) = refusal(py, framework, this.tensor())? {
+    if let Some(reason) = framework.refusal(py, this.tensor())? {
         return Err(PyBufferError::new_err(reason));
     }
-    let entrance = Entrance::of(py, framework)?;
-    if let Some(reason) = entrance.misreads(py, framework, this.tensor())? {
-        return Err(PyBufferError::new_err(reason));
-    }
+    let installed = Installed::of(py, framework)?;
     // Taken once, before it is decided whether a copy is needed: another thread may take it meanwhile.
     if copy != Some(true)
         && let Some(writable) = this.take_writable()
     {
         return to(&Bound::new(py, writable)?, framework, copy);
     }
-    let behaviour = entrance.behaviour_on(this.tensor().device());
-    let needs_copy = framework.needs_copy(behaviour, this.tensor(), this.is_read_only());
+    let behaviour = installed.behaviour_on(this.tensor().device());
+    let needs_copy = framework.needs_copy(&behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; {remedy}"
         )));
     }
-    let is_copied_here = !(framework.copies_itself)(this.tensor());
+    let is_copied_here = (framework.copies)(this.tensor()).is_none();
     let tensor = match is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
         true => &PyTensor::import(
             tensor.as_any(),
@@ -69,14 +66,14 @@ pub(crate) fn to<'py>(
         None => tensor,
     };
     let dtype = tensor.get().tensor().dtype();
-    if let Some(table) = entrance.table
+    if let Some(table) = installed.table
         && is_common(dtype)
         && tensor.get().tensor().device() == Device::CPU
     {
         return exchange_table::export(py, table, tensor.get());
     }
-    let offered = Offered { tensor, may_copy: copy != Some(false), request: behaviour.request };
-    (framework.enter)(entrance.function.bind(py), &offered)
+    let input = Input { tensor, may_copy: copy != Some(false), request: behaviour.request };
+    (framework.enter)(installed.function.bind(py), &input)
 }
 
 /// A new tensor of our own as an object of a framework. If the framework has a table, the table gets the tensor
@@ -92,10 +89,11 @@ pub(crate) fn give<'py>(
         && dtype != DataType::BOOL
         && device == Device::CPU
         && framework.table_of.is_some()
-        && refusal(py, framework, new)?.is_none();
+        && framework.refusal(py, new)?.is_none();
     if as_it_is
-        && let Entrance { table: Some(table), behaviour, .. } = Entrance::of(py, framework)?
-        && framework.needs_copy(behaviour, new, tensor.is_read_only()).is_none()
+        && let installed = Installed::of(py, framework)?
+        && let Some(table) = installed.table
+        && framework.needs_copy(&installed.behaviour, new, tensor.is_read_only()).is_none()
     {
         return match tensor.into_tensor() {
             Ok(tensor) => table.give(py, tensor),
@@ -121,14 +119,83 @@ fn with_booleans<'py>(
     }
 }
 
-/// Why a framework cannot import a tensor: permanent reasons, and those of its present settings.
-pub(super) fn refusal(
-    py: Python<'_>,
-    framework: &Framework,
-    tensor: &Tensor,
-) -> PyResult<Option<String>> {
-    match framework.refuses(tensor) {
-        None => (framework.settings)(py, tensor.dtype()),
-        reason => Ok(reason),
+/// The result of `__array__`, with `dtype` and `copy` as NumPy passes them.
+pub(crate) fn to_array<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (tensor.py(), tensor.get());
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    // NumPy's own exception, which programs catch to allow the copy.
+    let forbidden = |reason: String, remedy: &str| {
+        Err(PyValueError::new_err(format!("{reason}, and copy=False forbids it; {remedy}")))
+    };
+    if copy == Some(false) {
+        let behaviour = &Installed::of(py, &NUMPY)?.behaviour;
+        if let Some(Need { reason, remedy }) =
+            NUMPY.needs_copy(behaviour, this.tensor(), this.exports_read_only())
+        {
+            return forbidden(format!("unable to avoid a copy, since {reason}"), &remedy);
+        }
+    }
+    let array = to(tensor, &NUMPY, copy)?;
+    let Some(dtype) = dtype else { return Ok(array) };
+    let found = array.getattr(intern!(py, "dtype"))?;
+    if found.eq(dtype)? {
+        return Ok(array);
+    }
+    if copy == Some(false) {
+        let reason = format!("elements of {found} become {dtype} by a copy");
+        return forbidden(reason, "leave copy=False out");
+    }
+    array.call_method1(intern!(py, "astype"), (dtype,))
+}
+
+/// A tensor that a framework's function gets, in the forms that such functions accept.
+pub(super) struct Input<'a, 'py> {
+    pub(super) tensor: &'a Bound<'py, PyTensor>,
+    /// False if the caller forbids copies.
+    pub(super) may_copy: bool,
+    /// How the framework requests tensors.
+    pub(super) request: Request,
+}
+
+impl<'py> Input<'_, 'py> {
+    /// A capsule: versioned, if the framework requests that.
+    pub(super) fn capsule(&self) -> PyResult<Bound<'py, PyAny>> {
+        let (py, method) = (self.tensor.py(), intern!(self.tensor.py(), "__dlpack__"));
+        let Request::Versioned(major, minor) = self.request else {
+            return self.tensor.call_method0(method);
+        };
+        let keywords = PyDict::new(py);
+        keywords.set_item(intern!(py, "max_version"), (major, minor))?;
+        self.tensor.call_method(method, (), Some(&keywords))
+    }
+
+    /// The NumPy array that shares the memory.
+    pub(super) fn array(&self) -> PyResult<Bound<'py, PyAny>> {
+        let module = library(self.tensor.py(), NUMPY.module, NUMPY.package(), NUMPY.name)?;
+        array(&module.getattr(NUMPY.function)?, self)
+    }
+
+    /// A tensor over the memory as unsigned integers, one for each element. Packed elements are unpacked by a copy.
+    pub(super) fn integers(&self) -> PyResult<Bound<'py, PyTensor>> {
+        let (this, read_only) = (self.tensor.get().tensor(), self.tensor.get().is_read_only());
+        let copied = is_packed(this);
+        let unpacked;
+        let this = match copied {
+            true => {
+                let _reading = Guard::reading(this, "tensor that is copied")?;
+                unpacked = copies::unpacked(this)?.into_shared();
+                &unpacked
+            }
+            false => this,
+        };
+        // The largest element on this path has eight bytes.
+        let bits = (this.dtype().itemsize() * 8) as u8;
+        let integers = DataType::new(DataTypeCode::UINT, bits, 1);
+        let integers = reexport::with_dtype(this, read_only && !copied, integers);
+        Bound::new(self.tensor.py(), PyTensor::from(integers.map_err(to_py_err)?))
     }
 }

@@ -4,12 +4,11 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-use super::names::framework_of;
+use super::framework::{Columns, Framework};
 use super::probe::is_refusal;
 use super::to::to;
 use crate::PyTensor;
 use crate::error::type_name;
-use crate::frameworks::Framework;
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_api::Table;
 use crate::protocol::{buffer, exchange_table};
@@ -41,42 +40,6 @@ pub(crate) fn like<'py>(
     })
 }
 
-/// An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns.
-pub(crate) fn like_times<'py>(
-    likeness: &Bound<'py, PyAny>,
-    times: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = times.py();
-    let Some(framework) = framework_of(likeness)? else { return Ok(times) };
-    let Some(column) = framework.column else { return Ok(times) };
-    let column = py.import(framework.module)?.getattr(column(likeness)?)?;
-    column.call1((&times,)).or_else(|error| Err(without_unit(framework, &times, error)?))
-}
-
-/// The refusal of times whose unit a framework lacks, with its exception as the cause. Other exceptions are passed on.
-#[cold]
-fn without_unit(framework: &Framework, times: &Bound<'_, PyAny>, error: PyErr) -> PyResult<PyErr> {
-    let py = times.py();
-    let found: String =
-        times.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?.extract()?;
-    if framework.times.is_empty()
-        || framework.times.contains(&found.as_str())
-        || !is_refusal(py, &error)
-    {
-        return Ok(error);
-    }
-    let kind = |name: &str| name.split('[').next().map(str::to_owned);
-    let fitting: Vec<_> =
-        framework.times.iter().copied().filter(|name| kind(name) == kind(&found)).collect();
-    let refusal = PyBufferError::new_err(format!(
-        "{} lacks columns of {found} and has those of {}; return times of one of these units, or an array of NumPy",
-        framework.name,
-        fitting.join(", ")
-    ));
-    refusal.set_cause(py, Some(error));
-    Ok(refusal)
-}
-
 /// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.
 pub(crate) fn like_tensor<'py>(
     likeness: &Bound<'py, PyAny>,
@@ -84,7 +47,7 @@ pub(crate) fn like_tensor<'py>(
     copy: Option<bool>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = likeness.py();
-    if let Some(framework) = framework_of(likeness)? {
+    if let Some(framework) = Framework::of_object(likeness)? {
         return to(tensor, framework, copy).map(Some);
     }
     if let Some(table) = Table::of_type(&likeness.get_type())? {
@@ -95,4 +58,45 @@ pub(crate) fn like_tensor<'py>(
         return Ok(Some(PyMemoryView::from(tensor.as_any())?.into_any()));
     }
     Ok(None)
+}
+
+/// An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns.
+pub(crate) fn like_times<'py>(
+    likeness: &Bound<'py, PyAny>,
+    times: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = times.py();
+    let Some(framework) = Framework::of_object(likeness)? else { return Ok(times) };
+    let Some(columns) = &framework.columns else { return Ok(times) };
+    let function = py.import(framework.module)?.getattr((columns.function)(likeness)?)?;
+    function.call1((&times,)).or_else(|error| match is_refusal(py, &error) {
+        true => Err(without_unit(framework.name, columns, &times, error)?),
+        false => Err(error),
+    })
+}
+
+/// The refusal of times whose unit a framework lacks, with its exception as the cause. Other exceptions are passed on.
+#[cold]
+fn without_unit(
+    name: &str,
+    columns: &Columns,
+    times: &Bound<'_, PyAny>,
+    error: PyErr,
+) -> PyResult<PyErr> {
+    let py = times.py();
+    let found: String =
+        times.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?.extract()?;
+    let kind = found.split('[').next().unwrap_or_default();
+    // No library has spans of days.
+    let units = columns.units.iter().filter(|&&unit| unit != "D" || kind == "datetime64");
+    let fitting: Vec<_> = units.map(|unit| format!("{kind}[{unit}]")).collect();
+    if fitting.is_empty() || fitting.contains(&found) {
+        return Ok(error);
+    }
+    let refusal = PyBufferError::new_err(format!(
+        "{name} lacks columns of {found} and has those of {}; return times of one of these units, or an array of NumPy",
+        fitting.join(", ")
+    ));
+    refusal.set_cause(py, Some(error));
+    Ok(refusal)
 }

@@ -1,0 +1,201 @@
+//! The frameworks whose objects are arrays or tensors: NumPy, PyTorch, JAX, TensorFlow, Paddle.
+
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+
+use super::{Attribute, Dtypes, ImportRules, NO_RULES, State};
+use crate::classes::is_instance;
+use crate::error::{beyond_tensors, type_name};
+
+pub(super) static NUMPY: ImportRules = ImportRules {
+    class: Some(("numpy.ma", "MaskedArray")),
+    check_before: Some(check_mask),
+    ..NO_RULES
+};
+
+/// Refuses an array with masked elements: no protocol reports the mask.
+fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));
+    match any.and_then(|any| any.is_truthy()) {
+        Ok(false) => return Ok(()),
+        // The mask of a record lacks `any`, and no protocol exports records.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => return Ok(()),
+        Err(error) if error.is_instance_of::<PyAttributeError>(py) => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(true) => {}
+    }
+    Err(PyBufferError::new_err(
+        "the array has masked elements, and a tensor cannot say which; fill them with \
+         a.filled(value), or take a.data if they do not matter",
+    ))
+}
+
+/// PyTorch's protocols check neither gradients nor the lazy conjugate and negative bits. `x.data = y` and `x.set_(y)`
+/// give a tensor other memory, and a managed tensor that PyTorch exports keeps only the tensor: the memory belongs to
+/// the storage, a separate object.
+pub(super) static TORCH: ImportRules = ImportRules {
+    packages: &["torch"],
+    states: &[&[REQUIRES_GRAD], &[IS_CONJ, IS_NEG]],
+    storage: Some("untyped_storage"),
+    explain: Some(|object| not_strided(object).map(PyBufferError::new_err)),
+    ..NO_RULES
+};
+
+const REQUIRES_GRAD: State = State {
+    attribute: Attribute::Value("requires_grad"),
+    dtypes: Dtypes::Differentiable,
+    refused: true,
+    reason: "the tensor requires grad, and autograd would not see what is done through the shared \
+             memory; call detach() first",
+};
+
+const IS_CONJ: State = State {
+    attribute: Attribute::Method("is_conj"),
+    dtypes: Dtypes::Complex,
+    refused: true,
+    reason: "the tensor has its conjugate bit set: its values are the conjugates of what is in \
+             memory; call resolve_conj() first",
+};
+
+const IS_NEG: State = State {
+    attribute: Attribute::Method("is_neg"),
+    dtypes: Dtypes::All,
+    refused: true,
+    reason: "the tensor has its negative bit set: its values are the negatives of what is in \
+             memory; call resolve_neg() first",
+};
+
+/// Tensors without strided memory: the attribute that reports the state, and the message.
+const NOT_STRIDED: [(&str, &str); 4] = [
+    (
+        "is_nested",
+        "the tensor is nested: its rows have different lengths; call to_padded_tensor(padding) first",
+    ),
+    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another device"),
+    (
+        "is_quantized",
+        "the tensor is quantised: its values are not what is in memory; call dequantize() or int_repr() first",
+    ),
+    (
+        "layout",
+        "the tensor is sparse or has another layout than torch.strided; call to_dense() first",
+    ),
+];
+
+/// Returns why a tensor does not have strided memory, or `None` if no reason is found.
+fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let applies = |name: &str| -> PyResult<bool> {
+        let found = object.getattr(name)?;
+        match name {
+            "layout" => Ok(found.str()?.to_cow()? != "torch.strided"),
+            _ => found.is_truthy(),
+        }
+    };
+    let found = NOT_STRIDED.iter().find(|(name, _)| applies(name).unwrap_or(false));
+    if let Some((_, reason)) = found {
+        return Some(reason);
+    }
+    let asked = |name: &str| object.call_method0(name).and_then(|answer| answer.extract::<u64>());
+    (asked("data_ptr").ok()? == 0 && asked("numel").ok()? > 0).then_some(
+        "the tensor has elements but no memory, as a FakeTensor, a MaskedTensor and a tensor with a \
+         resized storage have; make a tensor that holds its data first",
+    )
+}
+
+pub(super) static JAX: ImportRules = ImportRules {
+    packages: &["jax", "jaxlib"],
+    explain: Some(|object| gone(object).map(PyBufferError::new_err)),
+    remedy: Some(|object| {
+        let has_keys = type_name(object).ends_with(".PRNGKeyArray");
+        has_keys.then(|| "pass the integers of the keys: jax.random.key_data(keys)".to_owned())
+    }),
+    same_buffer: |py, package| package == "jaxlib" && has_one_cpu(py),
+    ..NO_RULES
+};
+
+/// Returns why an array lacks elements in memory, or `None` if no reason is found.
+fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let py = object.py();
+    if is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
+        return Some(
+            "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
+             it outside of the transformed function, or in a function called by jax.pure_callback",
+        );
+    }
+    let is_deleted =
+        object.call_method0(intern!(py, "is_deleted")).and_then(|deleted| deleted.is_truthy());
+    is_deleted.unwrap_or(false).then_some(
+        "the array was deleted, or donated to a compiled function, so its memory is gone; convert \
+         it before that, or make a new one",
+    )
+}
+
+/// Returns true if JAX has a single CPU device, instead of several with numbers, which a buffer cannot report. Called
+/// for the first array only: if the program restarts JAX with several devices, dlbridge does not notice.
+fn has_one_cpu(py: Python<'_>) -> bool {
+    let count = || -> PyResult<usize> {
+        py.import(intern!(py, "jax"))?.call_method1(intern!(py, "devices"), ("cpu",))?.len()
+    };
+    count().is_ok_and(|count| count == 1)
+}
+
+pub(super) static TENSORFLOW: ImportRules = ImportRules {
+    packages: &["tensorflow"],
+    check_before: Some(check_dtype),
+    remedy: Some(remedy),
+    ..NO_RULES
+};
+
+/// What to pass instead of a variable, or of a tensor without values, of TensorFlow or Keras.
+fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    let name = type_name(object);
+    let (package, class) = (name.split('.').next()?, name.rsplit('.').next()?);
+    let remedy = match (package, class) {
+        ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
+        ("keras", "Variable") => "pass its value: variable.value",
+        ("tensorflow", "SymbolicTensor") | ("keras", "KerasTensor") => {
+            "it stands for elements that are not computed yet: convert it outside of the compiled function or \
+             model, or in a function called by tf.py_function"
+        }
+        _ => return None,
+    };
+    Some(remedy.to_owned())
+}
+
+/// Refuses dtypes without elements in memory: TensorFlow would abort the process.
+fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(()) };
+    let name = dtype.getattr_opt(intern!(py, "name"))?;
+    let name = name.and_then(|name| name.extract::<String>().ok()).unwrap_or_default();
+    match name.as_str() {
+        "string" | "variant" | "resource" => Err(beyond_tensors(format!(
+            "the tensor's elements have the dtype {name}, whose values are not numbers in memory; \
+             convert them first"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+pub(super) static PADDLE: ImportRules = ImportRules {
+    packages: &["paddle"],
+    states: &[&[STOP_GRADIENT]],
+    explain: Some(|object| is_sparse(object).then(|| PyBufferError::new_err(SPARSE))),
+    ..NO_RULES
+};
+
+const STOP_GRADIENT: State = State {
+    attribute: Attribute::Value("stop_gradient"),
+    dtypes: Dtypes::Differentiable,
+    refused: false,
+    reason: "the tensor has stop_gradient=False, and autograd would not see what is done through \
+             the shared memory; call detach() first",
+};
+
+const SPARSE: &str =
+    "the tensor is sparse: its values are not in one piece of memory; call to_dense() first";
+
+fn is_sparse(object: &Bound<'_, PyAny>) -> bool {
+    object.call_method0("is_sparse").and_then(|sparse| sparse.is_truthy()).unwrap_or(false)
+}
