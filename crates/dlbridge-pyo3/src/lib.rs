@@ -148,10 +148,9 @@ pub use dlbridge;
 
 pub use argument::{
     ANY, Accepts, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
-    AnyDataType, ArgumentError, COrder, Casting, Constraint, Contiguous, DYNAMIC, DefaultStream,
-    Dims, Each, Entries, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
-    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Requirement, Stream, Tree, WorkStream,
-    Writable,
+    AnyDataType, ArgumentError, COrder, Constraint, Contiguous, DYNAMIC, DefaultStream, Dims, Each,
+    Entries, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
+    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Stream, Tree, WorkStream, Writable,
 };
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};

@@ -86,19 +86,27 @@
 //! Two orders at once:
 //!
 //! ```compile_fail,E0080
-//! use dlbridge_pyo3::{COrder, Constraint, FortranOrder};
+//! use dlbridge_pyo3::{COrder, FortranOrder, PyReadonlyTensor};
+//! use pyo3::prelude::*;
 //!
-//! const BOTH: dlbridge_pyo3::Requirement = <(COrder, FortranOrder)>::REQUIREMENT;
-//! # fn main() { let _ = BOTH; }
+//! type Both<'py> = PyReadonlyTensor<'py, f32, 2, (COrder, FortranOrder)>;
+//!
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Both<'py>> {
+//!     Ok(x.extract()?)
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Both<'py>> = f; }
 //! ```
 //!
 //! An alignment that is not a power of two:
 //!
 //! ```compile_fail,E0080
-//! use dlbridge_pyo3::{Aligned, Constraint};
+//! use dlbridge_pyo3::{Aligned, PyReadonlyTensor};
+//! use pyo3::prelude::*;
 //!
-//! const ODD: usize = Aligned::<3>::REQUIREMENT.align;
-//! # fn main() { let _ = ODD; }
+//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Aligned<3>>> {
+//!     Ok(x.extract()?)
+//! }
+//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Aligned<3>>> = f; }
 //! ```
 //!
 //! A copy of an argument that is written:
@@ -172,11 +180,11 @@
 //!
 //! A constraint of your own, which could claim an order:
 //!
-//! ```compile_fail,E0277
+//! ```compile_fail,E0603
 //! struct Ordered;
 //!
 //! impl dlbridge_pyo3::Constraint for Ordered {
-//!     const REQUIREMENT: dlbridge_pyo3::Requirement = <() as dlbridge_pyo3::Constraint>::REQUIREMENT;
+//!     const SPEC: dlbridge_pyo3::argument::spec::ArgumentSpec = <() as dlbridge_pyo3::Constraint>::SPEC;
 //! }
 //! ```
 //!

@@ -5,9 +5,8 @@ use dlbridge::TensorRef;
 /// The memory order that elements must have.
 ///
 /// ```
-/// use dlbridge_pyo3::{COrder, Constraint, Order, ImportOptions};
+/// use dlbridge_pyo3::{ImportOptions, Order};
 ///
-/// assert_eq!(COrder::REQUIREMENT.order, Order::C);
 /// assert_eq!(ImportOptions::default().order, Order::Strided);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

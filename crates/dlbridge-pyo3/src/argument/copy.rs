@@ -46,13 +46,13 @@ impl ArgumentSpec {
             return self.rearranged(source).map(Some);
         }
         let mut cast = |source: &Source<'_>| (self.cast)(source, self.dtypes, misfit);
-        let copy = match AxisOrder::of_copy(self.requirement.order, tensor) {
+        let copy = match AxisOrder::of_copy(self.order, tensor) {
             None => cast(source)?,
             Some(order) => {
                 let copy = cast(&order.source(source)?)?;
                 match misfit {
                     None => copy.map(|copy| order.tensor(copy)).transpose()?,
-                    Some(first) if self.requirement.order == Order::Fortran => {
+                    Some(first) if self.order == Order::Fortran => {
                         first.index.reverse();
                         None
                     }
@@ -88,7 +88,7 @@ impl ArgumentSpec {
                 _ => Ok(swapped),
             }
         };
-        match AxisOrder::of_copy(self.requirement.order, &source.tensor) {
+        match AxisOrder::of_copy(self.order, &source.tensor) {
             None => copied(source),
             Some(order) => order.tensor(copied(&order.source(source)?)?),
         }

@@ -4,18 +4,14 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use dlbridge::{DataType, Device, Element, TensorRef};
-use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::DYNAMIC;
 use super::accepts::Accepts;
 use super::borrowed::BorrowedArgument;
-use super::checked;
 use super::constraint::Constraint;
-use super::convert;
 use super::described::described;
 use super::refusal::ArgumentError;
-use super::spec::{ArgumentSpec, Place};
+use super::spec::ArgumentSpec;
 use super::stream::{Stream, WorkStream};
 
 /// A tensor of any framework, for code that works on its device: on a GPU, or on the devices that `C` names. It
@@ -57,31 +53,7 @@ pub struct PyDeviceTensor<'py, A, const N: usize, S = WorkStream, C = ()> {
 }
 
 impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
-    const SPEC: &'static ArgumentSpec = &{
-        let requirement = C::REQUIREMENT;
-        assert!(
-            N == DYNAMIC || requirement.dims.is_empty() || requirement.dims.len() == N,
-            "there must be as many extents as dimensions"
-        );
-        assert!(
-            !requirement.allow_copy && !requirement.allow_sequence,
-            "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
-        );
-        assert!(A::TIMES.is_empty(), "no protocol exports times on a device");
-        ArgumentSpec {
-            dtypes: A::DTYPES,
-            alignment: A::alignment,
-            ndim: if N == DYNAMIC { None } else { Some(N) },
-            place: Place::Anywhere,
-            requirement,
-            mode: if requirement.writable { Mode::Write } else { Mode::Read },
-            check: A::check,
-            checks: A::checks,
-            cast: convert::never,
-            times: &[],
-            rescale: checked::never,
-        }
-    };
+    const SPEC: &'static ArgumentSpec = &ArgumentSpec::on_device::<A, N, C>();
 }
 
 impl<'a, 'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject<'a, 'py>

@@ -8,16 +8,12 @@ use dlbridge::{
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::DYNAMIC;
 use super::accepts::Accepts;
 use super::borrowed::BorrowedArgument;
-use super::cast::{self, Cast};
-use super::checked::{self, Rescale};
-use super::constraint::{Casting, Constraint, InCOrder};
-use super::convert;
+use super::constraint::{Constraint, InCOrder};
 use super::described::described;
 use super::refusal::{ArgumentError, Refusal};
-use super::spec::{ArgumentSpec, Place};
+use super::spec::ArgumentSpec;
 use crate::error::to_py_err;
 
 /// Refuses types with invalid bit patterns: Python code could write such bytes after the check.
@@ -37,55 +33,7 @@ macro_rules! argument {
         }
 
         impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
-            const SPEC: &'static ArgumentSpec = &{
-                let requirement = C::REQUIREMENT;
-                let ndim = if N == DYNAMIC { None } else { Some(N) };
-                assert!(
-                    N == DYNAMIC || requirement.dims.is_empty() || requirement.dims.len() == N,
-                    "there must be as many extents as dimensions"
-                );
-                assert!(
-                    !(requirement.allow_copy || requirement.allow_sequence)
-                        || matches!($mode, Mode::Read),
-                    "a PyReadwriteTensor writes the argument itself; remove AllowCopy and AllowSequence"
-                );
-                assert!(
-                    requirement.on_host(),
-                    "the CPU cannot read this device; use PyDeviceTensor"
-                );
-                assert!(
-                    !(requirement.allow_copy || requirement.allow_sequence)
-                        || requirement.devices.is_empty(),
-                    "copies are on the CPU; remove AllowCopy and AllowSequence, or the device"
-                );
-                assert!(
-                    !requirement.writable || matches!($mode, Mode::Write),
-                    "use PyReadwriteTensor for an argument that is written"
-                );
-                let (dtypes, alignment, mode) = (A::DTYPES, A::alignment as fn(_) -> _, $mode);
-                let (place, check, checks) = (Place::Host, A::check, A::checks as fn(_) -> _);
-                let times = A::TIMES;
-                assert!(
-                    times.is_empty() || !(requirement.allow_sequence || requirement.check_integers),
-                    "lists and integers lack a unit of time"
-                );
-                let cast: Cast = match (requirement.cast, requirement.check_integers) {
-                    _ if !requirement.allow_copy || !times.is_empty() => convert::never,
-                    (None, false) => convert::lossless::<A>,
-                    (Some(Casting::Safe), false) => cast::safe::<A>,
-                    (Some(Casting::SameKind), false) => cast::same_kind::<A>,
-                    (None, true) => checked::or_lossless::<A>,
-                    (Some(Casting::Safe), true) => checked::or_safe::<A>,
-                    (Some(Casting::SameKind), true) => checked::or_same_kind::<A>,
-                };
-                let rescale: Rescale = match requirement.cast {
-                    Some(_) if !times.is_empty() => checked::rescaled,
-                    _ => checked::never,
-                };
-                ArgumentSpec {
-                    dtypes, alignment, ndim, place, requirement, mode, check, checks, cast, times, rescale,
-                }
-            };
+            const SPEC: &'static ArgumentSpec = &ArgumentSpec::on_host::<A, N, C>($mode);
         }
 
         impl<'a, 'py, A: Accepts, const N: usize, C: Constraint> FromPyObject<'a, 'py>
@@ -94,7 +42,7 @@ macro_rules! argument {
             type Error = ArgumentError<'a, 'py>;
 
             #[cfg(feature = "experimental-inspect")]
-            const INPUT_TYPE: pyo3::inspect::PyStaticExpr = if C::REQUIREMENT.allow_sequence {
+            const INPUT_TYPE: pyo3::inspect::PyStaticExpr = if C::SPEC.allow_sequence {
                 pyo3::type_hint_identifier!("dlbridge.typing", "TensorOrSequence")
             } else {
                 pyo3::type_hint_identifier!("dlbridge.typing", "TensorLike")
@@ -156,7 +104,7 @@ macro_rules! argument {
 
             /// Extracts an object that `borrow_run` leaves.
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
-                if C::REQUIREMENT.allow_sequence
+                if C::SPEC.allow_sequence
                     && let Some(argument) = Self::SPEC.copy_sequence::<A>(object)?
                 {
                     return Ok(Self { argument, marker: PhantomData });

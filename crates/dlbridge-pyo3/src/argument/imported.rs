@@ -24,10 +24,7 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let mut unmet = self.compare(&imported);
-        if !unmet.is_empty()
-            && self.requirement.allow_copy
-            && self.fits_extents(imported.tensor.shape())
-        {
+        if !unmet.is_empty() && self.allow_copy && self.fits_extents(imported.tensor.shape()) {
             // The copy needs a borrow too, because it reads the memory.
             let tensor = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
@@ -59,7 +56,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let own = owner.access() == Access::Exclusive && self.requirement.allow_copy;
+        let own = owner.access() == Access::Exclusive && self.allow_copy;
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
         let memory_owner = if own { MemoryOwner::Copy(owner) } else { MemoryOwner::Tensor(owner) };

@@ -47,7 +47,7 @@ impl ArgumentSpec {
         };
         let dtype = argument.tensor().dtype();
         // The import of an argument that may copy converts elements that are not values.
-        let may_convert = self.requirement.allow_copy && (self.checks)(dtype);
+        let may_convert = self.allow_copy && (self.checks)(dtype);
         if !self.fits(argument.tensor(), false)
             || may_convert
             || !in_storage::is_sound(object, type_info, dtype)?

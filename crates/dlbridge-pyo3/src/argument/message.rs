@@ -86,7 +86,7 @@ impl ArgumentSpec {
         } else if object.is_instance_of::<PyType>() {
             text += "; pass an object, not a class";
         } else if has_elements()? {
-            text += match self.requirement.allow_sequence {
+            text += match self.allow_sequence {
                 true => "; pass list(x)",
                 false => "; pass an array of its elements",
             };
@@ -259,7 +259,7 @@ impl ArgumentSpec {
             Err(error) => return Refusal::from(error),
         };
         let Described { dtype, shape, is_read_only, reason } = found;
-        let allow_copy = self.requirement.allow_copy;
+        let allow_copy = self.allow_copy;
         let fits_dtype = self.fits_dtype(dtype) || allow_copy;
         let plain = !fits_dtype || !self.fits_extents(&shape) || !self.fits_device(DeviceType::CPU);
         let access = (is_read_only && self.mode == Mode::Write).then_some(Mismatch::ReadOnly);
@@ -279,7 +279,7 @@ impl ArgumentSpec {
         self.write_dtypes(text);
         self.write_shape(text);
         self.write_devices(text);
-        *text += match self.requirement.order {
+        *text += match self.order {
             Order::Strided => "",
             Order::C => ", C order",
             Order::Fortran => ", Fortran order",
@@ -287,7 +287,7 @@ impl ArgumentSpec {
         };
         let align = match unmet.and_then(|unmet| unmet.alignment) {
             Some(Mismatch::Alignment { required, .. }) => required,
-            _ => self.requirement.align,
+            _ => self.align,
         };
         if align > 1 {
             let _ = write!(text, ", aligned to {align} bytes");
@@ -309,7 +309,7 @@ impl ArgumentSpec {
     }
 
     fn write_devices(&self, text: &mut String) {
-        match (self.requirement.devices, self.place) {
+        match (self.devices, self.place) {
             ([], Place::Host) => *text += " on cpu",
             ([], Place::Anywhere) => *text += " on any device",
             (devices, _) => {
@@ -323,7 +323,7 @@ impl ArgumentSpec {
     }
 
     fn write_shape(&self, text: &mut String) {
-        let dims = self.requirement.dims;
+        let dims = self.dims;
         let ndim = self.ndim.or((!dims.is_empty()).then_some(dims.len()));
         let Some(ndim) = ndim else {
             *text += "[...]";

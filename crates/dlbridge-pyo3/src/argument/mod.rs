@@ -34,8 +34,7 @@ pub use self::ndarray::{NdarrayDim, Ndim};
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
     ANY, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence, COrder,
-    Casting, Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm,
-    Requirement, Writable,
+    Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
 };
 pub use device::PyDeviceTensor;
 pub use each::{Each, Entries, FromItem, Item, Tree};

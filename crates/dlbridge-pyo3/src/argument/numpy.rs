@@ -28,7 +28,7 @@ impl ArgumentSpec {
         let run = type_info.head?.run(object, self.ndim, self.dtypes)?;
         let fits = self.fits_extents(run.shape())
             && self.fits_device(DeviceType::CPU)
-            && self.requirement.order != Order::Fortran
+            && self.order != Order::Fortran
             && self.misaligned(run.address(), run.dtype()).is_none()
             && !(self.mode == Mode::Write && run.is_read_only());
         if !fits {
@@ -94,8 +94,7 @@ impl ArgumentSpec {
         }
         if let Some((dtype, ndim)) = head.dtype_and_ndim(object) {
             let fits = self.fits_dtype(dtype) && self.ndim.is_none_or(|expected| expected == ndim);
-            let refused =
-                !self.requirement.allow_copy && (!fits || self.unfit(head, object).is_some());
+            let refused = !self.allow_copy && (!fits || self.unfit(head, object).is_some());
             return if refused { Err(Refusal::Object(self)) } else { Ok(()) };
         }
         if head.lacks_dtype(object) { Err(Refusal::Elements(self)) } else { Ok(()) }

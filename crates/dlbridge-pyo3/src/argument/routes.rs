@@ -87,7 +87,7 @@ impl ArgumentSpec {
         }
         self.refuse_numpy(&type_info, object)?;
         // 5.
-        if self.requirement.allow_copy
+        if self.allow_copy
             && let Some(head) = type_info.head
             && let Some(argument) = self.copy_numpy(head, &type_info, object)?
         {
@@ -107,7 +107,7 @@ impl ArgumentSpec {
         let is_ours = ours.is_some();
         #[cfg(not(feature = "tensor-class"))]
         let is_ours = false;
-        let answer = match is_ours || self.requirement.allow_copy {
+        let answer = match is_ours || self.allow_copy {
             true => ByTable::None,
             false => import::by_table(object, &type_info)?,
         };

@@ -3,30 +3,50 @@
 use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
 use dlbridge_borrow::Mode;
 
-use super::cast::Cast;
-use super::checked::Rescale;
-use super::constraint::Requirement;
+use super::DYNAMIC;
+use super::accepts::{Accepts, AnyDataType, Checked};
+use super::cast::{self, Cast};
+use super::checked::{self, Rescale};
+use super::constraint::Constraint;
+use super::convert;
 use crate::import_options::ImportOptions;
+use crate::order::Order;
 
-/// The demands of an argument.
-pub(super) struct ArgumentSpec {
+/// The demands of an argument; those of a [`Constraint`] alone leave everything else open.
+#[derive(Clone, Copy)]
+pub struct ArgumentSpec {
     /// The accepted dtypes; empty if any dtype is accepted.
     pub(super) dtypes: &'static [DataType],
+    /// NumPy's names for elements that are counts of a unit of time; empty for other elements.
+    pub(super) times: &'static [&'static str],
     /// Alignment of an element of a dtype, in bytes.
     pub(super) alignment: fn(DataType) -> usize,
-    pub(super) ndim: Option<usize>,
-    pub(super) place: Place,
-    pub(super) requirement: Requirement,
-    pub(super) mode: Mode,
     /// Refuses a tensor that fits otherwise if its elements are not values of the dtype.
     pub(super) check: fn(&TensorRef<'_>) -> Result<(), Error>,
     /// Returns true if `check` reads the elements of this dtype.
     pub(super) checks: fn(DataType) -> bool,
+    pub(super) ndim: Option<usize>,
+    /// The fixed extents, one for each dimension; empty if all are free.
+    pub(super) dims: &'static [Option<usize>],
+    /// The order of the elements.
+    pub(super) order: Order,
+    /// Required alignment of the first element, in bytes.
+    pub(super) align: usize,
+    pub(super) place: Place,
+    /// The device types that the data may be on; empty for all of its place.
+    pub(super) devices: &'static [DeviceType],
+    pub(super) mode: Mode,
+    /// True if an object that does not fit may be copied.
+    pub(super) allow_copy: bool,
+    /// True if lists and tuples of numbers are converted to tensors.
+    pub(super) allow_sequence: bool,
+    /// The casting rule for elements of another dtype; `None` means the rule of [`AllowCopy`](super::AllowCopy).
+    pub(super) casting: Option<Casting>,
+    /// True if integers are converted to another integer type that holds their values.
+    pub(super) check_integers: bool,
     /// Converts elements of another dtype, if that is allowed. An extension links such a function only if one of its
     /// arguments uses it.
     pub(super) cast: Cast,
-    /// NumPy's names for elements that are counts of a unit of time; empty for other elements.
-    pub(super) times: &'static [&'static str],
     /// Converts times of another unit, if that is allowed.
     pub(super) rescale: Rescale,
 }
@@ -40,15 +60,151 @@ pub(super) enum Place {
     Anywhere,
 }
 
-impl Place {
-    pub(super) fn has(self, device_type: DeviceType) -> bool {
-        self == Self::Anywhere || device_type.is_host_accessible()
-    }
+/// NumPy's casting rules, which decide the dtypes that may be converted to each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Casting {
+    /// `safe`: int32 to float64, and also int64 to float64, which rounds.
+    Safe,
+    /// `same_kind`: also float64 to float32 and int64 to int32, but not float64 to int64.
+    SameKind,
 }
 
 impl ArgumentSpec {
+    /// Accepts every tensor.
+    pub(super) const ANY: Self = Self {
+        dtypes: &[],
+        times: &[],
+        alignment: AnyDataType::alignment,
+        check: AnyDataType::check,
+        checks: AnyDataType::checks,
+        ndim: None,
+        dims: &[],
+        order: Order::Strided,
+        align: 1,
+        place: Place::Anywhere,
+        devices: &[],
+        mode: Mode::Read,
+        allow_copy: false,
+        allow_sequence: false,
+        casting: None,
+        check_integers: false,
+        cast: convert::never,
+        rescale: checked::never,
+    };
+
+    /// Combines the demands of two constraints.
+    pub(super) const fn and(self, other: Self) -> Self {
+        let dims = match (self.dims, other.dims) {
+            ([], dims) | (dims, []) => dims,
+            _ => panic!("the constraints give the extents twice"),
+        };
+        let order = match (self.order, other.order) {
+            (Order::Strided, order) | (order, Order::Strided) => order,
+            _ => panic!("the constraints give two orders"),
+        };
+        let devices = match (self.devices, other.devices) {
+            ([], devices) | (devices, []) => devices,
+            _ => panic!("the constraints give the device twice"),
+        };
+        let casting = match (self.casting, other.casting) {
+            (Some(Casting::SameKind), _) | (_, Some(Casting::SameKind)) => Some(Casting::SameKind),
+            (Some(Casting::Safe), _) | (_, Some(Casting::Safe)) => Some(Casting::Safe),
+            (None, None) => None,
+        };
+        Self {
+            dims,
+            order,
+            align: if self.align > other.align { self.align } else { other.align },
+            devices,
+            mode: if let Mode::Write = self.mode { self.mode } else { other.mode },
+            allow_copy: self.allow_copy || other.allow_copy,
+            allow_sequence: self.allow_sequence || other.allow_sequence,
+            casting,
+            check_integers: self.check_integers || other.check_integers,
+            ..self
+        }
+    }
+
+    /// The demands of an argument that the CPU reads, or writes.
+    pub(super) const fn on_host<A: Accepts, const N: usize, C: Constraint>(mode: Mode) -> Self {
+        let spec = Self::of_elements::<A, N, C>();
+        let allows = spec.allow_copy || spec.allow_sequence;
+        assert!(
+            !allows || matches!(mode, Mode::Read),
+            "a PyReadwriteTensor writes the argument itself; remove AllowCopy and AllowSequence"
+        );
+        let mut next = 0;
+        while next < spec.devices.len() {
+            assert!(
+                spec.devices[next].is_host_accessible(),
+                "the CPU cannot read this device; use PyDeviceTensor"
+            );
+            next += 1;
+        }
+        assert!(
+            !allows || spec.devices.is_empty(),
+            "copies are on the CPU; remove AllowCopy and AllowSequence, or the device"
+        );
+        assert!(
+            matches!(spec.mode, Mode::Read) || matches!(mode, Mode::Write),
+            "use PyReadwriteTensor for an argument that is written"
+        );
+        assert!(
+            spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
+            "lists and integers lack a unit of time"
+        );
+        let cast: Cast = match (spec.casting, spec.check_integers) {
+            _ if !spec.allow_copy || !spec.times.is_empty() => convert::never,
+            (None, false) => convert::lossless::<A>,
+            (Some(Casting::Safe), false) => cast::safe::<A>,
+            (Some(Casting::SameKind), false) => cast::same_kind::<A>,
+            (None, true) => checked::or_lossless::<A>,
+            (Some(Casting::Safe), true) => checked::or_safe::<A>,
+            (Some(Casting::SameKind), true) => checked::or_same_kind::<A>,
+        };
+        let rescale: Rescale = match spec.casting {
+            Some(_) if !spec.times.is_empty() => checked::rescaled,
+            _ => checked::never,
+        };
+        Self { place: Place::Host, mode, cast, rescale, ..spec }
+    }
+
+    /// The demands of an argument that stays on its device.
+    pub(super) const fn on_device<A: Accepts, const N: usize, C: Constraint>() -> Self {
+        let spec = Self::of_elements::<A, N, C>();
+        assert!(
+            !spec.allow_copy && !spec.allow_sequence,
+            "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
+        );
+        assert!(spec.times.is_empty(), "no protocol exports times on a device");
+        spec
+    }
+
+    const fn of_elements<A: Accepts, const N: usize, C: Constraint>() -> Self {
+        let spec = C::SPEC;
+        assert!(
+            N == DYNAMIC || spec.dims.is_empty() || spec.dims.len() == N,
+            "there must be as many extents as dimensions"
+        );
+        Self {
+            dtypes: A::DTYPES,
+            times: A::TIMES,
+            alignment: A::alignment,
+            check: A::check,
+            checks: A::checks,
+            ndim: if N == DYNAMIC { None } else { Some(N) },
+            ..spec
+        }
+    }
+
     pub(super) fn import_options(&self) -> ImportOptions {
-        let device = self.requirement.allow_copy.then_some(Device::CPU);
+        let device = self.allow_copy.then_some(Device::CPU);
         ImportOptions { device, ..ImportOptions::default() }
+    }
+}
+
+impl Place {
+    pub(super) fn has(self, device_type: DeviceType) -> bool {
+        self == Self::Anywhere || device_type.is_host_accessible()
     }
 }

@@ -5,9 +5,9 @@ use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
 use super::borrowed::BorrowedArgument;
-use super::constraint::Casting;
 use super::refusal::{Found, Refusal};
 use super::spec::ArgumentSpec;
+use super::spec::Casting;
 use crate::borrow::Guard;
 use crate::import;
 use crate::imported::Imported;
@@ -20,8 +20,8 @@ impl ArgumentSpec {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let casts = self.requirement.cast.map(|cast| cast == Casting::SameKind);
-        let times = Times::new(self.times, self.requirement.allow_copy, casts);
+        let casts = self.casting.map(|cast| cast == Casting::SameKind);
+        let times = Times::new(self.times, self.allow_copy, casts);
         let imported = import::times::import(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::new(self, Found::Other(found)));

@@ -66,7 +66,7 @@ impl ArgumentSpec {
         let plain = self.fits_dtype(dtype)
             && self.fits_extents(tensor.shape())
             && self.fits_device(device_type);
-        let order = (!self.fits_order(tensor)).then_some(Mismatch::Order(self.requirement.order));
+        let order = (!self.fits_order(tensor)).then_some(Mismatch::Order(self.order));
         let address = tensor.data().addr();
         let is_checked = !tensor.is_empty() && device_type.is_addressable();
         let alignment = (is_checked && self.misaligned(address, dtype).is_some())
@@ -76,8 +76,9 @@ impl ArgumentSpec {
             // Writes to a copy would be lost.
             Mode::Write => reason.filter(|_| access.is_none()),
             // A producer may compute its data on export; that is not a copy of its memory.
-            Mode::Read => reason
-                .filter(|&reason| !self.requirement.allow_copy && reason != CopyReason::Producer),
+            Mode::Read => {
+                reason.filter(|&reason| !self.allow_copy && reason != CopyReason::Producer)
+            }
         };
         Unmet { plain: !plain, order, alignment, access, copied: copied.map(Mismatch::Copied) }
     }
