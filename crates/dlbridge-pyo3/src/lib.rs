@@ -94,7 +94,6 @@ mod import_options;
 mod imported;
 mod interpreter;
 mod keepalive;
-mod mismatch;
 #[cfg(doctest)]
 mod must_not_compile;
 mod numpy;

@@ -109,7 +109,7 @@ macro_rules! argument {
                 {
                     return Ok(Self { argument, marker: PhantomData });
                 }
-                Ok(Self { argument: Self::SPEC.import_argument(object)?, marker: PhantomData })
+                Ok(Self { argument: Self::SPEC.extract(object)?, marker: PhantomData })
             }
         }
 

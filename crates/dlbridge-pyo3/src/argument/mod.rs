@@ -10,24 +10,17 @@ mod convert;
 mod copy;
 mod described;
 mod device;
-mod dispatch;
 mod each;
 mod fault;
-mod fits;
 mod host;
-mod imported;
-mod in_storage;
 mod message;
+mod mismatch;
 #[cfg(feature = "ndarray")]
 mod ndarray;
-mod numpy;
 mod refusal;
 mod routes;
 mod sequence;
 mod spec;
-mod stream;
-mod times;
-mod unmet;
 
 #[cfg(feature = "ndarray")]
 pub use self::ndarray::{NdarrayDim, Ndim};
@@ -36,11 +29,10 @@ pub use constraint::{
     ANY, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence, COrder,
     Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
 };
-pub use device::PyDeviceTensor;
+pub use device::{DefaultStream, PyDeviceTensor, Stream, WorkStream};
 pub use each::{Each, Entries, FromItem, Item, Tree};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
-pub use stream::{DefaultStream, Stream, WorkStream};
 
 /// The number of dimensions of an argument that accepts any.
 ///

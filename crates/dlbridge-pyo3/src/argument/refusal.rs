@@ -5,17 +5,19 @@
 
 use std::fmt;
 
-use dlbridge::{DataType, Device, TensorRef};
+use dlbridge::{DataType, Device, DeviceType, TensorRef};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::convert::OutOfRange;
 use super::fault::Misfit;
+use super::mismatch::{Access, Difference, Mismatch};
 use super::spec::ArgumentSpec;
-use super::unmet::Unmet;
 use crate::error::ErrorClass;
 use crate::error::is_beyond_tensors;
-use crate::protocol::left_out;
+use crate::import;
+use crate::protocol::left_out::{self, Described};
 
 /// Why an argument was refused. Two words in size, because several functions return it.
 pub(super) enum Refusal {
@@ -39,28 +41,39 @@ pub(super) struct Refused {
 }
 
 pub(super) enum Found {
-    /// A tensor, with its extents and strides in one vector, and the differences.
-    Tensor {
-        dtype: DataType,
-        device: Device,
-        dims: Vec<i64>,
-        unmet: Unmet,
-        /// An element that the dtype cannot hold.
-        out_of_range: Option<OutOfRange>,
-        /// NumPy's name for the elements, if they are times.
-        time: Option<String>,
-    },
+    Tensor(FoundTensor),
     /// A description of elements that are not times of a unit.
     Other(String),
     /// A list or tuple.
-    Sequence { object_type: Py<PyType>, misfit: Misfit },
+    Sequence {
+        object_type: Py<PyType>,
+        misfit: Misfit,
+    },
 }
 
-impl Found {
-    pub(super) fn tensor(tensor: &TensorRef<'_>, unmet: Unmet) -> Self {
+/// A tensor, with its extents and strides in one vector, and the differences.
+pub(super) struct FoundTensor {
+    pub(super) dtype: DataType,
+    pub(super) device: Device,
+    pub(super) dims: Vec<i64>,
+    pub(super) mismatch: Mismatch,
+    /// An element that the dtype cannot hold.
+    pub(super) out_of_range: Option<OutOfRange>,
+    /// NumPy's name for the elements, if they are times.
+    pub(super) time: Option<String>,
+}
+
+impl FoundTensor {
+    pub(super) fn new(tensor: &TensorRef<'_>, mismatch: Mismatch) -> Self {
         let dims = [tensor.shape(), tensor.strides()].concat();
         let (dtype, device) = (tensor.dtype(), tensor.device());
-        Self::Tensor { dtype, device, dims, unmet, out_of_range: None, time: None }
+        Self { dtype, device, dims, mismatch, out_of_range: None, time: None }
+    }
+
+    /// A tensor whose strides do not matter.
+    pub(super) fn on_cpu(dtype: DataType, shape: &[i64], mismatch: Mismatch) -> Self {
+        let (device, dims) = (Device::CPU, shape.repeat(2));
+        Self { dtype, device, dims, mismatch, out_of_range: None, time: None }
     }
 }
 
@@ -79,6 +92,28 @@ impl Refusal {
         Self::Mismatch(Box::new(Refused { spec, found }))
     }
 
+    /// The refusal of a tensor that does not fit.
+    #[cold]
+    pub(super) fn of(
+        spec: &'static ArgumentSpec,
+        tensor: &TensorRef<'_>,
+        mismatch: Mismatch,
+    ) -> Self {
+        Self::new(spec, Found::Tensor(FoundTensor::new(tensor, mismatch)))
+    }
+
+    /// The refusal of a tensor with an element that the dtype cannot hold.
+    #[cold]
+    pub(super) fn out_of_range(
+        spec: &'static ArgumentSpec,
+        tensor: &TensorRef<'_>,
+        element: OutOfRange,
+        time: Option<String>,
+    ) -> Self {
+        let found = FoundTensor::new(tensor, Mismatch::default());
+        Self::new(spec, Found::Tensor(FoundTensor { out_of_range: Some(element), time, ..found }))
+    }
+
     /// Makes the exception, for the object that was refused.
     #[cold]
     pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
@@ -92,24 +127,24 @@ impl Refusal {
     #[cold]
     fn err(&self, object: &Bound<'_, PyAny>) -> PyErr {
         let py = object.py();
-        let words = match self {
-            Self::Object(spec) => spec.words_of(object),
-            Self::Mismatch(mismatch) => mismatch.words(py),
+        let message = match self {
+            Self::Object(spec) => spec.message_of(object),
+            Self::Mismatch(refused) => refused.message(py),
             Self::Elements(spec) => {
                 return spec.refusal_of_elements(object).into_err(object);
             }
             Self::Unimportable(error) | Self::Raised(error) => return error.clone_ref(py),
         };
-        words.map_or_else(|error| error, |words| ErrorClass::Mismatch.new_err(py, &words))
+        message.map_or_else(|error| error, |text| ErrorClass::Mismatch.new_err(py, &text))
     }
 
     /// Adds NumPy's name for the elements to the refusal of a tensor of times.
     #[cold]
     pub(super) fn of_times(mut self, name: &str) -> Self {
-        if let Self::Mismatch(mismatch) = &mut self
-            && let Found::Tensor { time, .. } = &mut mismatch.found
+        if let Self::Mismatch(refused) = &mut self
+            && let Found::Tensor(found) = &mut refused.found
         {
-            *time = Some(name.to_owned());
+            found.time = Some(name.to_owned());
         }
         self
     }
@@ -121,6 +156,48 @@ impl Refusal {
                 Ok(())
             }
             Self::Raised(error) => Err(*error),
+        }
+    }
+}
+
+impl ArgumentSpec {
+    /// The refusal of an object that is not a tensor, with the demands; returns other errors unchanged.
+    #[cold]
+    pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
+        let py = object.py();
+        if left_out::is_left_out(&error) {
+            return self.left_out(object, error);
+        }
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return Refusal::from(error);
+        }
+        match import::has_protocol(object) {
+            Ok(true) => Refusal::from(error),
+            Ok(false) => Refusal::Object(self),
+            Err(raised) if !raised.is_instance_of::<PyException>(py) => Refusal::from(raised),
+            Err(_) => Refusal::from(error),
+        }
+    }
+
+    /// The refusal of an object whose protocol the extension is built without. It does not name the feature if an
+    /// extension with the feature would refuse the object too.
+    fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
+        let found = match left_out::described(object) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Refusal::Unimportable(Box::new(error)),
+            Err(error) => return Refusal::from(error),
+        };
+        let Described { dtype, shape, is_read_only, reason } = found;
+        let access = Access::new(is_read_only);
+        let mut mismatch = self.compare_facts(dtype, &shape, DeviceType::CPU, access, reason);
+        if self.allow_copy {
+            mismatch.remove(Difference::Dtype);
+        }
+        match mismatch.is_empty() {
+            true => Refusal::Unimportable(Box::new(error)),
+            false => {
+                Refusal::new(self, Found::Tensor(FoundTensor::on_cpu(dtype, &shape, mismatch)))
+            }
         }
     }
 }

@@ -1,77 +1,68 @@
-//! Takes an argument by the fastest path for its type; other types are imported.
+//! The routes by which an argument gets its tensor. Each makes all checks of an import.
 //!
-//! The shortcuts, in this order. Each makes all checks of an import:
-//!
-//! 1. NumPy's array is read in place, or refused.
-//! 2. dlbridge's own tensor is viewed.
-//! 3. A tensor of PyTorch that is only read is described in place, and its storage keeps the memory.
-//! 4. Plain Python objects, and objects of types that never have a protocol, are refused.
-//! 5. An array that must be converted is copied at once.
-//! 6. An object whose buffer has the same data as its `__dlpack__`, such as a JAX array, is viewed through that buffer.
-//! 7. A C exchange table exports the tensor without a lookup of the other protocols.
-//!
-//! The pipeline of `import/mod.rs` imports everything else, and `imported.rs` compares the result with the argument's
-//! type.
+//! 1. [`borrow_run`](ArgumentSpec::borrow_run), [`borrow_numpy`](ArgumentSpec::borrow_numpy): NumPy's array is read in
+//!    place; it is copied if it does not fit and a copy is allowed.
+//! 2. [`borrow_ours`](ArgumentSpec::borrow_ours): dlbridge's own tensor is viewed.
+//! 3. [`borrow_torch`](ArgumentSpec::borrow_torch): PyTorch's tensor that is only read is described in place, and its
+//!    storage keeps the memory.
+//! 4. [`borrow_buffer`](ArgumentSpec::borrow_buffer): an object whose buffer has the same data as its `__dlpack__`,
+//!    such as a JAX array, is viewed through that buffer.
+//! 5. [`import_argument`](ArgumentSpec::import_argument): every other object is imported, as `import/mod.rs` describes,
+//!    and compared.
+//! 6. [`copy_sequence`](ArgumentSpec::copy_sequence): a list or tuple is copied, if the argument allows that.
+//! 7. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
 
-use dlbridge::TensorRef;
+use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::borrowed::{BorrowedArgument, outliving};
+use super::accepts::Accepts;
+use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
+use super::convert::Source;
+use super::mismatch::{Access, Difference};
 use super::refusal::{Found, Refusal};
-use super::spec::ArgumentSpec;
+use super::sequence;
+use super::spec::{ArgumentSpec, Casting};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
-use crate::borrow::Guard;
+use crate::borrow::{Bytes, Guard};
 use crate::classes;
-use crate::import::{self, ByTable};
-use crate::import_options::ImportOptions;
+use crate::error::ErrorClass;
+use crate::import::{self, Depth};
+use crate::imported::Imported;
+use crate::numpy::array::{Described, NumpyArray};
+use crate::order::Order;
 use crate::protocol::memory_owner::{self, MemoryOwner};
-use crate::protocol::{in_storage, is_copied, type_info};
+use crate::protocol::time::Times;
+use crate::protocol::{TypeInfo, framework_checks, in_storage, type_info};
 use crate::stream::StreamOf;
 
+/// The result of a route; `None` if only a later one can decide.
+type Route<'py> = Result<Option<Box<BorrowedArgument<'py>>>, Refusal>;
+
 impl ArgumentSpec {
-    /// Takes an argument.
+    /// Gets the tensor of an object that [`borrow_run`](Self::borrow_run) leaves and that is not a list.
     #[inline(never)]
-    pub(super) fn import_argument<'py>(
+    pub(super) fn extract<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        // 1.
-        if let Some(type_info) = type_info::array_of(object) {
-            if self.times.is_empty()
-                && let Some(argument) = self.borrow_numpy(type_info, object)
-            {
-                return Ok(argument);
-            }
-            // Code that tries several types most often refuses arrays, so this comes first.
-            self.refuse_numpy(type_info, object)?;
-        }
-        // 2.
-        #[cfg(feature = "tensor-class")]
-        let ours = object.cast_exact::<PyTensor>().ok();
-        #[cfg(feature = "tensor-class")]
-        if self.times.is_empty()
-            && let Some(ours) = ours
+        // Code that tries several types most often refuses arrays, so this comes first.
+        if let Some(type_info) = type_info::array_of(object)
+            && let Some(argument) = self.borrow_numpy(type_info, object)?
         {
-            // `PyTensor` cannot be subclassed.
-            let (tensor, ours) = (TensorRef::from(&**ours.get().tensor()), ours.get());
-            if self.fits(&tensor, ours.is_read_only()) {
-                let type_info = type_info::of(object)?;
-                // SAFETY: the argument keeps the object, which never replaces its tensor.
-                let tensor = unsafe { outliving(tensor) };
-                return self.borrow(tensor, None, &type_info, object);
-            }
+            return Ok(argument);
         }
-        // 3.
+        #[cfg(feature = "tensor-class")]
+        if let Some(argument) = self.borrow_ours(object)? {
+            return Ok(argument);
+        }
         let quick = type_info::quick_of(object);
         if let Some(type_info) = &quick
-            && in_storage::is_described(type_info)
             && let Some(argument) = self.borrow_torch(type_info, object)?
         {
             return Ok(argument);
         }
-        // 4.
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
@@ -79,59 +70,275 @@ impl ArgumentSpec {
             return self.import_times(object);
         }
         let type_info = match quick {
-            Some(kind) => kind,
+            Some(known) => known,
             None => type_info::of(object)?,
         };
-        if import::never_has_protocol(object, &type_info) {
-            return Err(Refusal::Object(self));
-        }
-        self.refuse_numpy(&type_info, object)?;
-        // 5.
-        if self.allow_copy
-            && let Some(head) = type_info.head
-            && let Some(argument) = self.copy_numpy(head, &type_info, object)?
-        {
+        if let Some(argument) = self.borrow_buffer(&type_info, object)? {
             return Ok(argument);
         }
-        // 6.
-        if let Some(buffer) = memory_owner::same_buffer(object, &type_info)?
-            && let Some(tensor) = buffer.describe()
-            && self.fits(&tensor, buffer.is_read_only())
-        {
-            // SAFETY: the argument keeps the buffer, which keeps the memory; the dims are stored with the tensor.
-            let tensor = unsafe { outliving(tensor) };
-            return self.borrow(tensor, Some(MemoryOwner::Buffer(buffer)), &type_info, object);
-        }
-        // 7.
-        #[cfg(feature = "tensor-class")]
-        let is_ours = ours.is_some();
-        #[cfg(not(feature = "tensor-class"))]
-        let is_ours = false;
-        let answer = match is_ours || self.allow_copy {
-            true => ByTable::None,
-            false => import::by_table(object, &type_info)?,
-        };
-        let imported = match answer {
-            ByTable::Imported(imported) => {
-                let tensor = &imported.tensor;
-                // Writes to a copy would be lost.
-                let shared = self.mode == Mode::Read || !is_copied(tensor);
-                if shared && self.fits(&TensorRef::from(tensor), tensor.is_read_only()) {
-                    return self.borrow_imported(imported.tensor, &type_info, object);
-                }
-                let valid = import::with_claim(imported, &ImportOptions::default());
-                let imported = valid.map_err(|error| self.no_tensor(object, error))?.unrestricted();
-                return self.fit_imported(imported, &type_info, object);
-            }
-            ByTable::OnDevice => import::past_table(object, &self.import_options()),
-            ByTable::None => import::any_imported(object, &self.import_options()),
-        };
-        let imported = imported.map_err(|error| self.no_tensor(object, error))?;
-        let imported = imported.ok_or(Refusal::Object(self))?;
-        self.fit_imported(imported, &type_info, object)
+        self.import_argument(&type_info, object)
     }
 
-    /// Takes an argument for code that works on the data's device, and synchronises the data with the argument's
+    /// Borrows a NumPy array that fits, is contiguous in C order and is read in place; `None` for everything else.
+    ///
+    /// Inlined where the expected dtype and number of dimensions are constants, which leaves few comparisons. Only the
+    /// check of elements such as `bool` takes a reference to the tensor before it is stored; without that check it is
+    /// written once, to its final address.
+    #[inline(always)]
+    pub(super) fn borrow_run<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+    ) -> Option<Box<BorrowedArgument<'py>>> {
+        let type_info = type_info::of_arrays()?;
+        let run = type_info.head?.run(object, self.ndim, self.dtypes)?;
+        let fits = self.fits_extents(run.shape())
+            && self.fits_device(DeviceType::CPU)
+            && self.order != Order::Fortran
+            && self.fits_address(run.address(), run.dtype())
+            && !(self.mode == Mode::Write && run.is_read_only());
+        if !fits {
+            return None;
+        }
+        let guard =
+            Guard::of_run(&type_info.borrowed, object, run.address(), run.bytes(), self.mode)?;
+        // Allocated before the argument exists; the argument would otherwise be built on the stack first.
+        let place = Box::new_uninit();
+        let tensor = run.tensor()?;
+        if (self.checks)(run.dtype()) {
+            (self.check)(&tensor).ok()?;
+        }
+        // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
+        // tensor.
+        let tensor = unsafe { outliving(tensor) };
+        Some(BorrowedArgument::put(place, tensor, guard, None, object))
+    }
+
+    /// Borrows a NumPy array that fits, copies one that does not, or refuses it.
+    fn borrow_numpy<'py>(
+        &'static self,
+        type_info: &'static TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Route<'py> {
+        let Some(head) = type_info.head else { return Ok(None) };
+        if !self.times.is_empty() {
+            return if head.has_times(object) { Ok(None) } else { Err(Refusal::Elements(self)) };
+        }
+        let Some((dtype, ndim)) = head.dtype_and_ndim(object) else {
+            return match head.describe_swapped(object) {
+                Some(array) if self.allow_copy && self.fits_extents(array.tensor.shape()) => {
+                    self.copy_numpy(head, type_info, object, &array, true)
+                }
+                None if head.lacks_dtype(object) => Err(Refusal::Elements(self)),
+                _ => Ok(None),
+            };
+        };
+        let fits = self.fits_dtype(dtype) && self.ndim.is_none_or(|expected| expected == ndim);
+        if !fits && !self.allow_copy {
+            return Err(Refusal::Object(self));
+        }
+        let Some(array) = head.describe(object) else { return Ok(None) };
+        let tensor = &array.tensor;
+        let mismatch = self.compare(tensor, Access::new(array.read_only), None);
+        if !mismatch.is_empty() {
+            return match self.allow_copy && !mismatch.has(Difference::Extents) {
+                true => self.copy_numpy(head, type_info, object, &array, false),
+                false => Err(Refusal::Object(self)),
+            };
+        }
+        let guard = match tensor.is_empty() {
+            true => Some(Guard::NONE),
+            false => Guard::of_array(&type_info.borrowed, object, &Bytes::of(tensor), self.mode),
+        };
+        // An import raises the errors.
+        let Some(guard) = guard else { return Ok(None) };
+        let is_valid = !(self.checks)(dtype) || (self.check)(tensor).is_ok();
+        // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
+        // `BorrowedArgument::tensor_mut`.
+        let is_exclusive = || unsafe { tensor.clone().assume_exclusive() }.is_ok();
+        if !is_valid || self.mode == Mode::Write && !is_exclusive() {
+            return Ok(None);
+        }
+        // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
+        // tensor.
+        let tensor = unsafe { outliving(array.tensor) };
+        Ok(Some(BorrowedArgument::put(Box::new_uninit(), tensor, guard, None, object)))
+    }
+
+    /// Copies a NumPy array that does not fit; `None` if no copy fits, or if only an import can decide.
+    fn copy_numpy<'py>(
+        &'static self,
+        head: NumpyArray,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+        found: &Described<'_>,
+        byte_swapped: bool,
+    ) -> Route<'py> {
+        let _reading = Guard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
+        // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
+        let now = match byte_swapped {
+            true => head.describe_swapped(object),
+            false => head.describe(object),
+        };
+        let Some(now) = now.filter(|now| now.is_as(found)) else { return Ok(None) };
+        let source = Source { tensor: now.tensor, byte_swapped };
+        let Some(copy) = self.converted(&source)? else { return Ok(None) };
+        let fits = self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty();
+        Ok(fits.then(|| borrow_copy(copy, object)))
+    }
+
+    /// Borrows a tensor of our own class that fits.
+    #[cfg(feature = "tensor-class")]
+    fn borrow_ours<'py>(&self, object: &Bound<'py, PyAny>) -> Route<'py> {
+        let ours = object.cast_exact::<PyTensor>().ok().filter(|_| self.times.is_empty());
+        let Some(ours) = ours.map(Bound::get) else { return Ok(None) };
+        let tensor = TensorRef::from(&**ours.tensor());
+        if !self.compare(&tensor, Access::new(ours.is_read_only()), None).is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: the argument keeps the object, which never replaces its tensor.
+        let tensor = unsafe { outliving(tensor) };
+        self.borrow(tensor, None, &*type_info::of(object)?, object).map(Some)
+    }
+
+    /// Borrows an object that fits and is described in its storage. A description lacks the flag for read-only memory,
+    /// so an argument that writes needs an import.
+    #[inline]
+    fn borrow_torch<'py>(
+        &'static self,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Route<'py> {
+        match in_storage::is_described(type_info)
+            && self.mode == Mode::Read
+            && self.times.is_empty()
+        {
+            true => self.borrow_described(type_info, object),
+            false => Ok(None),
+        }
+    }
+
+    #[inline(never)]
+    fn borrow_described<'py>(
+        &'static self,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Route<'py> {
+        let _depth = Depth::enter()?;
+        framework_checks::check_before(object, &type_info.checks)?;
+        // Allocated before the argument exists; the argument would otherwise be built on the stack first.
+        let place = Box::new_uninit();
+        let found = in_storage::Described::of(object, type_info)?;
+        let Some(found) = found else { return Ok(None) };
+        let storage = found.storage.clone();
+        let stored = |found: in_storage::Described<'py>| Some(MemoryOwner::Storage(found.storage));
+        // SAFETY: no code has run since the description. No element is read before `is_stored` below, and the argument
+        // keeps the storage as long as the tensor.
+        let mut argument = match unsafe { found.run() } {
+            Some(tensor) => {
+                BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
+            }
+            // SAFETY: as above: `run` only reads the description, and calls nothing.
+            None => match unsafe { found.tensor() } {
+                Some(tensor) => {
+                    BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
+                }
+                None => return Ok(None),
+            },
+        };
+        let dtype = argument.tensor().dtype();
+        // The import of an argument that may copy converts elements that are not values.
+        let may_convert = self.allow_copy && (self.checks)(dtype);
+        if !self.compare(argument.tensor(), Access::Writable, None).is_empty()
+            || may_convert
+            || !in_storage::is_sound(object, type_info, dtype)?
+            || !in_storage::is_stored(&storage, argument.tensor())?
+        {
+            return Ok(None);
+        }
+        let guard = Guard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
+        argument.set_guard(guard);
+        if (self.checks)(dtype) {
+            (self.check)(argument.tensor()).map_err(|error| not_borrowed(object, error))?;
+        }
+        Ok(Some(argument))
+    }
+
+    /// Borrows the buffer of an object that fits.
+    #[inline]
+    fn borrow_buffer<'py>(&self, type_info: &TypeInfo, object: &Bound<'py, PyAny>) -> Route<'py> {
+        let Some(buffer) = memory_owner::same_buffer(object, type_info)? else { return Ok(None) };
+        let Some(tensor) = buffer.describe() else { return Ok(None) };
+        if !self.compare(&tensor, Access::new(buffer.is_read_only()), None).is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: the argument keeps the buffer, which keeps the memory; the dims are stored with the tensor.
+        let tensor = unsafe { outliving(tensor) };
+        self.borrow(tensor, Some(MemoryOwner::Buffer(buffer)), type_info, object).map(Some)
+    }
+
+    /// Imports an object, and borrows its tensor or a copy of it.
+    fn import_argument<'py>(
+        &'static self,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        if import::never_has_protocol(object, type_info) {
+            return Err(Refusal::Object(self));
+        }
+        let imported = import::any_imported(object, &self.import_options());
+        let imported = imported.map_err(|error| self.no_tensor(object, error))?;
+        self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
+    }
+
+    /// Imports an object whose elements are times, in a unit of the argument.
+    fn import_times<'py>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        let casts = self.casting.map(|casting| casting == Casting::SameKind);
+        let times = Times::new(self.times, self.allow_copy, casts);
+        let imported = import::times::import(object, &times);
+        if let Some(found) = times.found() {
+            return Err(Refusal::new(self, Found::Other(found)));
+        }
+        let (Some((mut imported, source)), Some(chosen)) = (imported?, times.chosen()) else {
+            return Err(Refusal::Object(self));
+        };
+        let type_info = type_info::of(&source)?;
+        if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
+            let found = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
+            let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
+                Ok(tensor) => tensor,
+                Err(element) => {
+                    return Err(Refusal::out_of_range(self, &found, element, Some(chosen.found)));
+                }
+            };
+            imported = copied(imported, tensor);
+        }
+        let argument = self.borrow_imported(imported, &type_info, &source);
+        let mut argument = argument.map_err(|refusal| refusal.of_times(&chosen.found))?;
+        argument.note_times(chosen.name, object);
+        Ok(argument)
+    }
+
+    /// Copies a list or tuple of numbers into a new tensor; `None` for other objects.
+    #[inline(never)]
+    pub(super) fn copy_sequence<'py, A: Accepts>(
+        &'static self,
+        object: &Bound<'py, PyAny>,
+    ) -> Route<'py> {
+        let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
+        let tensor = TensorRef::from(&made);
+        // The extents, the dtype and the device already fit.
+        let owner = match self.compare(&tensor, Access::Writable, None).is_empty() {
+            true => made,
+            false => self.rearranged(&Source { tensor, byte_swapped: false })?,
+        };
+        Ok(Some(borrow_copy(owner, object)))
+    }
+
+    /// Imports an argument for code that works on the data's device, and synchronises the data with the argument's
     /// stream. Host memory is borrowed; device memory is not, because its streams order the accesses.
     pub(super) fn import_on_device<'py>(
         &'static self,
@@ -143,16 +350,13 @@ impl ArgumentSpec {
         }
         let (imported, stream) = import::on_device::on_device(object, choice)
             .map_err(|error| self.no_tensor(object, error))?;
-        let unmet = self.compare(&imported);
-        if !unmet.is_empty() {
-            return Err(Refusal::new(
-                self,
-                Found::tensor(&TensorRef::from(&imported.tensor), unmet),
-            ));
+        let tensor = TensorRef::from(&imported.tensor);
+        let mismatch = self.compare(&tensor, Access::of(&imported), imported.reason);
+        if !mismatch.is_empty() {
+            return Err(Refusal::of(self, &tensor, mismatch));
         }
-        let owner = imported.tensor;
         // SAFETY: the argument keeps the owner, which keeps the memory and the dims.
-        let tensor = unsafe { outliving(TensorRef::from(&owner)) };
+        let tensor = unsafe { outliving(tensor) };
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
                 let type_info = type_info::of(object)?;
@@ -160,9 +364,104 @@ impl ArgumentSpec {
             }
             false => Guard::NONE,
         };
-        let owner = Some(MemoryOwner::Tensor(owner));
+        let owner = Some(MemoryOwner::Tensor(imported.tensor));
         let mut argument = BorrowedArgument::put(Box::new_uninit(), tensor, guard, owner, object);
         argument.stream = stream;
         Ok(argument)
     }
+
+    /// The refusal of a NumPy array whose elements the argument cannot accept, as an import makes it.
+    #[cold]
+    pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
+        let refusal = match self.times.is_empty() {
+            true => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
+            false => self.import_times(object).err(),
+        };
+        match refusal {
+            // Python code has changed the array's dtype meanwhile.
+            None | Some(Refusal::Elements(_)) => Refusal::Object(self),
+            Some(refusal) => refusal,
+        }
+    }
+
+    /// Borrows an imported tensor, or a copy of it that fits.
+    fn borrow_imported<'py>(
+        &'static self,
+        mut imported: Imported,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        let compare = |imported: &Imported| {
+            let tensor = TensorRef::from(&imported.tensor);
+            self.compare(&tensor, Access::of(imported), imported.reason)
+        };
+        let mut mismatch = compare(&imported);
+        if !mismatch.is_empty() && self.allow_copy && !mismatch.has(Difference::Extents) {
+            // The copy needs a borrow too, because it reads the memory.
+            let tensor = TensorRef::from(&imported.tensor);
+            let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+            if let Some(copy) = self.converted(&Source { tensor, byte_swapped: false })? {
+                imported = copied(imported, copy);
+                mismatch = compare(&imported);
+            }
+        }
+        let owner = imported.tensor;
+        if !mismatch.is_empty() {
+            return Err(Refusal::of(self, &TensorRef::from(&owner), mismatch));
+        }
+        // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
+        let tensor = unsafe { outliving(TensorRef::from(&owner)) };
+        let memory_owner = match owner.access() == TensorAccess::Exclusive && self.allow_copy {
+            true => MemoryOwner::Copy(owner),
+            false => MemoryOwner::Tensor(owner),
+        };
+        self.borrow(tensor, Some(memory_owner), type_info, object)
+    }
+
+    /// Borrows a tensor that fits, except a copy of our own, and checks its elements.
+    #[inline]
+    fn borrow<'py>(
+        &self,
+        tensor: TensorRef<'static>,
+        memory_owner: Option<MemoryOwner<'py>>,
+        type_info: &TypeInfo,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        let guard = match memory_owner {
+            Some(MemoryOwner::Copy(_)) => Guard::NONE,
+            _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
+        };
+        if (self.checks)(tensor.dtype()) {
+            (self.check)(&tensor).map_err(|error| not_borrowed(object, error))?;
+        }
+        if self.mode == Mode::Write {
+            // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
+            // `BorrowedArgument::tensor_mut`.
+            unsafe { tensor.clone().assume_exclusive() }
+                .map_err(|error| not_borrowed(object, error))?;
+        }
+        Ok(BorrowedArgument::put(Box::new_uninit(), tensor, guard, memory_owner, object))
+    }
+
+    /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
+    fn converted(&'static self, source: &Source<'_>) -> Result<Option<Tensor>, Refusal> {
+        let mut misfit = None;
+        let copy = self.convert(source, &mut misfit)?;
+        match misfit {
+            Some(element) => Err(Refusal::out_of_range(self, &source.tensor, element, None)),
+            None => Ok(copy),
+        }
+    }
+}
+
+/// An imported tensor that was replaced by a copy.
+fn copied(imported: Imported, copy: Tensor) -> Imported {
+    let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
+    Imported { reason, ..Imported::new(copy, imported.protocol) }
+}
+
+/// The error of a tensor that meets the demands and cannot be borrowed; its class adds the name of the argument.
+#[cold]
+fn not_borrowed(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
+    ErrorClass::Borrowed.new_err(object.py(), &error.to_string())
 }

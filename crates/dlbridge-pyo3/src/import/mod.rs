@@ -8,14 +8,13 @@
 //! | [`satisfy`] | `Satisfied` | the caller's options hold: device, order, alignment, access, copy |
 //! | `record` | [`Imported`] | the tensor and its record: protocol, version, reason of a copy |
 //!
-//! A typed argument takes the same stages. Its type replaces the options: `argument/unmet.rs` compares,
-//! `argument/imported.rs` copies and borrows.
+//! A typed argument takes the same stages. Its type replaces the options: `argument/mismatch.rs` compares, and
+//! `argument/routes.rs` copies and borrows.
 //!
 //! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through
 //! their buffer. An object whose type has an [exchange table](table) is imported by it, without a search for a
-//! protocol; a typed argument that may not copy takes the tensor without the rest of an import if it fits. A tensor of
-//! our own class was validated when it was made, so `PyTensor::import` only satisfies the options (`import/tensor.rs`).
-//! A PyTorch tensor that a typed argument reads is described in place (`argument/in_storage.rs`). Arguments on a work
+//! protocol. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options (`import/tensor.rs`).
+//! A PyTorch tensor that a typed argument reads is described in place (`argument/routes.rs`). Arguments on a work
 //! stream ([`on_device`]), times from Arrow ([`times`]) and columns of several chunks or of lists (`columns`) skip the
 //! pipeline too.
 
@@ -45,9 +44,7 @@ use self::in_place::{in_place, may_be_in_place};
 pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
 use self::protocols::ORDER;
 use self::select::{Choice, Selected};
-pub(crate) use self::table::{ByTable, by_table};
-use self::validate::Valid;
-pub(crate) use self::validate::with_claim;
+use self::validate::{Valid, with_claim};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
@@ -160,14 +157,6 @@ fn any_from_producer(
         Some(valid) => valid.settle(options).map(Some),
         None => by_table_or_pipeline(object, options),
     }
-}
-
-/// As [`any_from_producer`], without the table of the object's type, which was tried before.
-pub(crate) fn past_table(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    pipeline(object, Choice::PastTable, options, &Streams::default())
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object

@@ -86,5 +86,5 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
         .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
     let imported = with_values(object, &type_info, storage, imported)?;
-    Ok(Some((with_claim(imported, &ImportOptions::default())?.unrestricted(), stream)))
+    Ok(Some((with_claim(imported, &ImportOptions::default())?.0, stream)))
 }

@@ -10,7 +10,6 @@ use crate::copies;
 use crate::gpu;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
-use crate::mismatch::Mismatch;
 use crate::order::Order;
 use crate::protocol::device_copy::copied;
 use crate::protocol::memory::normalized;
@@ -121,20 +120,32 @@ fn moved<'py>(
     Ok(Imported { tensor, reason: Some(reason), ..imported })
 }
 
-/// The first difference between a tensor and the options.
-fn mismatch(options: &ImportOptions, tensor: &Tensor, read_only: bool) -> Option<Mismatch> {
+/// Why a tensor must be copied to meet the options; `None` if it meets them.
+fn needed_copy(
+    options: &ImportOptions,
+    tensor: &Tensor,
+    read_only: bool,
+) -> PyResult<Option<CopyReason>> {
     let found = tensor.device();
     if let Some(wanted) = options.device.filter(|&device| device != found) {
-        return Some(Mismatch::Device { found, wanted });
+        if wanted == Device::CPU && found.device_type().is_host_accessible() {
+            return Ok(Some(CopyReason::Device));
+        }
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {found} and cannot be imported on {wanted}; move it first"
+        )));
     }
     if !options.order.fits(&TensorRef::from(tensor)) {
-        return Some(Mismatch::Order(options.order));
+        return Ok(Some(match options.order {
+            Order::Fortran => CopyReason::NotFortranContiguous,
+            _ => CopyReason::NotContiguous,
+        }));
     }
     let address = tensor.data().addr();
     if let Some(required) = options.align.filter(|&required| !address.is_multiple_of(required)) {
-        return Some(Mismatch::Alignment { address, required });
+        return Ok(Some(CopyReason::Misaligned { address, required }));
     }
-    (options.writable == Some(true) && read_only).then_some(Mismatch::ReadOnly)
+    Ok((options.writable == Some(true) && read_only).then_some(CopyReason::ReadOnly))
 }
 
 /// A copy of the tensor that meets the options; `None` if the tensor meets them already.
@@ -144,13 +155,7 @@ pub(crate) fn copy_of(
     read_only: bool,
     already_copied: bool,
 ) -> PyResult<Option<(Tensor, CopyReason)>> {
-    let needed = match mismatch(options, tensor, read_only) {
-        None => None,
-        Some(mismatch) => match mismatch.copy_reason() {
-            None => return Err(PyBufferError::new_err(mismatch.to_string())),
-            reason => reason,
-        },
-    };
+    let needed = needed_copy(options, tensor, read_only)?;
     if let (Some(reason), Some(false)) = (needed, options.copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; leave copy=False out, \

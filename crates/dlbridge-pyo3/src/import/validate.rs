@@ -12,16 +12,11 @@ use crate::imported::{Imported, Protocol};
 use crate::protocol::{TypeInfo, framework_checks, is_copied, storage};
 
 /// A tensor whose elements are the values of its producer.
-pub(crate) struct Valid(pub(super) Imported);
+pub(super) struct Valid(pub(super) Imported);
 
 impl Valid {
     pub(super) fn imported(&self) -> &Imported {
         &self.0
-    }
-
-    /// The tensor for a caller without options.
-    pub(crate) fn unrestricted(self) -> Imported {
-        self.0
     }
 }
 
@@ -51,7 +46,7 @@ pub(super) fn with_values<'py>(
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.
-pub(crate) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
+pub(super) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
     let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
     if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
         if options.copy == Some(false) {

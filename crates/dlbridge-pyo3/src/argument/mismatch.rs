@@ -1,0 +1,177 @@
+//! The comparison of a tensor with the demands of an argument.
+//!
+//! Its result decides everything: whether the tensor is borrowed, copied or refused, and the words of the refusal.
+
+use dlbridge::{CopyReason, DataType, DeviceType, TensorRef};
+use dlbridge_borrow::Mode;
+
+use super::spec::ArgumentSpec;
+use crate::imported::Imported;
+
+/// The differences between a tensor and the demands; empty if the tensor fits.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Mismatch {
+    differences: u8,
+    /// The alignment of the address, as a power of two.
+    alignment: u8,
+    /// Why the data was copied, if it may not be.
+    copied: Option<CopyReason>,
+}
+
+/// One kind of difference.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Difference {
+    Dtype = 1,
+    Extents = 2,
+    Device = 4,
+    Order = 8,
+    Alignment = 16,
+    ReadOnly = 32,
+    /// The producer cannot say whether its data may be written.
+    UnknownAccess = 64,
+}
+
+/// What is known about writes to the data of a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Writable,
+    ReadOnly,
+    Unknown,
+}
+
+impl Access {
+    #[inline(always)]
+    pub(super) fn new(read_only: bool) -> Self {
+        if read_only { Self::ReadOnly } else { Self::Writable }
+    }
+
+    pub(super) fn of(imported: &Imported) -> Self {
+        match (imported.is_read_only(), imported.tensor.is_read_only()) {
+            (false, _) => Self::Writable,
+            (true, true) => Self::ReadOnly,
+            (true, false) => Self::Unknown,
+        }
+    }
+}
+
+impl Mismatch {
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.differences == 0 && self.copied.is_none()
+    }
+
+    #[inline(always)]
+    pub(super) fn has(&self, difference: Difference) -> bool {
+        self.differences & difference as u8 != 0
+    }
+
+    /// The alignment of the first element in bytes, if it is too small.
+    pub(super) fn alignment(&self) -> Option<u64> {
+        self.has(Difference::Alignment).then(|| 1 << self.alignment)
+    }
+
+    /// Why the data was copied, if it may not be.
+    pub(super) fn copied(&self) -> Option<CopyReason> {
+        self.copied
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, difference: Difference, differs: bool) {
+        self.differences |= if differs { difference as u8 } else { 0 };
+    }
+
+    pub(super) fn remove(&mut self, difference: Difference) {
+        self.differences &= !(difference as u8);
+    }
+}
+
+impl ArgumentSpec {
+    /// Compares a tensor with the demands. `reason` says why it was copied, if it was.
+    #[inline]
+    pub(super) fn compare(
+        &self,
+        tensor: &TensorRef<'_>,
+        access: Access,
+        reason: Option<CopyReason>,
+    ) -> Mismatch {
+        let (dtype, device_type) = (tensor.dtype(), tensor.device().device_type());
+        let mut found = self.compare_facts(dtype, tensor.shape(), device_type, access, reason);
+        found.add(Difference::Order, !self.order.fits(tensor));
+        let address = tensor.data().addr();
+        let has_address = !tensor.is_empty() && device_type.is_addressable();
+        if has_address && !self.fits_address(address, dtype) {
+            found.add(Difference::Alignment, true);
+            found.alignment = address.trailing_zeros() as u8;
+        }
+        found
+    }
+
+    /// Compares everything that does not need the elements' addresses.
+    #[inline(always)]
+    pub(super) fn compare_facts(
+        &self,
+        dtype: DataType,
+        shape: &[i64],
+        device_type: DeviceType,
+        access: Access,
+        reason: Option<CopyReason>,
+    ) -> Mismatch {
+        let mut found = Mismatch::default();
+        found.add(Difference::Dtype, !self.fits_dtype(dtype));
+        found.add(Difference::Extents, !self.fits_extents(shape));
+        found.add(Difference::Device, !self.fits_device(device_type));
+        found.copied = match self.mode {
+            Mode::Write => {
+                found.add(Difference::ReadOnly, access == Access::ReadOnly);
+                found.add(Difference::UnknownAccess, access == Access::Unknown);
+                // Writes to a copy would be lost.
+                reason.filter(|_| access == Access::Writable)
+            }
+            // A producer may compute its data on export; that is not a copy of its memory.
+            Mode::Read => {
+                reason.filter(|&reason| !self.allow_copy && reason != CopyReason::Producer)
+            }
+        };
+        found
+    }
+
+    #[inline(always)]
+    pub(super) fn fits_dtype(&self, dtype: DataType) -> bool {
+        self.dtypes.is_empty() || self.dtypes.contains(&dtype)
+    }
+
+    #[inline(always)]
+    pub(super) fn fits_device(&self, device_type: DeviceType) -> bool {
+        self.place.has(device_type)
+            && (self.devices.is_empty() || self.devices.contains(&device_type))
+    }
+
+    /// The alignment of an element in bytes, a power of two.
+    #[inline(always)]
+    pub(super) fn align(&self, dtype: DataType) -> usize {
+        self.align.max((self.alignment)(dtype))
+    }
+
+    #[inline(always)]
+    pub(super) fn fits_address(&self, address: usize, dtype: DataType) -> bool {
+        address & (self.align(dtype) - 1) == 0
+    }
+
+    /// Returns true if the number of dimensions and the extents fit.
+    #[inline(always)]
+    pub(super) fn fits_extents(&self, shape: &[i64]) -> bool {
+        let fits = |(&extent, dim): (&i64, &Option<usize>)| {
+            dim.is_none_or(|dim| usize::try_from(extent) == Ok(dim))
+        };
+        self.ndim.is_none_or(|ndim| ndim == shape.len())
+            && (self.dims.is_empty() || self.dims.len() == shape.len())
+            && shape.iter().zip(self.dims).all(fits)
+    }
+
+    /// Returns true if the number and the lengths of nested lists fit.
+    pub(super) fn fits_lengths(&self, shape: &[usize]) -> bool {
+        let shape: Vec<_> = shape.iter().map(|&extent| extent as i64).collect();
+        self.fits_extents(&shape)
+    }
+}
