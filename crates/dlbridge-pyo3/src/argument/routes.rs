@@ -34,7 +34,7 @@ use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
 use crate::protocol::memory_owner::{self, MemoryOwner};
 use crate::protocol::time::Times;
-use crate::protocol::{TypeInfo, framework_checks, in_storage, type_info};
+use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
 use crate::stream::StreamOf;
 
 /// The result of a route; `None` if only a later one can decide.
@@ -208,7 +208,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Route<'py> {
-        match in_storage::is_described(type_info)
+        match torch_view::is_described(type_info)
             && self.mode == Mode::Read
             && self.times.is_empty()
         {
@@ -227,10 +227,10 @@ impl ArgumentSpec {
         framework_checks::check_before(object, &type_info.checks)?;
         // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
-        let found = in_storage::Described::of(object, type_info)?;
+        let found = torch_view::Described::of(object, type_info)?;
         let Some(found) = found else { return Ok(None) };
         let storage = found.storage.clone();
-        let stored = |found: in_storage::Described<'py>| Some(MemoryOwner::Storage(found.storage));
+        let stored = |found: torch_view::Described<'py>| Some(MemoryOwner::Storage(found.storage));
         // SAFETY: no code has run since the description. No element is read before `is_stored` below, and the argument
         // keeps the storage as long as the tensor.
         let mut argument = match unsafe { found.run() } {
@@ -250,8 +250,8 @@ impl ArgumentSpec {
         let may_convert = self.allow_copy && (self.checks)(dtype);
         if !self.compare(argument.tensor(), Access::Writable, None).is_empty()
             || may_convert
-            || !in_storage::is_sound(object, type_info, dtype)?
-            || !in_storage::is_stored(&storage, argument.tensor())?
+            || !torch_view::is_sound(object, type_info, dtype)?
+            || !torch_view::is_stored(&storage, argument.tensor())?
         {
             return Ok(None);
         }

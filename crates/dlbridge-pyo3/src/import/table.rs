@@ -8,7 +8,7 @@ use super::select::Choice;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::protocol::exchange_api::Table;
-use crate::protocol::{TypeInfo, framework_checks, in_storage, storage, type_info};
+use crate::protocol::{TypeInfo, framework_checks, storage, torch_view, type_info};
 use crate::stream::Streams;
 
 /// The result of the exchange table of an object's type.
@@ -56,7 +56,7 @@ fn by_table_with(
         Ok(Some(imported)) => {
             framework_checks::check(object, checks, imported.tensor.dtype())?;
             if imported.tensor.device().device_type().is_host_accessible() {
-                in_storage::measure(object, type_info, &imported.tensor)?;
+                torch_view::measure(object, type_info, &imported.tensor)?;
             }
             let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
             Ok(ByTable::Imported(Imported { tensor, ..imported }))

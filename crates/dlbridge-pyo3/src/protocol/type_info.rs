@@ -14,7 +14,7 @@ use pyo3::types::{PyTuple, PyType};
 use super::exchange_api::Table;
 use super::exported::FirstExport;
 use super::lacking::Remembered;
-use super::measured::Measured;
+use super::torch_view::TriState;
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
 use crate::classes::package_of;
@@ -48,7 +48,7 @@ pub(crate) struct TypeInfo {
     /// How `__dlpack__` exports such objects.
     pub(crate) exported: FirstExport,
     /// The known facts about descriptions of its objects in place.
-    pub(super) in_storage: Measured,
+    pub(super) torch_view: TriState,
     /// The attributes of protocols that its objects lack.
     pub(crate) lacking: Remembered,
 }
@@ -190,9 +190,9 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let name = type_name(object);
     let label = LabelWords::new(&name);
     let borrowed = BorrowedType { name, label, numpy_array };
-    let in_storage = Measured::unknown();
+    let torch_view = TriState::unknown();
     let exported = FirstExport::default();
-    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, in_storage, lacking })
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, torch_view, lacking })
 }
 
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass

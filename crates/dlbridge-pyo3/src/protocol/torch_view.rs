@@ -1,4 +1,4 @@
-//! Descriptions of tensors whose memory belongs to a storage, without an import.
+//! PyTorch's tensors, described in place without an import: their memory belongs to a storage.
 //!
 //! - **Stored.** A storage keeps its memory as long as it lives. So elements that lie in the memory of a storage may be
 //!   read as long as the storage is kept ([`is_stored`]). A description alone shows nothing: other code may
@@ -8,21 +8,40 @@
 //!   (`docs/free-threaded.md`), for PyTorch's own functions too.
 
 use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlbridge::sys::DLTensor;
 use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
-use super::measured::Measured;
 use super::storage::{holds, is_ignored, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};
 
+/// Whether the table of a type describes the elements of its objects in their storages: unknown until the first of them
+/// was imported.
+pub(crate) struct TriState(AtomicU8);
+
+impl TriState {
+    const UNKNOWN: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+
+    pub(super) const fn unknown() -> Self {
+        Self(AtomicU8::new(Self::UNKNOWN))
+    }
+
+    #[inline]
+    fn is(&self, state: u8) -> bool {
+        self.0.load(Ordering::Relaxed) == state
+    }
+}
+
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
 pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
-    type_info.in_storage.is(Measured::YES)
+    type_info.torch_view.is(TriState::YES)
 }
 
 /// The description of an object, and the storage that keeps the memory of its elements. [`is_sound`] makes the checks
@@ -157,7 +176,7 @@ pub(crate) fn measure(
     type_info: &TypeInfo,
     imported: &Tensor,
 ) -> PyResult<()> {
-    match type_info.in_storage.is(Measured::UNKNOWN) {
+    match type_info.torch_view.is(TriState::UNKNOWN) {
         // Empty tensors lack an address to compare.
         true if !imported.is_empty() => measure_now(object, type_info, imported),
         _ => Ok(()),
@@ -177,7 +196,8 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
             None => false,
         };
     }
-    type_info.in_storage.set(if is_equal { Measured::YES } else { Measured::NO });
+    let state = if is_equal { TriState::YES } else { TriState::NO };
+    type_info.torch_view.0.store(state, Ordering::Relaxed);
     Ok(())
 }
 
