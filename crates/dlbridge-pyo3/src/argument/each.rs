@@ -11,6 +11,8 @@ use pyo3::BoundObject;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+#[cfg(feature = "experimental-inspect")]
+use pyo3::type_hint_union;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::accepts::Accepts;
@@ -433,7 +435,7 @@ impl<'py, T: FromItem<'py>> FromItem<'py> for Vec<T> {
 impl<'py, T: FromItem<'py>> FromItem<'py> for Option<T> {
     #[cfg(feature = "experimental-inspect")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
-        pyo3::type_hint_union!(T::INPUT_TYPE, <pyo3::types::PyNone as pyo3::PyTypeInfo>::TYPE_HINT);
+        type_hint_union!(T::INPUT_TYPE, <pyo3::types::PyNone as pyo3::PyTypeInfo>::TYPE_HINT);
 
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
         if item.object.is_none() { Ok(None) } else { T::from_item(item).map(Some) }
