@@ -49,7 +49,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The tensor itself.
         fn __dlbridge_tensor__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::dlbridge_pyo3::PyTensor>> {
-            ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))
+            ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))
         }",
     ),
     (
@@ -64,8 +64,8 @@ const METHODS: [(&str, &str); 12] = [
             dl_device: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
-            ::dlbridge_pyo3::exports::dlpack(&tensor, stream, max_version, dl_device, copy)
+            let tensor = ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?;
+            ::dlbridge_pyo3::producer_macro::dlpack(&tensor, stream, max_version, dl_device, copy)
         }",
     ),
     (
@@ -73,7 +73,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The device as a tuple of DLPack device type and device id.
         fn __dlpack_device__(&self, py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<(i32, i32)> {
             ::core::result::Result::Ok(
-                ::dlbridge_pyo3::exports::device(&::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?))
+                ::dlbridge_pyo3::producer_macro::device(&::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?))
         }",
     ),
     (
@@ -82,7 +82,7 @@ const METHODS: [(&str, &str); 12] = [
         #[classattr]
         fn __dlpack_c_exchange_api__(py: ::pyo3::Python<'_>)
             -> ::pyo3::PyResult<::pyo3::Py<::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::exchange_api(py)
+            ::dlbridge_pyo3::producer_macro::exchange_api(py)
         }",
     ),
     (
@@ -91,7 +91,7 @@ const METHODS: [(&str, &str); 12] = [
         #[getter]
         fn __array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::attribute(
+            ::dlbridge_pyo3::producer_macro::attribute(
                 py, TENSOR(self), \"__array_interface__\")
         }",
     ),
@@ -101,7 +101,7 @@ const METHODS: [(&str, &str); 12] = [
         #[getter]
         fn __array_struct__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::attribute(py, TENSOR(self), \"__array_struct__\")
+            ::dlbridge_pyo3::producer_macro::attribute(py, TENSOR(self), \"__array_struct__\")
         }",
     ),
     (
@@ -110,7 +110,7 @@ const METHODS: [(&str, &str); 12] = [
         #[getter]
         fn __cuda_array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::attribute(
+            ::dlbridge_pyo3::producer_macro::attribute(
                 py, TENSOR(self), \"__cuda_array_interface__\")
         }",
     ),
@@ -124,7 +124,7 @@ const METHODS: [(&str, &str); 12] = [
             requested_schema: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
             let _ = requested_schema;
-            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__arrow_c_array__\")
+            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__arrow_c_array__\")
         }",
     ),
     (
@@ -132,7 +132,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The type of the Arrow array.
         fn __arrow_c_schema__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__arrow_c_schema__\")
+            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__arrow_c_schema__\")
         }",
     ),
     (
@@ -145,9 +145,9 @@ const METHODS: [(&str, &str); 12] = [
             let tensor = this
                 .try_borrow()
                 .map_err(::pyo3::PyErr::from)
-                .and_then(|object| ::dlbridge_pyo3::exports::tensor_of(this.py(), TENSOR(&*object)));
+                .and_then(|object| ::dlbridge_pyo3::producer_macro::tensor_of(this.py(), TENSOR(&*object)));
             // SAFETY: Python passes NULL, or a `Py_buffer` to write to.
-            unsafe { ::dlbridge_pyo3::exports::buffer(tensor, view, flags) }
+            unsafe { ::dlbridge_pyo3::producer_macro::buffer(tensor, view, flags) }
         }",
     ),
     (
@@ -160,8 +160,8 @@ const METHODS: [(&str, &str); 12] = [
             dtype: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::exports::tensor_of(py, TENSOR(self))?;
-            ::dlbridge_pyo3::exports::to_array(&tensor, dtype, copy)
+            let tensor = ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?;
+            ::dlbridge_pyo3::producer_macro::to_array(&tensor, dtype, copy)
         }",
     ),
     (
@@ -169,7 +169,7 @@ const METHODS: [(&str, &str); 12] = [
         "/// The bytes of the elements in C order, for `bytes(x)`.
         fn __bytes__<'py>(&self, py: ::pyo3::Python<'py>)
             -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::exports::call(py, TENSOR(self), \"__bytes__\")
+            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__bytes__\")
         }",
     ),
 ];

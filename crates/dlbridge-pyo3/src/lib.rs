@@ -69,26 +69,20 @@ mod once;
 
 mod argument;
 mod borrow;
-mod capsule;
 #[cfg(feature = "tensor-class")]
-mod chunks;
+mod bytes;
+mod capsule;
 #[cfg(feature = "tensor-class")]
 mod class;
 mod classes;
+#[cfg(feature = "tensor-class")]
+mod columns;
 mod copies;
 mod cycles;
-#[cfg(feature = "tensor-class")]
-mod dtype_name;
 mod elements;
 mod error;
-#[cfg(feature = "tensor-class")]
-#[doc(hidden)]
-pub mod exports;
 mod frameworks;
-#[cfg(feature = "tensor-class")]
-mod functions;
 mod gpu;
-mod image;
 mod import;
 mod import_options;
 mod imported;
@@ -104,13 +98,11 @@ mod order;
 pub mod package;
 mod pending;
 #[cfg(feature = "tensor-class")]
-mod pickle;
+#[doc(hidden)]
+pub mod producer_macro;
 mod protocol;
 #[cfg(feature = "tensor-class")]
-mod ragged;
-#[cfg(feature = "tensor-class")]
 mod record;
-mod reexport;
 mod references;
 mod returned;
 #[cfg(feature = "rust-numpy")]
@@ -123,7 +115,6 @@ mod strides;
 mod tensor;
 #[cfg(feature = "tensor-class")]
 mod to_library;
-mod to_numpy;
 
 /// The core: tensors without Python. Its features are also features of this crate.
 ///

@@ -1,50 +1,19 @@
-//! Elements as Python numbers, and as text.
+//! The elements of a tensor as Python objects: lists, numbers and comparisons. A tensor does not compute: arithmetic works
+//! if the other operand computes by its reflected method, which Python calls.
 
-use dlbridge::{DataType, SubbyteView, Tensor, TensorRef};
+use dlbridge::{DataType, DataTypeCode as Code, Tensor, TensorRef};
 use pyo3::IntoPyObjectExt;
+use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyList, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyList, PyNotImplemented, PyTuple};
 
 use super::value::Value;
 use crate::PyTensor;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
-
-/// The elements of a tensor in C order, each in as many bytes as a single element takes.
-struct Elements {
-    copy: Tensor,
-    dtype: DataType,
-}
-
-impl Elements {
-    fn of(tensor: &Tensor) -> PyResult<Self> {
-        let (dtype, device) = (tensor.dtype(), tensor.device());
-        if !device.device_type().is_host_accessible() {
-            return Err(PyBufferError::new_err(format!(
-                "the data is on {device}, where its elements cannot be read; copy it to the CPU with \
-                 asdlpack(t, device='cpu') first"
-            )));
-        }
-        if !Value::exists(dtype) {
-            return Err(PyTypeError::new_err(format!(
-                "Python cannot represent elements of {dtype}; call .numpy() or .torch()"
-            )));
-        }
-        let _reading = Guard::reading(tensor, "tensor whose elements are read")?;
-        let copy = match dtype.is_subbyte() && !tensor.is_subbyte_padded() {
-            true => copies::unpacked(tensor)?,
-            false => copies::copied(&TensorRef::from(tensor), 1)?,
-        };
-        Ok(Self { copy, dtype })
-    }
-
-    fn iter(&self) -> PyResult<impl Iterator<Item = &[u8]>> {
-        let bytes = TensorRef::from(&self.copy).as_bytes().map_err(to_py_err)?;
-        Ok(bytes.chunks_exact(self.dtype.itemsize()))
-    }
-}
+use crate::import::has_protocol;
 
 /// The number of list items made between two checks for signals; a million take about 50 ms.
 const ASKED_EVERY: i64 = 1 << 20;
@@ -63,9 +32,30 @@ pub(super) fn to_list<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'
             "tolist() of the shape {shape:?} would make {lists} lists for no element; call t.shape"
         )));
     }
-    let elements = Elements::of(tensor)?;
-    let mut bytes = elements.iter()?;
-    nested(py, tensor.shape(), elements.dtype, &mut bytes)
+    let (copy, dtype) = (copied(tensor)?, tensor.dtype());
+    let bytes = TensorRef::from(&copy).as_bytes().map_err(to_py_err)?;
+    nested(py, shape, dtype, &mut bytes.chunks_exact(dtype.itemsize()))
+}
+
+/// The elements in C order, each in as many bytes as a single element takes.
+fn copied(tensor: &Tensor) -> PyResult<Tensor> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    if !device.device_type().is_host_accessible() {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, where its elements cannot be read; copy it to the CPU with \
+             asdlpack(t, device='cpu') first"
+        )));
+    }
+    if !Value::exists(dtype) {
+        return Err(PyTypeError::new_err(format!(
+            "Python cannot represent elements of {dtype}; call .numpy() or .torch()"
+        )));
+    }
+    let _reading = Guard::reading(tensor, "tensor whose elements are read")?;
+    match dtype.is_subbyte() && !tensor.is_subbyte_padded() {
+        true => copies::unpacked(tensor),
+        false => copies::copied(&TensorRef::from(tensor), 1),
+    }
 }
 
 fn nested<'py, 'a>(
@@ -91,13 +81,13 @@ fn nested<'py, 'a>(
 }
 
 /// The element of a tensor with exactly one; `None` for other tensors.
-pub(super) fn only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     if tensor.len() != 1 {
         return Ok(None);
     }
-    let elements = Elements::of(tensor)?;
-    let bytes = elements.iter()?.next().unwrap_or_default();
-    object(py, elements.dtype, bytes).map(Some)
+    let copy = copied(tensor)?;
+    let bytes = TensorRef::from(&copy).as_bytes().map_err(to_py_err)?;
+    object(py, tensor.dtype(), bytes).map(Some)
 }
 
 /// The value of `item()`.
@@ -108,6 +98,33 @@ pub(super) fn item<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py,
             tensor.len()
         ))
     })
+}
+
+/// The only element, for a function that converts it to a number.
+pub(super) fn number<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    function: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let tensor_inside = tensor.get().tensor();
+    only(tensor.py(), tensor_inside)?.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{function} needs a tensor of one element, and this one has {}; call .numpy() or .torch() to compute \
+             with all of them",
+            tensor_inside.len()
+        ))
+    })
+}
+
+/// The integer of a 0-d tensor, as an index.
+pub(super) fn index<'py>(tensor: &Bound<'py, PyTensor>) -> PyResult<Bound<'py, PyAny>> {
+    let this = tensor.get().tensor();
+    // `bytearray(t)` requests an index first, and would make that many zeros.
+    if this.ndim() != 0 || !matches!(this.dtype().code(), Code::INT | Code::UINT) {
+        return Err(PyTypeError::new_err(
+            "only a tensor of integers without dimensions is an index; call .numpy() or .torch() to compute",
+        ));
+    }
+    number(tensor, "an index")
 }
 
 /// An element as a Python number; one with several lanes as a tuple of numbers.
@@ -131,132 +148,56 @@ fn object<'py>(py: Python<'py>, dtype: DataType, bytes: &[u8]) -> PyResult<Bound
     }
 }
 
-/// A tensor with more elements than this shows only those at both ends of each dimension.
-const ALL: usize = 100;
-/// A tensor that would still show more than this shows none.
-const MOST: usize = 256;
-
-/// The elements as text, without those in the middle if there are many. `None` for memory that the CPU cannot read or
-/// that is borrowed for writing, and for elements without a value.
-pub(super) fn text(tensor: &PyTensor, indent: usize) -> Option<String> {
-    let tensor = tensor.tensor();
-    let on_cpu = tensor.device().device_type().is_host_accessible();
-    if !on_cpu || !Value::exists(tensor.dtype()) {
-        return None;
-    }
-    if tensor.is_empty() {
-        return Some("[]".to_owned());
-    }
-    // The number of elements at each end of a dimension.
-    let ends = match tensor.ndim() {
-        _ if tensor.len() <= ALL => usize::MAX / 2,
-        ..=2 => 3,
-        _ => 1,
-    };
-    let shown = tensor
-        .shape()
-        .iter()
-        .try_fold(1_usize, |product, &extent| product.checked_mul((extent as usize).min(2 * ends)));
-    shown.filter(|&shown| shown <= MOST)?;
-    let _reading = Guard::reading(tensor, "tensor that is shown").ok()?;
-    let source = TensorRef::from(&**tensor);
-    let packed = match tensor.dtype().is_subbyte() {
-        true => Some(source.view_subbyte().ok()?),
-        false => None,
-    };
-    let mut text = Text { source, packed, ends, indent, index: Vec::new(), written: String::new() };
-    text.write(0)?;
-    Some(text.written)
-}
-
-struct Text<'a> {
-    source: TensorRef<'a>,
-    packed: Option<SubbyteView<'a>>,
-    ends: usize,
-    indent: usize,
-    index: Vec<usize>,
-    written: String,
-}
-
-impl Text<'_> {
-    /// Writes the dimensions that do not have an index yet.
-    fn write(&mut self, axis: usize) -> Option<()> {
-        let ndim = self.source.ndim();
-        if axis == ndim {
-            let element = self.element()?;
-            self.written.push_str(&element);
-            return Some(());
-        }
-        let extent = self.source.shape()[axis] as usize;
-        let gap = Some(self.ends).filter(|ends| extent > 2 * ends);
-        let between = match axis + 1 == ndim {
-            true => ", ".to_owned(),
-            false => format!(",\n{}", " ".repeat(self.indent + axis + 1)),
-        };
-        self.written.push('[');
-        let mut nth = 0;
-        while nth < extent {
-            if nth != 0 {
-                self.written.push_str(&between);
-            }
-            if gap == Some(nth) {
-                self.written.push_str("...");
-                nth = extent - self.ends;
-                continue;
-            }
-            self.index.push(nth);
-            self.write(axis + 1)?;
-            self.index.pop();
-            nth += 1;
-        }
-        self.written.push(']');
-        Some(())
-    }
-
-    fn element(&self) -> Option<String> {
-        let dtype = self.source.dtype();
-        if let Some(packed) = &self.packed {
-            let bits = packed.get(&self.index)?;
-            return Some(shown(dtype, &bits.to_le_bytes()));
-        }
-        let mut element = self.source.clone();
-        for &index in &self.index {
-            element = element.index_axis(0, index).ok()?;
-        }
-        let copy = element.to_copy().ok()?;
-        let bytes = TensorRef::from(&copy).as_bytes().ok()?;
-        Some(shown(dtype, bytes))
-    }
-}
-
-fn shown(dtype: DataType, bytes: &[u8]) -> String {
-    let lanes = 0..usize::from(dtype.lanes());
-    let mut lanes = lanes.map(|lane| Value::of_lane(dtype, bytes, lane).to_string());
-    match lanes.len() {
-        1 => lanes.next().unwrap_or_default(),
-        _ => format!("({})", lanes.collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// The text of `repr`: the first elements, and the layout.
-pub(super) fn repr(this: &PyTensor) -> String {
-    let tuple = |numbers: &[i64]| match numbers {
-        [one] => format!("({one},)"),
-        _ => format!("({})", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
-    };
-    let bool = |value| if value { "True" } else { "False" };
-    let protocol =
-        this.imported_by().map_or("None".to_owned(), |protocol| format!("'{}'", protocol.name()));
-    let elements = text(this, "dlbridge.Tensor(".len());
-    let elements = elements.map(|text| text + ", ").unwrap_or_default();
-    format!(
-        "dlbridge.Tensor({elements}shape={}, strides={}, dtype='{}', device='{}', readonly={}, \
-         protocol={protocol}, copied={})",
-        tuple(this.tensor.shape()),
-        tuple(this.tensor.strides()),
-        this.tensor.dtype(),
-        this.tensor.device(),
-        bool(this.is_read_only()),
-        bool(this.record().reason.is_some()),
+/// The refusal of an assignment to elements.
+pub(super) fn no_assignment() -> PyErr {
+    PyTypeError::new_err(
+        "dlbridge.Tensor does not assign elements; call t.numpy()[index] = value, which shares the memory, \
+         or t.torch()",
     )
+}
+
+/// `tensor == other` and `tensor != other`; Python asks the other operand for the order comparisons.
+pub(super) fn compare<'py>(
+    tensor: &Bound<'py, PyTensor>,
+    other: &Bound<'py, PyAny>,
+    comparison: CompareOp,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let (is_equality, symbol, method) = match comparison {
+        CompareOp::Eq => (true, "==", intern!(py, "__eq__")),
+        CompareOp::Ne => (false, "!=", intern!(py, "__ne__")),
+        _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
+    };
+    // A dictionary with weak keys compares the objects without an identity check.
+    if other.is(tensor) {
+        return Ok(PyBool::new(py, is_equality).to_owned().into_any());
+    }
+    if !has_elements(other)? {
+        return Ok(PyNotImplemented::get(py).to_owned().into_any());
+    }
+    let class = other.get_type();
+    // A tensor of another extension would ask this one.
+    if class.fully_qualified_name()? != "dlbridge.Tensor" {
+        let answer = class.getattr(method)?.call1((other, tensor))?;
+        if !answer.is_instance_of::<PyNotImplemented>() {
+            return Ok(answer);
+        }
+    }
+    // Python would compare the identities, which is a wrong answer about the elements.
+    Err(PyTypeError::new_err(format!(
+        "dlbridge.Tensor carries elements and does not compute ('{symbol}'); call .numpy(), .torch() or .jax() first"
+    )))
+}
+
+/// Returns true for a number, a sequence or an array, which a tensor may be equal to.
+fn has_elements(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, class) = (object.py(), object.get_type());
+    let [float, index, complex] =
+        [intern!(py, "__float__"), intern!(py, "__index__"), intern!(py, "__complex__")];
+    Ok(object.is_instance_of::<PyList>()
+        || object.is_instance_of::<PyTuple>()
+        || class.hasattr(float)?
+        || class.hasattr(index)?
+        || class.hasattr(complex)?
+        || has_protocol(object)?)
 }

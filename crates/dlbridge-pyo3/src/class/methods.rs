@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::{dtype, elements, index, operators};
+use super::{dtype, elements, index, text};
 use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 use crate::order::Order;
@@ -17,7 +17,7 @@ use crate::protocol::{
     array_interface, array_struct, arrow, buffer, cuda_array_interface, exchange_table,
 };
 use crate::to_library::{self, Framework};
-use crate::{PyTensor, cycles, pickle};
+use crate::{PyTensor, bytes, cycles};
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -127,7 +127,7 @@ impl PyTensor {
         this: &Bound<'py, Self>,
         protocol: i32,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        pickle::reduce(this, protocol)
+        bytes::reduce(this, protocol)
     }
 
     /// An array of NumPy. dtypes that NumPy lacks become those of ml_dtypes.
@@ -173,11 +173,11 @@ impl PyTensor {
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(operators::no_assignment())
+        Err(elements::no_assignment())
     }
 
     fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(operators::no_assignment())
+        Err(elements::no_assignment())
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -236,26 +236,26 @@ impl PyTensor {
     }
 
     fn __bool__(this: &Bound<'_, Self>) -> PyResult<bool> {
-        operators::number(this, "bool()")?.is_truthy()
+        elements::number(this, "bool()")?.is_truthy()
     }
 
     fn __float__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
-        let number = operators::number(this, "float()")?;
+        let number = elements::number(this, "float()")?;
         this.py().get_type::<PyFloat>().call1((number,))
     }
 
     fn __int__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
-        let number = operators::number(this, "int()")?;
+        let number = elements::number(this, "int()")?;
         this.py().get_type::<PyInt>().call1((number,))
     }
 
     fn __complex__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
-        let number = operators::number(this, "complex()")?;
+        let number = elements::number(this, "complex()")?;
         this.py().get_type::<PyComplex>().call1((number,))
     }
 
     fn __index__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
-        operators::index(this)
+        elements::index(this)
     }
 
     /// The hash of the object's identity, since `==` does not compare elements.
@@ -355,7 +355,7 @@ impl PyTensor {
     }
 
     fn __repr__(&self) -> String {
-        elements::repr(self)
+        text::repr(self)
     }
 
     fn __richcmp__<'py>(
@@ -363,6 +363,6 @@ impl PyTensor {
         other: &Bound<'py, PyAny>,
         comparison: CompareOp,
     ) -> Answer<'py> {
-        operators::compare(this, other, comparison)
+        elements::compare(this, other, comparison)
     }
 }

@@ -1,8 +1,8 @@
-//! Python's view of [`PyTensor`](crate::PyTensor): its methods, its operators and its elements.
+//! Python's view of [`PyTensor`](crate::PyTensor): its methods, its elements and its text.
 
 pub(crate) mod dtype;
 mod elements;
 mod index;
 mod methods;
-mod operators;
+mod text;
 mod value;

@@ -188,26 +188,3 @@ fn write_float(f: &mut fmt::Formatter<'_>, value: f64, digits: Digits) -> fmt::R
         Digits::Double => write!(f, "{value:?}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_floats_have_the_extremes_of_their_format() {
-        let value = |dtype: DataType, bits: u8| match Value::of_lane(dtype, &[bits], 0) {
-            Value::Float(value, _) => value,
-            other => panic!("{other:?} is not a float"),
-        };
-        assert_eq!(value(DataType::FLOAT8_E4M3FN, 0x7e), 448.0);
-        assert!(value(DataType::FLOAT8_E4M3FN, 0x7f).is_nan());
-        assert_eq!(value(DataType::FLOAT8_E5M2, 0x7b), 57344.0);
-        assert_eq!(value(DataType::FLOAT8_E5M2, 0xfc), f64::NEG_INFINITY);
-        assert!(value(DataType::FLOAT8_E4M3FNUZ, 0x80).is_nan());
-        assert_eq!(value(DataType::FLOAT8_E4M3FNUZ, 0x7f), 240.0);
-        assert_eq!(value(DataType::FLOAT8_E8M0FNU, 127), 1.0);
-        assert_eq!(value(DataType::FLOAT4_E2M1FN, 0x7), 6.0);
-        assert_eq!(value(DataType::FLOAT6_E3M2FN, 0x1f), 28.0);
-        assert_eq!(value(DataType::FLOAT6_E2M3FN, 0x3f), -7.5);
-    }
-}

@@ -21,9 +21,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyString, PyType};
 
+use super::shared_object;
+use crate::capsule;
 use crate::elements::Elements;
 use crate::once::once;
-use crate::{capsule, image};
 
 /// NumPy's numbers for its dtypes, the most common first.
 pub(super) const DTYPES: [(c_int, DataType); 16] = [
@@ -296,8 +297,9 @@ impl NumpyApi {
         }
         // Any module may have a capsule of this name. NumPy's table and its functions are statics of the library that
         // contains NumPy's class.
-        let image = image::of(class.as_ptr().cast_const().cast());
-        let is_numpys = |address: *const c_void| image.is_some() && image::of(address) == image;
+        let object = shared_object::of(class.as_ptr().cast_const().cast());
+        let is_numpys =
+            |address: *const c_void| object.is_some() && shared_object::of(address) == object;
         const ABI: usize = 0;
         const ARRAY_TYPE: usize = 2;
         const DESCR_FROM_TYPE: usize = 45;

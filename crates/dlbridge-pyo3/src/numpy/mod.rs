@@ -6,3 +6,4 @@ pub(crate) mod geometry;
 pub(crate) mod head;
 mod object_head;
 pub(crate) mod scalar;
+mod shared_object;

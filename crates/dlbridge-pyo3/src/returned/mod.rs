@@ -18,7 +18,7 @@ use crate::capsule;
 #[cfg(feature = "tensor-class")]
 use crate::protocol::type_info;
 #[cfg(feature = "tensor-class")]
-use crate::{PyTensor, to_library, to_numpy};
+use crate::{PyTensor, to_library};
 
 #[cfg(feature = "tensor-class")]
 pub use like::Like;
@@ -120,7 +120,7 @@ impl PyTensor {
             return to_library::give(py, self, framework);
         }
         match self.into_tensor() {
-            Ok(tensor) => to_numpy::give_numpy(py, tensor),
+            Ok(tensor) => numpy::give_numpy(py, tensor),
             Err(tensor) => to_library::to(&Bound::new(py, tensor)?, framework, None),
         }
     }

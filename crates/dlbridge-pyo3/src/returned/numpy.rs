@@ -3,16 +3,18 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use dlbridge::{Element, Error, Tensor};
+use dlbridge::{Datetime64, Element, Error, Seconds, Tensor};
 #[cfg(feature = "ndarray")]
 use ndarray::{Array, ArrayD, Dim, Dimension};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
+use crate::borrow::Borrowed;
 use crate::elements::Elements;
-use crate::error::to_py_err;
+use crate::error::{library, to_py_err};
+use crate::numpy::api::NumpyApi;
 use crate::protocol::memory;
-use crate::to_numpy;
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -47,6 +49,15 @@ pub struct Numpy<A = AnyDataType, const N: usize = DYNAMIC> {
 enum Source {
     Elements(Elements),
     Tensor(Tensor),
+}
+
+impl Source {
+    fn into_tensor(self) -> Result<Tensor, Error> {
+        match self {
+            Self::Elements(elements) => elements.into_tensor(),
+            Self::Tensor(tensor) => Ok(tensor),
+        }
+    }
 }
 
 impl<A, const N: usize> Numpy<A, N> {
@@ -153,11 +164,11 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
     #[inline]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let [name, ..] = A::TIMES {
-            return give_times(py, self.source, name);
+            return array_of_times(py, self.source.into_tensor().map_err(to_py_err)?, name);
         }
         match self.source {
-            Source::Elements(elements) => to_numpy::give_elements(py, elements),
-            Source::Tensor(tensor) => to_numpy::give_numpy(py, tensor),
+            Source::Elements(elements) => give_elements(py, elements),
+            Source::Tensor(tensor) => give_numpy(py, tensor),
         }
     }
 }
@@ -167,30 +178,17 @@ impl<T: Element, const N: usize> Numpy<T, N> {
     #[cfg(feature = "tensor-class")]
     pub(super) fn into_times(self) -> Result<(Tensor, &'static str), Error> {
         const { assert!(T::TIME.is_some(), "the elements are not times; return Like::new") };
-        let times = match self.source {
-            Source::Elements(elements) => elements.into_tensor()?,
-            Source::Tensor(tensor) => tensor,
-        };
-        Ok((times, T::TIME.unwrap_or_default()))
+        Ok((self.source.into_tensor()?, T::TIME.unwrap_or_default()))
     }
 }
 
 /// An array of points or spans of time.
-fn give_times<'py>(py: Python<'py>, source: Source, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let times = match source {
-        Source::Elements(elements) => elements.into_tensor().map_err(to_py_err)?,
-        Source::Tensor(tensor) => tensor,
-    };
-    array_of_times(py, times, name)
-}
-
-/// As `give_times`, from a tensor.
 pub(super) fn array_of_times<'py>(
     py: Python<'py>,
     times: Tensor,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let counts = to_numpy::give_numpy(py, memory::counts_of_times(times)?)?;
+    let counts = give_numpy(py, memory::counts_of_times(times)?)?;
     counts.call_method1(intern!(py, "view"), (name,))
 }
 
@@ -237,6 +235,78 @@ where
     Tensor: From<T>,
 {
     fn into_numpy(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        to_numpy::give_numpy(py, Tensor::from(self))
+        give_numpy(py, Tensor::from(self))
     }
+}
+
+/// A new tensor of our own as a NumPy array, made by NumPy's C API.
+pub(super) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    if !tensor.is_read_only()
+        && let Some(api) = NumpyApi::known(py)
+    {
+        return match api.array(py, tensor)? {
+            Ok(array) => Ok(array),
+            Err(tensor) => give_numpy_slowly(py, tensor),
+        };
+    }
+    give_numpy_slowly(py, tensor)
+}
+
+/// The elements of a vector as a NumPy array.
+#[inline]
+fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
+    let elements = match NumpyApi::known(py) {
+        Some(api) => match api.array_of_elements(py, elements)? {
+            Ok(array) => return Ok(array),
+            Err(elements) => elements,
+        },
+        None => elements,
+    };
+    give_numpy_slowly(py, elements.into_tensor().map_err(to_py_err)?)
+}
+
+/// As [`give_numpy`], for the first array of a process, read-only memory, and tensors that NumPy's
+/// C API cannot wrap.
+#[cold]
+fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    // Imports NumPy, or raises that it is not installed.
+    library(py, "numpy", "numpy", "numpy")?;
+    let api = NumpyApi::of_loaded(py)?;
+    if let Some(most) = api.map(NumpyApi::max_ndim).filter(|&most| most < tensor.ndim()) {
+        return Err(PyBufferError::new_err(format!(
+            "numpy takes at most {most} dimensions, not {}; reshape the tensor first",
+            tensor.ndim()
+        )));
+    }
+    if tensor.dtype() == Datetime64::<Seconds>::DTYPE {
+        return Err(PyBufferError::new_err(
+            "numpy does not support handle64; if the elements are times, return Numpy<Datetime64<U>, N>, whose type has the unit \
+             that a Tensor does not keep",
+        ));
+    }
+    let api = api.filter(|api| api.has(&tensor));
+    let general = |tensor| through_dlpack(py, tensor);
+    let Some(api) = api else { return general(tensor) };
+    let tensor = match tensor.is_read_only() {
+        true => Borrowed::read_only(&tensor.into_shared())?,
+        false => tensor,
+    };
+    api.array(py, tensor)?.or_else(general)
+}
+
+/// As [`give_numpy`], for a tensor that NumPy's C API cannot wrap.
+#[cfg(feature = "tensor-class")]
+fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    use crate::{PyTensor, to_library};
+    to_library::to(&Bound::new(py, PyTensor::from(tensor))?, &to_library::NUMPY, None)
+}
+
+/// Refuses a tensor that NumPy's C API cannot wrap: only the class `Tensor` makes such arrays.
+#[cfg(not(feature = "tensor-class"))]
+fn through_dlpack(_: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    Err(PyBufferError::new_err(format!(
+        "numpy's C API cannot make an array of {dtype} on {device}; build the extension with the feature \
+         `tensor-class` of dlbridge-pyo3, or return another dtype on the CPU"
+    )))
 }

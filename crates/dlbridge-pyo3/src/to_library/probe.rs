@@ -27,7 +27,7 @@ use crate::import_options::ImportOptions;
 use crate::once::once;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::exchange_table;
-use crate::{PyTensor, copies, reexport};
+use crate::{PyTensor, bytes, copies};
 
 /// A framework that was imported: its functions, and its behaviour.
 pub(super) struct Installed {
@@ -262,8 +262,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     fn tensor(&self, offset: usize, shape: &[usize], read_only: bool) -> PyResult<Tensor> {
         let bytes = offset..offset + 4 * shape.iter().product::<usize>();
         let bytes = self.memory.share().slice(0, bytes).map_err(to_py_err)?.into_shared();
-        reexport::with_shape(&bytes, read_only, (DataType::FLOAT32, false), shape)
-            .map_err(to_py_err)
+        bytes::with_shape(&bytes, read_only, (DataType::FLOAT32, false), shape).map_err(to_py_err)
     }
 
     /// Elements with a negative stride in the first dimension.

@@ -13,7 +13,7 @@ use crate::error::{library, to_py_err};
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_table;
 use crate::protocol::memory::normalized;
-use crate::{PyTensor, copies, reexport};
+use crate::{PyTensor, bytes, copies};
 
 /// As [`to`], with `copy` as Python passes it.
 pub(crate) fn to_checked<'py>(
@@ -195,7 +195,7 @@ impl<'py> Input<'_, 'py> {
         // The largest element on this path has eight bytes.
         let bits = (this.dtype().itemsize() * 8) as u8;
         let integers = DataType::new(DataTypeCode::UINT, bits, 1);
-        let integers = reexport::with_dtype(this, read_only && !copied, integers);
+        let integers = bytes::with_dtype(this, read_only && !copied, integers);
         Bound::new(self.tensor.py(), PyTensor::from(integers.map_err(to_py_err)?))
     }
 }
