@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::{Error, Result, Tensor};
-use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyList, PySlice, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::PyTensor;
@@ -105,46 +104,31 @@ impl<'py> Key<'py> {
         if key.is_instance_of::<PyEllipsis>() {
             return Ok(Self::Ellipsis);
         }
-        let refused = || {
+        // An array has `__index__`, which refuses several elements.
+        integer(key)?.map(Self::At).ok_or_else(|| {
             PyTypeError::new_err(format!(
                 "a tensor is indexed by integers, slices, ... and None, not by {}; call \
                  t.numpy()[index] or t.torch()[index], which copy the chosen elements",
                 type_name(key)
             ))
-        };
-        if key.is_instance_of::<PyBool>() || key.is_instance_of::<PyList>() {
-            return Err(refused());
-        }
-        let Some(index) = key.get_type().getattr_opt(intern!(key.py(), "__index__"))? else {
-            return Err(refused());
-        };
-        // An array with several elements has the method, and its `__index__` refuses.
-        index.call1((key,)).map(Self::At).map_err(|error| {
-            if !error.is_instance_of::<PyTypeError>(key.py()) {
-                return error;
-            }
-            let refused = refused();
-            refused.set_cause(key.py(), Some(error));
-            refused
         })
     }
 }
 
-/// Resolves an index of a dimension; a negative one counts from the end.
+/// Resolves an index of a dimension.
 fn within(index: &Bound<'_, PyAny>, extent: i64, axis: usize) -> PyResult<usize> {
-    let number = match index.extract::<i64>() {
-        Ok(number) => Some(number),
-        Err(error) if error.is_instance_of::<PyOverflowError>(index.py()) => None,
-        Err(error) => return Err(error),
-    };
-    let number = number.map(|number| if number < 0 { number + extent } else { number });
-    let number = number.filter(|number| (0..extent).contains(number));
-    number.map(|number| number as usize).ok_or_else(|| {
+    resolved(fitting(index)?, extent).ok_or_else(|| {
         PyIndexError::new_err(format!(
             "index {} is out of bounds for axis {axis} with size {extent}",
             repr_in_message(index)
         ))
     })
+}
+
+/// An index or the number of a dimension, which counts from the end if it is negative; `None` if it is out of bounds.
+fn resolved(number: Option<i64>, extent: i64) -> Option<usize> {
+    let number = number.map(|number| if number < 0 { number + extent } else { number })?;
+    (0..extent).contains(&number).then_some(number as usize)
 }
 
 fn sliced(tensor: Tensor, axis: usize, slice: &Bound<'_, PySlice>) -> PyResult<Tensor> {
@@ -164,24 +148,23 @@ fn sliced(tensor: Tensor, axis: usize, slice: &Bound<'_, PySlice>) -> PyResult<T
     }
 }
 
-/// An argument as an integer; `None` if it does not fit this machine's integers.
-fn number<'py, T>(argument: &str, number: &Bound<'py, PyAny>) -> PyResult<Option<T>>
-where
-    T: FromPyObjectOwned<'py, Error = PyErr>,
-{
-    let integer = integer(number)?.ok_or_else(|| wrong_type(argument, "an integer", number))?;
+/// An argument as an integer; `None` if it does not fit 64 bits.
+fn number(argument: &str, number: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    fitting(&integer(number)?.ok_or_else(|| wrong_type(argument, "an integer", number))?)
+}
+
+/// The value of an integer; `None` if it does not fit 64 bits.
+fn fitting(integer: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     match integer.extract() {
         Ok(number) => Ok(Some(number)),
-        Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Ok(None),
+        Err(error) if error.is_instance_of::<PyOverflowError>(integer.py()) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Resolves the number of a dimension; a negative one counts from the end.
+/// Resolves the number of a dimension.
 fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
-    let found: Option<isize> = number("axis", axis)?;
-    let found = found.and_then(|at| if at < 0 { at.checked_add_unsigned(ndim) } else { Some(at) });
-    found.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim).ok_or_else(|| {
+    resolved(number("axis", axis)?, ndim as i64).ok_or_else(|| {
         PyIndexError::new_err(format!(
             "axis {} is out of bounds for a tensor of {ndim} dimensions",
             repr_in_message(axis)
@@ -225,7 +208,7 @@ pub(super) fn reshaped(tensor: &PyTensor, shape: &Bound<'_, PyTuple>) -> PyResul
         PyValueError::new_err("several extents are -1; only one can be computed from the others")
     };
     let one = |extent: &Bound<'_, PyAny>| number("each extent", extent)?.ok_or_else(unfit);
-    let shape = requested.iter().map(one).collect::<PyResult<Vec<isize>>>()?;
+    let shape = requested.iter().map(one).collect::<PyResult<Vec<i64>>>()?;
     let known = shape.iter().filter(|&&extent| extent != -1);
     let product = known
         .clone()

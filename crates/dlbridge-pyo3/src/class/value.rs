@@ -5,22 +5,17 @@ use std::fmt;
 use dlbridge::{DataType, DataTypeCode as Code};
 
 /// The number in a lane of an element.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 pub(super) enum Value {
     Bool(bool),
     Int(i128),
     Uint(u128),
-    Float(f64, Digits),
-    Complex(f64, f64, Digits),
+    Float(f64, Single),
+    Complex(f64, f64, Single),
 }
 
-/// The number of digits that distinguish a float from its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Digits {
-    /// The digits of an `f32`, or fewer.
-    Single,
-    Double,
-}
+/// True if the digits of an `f32` distinguish a float from its neighbours.
+type Single = bool;
 
 /// Floats of up to 16 bits: a sign, an exponent, a mantissa.
 struct Small {
@@ -112,8 +107,7 @@ impl Value {
                 let half = DataType::new(Code::FLOAT, dtype.bits() / 2, 1);
                 let part =
                     |nth| float(half, bits_at(bytes, (2 * lane + nth) * width / 2, width / 2));
-                let digits = if dtype.bits() == 128 { Digits::Double } else { Digits::Single };
-                Self::Complex(part(0), part(1), digits)
+                Self::Complex(part(0), part(1), width <= 64)
             }
             code => {
                 let bits = bits_at(bytes, lane * width, width);
@@ -124,11 +118,7 @@ impl Value {
                         Self::Int((bits << unused).cast_signed() >> unused)
                     }
                     Code::UINT | Code::OPAQUE_HANDLE => Self::Uint(bits),
-                    _ => {
-                        let double = code == Code::FLOAT && width == 64;
-                        let digits = if double { Digits::Double } else { Digits::Single };
-                        Self::Float(float(dtype, bits), digits)
-                    }
+                    _ => Self::Float(float(dtype, bits), width <= 32),
                 }
             }
         }
@@ -166,14 +156,14 @@ impl fmt::Display for Value {
             Self::Bool(false) => f.write_str("False"),
             Self::Int(value) => value.fmt(f),
             Self::Uint(value) => value.fmt(f),
-            Self::Float(value, digits) => write_float(f, value, digits),
-            Self::Complex(real, imaginary, digits) => {
+            Self::Float(value, single) => write_float(f, value, single),
+            Self::Complex(real, imaginary, single) => {
                 f.write_str("(")?;
-                write_float(f, real, digits)?;
+                write_float(f, real, single)?;
                 if !imaginary.is_sign_negative() || imaginary.is_nan() {
                     f.write_str("+")?;
                 }
-                write_float(f, imaginary, digits)?;
+                write_float(f, imaginary, single)?;
                 f.write_str("j)")
             }
         }
@@ -181,10 +171,10 @@ impl fmt::Display for Value {
 }
 
 /// Writes a float as Python does, with the digits of the dtype.
-fn write_float(f: &mut fmt::Formatter<'_>, value: f64, digits: Digits) -> fmt::Result {
-    match digits {
+fn write_float(f: &mut fmt::Formatter<'_>, value: f64, single: Single) -> fmt::Result {
+    match single {
         _ if value.is_nan() => f.write_str("nan"),
-        Digits::Single => write!(f, "{:?}", value as f32),
-        Digits::Double => write!(f, "{value:?}"),
+        true => write!(f, "{:?}", value as f32),
+        false => write!(f, "{value:?}"),
     }
 }

@@ -15,7 +15,6 @@ use pyo3::types::PyCapsule;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::capsule;
 #[cfg(feature = "tensor-class")]
-#[cfg(feature = "tensor-class")]
 use crate::protocol::type_info;
 #[cfg(feature = "tensor-class")]
 use crate::{PyTensor, to_library};
