@@ -5,13 +5,12 @@
 use dlbridge::{Access, ArcTensor, DataType, DataTypeCode, Error, RawParts, Result, Tensor};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 
-use crate::error::to_py_err;
-use crate::import_options::ImportOptions;
+use crate::error::{repr_in_message, to_py_err};
+use crate::import_options::{ImportOptions, integer, wrong_type};
 use crate::keepalive::root;
 use crate::order::Order;
-use crate::package::expect_extents;
 use crate::protocol::buffer;
 use crate::{COrder, PyReadonlyTensor, PyReadwriteTensor, PyTensor, copies};
 
@@ -76,6 +75,31 @@ pub(crate) fn rebuild<'py>(
         ))
     })?;
     Bound::new(py, this.with_tensor(tensor))
+}
+
+/// Returns the extents that an argument `shape` names.
+pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    const EXPECTED: &str = "a non-negative integer, or a tuple or list of them";
+    let one = |extent: &Bound<'_, PyAny>| {
+        let number = integer(extent)?.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
+        number.extract::<usize>().or_else(|_| {
+            let number_shown = repr_in_message(&number);
+            Err(PyValueError::new_err(match number.lt(0)? {
+                true => format!("shape must be {EXPECTED}, and cannot have {number_shown}"),
+                false => format!(
+                    "shape must have extents of at most {}, and cannot have {number_shown}",
+                    isize::MAX
+                ),
+            }))
+        })
+    };
+    if let Ok(tuple) = shape.cast::<PyTuple>() {
+        return tuple.iter().map(|extent| one(&extent)).collect();
+    }
+    if let Ok(list) = shape.cast::<PyList>() {
+        return list.iter().map(|extent| one(&extent)).collect();
+    }
+    Ok(vec![one(shape)?])
 }
 
 /// Copy bytes to other memory of the same length, while other threads run.

@@ -8,7 +8,6 @@ use std::num::NonZeroUsize;
 use dlbridge::{Device, Tensor};
 use pyo3::exceptions::{PyBufferError, PyException, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
 
 use crate::class::dtype::DtypeName;
 use crate::error::{repr_in_message, to_py_err};
@@ -132,7 +131,7 @@ pub(crate) fn empty<'py>(
     device: Option<&Bound<'py, PyAny>>,
     align: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTensor>> {
-    let extents = expect_extents(shape)?;
+    let extents = bytes::expect_extents(shape)?;
     let dtype = dtype.expect()?;
     let align = align.map(expect_alignment).transpose()?.unwrap_or(1);
     if let Some(device) = device.map(expect_named_device).transpose()?
@@ -145,31 +144,6 @@ pub(crate) fn empty<'py>(
     }
     let tensor = Tensor::zeroed_aligned(dtype, extents, align).map_err(to_py_err)?;
     Bound::new(shape.py(), PyTensor::from(tensor))
-}
-
-/// Returns the extents that an argument `shape` names.
-pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    const EXPECTED: &str = "a non-negative integer, or a tuple or list of them";
-    let one = |extent: &Bound<'_, PyAny>| {
-        let number = integer(extent)?.ok_or_else(|| wrong_type("shape", EXPECTED, shape))?;
-        number.extract::<usize>().or_else(|_| {
-            let number_shown = repr_in_message(&number);
-            Err(PyValueError::new_err(match number.lt(0)? {
-                true => format!("shape must be {EXPECTED}, and cannot have {number_shown}"),
-                false => format!(
-                    "shape must have extents of at most {}, and cannot have {number_shown}",
-                    isize::MAX
-                ),
-            }))
-        })
-    };
-    if let Ok(tuple) = shape.cast::<PyTuple>() {
-        return tuple.iter().map(|extent| one(&extent)).collect();
-    }
-    if let Ok(list) = shape.cast::<PyList>() {
-        return list.iter().map(|extent| one(&extent)).collect();
-    }
-    Ok(vec![one(shape)?])
 }
 
 /// Set the largest number of threads for a copy, including the thread that calls.

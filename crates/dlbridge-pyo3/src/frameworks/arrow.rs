@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
-use super::{ArrowRules, ImportRules, NO_RULES};
+use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
 use crate::error::str_in_message;
 use crate::import_options::ImportOptions;
 

@@ -4,8 +4,11 @@ use std::ops::RangeInclusive;
 
 use dlbridge::{DataType, DataTypeCode as Code, Device, Tensor};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use super::to::Input;
+use crate::borrow::Guard;
+use crate::error::to_py_err;
+use crate::{PyTensor, bytes, copies};
 
 /// A framework that imports tensors.
 pub(crate) struct Framework {
@@ -349,6 +352,53 @@ impl Framework {
             )
         })
     }
+}
+
+/// A tensor that a framework's function gets, in the forms that such functions accept.
+pub(super) struct Input<'a, 'py> {
+    pub(super) tensor: &'a Bound<'py, PyTensor>,
+    /// False if the caller forbids copies.
+    pub(super) may_copy: bool,
+    /// How the framework requests tensors.
+    pub(super) request: Request,
+}
+
+impl<'py> Input<'_, 'py> {
+    /// A capsule: versioned, if the framework requests that.
+    pub(super) fn capsule(&self) -> PyResult<Bound<'py, PyAny>> {
+        let (py, method) = (self.tensor.py(), intern!(self.tensor.py(), "__dlpack__"));
+        let Request::Versioned(major, minor) = self.request else {
+            return self.tensor.call_method0(method);
+        };
+        let keywords = PyDict::new(py);
+        keywords.set_item(intern!(py, "max_version"), (major, minor))?;
+        self.tensor.call_method(method, (), Some(&keywords))
+    }
+
+    /// A tensor over the memory as unsigned integers, one for each element. Packed elements are unpacked by a copy.
+    pub(super) fn integers(&self) -> PyResult<Bound<'py, PyTensor>> {
+        let (this, read_only) = (self.tensor.get().tensor(), self.tensor.get().is_read_only());
+        let copied = is_packed(this);
+        let unpacked;
+        let this = match copied {
+            true => {
+                let _reading = Guard::reading(this, "tensor that is copied")?;
+                unpacked = copies::unpacked(this)?.into_shared();
+                &unpacked
+            }
+            false => this,
+        };
+        // The largest element on this path has eight bytes.
+        let bits = (this.dtype().itemsize() * 8) as u8;
+        let integers = DataType::new(Code::UINT, bits, 1);
+        let integers = bytes::with_dtype(this, read_only && !copied, integers);
+        Bound::new(self.tensor.py(), PyTensor::from(integers.map_err(to_py_err)?))
+    }
+}
+
+/// Returns true for elements of which a byte has several.
+pub(super) fn is_packed(tensor: &Tensor) -> bool {
+    tensor.dtype().is_subbyte() && !tensor.is_subbyte_padded()
 }
 
 /// Returns true if a stride is negative, in a dimension with more than one index.

@@ -19,9 +19,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::framework::{Argument, Behaviour, Framework, Layout, ReadOnly, Request};
+use super::framework::{Argument, Behaviour, Framework, Input, Layout, ReadOnly, Request};
 use super::profiles::FRAMEWORKS;
-use super::to::Input;
 use crate::error::{library, to_py_err};
 use crate::import_options::ImportOptions;
 use crate::once::once;

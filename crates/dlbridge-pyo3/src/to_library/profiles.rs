@@ -8,12 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::framework::{
-    Argument, Behaviour, Columns, FRAMEWORK, Framework, Layout, Need, ReadOnly, Request,
-    is_backwards, is_common, is_complex, is_plain, is_rare,
+    Argument, Behaviour, Columns, FRAMEWORK, Framework, Input, Layout, Need, ReadOnly, Request,
+    is_backwards, is_common, is_complex, is_packed, is_plain, is_rare,
 };
-use super::to::Input;
 use crate::classes::is_instance;
-use crate::error::is_absent;
+use crate::error::{is_absent, library};
 use crate::import_options::wrong_type;
 
 /// All frameworks, ordered as messages list them.
@@ -133,14 +132,9 @@ pub(crate) static NUMPY: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// Returns true for elements of which a byte has several.
-pub(super) fn is_packed(tensor: &Tensor) -> bool {
-    tensor.dtype().is_subbyte() && !tensor.is_subbyte_padded()
-}
-
 /// An array of NumPy over the same memory. `numpy.from_dlpack` refuses the dtypes of `ml_dtypes`, so these are passed as
 /// unsigned integers.
-pub(super) fn array<'py>(
+fn array<'py>(
     from_dlpack: &Bound<'py, PyAny>,
     input: &Input<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -166,6 +160,12 @@ pub(super) fn array<'py>(
         return Err(refuse(" that is packed, and unpacking needs a copy"));
     }
     from_dlpack.call1((input.integers()?,))?.call_method1(intern!(py, "view"), (scalar,))
+}
+
+/// An array of NumPy over the same memory, for another framework.
+fn array_of<'py>(input: &Input<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    let module = library(input.tensor.py(), NUMPY.module, NUMPY.package(), NUMPY.name)?;
+    array(&module.getattr(NUMPY.function)?, input)
 }
 
 pub(crate) static TORCH: Framework = Framework {
@@ -410,7 +410,7 @@ static PANDAS: Framework = Framework {
     module: "pandas",
     function: "Series",
     enter: |series, input| {
-        let (py, array) = (series.py(), input.array()?);
+        let (py, array) = (series.py(), array_of(input)?);
         let class = match input.tensor.get().tensor().ndim() {
             1 => series.clone(),
             _ => py.import(intern!(py, "pandas"))?.getattr(intern!(py, "DataFrame"))?,
@@ -503,5 +503,5 @@ fn image<'py>(
             )));
         }
     }
-    from_array.call1((input.array()?,))
+    from_array.call1((array_of(input)?,))
 }

@@ -1,19 +1,16 @@
 //! A tensor as an object of a framework: `t.to(...)`, `t.torch()`, `numpy.asarray(t)`.
 
-use dlbridge::{DataType, DataTypeCode, Device};
+use dlbridge::{DataType, Device};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use super::framework::{Framework, Need, Request, is_common};
+use super::framework::{Framework, Input, Need, is_common};
 use super::probe::Installed;
-use super::profiles::{NUMPY, array, is_packed};
-use crate::borrow::Guard;
-use crate::error::{library, to_py_err};
+use super::profiles::NUMPY;
+use crate::PyTensor;
 use crate::import_options::{ImportOptions, expect_bool};
 use crate::protocol::exchange_table;
 use crate::protocol::memory::normalized;
-use crate::{PyTensor, bytes, copies};
 
 /// As [`to`], with `copy` as Python passes it.
 pub(crate) fn to_checked<'py>(
@@ -150,52 +147,4 @@ pub(crate) fn to_array<'py>(
         return forbidden(reason, "leave copy=False out");
     }
     array.call_method1(intern!(py, "astype"), (dtype,))
-}
-
-/// A tensor that a framework's function gets, in the forms that such functions accept.
-pub(super) struct Input<'a, 'py> {
-    pub(super) tensor: &'a Bound<'py, PyTensor>,
-    /// False if the caller forbids copies.
-    pub(super) may_copy: bool,
-    /// How the framework requests tensors.
-    pub(super) request: Request,
-}
-
-impl<'py> Input<'_, 'py> {
-    /// A capsule: versioned, if the framework requests that.
-    pub(super) fn capsule(&self) -> PyResult<Bound<'py, PyAny>> {
-        let (py, method) = (self.tensor.py(), intern!(self.tensor.py(), "__dlpack__"));
-        let Request::Versioned(major, minor) = self.request else {
-            return self.tensor.call_method0(method);
-        };
-        let keywords = PyDict::new(py);
-        keywords.set_item(intern!(py, "max_version"), (major, minor))?;
-        self.tensor.call_method(method, (), Some(&keywords))
-    }
-
-    /// The NumPy array that shares the memory.
-    pub(super) fn array(&self) -> PyResult<Bound<'py, PyAny>> {
-        let module = library(self.tensor.py(), NUMPY.module, NUMPY.package(), NUMPY.name)?;
-        array(&module.getattr(NUMPY.function)?, self)
-    }
-
-    /// A tensor over the memory as unsigned integers, one for each element. Packed elements are unpacked by a copy.
-    pub(super) fn integers(&self) -> PyResult<Bound<'py, PyTensor>> {
-        let (this, read_only) = (self.tensor.get().tensor(), self.tensor.get().is_read_only());
-        let copied = is_packed(this);
-        let unpacked;
-        let this = match copied {
-            true => {
-                let _reading = Guard::reading(this, "tensor that is copied")?;
-                unpacked = copies::unpacked(this)?.into_shared();
-                &unpacked
-            }
-            false => this,
-        };
-        // The largest element on this path has eight bytes.
-        let bits = (this.dtype().itemsize() * 8) as u8;
-        let integers = DataType::new(DataTypeCode::UINT, bits, 1);
-        let integers = bytes::with_dtype(this, read_only && !copied, integers);
-        Bound::new(self.tensor.py(), PyTensor::from(integers.map_err(to_py_err)?))
-    }
 }
