@@ -73,6 +73,7 @@ def assert_same(made: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("to", NAMES)
 @pytest.mark.parametrize("from_", NAMES)
+@np.errstate(all="ignore")
 def test_cast_is_allowed_and_has_the_values_as_in_numpy(from_: str, to: str) -> None:
     array = values_of(from_)
     to_bfloat16 = to == "bfloat16" and np.dtype(dtype_of(from_)).kind in "biuf"
@@ -114,6 +115,7 @@ def test_cast_is_allowed_and_has_the_values_as_in_numpy(from_: str, to: str) -> 
     ],
     ids=["torch", "dlbridge", "jax", "pyarrow", "polars", "memoryview"],
 )
+@np.errstate(all="ignore")
 def test_cast_of_every_producer_is_that_of_numpy(make: Any, names: list[str]) -> None:
     for name in names:
         if name == "bfloat16":
@@ -122,6 +124,15 @@ def test_cast_of_every_producer_is_that_of_numpy(make: Any, names: list[str]) ->
         x = make(array)
         for to in ("complex128",) if name.startswith("complex") else ("float32", "float64", "complex64"):
             assert_same(getattr(typed, f"cast_to_{to}")(x), expected_of(array, to))
+
+
+def test_cast_that_overflows_warns_as_in_numpy() -> None:
+    large = np.array([1.0, 1e300])
+    for convert, x in [(typed.cast_to_float32, large), (typed.cast_to_complex64, large), (typed.cast_to_float16, np.array([0, 10**6]))]:
+        with pytest.warns(RuntimeWarning, match="overflow encountered in cast"):
+            assert np.isinf(convert(x).numpy()).tolist() == [False, True]
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+            convert(x)
 
 
 def test_cast_of_jax_bfloat16_and_torch_views() -> None:

@@ -82,10 +82,17 @@ def test_integers_of_several_dtypes_that_no_integer_type_has_become_floats() -> 
         assert typed.as_double_or_int(items).dtype == "float64"
         assert typed.as_single_or_byte(items).dtype == "float32"
     for items, dtype in [
-        ([2**63, 1], "uint64"), ([np.uint64(1), -1], "int64"), ([np.array([1], "u8"), [1]], "uint64"),
-        ([np.array([1], "u4"), small], "int64"),
+        ([2**63], "uint64"), ([np.uint64(1), -1], "float64"), ([np.array([1], "u8"), [1]], "float64"),
+        ([2**63, 1], "float64"), ([np.array([1], "u4"), small], "int64"),
     ]:
-        assert typed.as_any(items).dtype == dtype, items
+        assert typed.as_any(items).dtype == np.array(items).dtype == dtype, items
+    # An integer type that has all values is not rounded to.
+    assert typed.as_uint64([2**63 + 1, 1]).tolist() == [2**63 + 1, 1]
+    assert typed.as_int64([np.uint64(2**53 + 1), -1]).tolist() == [2**53 + 1, -1]
+    assert typed.as_uint64([np.array([2**64 - 1], "u8"), [1]]).tolist() == [[2**64 - 1], [1]]
+    for function, place, dtype in [(typed.as_int64, 0, "int64"), (typed.as_uint64, 1, "uint64")]:
+        with pytest.raises(TypeError, match=rf"element \[{place}\] is -?\d+, which is out of range for {dtype}"):
+            function([2**63, -1])
     with pytest.raises(TypeError, match=r"element \[0\] is \d+, which is out of range for uint64"):
         typed.as_any([2**64, -1])
 
@@ -94,16 +101,15 @@ def test_scalars_and_arrays_keep_their_dtype_among_several() -> None:
     for items, dtype in [
         ([np.float32(1), np.float32(2)], "float32"), ([np.float32(1), 2], "float64"), ([1, np.float32(1)], "float64"),
         ([np.zeros(2, "f4")], "float32"), ([np.zeros(2, "f4"), np.zeros(2)], "float64"), ([np.uint8(1)], "uint8"),
-        ([np.zeros(2, "u8")], "uint64"), ([np.int16(1), np.int8(1)], "int64"), ([torch.tensor(1.0)], "float32"),
-        ([np.bool_(True)], "bool"), ([np.clongdouble(1 + 2j)], "complex128"), ([ml_dtypes.bfloat16(1)], "bfloat16"), ([np.longdouble(1)], "float64"),
+        ([np.zeros(2, "u8")], "uint64"), ([np.int16(1), np.int8(1)], "int16"), ([torch.tensor(1.0)], "float32"),
+        ([np.bool_(True)], "bool"), ([np.clongdouble(1 + 2j)], "complex128"), ([ml_dtypes.bfloat16(1)], "float64"), ([np.longdouble(1)], "float64"),
+        ([np.float32(1), np.int16(2)], "float32"), ([torch.tensor([1.0], dtype=torch.bfloat16)], "float32"),
     ]:
         assert typed.as_any(items).dtype == dtype, items
     assert typed.as_single_or_byte([np.float32(1)]).dtype == "float32"
     assert typed.as_single_or_byte([np.uint8(1)]).dtype == "uint8"
     assert typed.as_double_or_int([np.int32(1), np.int32(2)]).dtype == "int32"
     assert typed.as_double_or_int([np.int32(1), np.int64(2)]).dtype == "int64"
-    # NumPy has float32 for these.
-    assert typed.as_any([np.float32(1), np.int16(2)]).dtype == "float64"
     assert typed.as_double_or_int([np.float32(1)]).dtype == "float64"
 
 

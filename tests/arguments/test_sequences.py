@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typed_arguments as typed
+from processes import output
 from sequence_checks import assert_same, refused
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -58,6 +59,7 @@ def cast(numbers: Any, dtype: str) -> Any:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("numbers", NUMBERS, ids=str)
 @pytest.mark.parametrize("shape", ["list", "tuple", "nested"])
+@np.errstate(all="ignore")
 def test_list_of_numbers_is_converted_as_by_numpy(dtype: str, numbers: list[Any], shape: str) -> None:
     x = {"list": numbers, "tuple": tuple(numbers), "nested": [numbers, tuple(numbers)]}[shape]
     function = getattr(typed, f"as_{dtype}")
@@ -68,6 +70,32 @@ def test_list_of_numbers_is_converted_as_by_numpy(dtype: str, numbers: list[Any]
             function(x)
     else:
         assert_same(function(x), expected)
+
+
+PLAIN: list[list[Any]] = [
+    [0.1, 1 / 3, 1e-40, 1e39, -1e300, 5e-324, float("inf"), float("nan"), -0.0, 16777217.0],
+    [2**24 + 1, 2**53 + 1, -(2**53) - 3, 2**60 + 2**36 + 1, 2**63 - 1, -(2**63)],
+    [2**53 + 1, 0.5, -7, 2**24 + 1, 16777217.5],
+    [0, 1, 100, 127],
+    [np.float32(0.1), np.float64(0.1), np.float16(0.1), 3],
+    [np.int8(-3), np.uint16(7), 2**40],
+]
+
+
+@pytest.mark.parametrize("numbers", PLAIN, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint32", "uint64"])
+@np.errstate(all="ignore")
+def test_list_of_pythons_numbers_is_converted_as_one_that_numpy_reads(dtype: str, numbers: list[Any]) -> None:
+    function = getattr(typed, f"as_{dtype}")
+    try:
+        # NumPy reads a list with a boolean.
+        expected = function([*numbers, True]).numpy()[:-1]
+    except TypeError as error:
+        with pytest.raises(TypeError) as refusal:
+            function(numbers)
+        assert str(refusal.value) == str(error)
+    else:
+        np.testing.assert_array_equal(function(numbers).numpy().view("u1"), expected.view("u1"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:9])
@@ -173,6 +201,22 @@ def test_classes_derived_from_list_and_tuple_are_read_as_these() -> None:
             return (1, 0)
 
     assert typed.vector_of_list(Exports([1.0, 2.0])) == ([5], True)
+
+
+def test_without_numpy_lists_of_numbers_are_read_and_others_say_what_to_install() -> None:
+    program = """
+import array, sys
+sys.modules["numpy"] = None
+import typed_arguments as typed
+print(typed.vector_of_list([1, 2.5]), typed.cast_list(array.array("q", [1, 2])))
+for call in (lambda: typed.as_bool([True]), lambda: typed.as_any([1]), lambda: typed.cast_to_float32(array.array("d", [1]))):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
+"""
+    sentence = "NumPy converts lists and other dtypes, and is not installed: pip install numpy\n"
+    assert output(program, options=(), quiet=False) == "([1.0, 2.5], False) ([1.0, 2.0], False)\n" + 3 * sentence
 
 
 def test_optional_list_may_be_left_out() -> None:

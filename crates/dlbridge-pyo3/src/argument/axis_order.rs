@@ -3,7 +3,7 @@
 use dlbridge::{Tensor, TensorRef};
 use pyo3::PyResult;
 
-use super::convert::Source;
+use super::cast::Source;
 use crate::error::to_py_err;
 use crate::order::Order;
 

@@ -217,9 +217,9 @@ impl Constraint for AllowSafeCast {
 /// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `same_kind` allows it.
 ///
 /// The kinds are ordered: boolean, unsigned integer, integer, float, complex. A dtype may become one of its own kind
-/// or of a later kind. The values are those of NumPy's `astype`: floats are rounded, or become infinite; integers
-/// that do not fit wrap around. Of several dtypes, the argument uses the first one that `safe` allows, or else the
-/// first that `same_kind` allows.
+/// or of a later kind. The values are those of NumPy's `astype`: floats are rounded, or become infinite with a warning;
+/// integers that do not fit wrap around. Of several dtypes, the argument uses the first one that `safe` allows, or
+/// else the first that `same_kind` allows.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowCast, AllowSequence, PyReadonlyTensor};
@@ -269,9 +269,8 @@ impl Constraint for AllowCheckedCast {
 /// holds its value. An error names the position, such as `element [3][1]`.
 /// [`is_borrowed`](crate::PyReadonlyTensor::is_borrowed) is false for a list.
 ///
-/// If the argument accepts several dtypes and the items are NumPy's scalars or arrays of one dtype, the list becomes
-/// that dtype. Otherwise it becomes the dtype that NumPy would choose for Python's numbers, or else the first of the
-/// nearest kind: float64 for a `numpy.float32` and a `numpy.int16`, although NumPy chooses float32.
+/// NumPy makes an array of the list, except of a list of floats and integers, which a loop reads without NumPy. If the
+/// argument accepts several dtypes, the list becomes the dtype of that array, or else the first of the nearest kind.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowSequence, PyReadonlyTensor};

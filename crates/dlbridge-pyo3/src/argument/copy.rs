@@ -4,7 +4,7 @@ use dlbridge::{Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::axis_order::AxisOrder;
-use super::convert::{OutOfRange, Source};
+use super::cast::{OutOfRange, Source};
 use super::spec::ArgumentSpec;
 use crate::copies;
 use crate::order::Order;
@@ -20,10 +20,10 @@ impl ArgumentSpec {
         if !tensor.device().device_type().is_host_accessible() {
             return Ok(None);
         }
-        if self.fits_dtype(source.dtype()) {
+        if self.fits_dtype(source.tensor.dtype()) {
             return self.rearranged(source).map(Some);
         }
-        let mut cast = |source: &Source<'_>| (self.cast)(source, self.dtypes, misfit);
+        let mut cast = |source: &Source<'_>| (self.cast)(source, self, self.dtypes, misfit);
         let copy = match AxisOrder::of_copy(self.order, tensor) {
             None => cast(source)?,
             Some(order) => {
@@ -38,7 +38,7 @@ impl ArgumentSpec {
                     // that.
                     Some(_) => {
                         *misfit = None;
-                        (self.cast)(source, self.dtypes, misfit)?
+                        (self.cast)(source, self, self.dtypes, misfit)?
                     }
                 }
             }
@@ -53,7 +53,7 @@ impl ArgumentSpec {
 
     /// A copy of elements whose dtype fits, in an order that fits and in this machine's byte order.
     pub(super) fn rearranged(&self, source: &Source<'_>) -> PyResult<Tensor> {
-        let align = self.align(source.dtype());
+        let align = self.align(source.tensor.dtype());
         let copied = |source: &Source<'_>| {
             if !source.byte_swapped {
                 return copies::copied(&source.tensor, align);

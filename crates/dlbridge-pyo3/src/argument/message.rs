@@ -25,15 +25,15 @@ const ROOM: usize = 224;
 
 impl Refused {
     /// The message.
-    pub(super) fn message(&self, py: Python<'_>) -> PyResult<String> {
+    pub(super) fn message(&self, py: Python<'_>) -> String {
         let found = match &self.found {
-            Found::Tensor(found) => return Ok(self.spec.message_of_tensor(found)),
+            Found::Tensor(found) => return self.spec.message_of_tensor(found),
             Found::Other(found) => found.clone(),
             Found::Sequence { object_type, misfit } => {
-                with_article(&name_of(object_type.bind(py))) + &misfit.words(py)?
+                with_article(&name_of(object_type.bind(py))) + misfit
             }
         };
-        Ok(self.spec.demands(None) + "; got " + &found)
+        self.spec.demands(None) + "; got " + &found
     }
 }
 

@@ -168,10 +168,4 @@ impl ArgumentSpec {
             && (self.dims.is_empty() || self.dims.len() == shape.len())
             && shape.iter().zip(self.dims).all(fits)
     }
-
-    /// Returns true if the number and the lengths of nested lists fit.
-    pub(super) fn fits_lengths(&self, shape: &[usize]) -> bool {
-        let shape: Vec<_> = shape.iter().map(|&extent| extent as i64).collect();
-        self.fits_extents(&shape)
-    }
 }

@@ -10,8 +10,7 @@ use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::convert::OutOfRange;
-use super::fault::Misfit;
+use super::cast::OutOfRange;
 use super::mismatch::{Access, Difference, Mismatch};
 use super::spec::ArgumentSpec;
 use crate::error::ErrorClass;
@@ -44,10 +43,10 @@ pub(super) enum Found {
     Tensor(FoundTensor),
     /// A description of elements that are not times of a unit.
     Other(String),
-    /// A list or tuple.
+    /// A list or tuple, and the words that follow its type.
     Sequence {
         object_type: Py<PyType>,
-        misfit: Misfit,
+        misfit: String,
     },
 }
 
@@ -58,7 +57,7 @@ pub(super) struct FoundTensor {
     pub(super) dims: Vec<i64>,
     pub(super) mismatch: Mismatch,
     /// An element that the dtype cannot hold.
-    pub(super) out_of_range: Option<OutOfRange>,
+    pub(super) out_of_range: Option<String>,
     /// NumPy's name for the elements, if they are times.
     pub(super) time: Option<String>,
 }
@@ -111,7 +110,10 @@ impl Refusal {
         time: Option<String>,
     ) -> Self {
         let found = FoundTensor::new(tensor, Mismatch::default());
-        Self::new(spec, Found::Tensor(FoundTensor { out_of_range: Some(element), time, ..found }))
+        Self::new(
+            spec,
+            Found::Tensor(FoundTensor { out_of_range: Some(element.to_string()), time, ..found }),
+        )
     }
 
     /// Makes the exception, for the object that was refused.
@@ -129,7 +131,7 @@ impl Refusal {
         let py = object.py();
         let message = match self {
             Self::Object(spec) => spec.message_of(object),
-            Self::Mismatch(refused) => refused.message(py),
+            Self::Mismatch(refused) => Ok(refused.message(py)),
             Self::Elements(spec) => {
                 return spec.refusal_of_elements(object).into_err(object);
             }

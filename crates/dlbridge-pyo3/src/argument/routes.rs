@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 
 use super::accepts::Accepts;
 use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
-use super::convert::Source;
+use super::cast::Source;
 use super::mismatch::{Access, Difference};
 use super::refusal::{Found, Refusal};
 use super::sequence;

@@ -5,10 +5,8 @@ use dlbridge_borrow::Mode;
 
 use super::DYNAMIC;
 use super::accepts::{Accepts, AnyDataType, Checked};
-use super::cast::{self, Cast};
-use super::checked::{self, Rescale};
+use super::cast::{self, Cast, Rescale};
 use super::constraint::Constraint;
-use super::convert;
 use crate::import_options::ImportOptions;
 use crate::order::Order;
 
@@ -88,8 +86,8 @@ impl ArgumentSpec {
         allow_sequence: false,
         casting: None,
         check_integers: false,
-        cast: convert::never,
-        rescale: checked::never,
+        cast: cast::never,
+        rescale: cast::never_rescaled,
     };
 
     /// Combines the demands of two constraints.
@@ -153,18 +151,13 @@ impl ArgumentSpec {
             spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
             "lists and integers lack a unit of time"
         );
-        let cast: Cast = match (spec.casting, spec.check_integers) {
-            _ if !spec.allow_copy || !spec.times.is_empty() => convert::never,
-            (None, false) => convert::lossless::<A>,
-            (Some(Casting::Safe), false) => cast::safe::<A>,
-            (Some(Casting::SameKind), false) => cast::same_kind::<A>,
-            (None, true) => checked::or_lossless::<A>,
-            (Some(Casting::Safe), true) => checked::or_safe::<A>,
-            (Some(Casting::SameKind), true) => checked::or_same_kind::<A>,
+        let cast: Cast = match spec.allow_copy && spec.times.is_empty() {
+            true => cast::by_rule,
+            false => cast::never,
         };
         let rescale: Rescale = match spec.casting {
-            Some(_) if !spec.times.is_empty() => checked::rescaled,
-            _ => checked::never,
+            Some(_) if !spec.times.is_empty() => cast::rescaled,
+            _ => cast::never_rescaled,
         };
         Self { place: Place::Host, mode, cast, rescale, ..spec }
     }

@@ -1,4 +1,5 @@
-//! NumPy's C API: makes arrays over the memory of tensors, and finds NumPy's own descriptions of its dtypes.
+//! NumPy's C API: makes arrays over the memory of tensors and of lists, converts elements, and finds NumPy's own
+//! descriptions of its dtypes.
 //!
 //! The functions are looked up in NumPy's table at run time, so extensions are not built against a release of NumPy.
 //!
@@ -15,7 +16,8 @@
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
 use std::{mem, ptr};
 
-use dlbridge::{DataType, DataTypeCode, Device, Tensor};
+use dlbridge::{DataType, DataTypeCode, Device, Tensor, TensorRef};
+use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -24,6 +26,7 @@ use pyo3::types::{PyCapsule, PyDict, PyString, PyType};
 use super::shared_object;
 use crate::capsule;
 use crate::elements::Elements;
+use crate::error::is_absent;
 use crate::once::once;
 
 /// NumPy's numbers for its dtypes, the most common first.
@@ -48,6 +51,11 @@ pub(super) const DTYPES: [(c_int, DataType); 16] = [
 
 const fn integer(code: DataTypeCode, size: usize) -> DataType {
     DataType::new(code, 8 * size as u8, 1)
+}
+
+/// Returns true if NumPy has a dtype.
+pub(crate) fn has_dtype(dtype: DataType) -> bool {
+    DTYPES.iter().any(|(_, known)| *known == dtype)
 }
 
 /// The dtype with a NumPy number; `None` for numbers that DLPack lacks.
@@ -80,6 +88,21 @@ type NewFromDescr = unsafe extern "C" fn(
 /// `PyArray_SetBaseObject`: an array, and its new base object. Takes the reference to the base, even if it fails.
 type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
 
+/// `PyArray_CastToType`: an array, the dtype of the copy (takes the reference), and 0 for C order.
+type CastToType =
+    unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject, c_int) -> *mut ffi::PyObject;
+
+/// `PyArray_FromAny`: an object, the dtype of the array or NULL (takes the reference), the fewest and the most
+/// dimensions, or 0 for any, flags, and NULL.
+type FromAny = unsafe extern "C" fn(
+    *mut ffi::PyObject,
+    *mut ffi::PyObject,
+    c_int,
+    c_int,
+    c_int,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
 /// The part of NumPy's C API that dlbridge uses (Api).
 pub(crate) struct NumpyApi {
     class: Py<PyType>,
@@ -87,6 +110,8 @@ pub(crate) struct NumpyApi {
     dtypes: [(Py<PyAny>, DataType); DTYPES.len()],
     new_from_descr: NewFromDescr,
     set_base_object: SetBaseObject,
+    cast_to_type: CastToType,
+    from_any: FromAny,
     /// The most dimensions of an array.
     max_ndim: usize,
 }
@@ -111,6 +136,38 @@ impl NumpyApi {
         }
     }
 
+    /// The API of NumPy, which is imported if it is not loaded.
+    ///
+    /// # Errors
+    /// `ImportError` if NumPy is not installed, or does not match what dlbridge knows; errors of the import.
+    pub(crate) fn required(py: Python<'_>) -> PyResult<&'static Self> {
+        match Self::known(py) {
+            Some(api) => Ok(api),
+            None => Self::imported(py),
+        }
+    }
+
+    #[cold]
+    fn imported(py: Python<'_>) -> PyResult<&'static Self> {
+        let refused = |text: &'static str, cause| {
+            let error = PyImportError::new_err(text);
+            error.set_cause(py, cause);
+            error
+        };
+        if let Err(error) = py.import("numpy") {
+            return Err(match is_absent(&error, py, "numpy")? {
+                true => refused(
+                    "NumPy converts lists and other dtypes, and is not installed: pip install numpy",
+                    Some(error),
+                ),
+                false => error,
+            });
+        }
+        Self::of_loaded(py)?.ok_or_else(|| {
+            refused("NumPy converts lists and other dtypes, and has an unknown ABI; pip install 'numpy<3'", None)
+        })
+    }
+
     /// The API of a module of NumPy that has NumPy's class of arrays.
     pub(super) fn find(
         module: &Bound<'_, PyAny>,
@@ -131,11 +188,6 @@ impl NumpyApi {
         self.dtypes.each_ref().map(|(descr, dtype)| (descr.as_ptr().addr(), *dtype))
     }
 
-    /// NumPy's descriptions of its dtypes, and their dtypes in DLPack.
-    pub(super) fn descrs(&self) -> impl Iterator<Item = (&Py<PyAny>, DataType)> {
-        self.dtypes.iter().map(|(descr, dtype)| (descr, *dtype))
-    }
-
     /// A new array that owns a tensor and its memory. Returns the tensor if NumPy lacks its dtype, if it has too many
     /// dimensions, or if its memory is not the CPU's.
     ///
@@ -145,22 +197,61 @@ impl NumpyApi {
         py: Python<'py>,
         tensor: Tensor,
     ) -> PyResult<Result<Bound<'py, PyAny>, Tensor>> {
-        let Some(descr) = self.descr_of(&tensor) else { return Ok(Err(tensor)) };
-        let itemsize = tensor.dtype().itemsize() as isize;
-        let extents: Vec<_> = tensor.shape().iter().map(|&extent| extent as isize).collect();
-        // A product overflows only for dimensions of extent 1.
-        let in_bytes = |&stride: &i64| (stride as isize).wrapping_mul(itemsize);
-        let strides: Vec<_> = tensor.strides().iter().map(in_bytes).collect();
-        // NULL would make NumPy allocate; without elements any other address works.
-        let first = match tensor.data() {
-            data if data.is_null() => ptr::without_provenance_mut(align_of::<u128>()),
-            data => data,
-        };
+        let Some(descr) = self.descr_of(&(&tensor).into()) else { return Ok(Err(tensor)) };
+        let (first, extents, strides) = in_bytes(&(&tensor).into());
         let flags = if tensor.is_read_only() { 0 } else { WRITEABLE };
         let base = capsule::owner_of_array(py, tensor)?;
         // SAFETY: Base: the tensor's metadata is valid, so extents and strides lead from `first` to elements that the
         // tensor keeps; they may be written unless the tensor is read-only.
         unsafe { self.over(base, descr, first, &extents, Some(&strides), flags) }.map(Ok)
+    }
+
+    /// A new array in C order with the elements of a tensor, converted as by `astype`. `None` if NumPy lacks one of
+    /// the dtypes, or if the tensor has too many dimensions.
+    ///
+    /// NumPy lets other threads run during a large conversion. The caller must hold a borrow of the tensor, which the
+    /// CPU can read.
+    pub(crate) fn converted<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: &TensorRef<'_>,
+        dtype: DataType,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (Some(from), Some(to)) = (self.descr(tensor.dtype()), self.descr(dtype)) else {
+            return Ok(None);
+        };
+        if tensor.ndim() > self.max_ndim {
+            return Ok(None);
+        }
+        let (first, extents, strides) = in_bytes(tensor);
+        // SAFETY: the tensor's metadata is valid, so extents and strides lead from `first` to elements that `tensor`
+        // keeps until the view is dropped below. NumPy does not keep the view, and does not write to it.
+        let view = unsafe { self.view(py, from, first, &extents, Some(&strides), 0) }?;
+        // SAFETY: Api, attached: an array, and NumPy's own dtype, whose reference the call takes.
+        let copy = unsafe {
+            let copy = (self.cast_to_type)(view.as_ptr(), to.clone_ref(py).into_ptr(), 0);
+            Bound::from_owned_ptr_or_err(py, copy)?
+        };
+        Ok(Some(copy))
+    }
+
+    /// A new array of nested lists, as `numpy.asarray(list, dtype)` makes it; without a dtype it has the natural one.
+    pub(crate) fn array_of_list<'py>(
+        &self,
+        list: &Bound<'py, PyAny>,
+        dtype: Option<DataType>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = list.py();
+        let descr = match dtype.map(|dtype| self.descr(dtype)) {
+            None => ptr::null_mut(),
+            Some(Some(descr)) => descr.clone_ref(py).into_ptr(),
+            Some(None) => return Err(PyTypeError::new_err("NumPy lacks this dtype")),
+        };
+        // SAFETY: Api, attached: any object, and NULL or NumPy's own dtype, whose reference the call takes.
+        unsafe {
+            let array = (self.from_any)(list.as_ptr(), descr, 0, 0, 0, ptr::null_mut());
+            Bound::from_owned_ptr_or_err(py, array)
+        }
     }
 
     /// A new array that owns elements. Returns them if NumPy lacks their dtype.
@@ -200,10 +291,33 @@ impl NumpyApi {
         flags: c_int,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = base.py();
+        // SAFETY: the caller promises that the elements live as long as `base`, which becomes the base below.
+        let array = unsafe { self.view(py, descr, first, extents, strides, flags) }?;
+        // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
+        match unsafe { (self.set_base_object)(array.as_ptr(), base.into_ptr()) } {
+            0 => Ok(array),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+
+    /// A new array over memory that nothing keeps.
+    ///
+    /// # Safety
+    /// Those of [`over`](Self::over), as long as the array lives or has no base.
+    #[inline]
+    unsafe fn view<'py>(
+        &self,
+        py: Python<'py>,
+        descr: &Py<PyAny>,
+        first: *mut c_void,
+        extents: &[isize],
+        strides: Option<&[isize]>,
+        flags: c_int,
+    ) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: Api, attached. The class and the dtype are NumPy's own, and the call takes the reference to the
-        // dtype. NumPy copies extents and strides. The caller promises that they lead to elements that live as long
-        // as `base`, which becomes the base below.
-        let array = unsafe {
+        // dtype. There are as many strides as extents, and NumPy copies both. The caller promises that they lead to
+        // elements.
+        unsafe {
             let array = (self.new_from_descr)(
                 self.class.as_ptr().cast(),
                 descr.clone_ref(py).into_ptr(),
@@ -214,12 +328,7 @@ impl NumpyApi {
                 flags,
                 ptr::null_mut(),
             );
-            Bound::from_owned_ptr_or_err(py, array)?
-        };
-        // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
-        match unsafe { (self.set_base_object)(array.as_ptr(), base.into_ptr()) } {
-            0 => Ok(array),
-            _ => Err(PyErr::fetch(py)),
+            Bound::from_owned_ptr_or_err(py, array)
         }
     }
 
@@ -244,22 +353,9 @@ impl NumpyApi {
         let py = base.py();
         let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
         let Some((descr, _)) = known else { return Ok(None) };
-        // SAFETY: Api, attached. The class and the dtype are NumPy's own, and the call takes the reference to the
-        // dtype. There are `ndim` extents and strides, which NumPy copies. It reads no elements to make a view, and
-        // the caller promises that no other code does.
-        let view = unsafe {
-            let view = (self.new_from_descr)(
-                self.class.as_ptr().cast(),
-                descr.clone_ref(py).into_ptr(),
-                extents.len() as c_int,
-                extents.as_ptr(),
-                byte_strides.as_ptr(),
-                ptr::with_exposed_provenance_mut(data),
-                0,
-                ptr::null_mut(),
-            );
-            Bound::from_owned_ptr_or_err(py, view)?
-        };
+        let first = ptr::with_exposed_provenance_mut(data);
+        // SAFETY: NumPy reads no elements to make a view, and the caller promises that no other code does.
+        let view = unsafe { self.view(py, descr, first, extents, Some(byte_strides), 0) }?;
         // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
         match unsafe { (self.set_base_object)(view.as_ptr(), base.clone().into_ptr()) } {
             0 => Ok(Some(view)),
@@ -269,12 +365,12 @@ impl NumpyApi {
 
     /// Returns true if [`array`](Self::array) makes an array of the tensor.
     pub(crate) fn has(&self, tensor: &Tensor) -> bool {
-        self.descr_of(tensor).is_some()
+        self.descr_of(&tensor.into()).is_some()
     }
 
     /// NumPy's dtype for a tensor; `None` if NumPy cannot have such an array.
     #[inline]
-    fn descr_of(&self, tensor: &Tensor) -> Option<&Py<PyAny>> {
+    fn descr_of(&self, tensor: &TensorRef<'_>) -> Option<&Py<PyAny>> {
         let fits = tensor.ndim() <= self.max_ndim && tensor.device() == Device::CPU;
         self.descr(tensor.dtype()).filter(|_| fits)
     }
@@ -303,6 +399,8 @@ impl NumpyApi {
         const ABI: usize = 0;
         const ARRAY_TYPE: usize = 2;
         const DESCR_FROM_TYPE: usize = 45;
+        const CAST_TO_TYPE: usize = 49;
+        const FROM_ANY: usize = 69;
         const NEW_FROM_DESCR: usize = 94;
         const SET_BASE_OBJECT: usize = 282;
         let end = table.wrapping_add(SET_BASE_OBJECT + 1);
@@ -312,22 +410,27 @@ impl NumpyApi {
         // SAFETY: the first and the last of these entries are statics of one library, so the entries between them are
         // readable.
         let entry = |place: usize| unsafe { table.add(place).read() };
-        let functions = [ABI, DESCR_FROM_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT].map(entry);
+        let functions =
+            [ABI, DESCR_FROM_TYPE, CAST_TO_TYPE, FROM_ANY, NEW_FROM_DESCR, SET_BASE_OBJECT]
+                .map(entry);
         if entry(ARRAY_TYPE).addr() != class.as_ptr().addr()
             || !functions.into_iter().all(is_numpys)
         {
             return Ok(None);
         }
-        let [abi, descr_from_type, new_from_descr, set_base_object] = functions;
+        let [abi, descr_from_type, cast_to_type, from_any, new_from_descr, set_base_object] =
+            functions;
         // SAFETY: a static table of NumPy's library with NumPy's class in its place is NumPy's table, which has these
         // functions in these places in all versions.
-        let (abi, descr_from_type, new_from_descr, set_base_object) = unsafe {
+        let (abi, descr_from_type, cast_to_type, from_any, new_from_descr, set_base_object) = unsafe {
             let abi: extern "C" fn() -> c_uint = mem::transmute(abi);
             let descr_from_type: unsafe extern "C" fn(c_int) -> *mut ffi::PyObject =
                 mem::transmute(descr_from_type);
+            let cast_to_type: CastToType = mem::transmute(cast_to_type);
+            let from_any: FromAny = mem::transmute(from_any);
             let new_from_descr: NewFromDescr = mem::transmute(new_from_descr);
             let set_base_object: SetBaseObject = mem::transmute(set_base_object);
-            (abi(), descr_from_type, new_from_descr, set_base_object)
+            (abi(), descr_from_type, cast_to_type, from_any, new_from_descr, set_base_object)
         };
         let max_ndim = match abi >> 24 {
             1 => 32,
@@ -343,8 +446,31 @@ impl NumpyApi {
         let dtypes = DTYPES.into_iter().map(descr).collect::<PyResult<Vec<_>>>()?;
         let Ok(dtypes) = dtypes.try_into() else { return Ok(None) };
         let class = class.clone().unbind();
-        Ok(Some(Self { class, dtypes, new_from_descr, set_base_object, max_ndim }))
+        Ok(Some(Self {
+            class,
+            dtypes,
+            new_from_descr,
+            set_base_object,
+            cast_to_type,
+            from_any,
+            max_ndim,
+        }))
     }
+}
+
+/// The first element of a tensor on the CPU, its extents, and its strides in bytes, for an array.
+fn in_bytes(tensor: &TensorRef<'_>) -> (*mut c_void, Vec<isize>, Vec<isize>) {
+    let itemsize = tensor.dtype().itemsize() as isize;
+    let extents = tensor.shape().iter().map(|&extent| extent as isize).collect();
+    // A product overflows only for dimensions of extent 1.
+    let in_bytes = |&stride: &i64| (stride as isize).wrapping_mul(itemsize);
+    let strides = tensor.strides().iter().map(in_bytes).collect();
+    // NULL would make NumPy allocate; without elements any other address works.
+    let first = match tensor.data() {
+        data if data.is_null() => ptr::without_provenance_mut(align_of::<u128>()),
+        data => data.wrapping_byte_add(tensor.byte_offset() as usize),
+    };
+    (first, extents, strides)
 }
 
 /// NumPy's class of arrays, if NumPy is loaded.

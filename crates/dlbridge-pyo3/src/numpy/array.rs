@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
-use dlbridge::{DataType, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
@@ -20,7 +20,9 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE, loaded};
 use super::head::{ArrayClass, ArrayHead};
 use crate::capsule;
+use crate::interpreter::PyOwner;
 use crate::once::once;
+use crate::protocol::type_info;
 use crate::strides::{NO_EXTENT, in_elements};
 
 /// The most dimensions that a [`Run`] and a [`Geometry`](super::geometry::Geometry) can hold.
@@ -59,46 +61,6 @@ impl Described<'_> {
         (self.data, self.dtype) == (before.data, before.dtype)
             && self.tensor.shape() == before.tensor.shape()
             && self.tensor.strides() == before.tensor.strides()
-    }
-}
-
-/// The longest element, of complex128, in bytes.
-const LONGEST: usize = 16;
-
-/// The element of a 0-d array.
-///
-/// - **One.** The fields are those of an array, which is borrowed for `'a`: an element of `dtype`, of at most
-///   [`LONGEST`] bytes, is at `data`, which is not NULL.
-pub(crate) struct ElementOf<'a> {
-    dtype: DataType,
-    data: *const u8,
-    array: PhantomData<&'a ()>,
-}
-
-impl ElementOf<'_> {
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        self.data.addr()
-    }
-
-    #[inline]
-    pub(crate) fn dtype(&self) -> DataType {
-        self.dtype
-    }
-
-    /// Copies the bytes, because the array may be written while Rust code uses them. The bytes behind the element are
-    /// zero.
-    ///
-    /// # Safety
-    /// The element is borrowed for reading, and no Python code has run since the array was described.
-    #[inline]
-    pub(crate) unsafe fn read(&self) -> [u8; LONGEST] {
-        let mut bytes = [0; LONGEST];
-        // SAFETY: One: the array, which lives for `'a`, has that many bytes, and `bytes` has room for them. The
-        // program promises that no other thread writes while Python code runs here (see the crate documentation); the
-        // caller guarantees that Rust code does not either.
-        unsafe { self.data.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.dtype.itemsize()) };
-        bytes
     }
 }
 
@@ -261,23 +223,23 @@ impl NumpyArray {
         Some(Run { data, dtype, ndim, shape, bytes, read_only, array: PhantomData })
     }
 
-    /// The element of a 0-d array; `None` for other arrays, and if `__dlpack__` is needed.
-    #[inline]
-    pub(crate) fn element<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<ElementOf<'a>> {
-        let head = self.0.class.head(array)?;
-        let data = head.data();
-        if head.ndim() != 0 || data.is_null() || head.flags() & WARN_ON_WRITE != 0 {
-            return None;
-        }
-        let dtype = self.dtype(head)?;
-        let fits = dtype.itemsize() <= LONGEST;
-        fits.then_some(ElementOf { dtype, data, array: PhantomData })
-    }
-
     /// Describes an array; `None` if `__dlpack__` is needed.
     pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
         let head = self.0.class.head(array)?;
         self.described(head, self.dtype(head)?)
+    }
+
+    /// A tensor that owns a new array and its memory; `None` if `describe` returns `None`.
+    ///
+    /// # Safety
+    /// NumPy has just made the array, which owns its memory, and the caller drops it: nothing else can reach it.
+    pub(crate) unsafe fn owned(array: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+        let info = type_info::of(array)?;
+        let Some(found) = info.head.and_then(|head| head.describe(array)) else { return Ok(None) };
+        let owner = PyOwner::new(array)?;
+        // SAFETY: the memory of the array's elements, which the owner keeps; the caller promises that nothing else
+        // reaches it.
+        Ok(Some(unsafe { Tensor::from_described(owner, &found.tensor, Access::Exclusive) }))
     }
 
     /// Describes an array with numbers in the other byte order, as if they were in this machine's order; `None` for

@@ -1,9 +1,8 @@
-//! NumPy, through its C API: its functions, its arrays read in place, and its numbers.
+//! NumPy, through its C API: its functions, and its arrays read in place.
 
 pub(crate) mod api;
 pub(crate) mod array;
 pub(crate) mod geometry;
 pub(crate) mod head;
 mod object_head;
-pub(crate) mod scalar;
 mod shared_object;

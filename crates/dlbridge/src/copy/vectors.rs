@@ -42,15 +42,6 @@ impl TensorRef<'_> {
             Err(error) => Err(error),
         }
     }
-
-    /// Returns an empty vector with room for all elements.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if the memory cannot be allocated.
-    #[doc(hidden)]
-    pub fn room<T>(&self) -> Result<Vec<T>> {
-        with_room(self.len())
-    }
 }
 
 impl<T> TensorView<'_, T> {
@@ -81,6 +72,7 @@ impl<T: Copy> TensorView<'_, T> {
         let bytes = len.saturating_mul(size_of::<U>());
         to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
         let room = &mut to.spare_capacity_mut()[..len];
+        pages::prefer_huge(NonNull::from(&mut *room).cast(), bytes);
         assert_eq!(mapped(self, room, convert), 0, "the runs have all elements");
         // SAFETY: `len` elements were written above.
         unsafe { to.set_len(begin + len) };

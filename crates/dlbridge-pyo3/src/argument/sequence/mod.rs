@@ -1,146 +1,228 @@
 //! Lists and tuples of numbers as arguments: `AllowSequence`.
 //!
-//! The rule follows NumPy: a list has the dtype that `numpy.asarray` gives it, and that dtype must convert to the
-//! demanded one by the casting rule `same_kind`. So integers become floats, and floats do not become integers. A
-//! Python integer does not have a size, so its value decides. NumPy's scalars and arrays keep a dtype that all of
-//! them share; if their dtypes differ, they count as Python's numbers, so they may become a wider dtype than in
-//! NumPy.
+//! A loop ([`plain`]) reads lists of real numbers, which NumPy reads several times more slowly. NumPy reads all other
+//! lists, from a copy that holds only numbers and arrays ([`snapshot`]).
+//!
+//! The rule is NumPy's: a list has the dtype that `numpy.asarray` gives it, and that dtype must convert to the
+//! demanded one by the casting rule `same_kind`. A Python integer does not have a size, so its value decides.
 
-mod items;
-mod number;
-mod sink;
-mod value;
+mod plain;
+mod snapshot;
 
-use dlbridge::bits::{Bfloat16, Complex, Float16};
-use dlbridge::{DataType, Element, Tensor};
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
+use std::fmt::Write;
+
+use dlbridge::{DataType, DataTypeCode as Code, Tensor};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyRange, PyTuple, PyType};
 
-use self::items::{Items, check_lengths, read, shape_of};
-pub(super) use self::number::NumberKind;
-use self::number::{Number, each_type, kind_of};
-use self::sink::{Dtypes, Elements, Natural};
+use self::snapshot::Stop;
 use super::accepts::Accepts;
-use super::convert::accepts;
-use super::fault::{Fault, Misfit, is_list};
+use super::cast::is_converted;
 use super::refusal::{Found, Refusal};
 use super::spec::ArgumentSpec;
-use crate::error::to_py_err;
+use crate::classes;
 use crate::import;
+
+/// The deepest nesting of lists, as in NumPy: deeper lists could overflow a thread's stack.
+const MAX_DEPTH: usize = 64;
 
 /// A tensor of one of the expected dtypes, from the numbers of a list, tuple or range; `None` for other objects.
 pub(super) fn tensor_of<A: Accepts>(
     spec: &'static ArgumentSpec,
     object: &Bound<'_, PyAny>,
 ) -> Result<Option<Tensor>, Refusal> {
-    let is_plain =
+    let Some(items) = Items::of(object)? else { return Ok(None) };
+    let is_exact =
         object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
     // A subclass may export a tensor itself.
-    if !is_plain && (!is_list(object) || import::has_protocol(object)?) {
+    if !is_exact && import::has_protocol(object)? {
         return Ok(None);
     }
-    let Some(items) = Items::of(object)? else { return Ok(None) };
-    let refusal = |misfit| {
-        let object_type = object.get_type().unbind();
-        Err(Refusal::new(spec, Found::Sequence { object_type, misfit }))
-    };
-    let shape = match shape_of(&items) {
-        Ok(Some(shape)) if spec.fits_lengths(&shape) => Ok(shape),
-        Ok(Some(shape)) => match check_lengths(&items, &shape) {
-            Ok(()) => return refusal(Misfit::Shape(shape)),
-            Err(fault) => Err(fault),
-        },
-        Ok(None) => return refusal(Misfit::TooDeep),
-        Err(fault) => Err(fault),
-    };
-    let (dtype, made) = match (shape, spec.dtypes) {
-        (Err(fault), _) => (natural_dtype(None, false), Err(fault)),
-        (Ok(shape), [dtype]) => (*dtype, filled::<A>(*dtype, &items, &shape)),
-        (Ok(shape), dtypes) => match natural(&items, &shape) {
-            Ok(natural) => {
-                let dtype = chosen(dtypes, &natural);
-                let fits = kind_of(dtype) >= natural.kind();
-                let made = filled::<A>(dtype, &items, &shape);
-                (dtype, made.map_err(|fault| fault.in_second_pass(fits)))
-            }
-            Err(fault) => (natural_dtype(None, false), Err(fault)),
-        },
-    };
-    match made {
-        Ok(Some(tensor)) => Ok(Some(tensor)),
-        Ok(None) => refusal(Misfit::NoElements(dtype)),
-        Err(Fault::Raised(error)) => Err((*error).into()),
-        Err(Fault::Item(item)) if item.is_change() => {
-            Err(PyRuntimeError::new_err(item.words(object.py(), "")?).into())
+    if let Some(tensor) = plain::read::<A>(spec, &items)? {
+        return Ok(Some(tensor));
+    }
+    match snapshot::read(spec, &items) {
+        Ok(tensor) => Ok(Some(tensor)),
+        Err(Stop::Raised(error)) => Err(error.into()),
+        Err(Stop::Misfit(misfit)) => {
+            let object_type = object.get_type().unbind();
+            Err(Refusal::new(spec, Found::Sequence { object_type, misfit }))
         }
-        Err(Fault::Item(item)) => refusal(Misfit::Item(dtype, item)),
     }
 }
 
-/// The kind that all numbers can be converted to, and whether some integers need 64 unsigned bits.
-fn natural<'py>(items: &Items<'py>, shape: &[usize]) -> Result<Natural<'py>, Fault> {
-    let mut natural = Natural::new();
-    read(items, shape, &mut natural)?;
-    Ok(natural)
+/// A list or a tuple, or an instance of a subclass, which is read as its base class. Items are looked up by a checked
+/// index, and held while they are read, because Python code may change the list.
+enum Items<'py> {
+    List(Bound<'py, PyList>),
+    Tuple(Bound<'py, PyTuple>),
 }
 
-/// The dtype that NumPy gives numbers of a kind.
-fn natural_dtype(kind: Option<NumberKind>, large: bool) -> DataType {
-    match kind {
-        Some(NumberKind::Bool) => DataType::BOOL,
-        Some(NumberKind::Integer) if large => DataType::UINT64,
-        Some(NumberKind::Integer) => DataType::INT64,
-        Some(NumberKind::Float) | None => DataType::FLOAT64,
-        Some(NumberKind::Complex) => DataType::COMPLEX128,
+impl<'py> Items<'py> {
+    /// The items of a list, tuple or range; `None` for other objects.
+    #[inline]
+    fn of(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        // A failed cast takes longer than these comparisons.
+        Ok(if object.is_instance_of::<PyList>() {
+            Some(Self::List(object.cast()?.clone()))
+        } else if object.is_instance_of::<PyTuple>() {
+            Some(Self::Tuple(object.cast()?.clone()))
+        } else if object.is_exact_instance_of::<PyRange>() {
+            let list = object.py().get_type::<PyList>().call1((object,))?;
+            Some(Self::List(list.cast_into()?))
+        } else {
+            None
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Tuple(tuple) => tuple.len(),
+        }
+    }
+
+    /// An item; `None` if the list has become shorter.
+    #[inline]
+    fn get(&self, index: usize) -> Option<Bound<'py, PyAny>> {
+        match self {
+            Self::List(list) => list.get_item(index).ok(),
+            Self::Tuple(tuple) => tuple.get_item(index).ok(),
+        }
+    }
+
+    fn py(&self) -> Python<'py> {
+        match self {
+            Self::List(list) => list.py(),
+            Self::Tuple(tuple) => tuple.py(),
+        }
+    }
+
+    /// The lengths of the first lists, at most one more than [`MAX_DEPTH`], and the first item that is not a list.
+    fn lengths(&self) -> PyResult<(Vec<i64>, Option<Bound<'py, PyAny>>)> {
+        let (mut lengths, mut first) = (vec![self.len() as i64], self.get(0));
+        while lengths.len() <= MAX_DEPTH
+            && let Some(item) = &first
+            && let Some(items) = Self::of(item)?
+        {
+            lengths.push(items.len() as i64);
+            first = items.get(0);
+        }
+        Ok((lengths, first))
     }
 }
 
-/// Chooses among several dtypes: NumPy's, or the first one of the nearest kind.
-fn chosen(dtypes: &[DataType], natural: &Natural<'_>) -> DataType {
-    if let Dtypes::One(dtype) = natural.dtypes
-        && kind_of(dtype).is_some()
-        && (dtypes.is_empty() || dtypes.contains(&dtype))
-    {
-        return dtype;
-    }
-    let kind = natural.kind();
-    let natural = natural_dtype(kind, natural.is_large());
-    if dtypes.is_empty() || dtypes.contains(&natural) {
-        return natural;
-    }
-    // NumPy makes an empty list float64.
-    let kind = Some(kind.unwrap_or(NumberKind::Float));
-    let fits = |dtype: &DataType| kind_of(*dtype).filter(|of_dtype| Some(*of_dtype) >= kind);
-    let nearest =
-        dtypes.iter().filter(|dtype| fits(dtype).is_some()).min_by_key(|dtype| fits(dtype));
-    // If this dtype does not fit, the error names an element.
-    *nearest.unwrap_or(&dtypes[0])
+/// The error of a list that Python code changed meanwhile.
+fn changed(index: &[usize]) -> PyErr {
+    let place = place(index);
+    let text = format!("{place} changed while it was read; do not change a list meanwhile");
+    PyRuntimeError::new_err(text)
 }
 
-/// A tensor of a dtype; `None` if lists cannot be converted to it.
-fn filled<A: Accepts>(
-    dtype: DataType,
-    items: &Items<'_>,
-    shape: &[usize],
-) -> Result<Option<Tensor>, Fault> {
-    macro_rules! fill {
-        ($($type:ty),+) => {
-            $(if const { accepts::<A>(<$type>::DTYPE) } && dtype == <$type>::DTYPE {
-                return filled_with::<$type>(items, shape).map(Some);
-            })+
+fn extents(shape: &[i64]) -> Vec<usize> {
+    shape.iter().map(|&extent| extent as usize).collect()
+}
+
+/// Reading this many numbers takes at least as long as reading an array in place, or as importing a tensor.
+const ARRAY: usize = 1 << 4;
+const TENSOR: usize = 1 << 8;
+
+/// Counts items, and checks for signals if many were read since the last check.
+fn count(py: Python<'_>, items: usize, unasked: &mut usize) -> PyResult<()> {
+    const UNINTERRUPTED: usize = 1 << 20;
+    *unasked += items;
+    if *unasked > UNINTERRUPTED {
+        *unasked = 0;
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// The kinds of numbers, in NumPy's order: a number may become an element of its own kind or of a later kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Bool,
+    Integer,
+    Float,
+    Complex,
+}
+
+impl Kind {
+    /// The kind of the elements of a dtype; `None` for dtypes that lists cannot become.
+    fn of(dtype: DataType) -> Option<Self> {
+        is_converted(dtype).then(|| match dtype.code() {
+            Code::BOOL => Self::Bool,
+            Code::INT | Code::UINT => Self::Integer,
+            Code::FLOAT | Code::BFLOAT => Self::Float,
+            _ => Self::Complex,
+        })
+    }
+}
+
+/// The kinds of numbers, by their types.
+#[derive(Default)]
+struct Kinds<'py> {
+    /// The last type that is neither `float` nor `int`, and its kind: most lists have one type.
+    last: Option<(Bound<'py, PyType>, Option<Kind>)>,
+}
+
+impl<'py> Kinds<'py> {
+    /// The kind of a number; `None` for objects that are not numbers of Python or NumPy.
+    #[inline(always)]
+    fn of(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<Kind>> {
+        if item.is_exact_instance_of::<PyFloat>() {
+            return Ok(Some(Kind::Float));
+        }
+        if item.is_exact_instance_of::<PyInt>() {
+            return Ok(Some(Kind::Integer));
+        }
+        match &self.last {
+            Some((last, kind)) if item.get_type_ptr() == last.as_type_ptr() => Ok(*kind),
+            _ => self.find_out(item),
+        }
+    }
+
+    #[cold]
+    fn find_out(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<Kind>> {
+        let py = item.py();
+        let kind = if item.is_instance_of::<PyBool>() {
+            Some(Kind::Bool)
+        } else if item.is_instance_of::<PyInt>() {
+            Some(Kind::Integer)
+        } else if item.is_instance_of::<PyFloat>() {
+            Some(Kind::Float)
+        } else if item.is_instance_of::<PyComplex>() {
+            Some(Kind::Complex)
+        } else if classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
+            let dtype = item.getattr(intern!(py, "dtype"))?;
+            match dtype.getattr(intern!(py, "kind"))?.extract::<char>()? {
+                'b' => Some(Kind::Bool),
+                'i' | 'u' => Some(Kind::Integer),
+                'f' => Some(Kind::Float),
+                'c' => Some(Kind::Complex),
+                // The numbers of ml_dtypes have this kind, and so do structures, which are not numbers.
+                'V' if classes::package_of(item.get_type().as_any())? == "ml_dtypes" => {
+                    Some(Kind::Float)
+                }
+                _ => None,
+            }
+        } else {
+            None
         };
+        self.last = Some((item.get_type(), kind));
+        Ok(kind)
     }
-    each_type!(fill);
-    Ok(None)
 }
 
-fn filled_with<T: Number + Element>(items: &Items<'_>, shape: &[usize]) -> Result<Tensor, Fault> {
-    let count = shape.iter().try_fold(1_usize, |count, &extent| count.checked_mul(extent));
-    let Some(mut elements) = count.and_then(Elements::<T>::with_capacity) else {
-        let text = format!("no memory for a tensor of shape {shape:?}");
-        return Err(PyMemoryError::new_err(text).into());
-    };
-    read(items, shape, &mut elements)?;
-    Ok(Tensor::from_parts(elements.into_vec(), shape).map_err(to_py_err)?)
+/// An item's place, for a message.
+fn place(index: &[usize]) -> String {
+    if index.is_empty() {
+        return "the list".to_owned();
+    }
+    let mut place = "element ".to_owned();
+    for index in index {
+        let _ = write!(place, "[{index}]");
+    }
+    place
 }
