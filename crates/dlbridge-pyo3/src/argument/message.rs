@@ -125,7 +125,7 @@ impl ArgumentSpec {
         if found.mismatch.has(Difference::UnknownAccess) {
             text += ", from a producer that cannot say whether it may be written";
         }
-        if let Some(reason) = found.mismatch.copied() {
+        if let (true, Some(reason)) = (found.mismatch.has(Difference::Copied), found.reason) {
             push_pieces(&mut text, &[&", which needs a copy, since ", &reason]);
         }
         if let Some(misfit) = &found.out_of_range {
@@ -157,7 +157,7 @@ impl ArgumentSpec {
         if self.mode == Mode::Write {
             text += ", writable";
         }
-        if found.is_some_and(|found| found.mismatch.copied().is_some()) {
+        if found.is_some_and(|found| found.mismatch.has(Difference::Copied)) {
             text += ", without a copy";
         }
         text

@@ -12,10 +12,8 @@ use crate::imported::Imported;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mismatch {
     differences: u8,
-    /// The alignment of the address, as a power of two.
+    /// The alignment of the address, as a power of two, if it is too small.
     alignment: u8,
-    /// Why the data was copied, if it may not be.
-    copied: Option<CopyReason>,
 }
 
 /// One kind of difference.
@@ -30,6 +28,8 @@ pub(super) enum Difference {
     ReadOnly = 32,
     /// The producer cannot say whether its data may be written.
     UnknownAccess = 64,
+    /// The data was copied, and may not be.
+    Copied = 128,
 }
 
 /// What is known about writes to the data of a tensor.
@@ -58,7 +58,7 @@ impl Access {
 impl Mismatch {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.differences == 0 && self.copied.is_none()
+        self.differences == 0
     }
 
     #[inline(always)]
@@ -69,11 +69,6 @@ impl Mismatch {
     /// The alignment of the first element in bytes, if it is too small.
     pub(super) fn alignment(&self) -> Option<u64> {
         self.has(Difference::Alignment).then(|| 1 << self.alignment)
-    }
-
-    /// Why the data was copied, if it may not be.
-    pub(super) fn copied(&self) -> Option<CopyReason> {
-        self.copied
     }
 
     #[inline(always)]
@@ -121,18 +116,19 @@ impl ArgumentSpec {
         found.add(Difference::Dtype, !self.fits_dtype(dtype));
         found.add(Difference::Extents, !self.fits_extents(shape));
         found.add(Difference::Device, !self.fits_device(device_type));
-        found.copied = match self.mode {
+        match self.mode {
             Mode::Write => {
                 found.add(Difference::ReadOnly, access == Access::ReadOnly);
                 found.add(Difference::UnknownAccess, access == Access::Unknown);
                 // Writes to a copy would be lost.
-                reason.filter(|_| access == Access::Writable)
+                found.add(Difference::Copied, access == Access::Writable && reason.is_some());
             }
             // A producer may compute its data on export; that is not a copy of its memory.
             Mode::Read => {
-                reason.filter(|&reason| !self.allow_copy && reason != CopyReason::Producer)
+                let is_copied = reason.is_some_and(|reason| reason != CopyReason::Producer);
+                found.add(Difference::Copied, !self.allow_copy && is_copied);
             }
-        };
+        }
         found
     }
 

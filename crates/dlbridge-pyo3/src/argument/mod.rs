@@ -18,6 +18,7 @@ mod refusal;
 mod routes;
 mod sequence;
 mod spec;
+mod tree;
 
 #[cfg(feature = "ndarray")]
 pub use self::ndarray::{NdarrayDim, Ndim};
@@ -27,9 +28,10 @@ pub use constraint::{
     Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
 };
 pub use device::{DefaultStream, PyDeviceTensor, Stream, WorkStream};
-pub use each::{Each, Entries, FromItem, Item, Tree};
+pub use each::{Each, Entries, FromItem, Item};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
+pub use tree::Tree;
 
 /// The number of dimensions of an argument that accepts any.
 ///

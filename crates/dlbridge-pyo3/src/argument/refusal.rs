@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use dlbridge::{DataType, Device, DeviceType, TensorRef};
+use dlbridge::{CopyReason, DataType, Device, DeviceType, TensorRef};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -56,6 +56,8 @@ pub(super) struct FoundTensor {
     pub(super) device: Device,
     pub(super) dims: Vec<i64>,
     pub(super) mismatch: Mismatch,
+    /// Why the data was copied, if it was.
+    pub(super) reason: Option<CopyReason>,
     /// An element that the dtype cannot hold.
     pub(super) out_of_range: Option<String>,
     /// NumPy's name for the elements, if they are times.
@@ -66,13 +68,13 @@ impl FoundTensor {
     pub(super) fn new(tensor: &TensorRef<'_>, mismatch: Mismatch) -> Self {
         let dims = [tensor.shape(), tensor.strides()].concat();
         let (dtype, device) = (tensor.dtype(), tensor.device());
-        Self { dtype, device, dims, mismatch, out_of_range: None, time: None }
+        Self { dtype, device, dims, mismatch, reason: None, out_of_range: None, time: None }
     }
 
     /// A tensor whose strides do not matter.
     pub(super) fn on_cpu(dtype: DataType, shape: &[i64], mismatch: Mismatch) -> Self {
         let (device, dims) = (Device::CPU, shape.repeat(2));
-        Self { dtype, device, dims, mismatch, out_of_range: None, time: None }
+        Self { dtype, device, dims, mismatch, reason: None, out_of_range: None, time: None }
     }
 }
 
@@ -97,8 +99,10 @@ impl Refusal {
         spec: &'static ArgumentSpec,
         tensor: &TensorRef<'_>,
         mismatch: Mismatch,
+        reason: Option<CopyReason>,
     ) -> Self {
-        Self::new(spec, Found::Tensor(FoundTensor::new(tensor, mismatch)))
+        let found = FoundTensor::new(tensor, mismatch);
+        Self::new(spec, Found::Tensor(FoundTensor { reason, ..found }))
     }
 
     /// The refusal of a tensor with an element that the dtype cannot hold.
@@ -198,7 +202,8 @@ impl ArgumentSpec {
         match mismatch.is_empty() {
             true => Refusal::Unimportable(Box::new(error)),
             false => {
-                Refusal::new(self, Found::Tensor(FoundTensor::on_cpu(dtype, &shape, mismatch)))
+                let found = FoundTensor::on_cpu(dtype, &shape, mismatch);
+                Refusal::new(self, Found::Tensor(FoundTensor { reason, ..found }))
             }
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! 1. [`borrow_run`](ArgumentSpec::borrow_run), [`borrow_numpy`](ArgumentSpec::borrow_numpy): NumPy's array is read in
 //!    place; it is copied if it does not fit and a copy is allowed.
-//! 2. [`borrow_ours`](ArgumentSpec::borrow_ours): dlbridge's own tensor is viewed.
-//! 3. [`borrow_torch`](ArgumentSpec::borrow_torch): PyTorch's tensor that is only read is described in place, and its
+//! 2. [`borrow_torch`](ArgumentSpec::borrow_torch): PyTorch's tensor that is only read is described in place, and its
 //!    storage keeps the memory.
+//! 3. [`borrow_ours`](ArgumentSpec::borrow_ours): dlbridge's own tensor is viewed.
 //! 4. [`borrow_buffer`](ArgumentSpec::borrow_buffer): an object whose buffer has the same data as its `__dlpack__`,
 //!    such as a JAX array, is viewed through that buffer.
 //! 5. [`import_argument`](ArgumentSpec::import_argument): every other object is imported, as `import/mod.rs` describes,
@@ -53,14 +53,14 @@ impl ArgumentSpec {
         {
             return Ok(argument);
         }
-        #[cfg(feature = "tensor-class")]
-        if let Some(argument) = self.borrow_ours(object)? {
-            return Ok(argument);
-        }
         let quick = type_info::quick_of(object);
-        if let Some(type_info) = &quick
+        if let Some(type_info) = quick
             && let Some(argument) = self.borrow_torch(type_info, object)?
         {
+            return Ok(argument);
+        }
+        #[cfg(feature = "tensor-class")]
+        if let Some(argument) = self.borrow_ours(object)? {
             return Ok(argument);
         }
         if quick.is_none() && classes::is_plain_python(object) {
@@ -69,14 +69,18 @@ impl ArgumentSpec {
         if !self.times.is_empty() {
             return self.import_times(object);
         }
+        let found;
         let type_info = match quick {
-            Some(known) => known,
-            None => type_info::of(object)?,
+            Some(type_info) => type_info,
+            None => {
+                found = type_info::of(object)?;
+                &found
+            }
         };
-        if let Some(argument) = self.borrow_buffer(&type_info, object)? {
+        if let Some(argument) = self.borrow_buffer(type_info, object)? {
             return Ok(argument);
         }
-        self.import_argument(&type_info, object)
+        self.import_argument(type_info, object)
     }
 
     /// Borrows a NumPy array that fits, is contiguous in C order and is read in place; `None` for everything else.
@@ -186,20 +190,6 @@ impl ArgumentSpec {
         Ok(fits.then(|| borrow_copy(copy, object)))
     }
 
-    /// Borrows a tensor of our own class that fits.
-    #[cfg(feature = "tensor-class")]
-    fn borrow_ours<'py>(&self, object: &Bound<'py, PyAny>) -> Route<'py> {
-        let ours = object.cast_exact::<PyTensor>().ok().filter(|_| self.times.is_empty());
-        let Some(ours) = ours.map(Bound::get) else { return Ok(None) };
-        let tensor = TensorRef::from(&**ours.tensor());
-        if !self.compare(&tensor, Access::new(ours.is_read_only()), None).is_empty() {
-            return Ok(None);
-        }
-        // SAFETY: the argument keeps the object, which never replaces its tensor.
-        let tensor = unsafe { outliving(tensor) };
-        self.borrow(tensor, None, &*type_info::of(object)?, object).map(Some)
-    }
-
     /// Borrows an object that fits and is described in its storage. A description lacks the flag for read-only memory,
     /// so an argument that writes needs an import.
     #[inline]
@@ -263,6 +253,20 @@ impl ArgumentSpec {
         Ok(Some(argument))
     }
 
+    /// Borrows a tensor of our own class that fits.
+    #[cfg(feature = "tensor-class")]
+    fn borrow_ours<'py>(&self, object: &Bound<'py, PyAny>) -> Route<'py> {
+        let ours = object.cast_exact::<PyTensor>().ok().filter(|_| self.times.is_empty());
+        let Some(ours) = ours.map(Bound::get) else { return Ok(None) };
+        let tensor = TensorRef::from(&**ours.tensor());
+        if !self.compare(&tensor, Access::new(ours.is_read_only()), None).is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: the argument keeps the object, which never replaces its tensor.
+        let tensor = unsafe { outliving(tensor) };
+        self.borrow(tensor, None, &*type_info::of(object)?, object).map(Some)
+    }
+
     /// Borrows the buffer of an object that fits.
     #[inline]
     fn borrow_buffer<'py>(&self, type_info: &TypeInfo, object: &Bound<'py, PyAny>) -> Route<'py> {
@@ -285,9 +289,10 @@ impl ArgumentSpec {
         if import::never_has_protocol(object, type_info) {
             return Err(Refusal::Object(self));
         }
-        let imported = import::any_imported(object, &self.import_options());
-        let imported = imported.map_err(|error| self.no_tensor(object, error))?;
-        self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
+        let imported = import::for_argument(object, type_info, &self.import_options())
+            .map_err(|error| self.no_tensor(object, error))?
+            .ok_or(Refusal::Object(self))?;
+        self.borrow_imported(imported, type_info, object)
     }
 
     /// Imports an object whose elements are times, in a unit of the argument.
@@ -353,7 +358,7 @@ impl ArgumentSpec {
         let tensor = TensorRef::from(&imported.tensor);
         let mismatch = self.compare(&tensor, Access::of(&imported), imported.reason);
         if !mismatch.is_empty() {
-            return Err(Refusal::of(self, &tensor, mismatch));
+            return Err(Refusal::of(self, &tensor, mismatch, imported.reason));
         }
         // SAFETY: the argument keeps the owner, which keeps the memory and the dims.
         let tensor = unsafe { outliving(tensor) };
@@ -405,9 +410,9 @@ impl ArgumentSpec {
                 mismatch = compare(&imported);
             }
         }
-        let owner = imported.tensor;
+        let Imported { tensor: owner, reason, .. } = imported;
         if !mismatch.is_empty() {
-            return Err(Refusal::of(self, &TensorRef::from(&owner), mismatch));
+            return Err(Refusal::of(self, &TensorRef::from(&owner), mismatch, reason));
         }
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };

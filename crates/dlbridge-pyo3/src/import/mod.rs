@@ -44,6 +44,7 @@ use self::in_place::{in_place, may_be_in_place};
 pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
 use self::protocols::ORDER;
 use self::select::{Choice, Selected};
+use self::table::ByTable;
 use self::validate::{Valid, with_claim};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
@@ -54,7 +55,7 @@ use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::source::is_ours;
-use crate::protocol::type_info;
+use crate::protocol::{TypeInfo, type_info};
 use crate::stream::Streams;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -156,6 +157,23 @@ fn any_from_producer(
     match if_in_place(object, options)? {
         Some(valid) => valid.settle(options).map(Some),
         None => by_table_or_pipeline(object, options),
+    }
+}
+
+/// As [`any_imported`], for a typed argument that the CPU reads. If it does not copy, the table of the object's type comes
+/// first, without a search for a protocol.
+pub(crate) fn for_argument(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    if options.device.is_some() || type_info.table.is_none() || is_ours(object) {
+        return any_imported(object, options);
+    }
+    match table::by_table(object, type_info)? {
+        ByTable::Imported(imported) => Ok(Some(with_claim(imported, options)?.0)),
+        ByTable::OnDevice => pipeline(object, Choice::PastTable, options, &Streams::default()),
+        ByTable::None => any_from_producer(object, options),
     }
 }
 

@@ -12,12 +12,18 @@ use crate::protocol::{TypeInfo, framework_checks, storage, torch_view, type_info
 use crate::stream::Streams;
 
 /// The result of the exchange table of an object's type.
-enum ByTable {
+pub(super) enum ByTable {
     Imported(Imported),
     /// The data is on a device, and other protocols can synchronise it with a stream.
     OnDevice,
     /// The type lacks a table.
     None,
+}
+
+/// The tensor of an object by the table of its type, for a typed argument, which reads it on the host.
+#[inline]
+pub(super) fn by_table(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<ByTable> {
+    by_table_with(object, type_info, |table| table.on_host(object))
 }
 
 /// The tensor of an object by the table of its type, on any device, for a caller with the default stream. Otherwise

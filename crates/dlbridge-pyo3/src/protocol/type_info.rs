@@ -92,9 +92,9 @@ const MAX_SHARED: usize = 256;
 
 /// The facts about the type of an object that is imported quickly, which are kept for ever.
 #[inline]
-pub(crate) fn quick_of(object: &Bound<'_, PyAny>) -> Option<Known> {
+pub(crate) fn quick_of(object: &Bound<'_, PyAny>) -> Option<&'static TypeInfo> {
     let address = object.get_type_ptr().addr();
-    kept(place(address), address).map(Known::Kept)
+    kept(place(address), address)
 }
 
 /// The facts about the type of an object.
