@@ -1,4 +1,4 @@
-"""Attributes that a class lacks: when dlbridge looks for them on its objects, and when it skips the lookup."""
+"""Attributes that columns of polars and pandas lack, which dlbridge does not look up."""
 
 from __future__ import annotations
 
@@ -48,40 +48,6 @@ def test_attributes_that_pandas_series_lacks_are_not_looked_up() -> None:
         assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
 
 
-def test_method_added_to_a_class_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    np, pl = require("numpy"), require("polars")
-    series = pl.Series([1.0, 2.0])
-    assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
-    other = np.array([3.0])
-    with monkeypatch.context() as patch:
-        patch.setattr(pl.Series, "__dlpack__", lambda _, **options: other.__dlpack__(**options), raising=False)
-        assert dlbridge.asdlpack(series).tolist() == [3.0]
-    assert dlbridge.asdlpack(series).tolist() == [1.0, 2.0]
-
-
-def test_method_added_to_a_base_class_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    np, pl = require("numpy"), require("polars")
-
-    class Column(pl.Series):  # type: ignore[misc]
-        """A class of a program."""
-
-    column = Column([1.0, 2.0])
-    assert dlbridge.asdlpack(column).tolist() == [1.0, 2.0]
-    interface = np.array([3.0]).__array_interface__
-    monkeypatch.setattr(pl.Series, "__array_interface__", interface, raising=False)
-    assert dlbridge.asdlpack(column).tolist() == [3.0]
-
-
-def test_method_of_one_object_is_used_if_its_class_refuses() -> None:
-    np, pl = require("numpy"), require("polars")
-    frame = pl.DataFrame({"x": [1.0]})
-    with pytest.raises(BufferError, match="one column"):
-        dlbridge.asdlpack(frame)
-    frame.__dlpack__ = np.array([3.0]).__dlpack__
-    assert dlbridge.asdlpack(frame).tolist() == [3.0]
-    assert dlbridge.asdlpack(frame, protocol="dlpack").tolist() == [3.0]
-
-
 def test_attributes_of_a_wrapper_are_looked_up_each_time() -> None:
     np = require("numpy")
 
@@ -97,24 +63,6 @@ def test_attributes_of_a_wrapper_are_looked_up_each_time() -> None:
     with pytest.raises(TypeError, match="supports no exchange protocol"):
         dlbridge.asdlpack(Wrapper([1.0]))
     assert dlbridge.asdlpack(Wrapper(np.array([2.0]))).tolist() == [2.0]
-
-
-def test_attributes_of_a_subclass_with_its_own_getattr_are_looked_up_each_time() -> None:
-    np, pl = require("numpy"), require("polars")
-    found: dict[str, Any] = {}
-
-    class Column(pl.Series):  # type: ignore[misc]
-        """A class that finds attributes in a dictionary."""
-
-        def __getattr__(self, name: str) -> Any:
-            if name in found:
-                return found[name]
-            raise AttributeError(name)
-
-    column = Column([1.0, 2.0])
-    assert dlbridge.asdlpack(column).tolist() == [1.0, 2.0]
-    found["__dlpack__"] = np.array([3.0]).__dlpack__
-    assert dlbridge.asdlpack(column).tolist() == [3.0]
 
 
 def test_label_named_like_a_method_is_not_called() -> None:

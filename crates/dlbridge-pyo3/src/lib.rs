@@ -41,7 +41,7 @@
 //! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
 //! | `rust_numpy` | with the feature `rust-numpy`: arrays of rust-numpy to tensors and back |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
-//! | `import/`, `protocol/` | the pipeline of an import; one file per protocol, import and export together |
+//! | `import/`, `protocol/` | the stages of an import; one file per protocol, import and export together |
 //!
 //! # Borrows
 //!

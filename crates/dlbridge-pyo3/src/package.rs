@@ -96,7 +96,7 @@ pub(crate) fn asdlpack<'py>(
     };
     match stream {
         None => PyTensor::import(obj, &options),
-        Some(stream) => PyTensor::import_on(obj, &options, &Streams::named(stream)),
+        Some(stream) => PyTensor::import_on(obj, &options, Streams::named(stream)),
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn from_dlpack<'py>(
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, device, ..ImportOptions::default() };
     let streams = stream.map_or_else(Streams::default, Streams::named);
-    PyTensor::from_dlpack_on(x, &options, &streams)
+    PyTensor::from_dlpack_on(x, &options, streams)
 }
 
 /// Make a new tensor in C order on the CPU, with unspecified contents.

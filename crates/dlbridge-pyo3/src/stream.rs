@@ -189,6 +189,7 @@ pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
 }
 
 /// The stream that an import synchronises with.
+#[derive(Clone)]
 pub(crate) struct Streams<'a, 'py> {
     choice: Choice<'a, 'py>,
     /// The stream that the extension's function returned, which is called once per device.

@@ -286,13 +286,9 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        if import::never_has_protocol(object, type_info) {
-            return Err(Refusal::Object(self));
-        }
-        let imported = import::for_argument(object, type_info, &self.import_options())
-            .map_err(|error| self.no_tensor(object, error))?
-            .ok_or(Refusal::Object(self))?;
-        self.borrow_imported(imported, type_info, object)
+        let imported = import::imported(object, &self.import_options());
+        let imported = imported.map_err(|error| self.no_tensor(object, error))?;
+        self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
     }
 
     /// Imports an object whose elements are times, in a unit of the argument.

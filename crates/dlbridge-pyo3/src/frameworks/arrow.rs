@@ -3,14 +3,14 @@
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
-use super::import_rules::{ArrowRules, ImportRules, NO_RULES};
+use super::import_rules::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
 use crate::error::str_in_message;
 use crate::import_options::ImportOptions;
 
 pub(super) static PYARROW: ImportRules = ImportRules { packages: &["pyarrow"], ..NO_RULES };
 
 pub(super) static POLARS: ImportRules =
-    ImportRules { packages: &["polars"], looks_for_attributes: true, ..NO_RULES };
+    ImportRules { packages: &["polars"], protocols: &ARROW_FIRST, ..NO_RULES };
 
 pub(super) static PILLOW: ImportRules = ImportRules {
     class: Some(("PIL.Image", "Image")),

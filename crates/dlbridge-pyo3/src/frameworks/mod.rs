@@ -8,7 +8,7 @@ pub(crate) mod pandas;
 
 use pyo3::prelude::*;
 
-pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, State};
+pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State};
 
 /// The import rules of the frameworks that need some.
 pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [

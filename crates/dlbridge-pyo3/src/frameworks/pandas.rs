@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
-use super::import_rules::{ArrowRules, ImportRules, IsArray, NO_RULES};
+use super::import_rules::{ARROW_FIRST, ArrowRules, ImportRules, IsArray, NO_RULES};
 use crate::classes::{attribute, is_instance, loaded_class};
 use crate::error::{beyond_tensors, str_in_message, type_name, with_article};
 use crate::import_options::ImportOptions;
@@ -27,7 +27,7 @@ pub(super) static PANDAS: ImportRules = ImportRules {
         explain: |_, _, error| error,
         nulls: Some(nulls),
     }),
-    looks_for_attributes: true,
+    protocols: &ARROW_FIRST,
     ..NO_RULES
 };
 

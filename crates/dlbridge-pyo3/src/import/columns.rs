@@ -3,15 +3,13 @@
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::depth::Depth;
-use super::protocols;
-use super::satisfy;
-use super::select::{Choice, Producer, Selected};
+use super::{Depth, array_of, satisfy};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::arrow::{self, Chunks, Lists};
 use crate::protocol::source::is_ours;
-use crate::protocol::{Lacking, framework_checks, left_out};
+use crate::protocol::type_info::Known;
+use crate::protocol::{framework_checks, left_out, type_info};
 
 /// The chunks of a column that exports a stream; `None` for an object that is imported as one tensor.
 pub(crate) fn chunks(
@@ -19,13 +17,12 @@ pub(crate) fn chunks(
     options: &ImportOptions,
 ) -> PyResult<Option<Chunks>> {
     let _depth = Depth::enter()?;
-    let Some(producer) = producer(object, options)?.filter(|producer| producer.column.is_none())
-    else {
+    let Some((type_info, array)) = selected(object, options)? else { return Ok(None) };
+    if array.is_some() {
         return Ok(None);
-    };
-    let lacking = producer.type_info.lacking.now(object.py())?;
-    arrow::chunks(object, &producer.type_info, lacking, options)
-        .map_err(|error| explained(&producer, error))
+    }
+    arrow::chunks(object, &type_info, options)
+        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
 }
 
 /// Imports the next chunk of a column; `None` at the end.
@@ -44,37 +41,33 @@ pub(crate) fn next_chunk(
 /// Imports a column of lists; `None` for an object without Arrow.
 pub(crate) fn lists(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Lists>> {
     let _depth = Depth::enter()?;
-    let Some(producer) = producer(object, options)? else { return Ok(None) };
-    if producer.column.is_some() {
+    let Some((type_info, array)) = selected(object, options)? else { return Ok(None) };
+    if array.is_some() {
         return Err(PyBufferError::new_err(
             "the column's dtype is one of NumPy, which has no lists; pass pyarrow.array(x), which copies them",
         ));
     }
-    let lacking = producer.type_info.lacking.now(object.py())?;
-    arrow::import_lists(object, &producer.type_info, lacking, options)
-        .map_err(|error| explained(&producer, error))
+    arrow::import_lists(object, &type_info, options)
+        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
 }
 
-/// The object, if it is not a tensor of our own or a capsule.
-fn producer<'py>(
+/// The facts about the type of a column, and its array if NumPy's memory holds its values; `None` for a tensor of our
+/// own.
+fn selected<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
-) -> PyResult<Option<Producer<'py>>> {
+) -> PyResult<Option<(Known, Option<Bound<'py, PyAny>>)>> {
     if is_ours(object) {
         return Ok(None);
     }
-    let Selected::Producer(producer) = Selected::of(object, Choice::Options, options)? else {
-        return Ok(None);
-    };
+    let type_info = type_info::of(object)?;
+    framework_checks::check_before(object, &type_info.checks)?;
+    let array = array_of(object, &type_info, options)?.map(|(array, _)| array);
     if Protocol::Arrow.missing_feature().is_some()
-        && producer.column.is_none()
-        && protocols::has(Protocol::Arrow, object, &producer.type_info, Lacking::UNKNOWN)?
+        && array.is_none()
+        && arrow::is_supported(object)?
     {
         return Err(left_out::refusal(Protocol::Arrow, object));
     }
-    Ok(Some(producer))
-}
-
-fn explained(producer: &Producer<'_>, error: PyErr) -> PyErr {
-    framework_checks::explained(&producer.object, &producer.type_info.checks, error)
+    Ok(Some((type_info, array)))
 }

@@ -1,61 +1,44 @@
-//! The import of an object, in stages. Each stage has its own file and returns the value that the next stage takes:
+//! The import of an object: [`ImportRequest::run`]. Its stages:
 //!
-//! | stage | value | |
+//! | stage | file | |
 //! | --- | --- | --- |
-//! | [`select`] | `Selected` | the object to import, and the protocols to try |
-//! | [`request`] | `Received` | the tensor as its producer exports it |
-//! | [`validate`] | `Valid` | its elements are the object's values, and their memory stays |
-//! | [`satisfy`] | `Satisfied` | the caller's options hold: device, order, alignment, access, copy |
-//! | `record` | [`Imported`] | the tensor and its record: protocol, version, reason of a copy |
+//! | shortcut | `shortcut.rs` | NumPy's and JAX's arrays are read in place; PyTorch's tensors come from their type's C functions |
+//! | select | this file | refuses objects in a state that no protocol reports; the NumPy array of a column replaces the column |
+//! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
+//! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
 //!
-//! A typed argument takes the same stages. Its type replaces the options: `argument/mismatch.rs` compares, and
-//! `argument/routes.rs` copies and borrows.
-//!
-//! Some shortcuts skip calls but no checks. NumPy's and JAX's arrays are [read in place](if_in_place), JAX's through
-//! their buffer. An object whose type has an [exchange table](table) is imported by it, without a search for a
-//! protocol. A tensor of our own class was validated when it was made, so `PyTensor::import` only satisfies the options (`import/tensor.rs`).
-//! A PyTorch tensor that a typed argument reads is described in place (`argument/routes.rs`). Arguments on a work
-//! stream ([`on_device`]), times from Arrow ([`times`]) and columns of several chunks or of lists (`columns`) skip the
-//! pipeline too.
+//! A shortcut makes all checks of an import. A `Tensor` of our own was validated when it was made, so it only has to
+//! satisfy the options (`tensor.rs`). A typed argument compares the result with its type (`argument/`). Arguments on a work
+//! stream ([`on_device`]), points and spans of time ([`times`]), and columns of several chunks or of lists (`columns.rs`)
+//! use parts of an import.
 
 #[cfg(feature = "tensor-class")]
 pub(crate) mod columns;
-mod depth;
-mod in_place;
-mod instead;
-mod no_protocol;
 pub(crate) mod on_device;
 mod protocols;
-mod request;
 pub(crate) mod satisfy;
-mod select;
-mod table;
+mod shortcut;
 #[cfg(feature = "tensor-class")]
 mod tensor;
 pub(crate) mod times;
-mod validate;
 
-use dlbridge::{Access, Tensor};
-use pyo3::exceptions::PyAttributeError;
+use std::cell::Cell;
+
+use dlbridge::{Access, CopyReason, Tensor};
+use pyo3::exceptions::{PyAttributeError, PyRecursionError};
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
-pub(crate) use self::depth::Depth;
-use self::in_place::{in_place, may_be_in_place};
-pub(crate) use self::no_protocol::{has, has_protocol, never_has_protocol};
-use self::protocols::ORDER;
-use self::select::{Choice, Selected};
-use self::table::ByTable;
-use self::validate::{Valid, with_claim};
+pub(crate) use self::protocols::{has, has_protocol, refusal};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
+use crate::capsule;
 use crate::classes::attribute;
-use crate::copies;
 use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::source::is_ours;
-use crate::protocol::{TypeInfo, type_info};
+use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::Streams;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -80,6 +63,7 @@ use crate::stream::Streams;
 /// ```
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let imported = imported(object, &ImportOptions::default())?;
+    let imported = imported.ok_or_else(|| refusal(object, None))?;
     let read_only = imported.is_read_only();
     if imported.tensor.access() == Access::Exclusive {
         return Ok(imported.tensor);
@@ -91,131 +75,155 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Borrowed::tensor(&type_info::of(object)?.borrowed, object, imported.tensor, read_only)
 }
 
-/// The import of an object of another library; `None` for an object without a protocol.
-fn pipeline<'py>(
-    object: &Bound<'py, PyAny>,
-    choice: Choice,
-    options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Option<Imported>> {
-    let _depth = Depth::enter()?;
-    let selected = Selected::of(object, choice, options)?;
-    let Some(received) = selected.request(options, streams)? else { return Ok(None) };
-    let valid = received.validate(options)?;
-    in_place::learn(object, valid.imported())?;
-    let satisfied = valid.satisfy(object, options, streams)?;
-    Ok(Some(satisfied.record()))
-}
-
-/// The shortcut of the first three stages, for an object that is read in place; `None` if the stages are needed.
-#[inline(always)]
-fn if_in_place(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Option<Valid>> {
-    match options.protocol.is_none() && may_be_in_place(options) {
-        true => Ok(in_place(object, options)?.map(Valid)),
-        false => Ok(None),
-    }
-}
-
-/// Imports an object by the exchange table of its type, or by the stages.
-fn by_table_or_pipeline(
+/// Imports an object, which may be of our own class; `None` for an object without a protocol.
+pub(crate) fn imported(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    match table::if_by_table(object, options)? {
-        Ok(imported) => with_claim(imported, options)?.settle(options).map(Some),
-        Err(left) => pipeline(object, left, options, &Streams::default()),
+    #[cfg(feature = "tensor-class")]
+    if let Ok(tensor) = object.cast_exact::<PyTensor>() {
+        tensor.get().in_default_order(object.py())?;
+        return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
     }
-}
-
-/// Imports an object of another library, by the protocol in the options or by the first that the object has.
-pub(crate) fn from_producer(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Imported> {
-    if let Some(valid) = if_in_place(object, options)? {
-        return valid.settle(options);
-    }
-    let imported = by_table_or_pipeline(object, options)?;
-    imported.ok_or_else(|| no_protocol::refusal(object, &ORDER))
-}
-
-/// As [`from_producer`], synchronised with a stream.
-pub(crate) fn from_producer_on<'py>(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Imported> {
-    let imported = pipeline(object, Choice::Options, options, streams)?;
-    imported.ok_or_else(|| no_protocol::refusal(object, &ORDER))
-}
-
-/// As [`from_producer`]; `None` for an object without a protocol.
-fn any_from_producer(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    match if_in_place(object, options)? {
-        Some(valid) => valid.settle(options).map(Some),
-        None => by_table_or_pipeline(object, options),
-    }
-}
-
-/// As [`any_imported`], for a typed argument that the CPU reads. If it does not copy, the table of the object's type comes
-/// first, without a search for a protocol.
-pub(crate) fn for_argument(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    if options.device.is_some() || type_info.table.is_none() || is_ours(object) {
-        return any_imported(object, options);
-    }
-    match table::by_table(object, type_info)? {
-        ByTable::Imported(imported) => Ok(Some(with_claim(imported, options)?.0)),
-        ByTable::OnDevice => pipeline(object, Choice::PastTable, options, &Streams::default()),
-        ByTable::None => any_from_producer(object, options),
-    }
+    ImportRequest::new(object, options).run()
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
 /// without it.
+#[cfg(feature = "tensor-class")]
 pub(crate) fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
+    streams: Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    let imported = pipeline(object, Choice::Method, options, streams).and_then(|imported| {
-        imported.ok_or_else(|| no_protocol::refusal(object, &[Protocol::Dlpack]))
-    });
-    match imported {
-        Err(error) if copies::must_be_raised(object.py(), &error) => Err(error),
-        Err(_) if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() => {
-            Err(PyAttributeError::new_err(format!(
-                "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
-                type_name(object)
-            )))
+    if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() {
+        return Err(PyAttributeError::new_err(format!(
+            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
+            type_name(object)
+        )));
+    }
+    let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
+    ImportRequest { object, options: &options, streams }.required()
+}
+
+/// An import: the object, and what the caller demands.
+pub(crate) struct ImportRequest<'a, 'py> {
+    pub(crate) object: &'a Bound<'py, PyAny>,
+    pub(crate) options: &'a ImportOptions,
+    pub(crate) streams: Streams<'a, 'py>,
+}
+
+impl<'a, 'py> ImportRequest<'a, 'py> {
+    /// The request of a caller on the default stream.
+    #[inline]
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
+        Self { object, options, streams: Streams::default() }
+    }
+
+    /// Imports the object of another library; `None` for one without a protocol.
+    #[inline]
+    pub(crate) fn run(&self) -> PyResult<Option<Imported>> {
+        let type_info = type_info::of(self.object)?;
+        if self.options.protocol.is_none()
+            && self.streams.is_default()
+            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
+        {
+            return valid.settle(self.options).map(Some);
         }
-        imported => imported,
+        self.run_stages(&type_info)
+    }
+
+    /// As [`run`](Self::run), and refuses an object without a protocol.
+    #[inline]
+    pub(crate) fn required(&self) -> PyResult<Imported> {
+        let imported = self.run()?;
+        imported.ok_or_else(|| refusal(self.object, self.options.protocol))
+    }
+
+    fn run_stages(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
+        let Self { object, options, streams } = self;
+        let _depth = Depth::enter()?;
+        if let Ok(capsule) = object.cast::<PyCapsule>()
+            && let None | Some(Protocol::Dlpack | Protocol::LegacyDlpack) = options.protocol
+        {
+            if options.protocol == Some(Protocol::LegacyDlpack) {
+                capsule::expect_legacy(capsule)?;
+            }
+            let valid = satisfy::with_claim(capsule::take(capsule)?, options)?;
+            return valid.satisfy(object, options, streams).map(Some);
+        }
+        if let Err(refusal) = framework_checks::check_before(object, &type_info.checks) {
+            return match options.protocol {
+                Some(protocol) if !has(object, protocol)? => Ok(None),
+                _ => Err(refusal),
+            };
+        }
+        if options.protocol.is_none()
+            && let Some((array, reason)) = array_of(object, type_info, options)?
+        {
+            return self.import_array(&array, reason);
+        }
+        let Some(received) = self.request(type_info)? else { return Ok(None) };
+        let valid = received.validate(object, type_info, options)?;
+        shortcut::learn(object, type_info, valid.imported())?;
+        valid.satisfy(object, options, streams).map(Some)
+    }
+
+    /// Imports the array of a column, which may be a copy that was made for this import.
+    fn import_array(
+        &self,
+        array: &Bound<'py, PyAny>,
+        reason: Option<CopyReason>,
+    ) -> PyResult<Option<Imported>> {
+        let copy = if reason.is_some() { None } else { self.options.copy };
+        let options = ImportOptions { copy, ..*self.options };
+        let streams = self.streams.clone();
+        let imported = ImportRequest { object: array, options: &options, streams }.required()?;
+        Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }))
     }
 }
 
-/// Imports an object, which may be of our own class.
-pub(crate) fn imported(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Imported> {
-    #[cfg(feature = "tensor-class")]
-    if let Ok(tensor) = object.cast_exact::<PyTensor>() {
-        tensor.get().in_default_order(object.py())?;
-        return Ok(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi));
-    }
-    from_producer(object, options)
-}
-
-/// As [`imported`]; `None` for an object without a protocol.
-pub(crate) fn any_imported(
-    object: &Bound<'_, PyAny>,
+/// The NumPy array that holds the values of a column, and why it is a copy if it is one; `None` for all other objects.
+fn array_of<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
     options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    match is_ours(object) {
-        true => imported(object, options).map(Some),
-        false => any_from_producer(object, options),
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
+    let Some(array_of) = type_info.checks.array_of() else { return Ok(None) };
+    let is_numpy_array =
+        |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
+    array_of(object, options, is_numpy_array)
+        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+}
+
+/// Stops a producer that imports itself again and again. Python's own limit counts calls, and the calls of an import
+/// use more stack than it expects.
+pub(crate) struct Depth;
+
+thread_local! {
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+}
+
+impl Depth {
+    /// Real wrappers of wrappers are a few levels deep.
+    const MAX: u8 = 24;
+
+    pub(crate) fn enter() -> PyResult<Self> {
+        DEPTH.with(|depth| match depth.get() {
+            Self::MAX => Err(PyRecursionError::new_err(
+                "imports are nested too deeply; a producer's \
+                 __dlpack__ must not import the producer itself",
+            )),
+            count => {
+                depth.set(count + 1);
+                Ok(Self)
+            }
+        })
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }

@@ -7,8 +7,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::from_producer_on;
-use super::validate::{with_claim, with_values};
+use super::ImportRequest;
+use super::satisfy::Received;
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::import_options::ImportOptions;
@@ -46,7 +46,9 @@ pub(crate) fn on_device(
     {
         return Ok(answer);
     }
-    let imported = from_producer_on(object, &ImportOptions::default(), &streams)?;
+    let options = ImportOptions::default();
+    let request = ImportRequest { object, options: &options, streams };
+    let (imported, streams) = (request.required()?, request.streams);
     let device = imported.tensor.device();
     if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
         return Err(PyBufferError::new_err(format!(
@@ -85,6 +87,7 @@ fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut 
         .import_on_work_stream(object)
         .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
     let Some((imported, stream)) = answer else { return Ok(None) };
-    let imported = with_values(object, &type_info, storage, imported)?;
-    Ok(Some((with_claim(imported, &ImportOptions::default())?.0, stream)))
+    let received = Received { imported, storage };
+    let valid = received.validate(object, &type_info, &ImportOptions::default())?;
+    Ok(Some((valid.unrestricted(), stream)))
 }

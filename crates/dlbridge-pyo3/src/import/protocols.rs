@@ -1,59 +1,118 @@
-//! One function per task, which calls the file of the right protocol.
+//! Request: tries one protocol after another. Each is a file in `protocol/`.
 
+use dlbridge::{Device, DeviceType};
+use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
+use super::ImportRequest;
+use super::satisfy::Received;
+use super::shortcut::may_use_table;
+use crate::classes::attribute;
+use crate::copies;
+use crate::error::type_name;
+use crate::frameworks::{self, ORDER};
+use crate::gpu::{self, Driver};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
+use crate::protocol::dlpack::is_on_device;
+use crate::protocol::left_out::{self, is_left_out};
+use crate::protocol::storage::storage;
 use crate::protocol::{
-    Lacking, Method, TypeInfo, array_interface, array_struct, arrow, buffer, cuda_array_interface,
-    dlpack, left_out,
+    TypeInfo, array_interface, array_struct, arrow, buffer, cuda_array_interface, dlpack,
+    framework_checks, type_info, typestr,
 };
-use crate::stream::Streams;
+use crate::stream::{Streams, has_streams};
 
-/// The protocols, in trial order. `__dlpack__` returns a legacy capsule by itself, if the producer lacks
-/// versioned ones.
-pub(super) const ORDER: [Protocol; 7] = [
-    Protocol::ExchangeApi,
-    Protocol::Dlpack,
-    Protocol::CudaArrayInterface,
-    Protocol::ArrayInterface,
-    Protocol::ArrayStruct,
-    Protocol::Buffer,
-    Protocol::Arrow,
-];
+impl<'py> ImportRequest<'_, 'py> {
+    /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
+    /// to the requested device and a driver can copy it there, requests it on its own device.
+    pub(super) fn request(&self, type_info: &TypeInfo) -> PyResult<Option<Received<'py>>> {
+        let Self { object, options, streams } = self;
+        // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
+        let storage = storage(object, type_info)?;
+        let received = |imported| Received { imported, storage };
+        let refusal = match self.first(type_info, options, streams) {
+            Ok(imported) => return Ok(imported.map(received)),
+            Err(refusal) => refusal,
+        };
+        if !self.may_export_elsewhere(&refusal) {
+            return Err(refusal);
+        }
+        let options_there = ImportOptions { device: None, copy: None, ..**options };
+        // The caller's stream belongs to the target device, if that has streams.
+        let default = Streams::default();
+        let streams = if options.device.is_some_and(has_streams) { &default } else { streams };
+        match self.first(type_info, &options_there, streams) {
+            Ok(Some(imported)) => {
+                let found = imported.tensor.device();
+                let is_within_reach = gpu::is_possible(found, options.device.unwrap_or(found));
+                if is_within_reach { Ok(Some(received(imported))) } else { Err(refusal) }
+            }
+            Err(error) if copies::must_be_raised(object.py(), &error) => Err(error),
+            _ => Err(refusal),
+        }
+    }
 
-/// Returns true if an object has the methods of this protocol; does not call them.
-pub(super) fn has(
-    protocol: Protocol,
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    lacking: Lacking,
-) -> PyResult<bool> {
-    let has_method = |method: Method| method.of(object, lacking).map(|found| found.is_some());
-    match protocol {
-        Protocol::ExchangeApi => Ok(type_info.table.is_some()),
-        Protocol::Dlpack | Protocol::LegacyDlpack => has_method(Method::Dlpack),
-        Protocol::CudaArrayInterface => has_method(Method::CudaArrayInterface),
-        Protocol::ArrayInterface => has_method(Method::ArrayInterface),
-        Protocol::ArrayStruct => has_method(Method::ArrayStruct),
-        Protocol::Buffer => Ok(buffer::is_supported(object)),
-        Protocol::Arrow => Ok(has_method(Method::ArrowArray)?
-            || has_method(Method::ArrowDeviceArray)?
-            || has_method(Method::ArrowStream)?),
+    /// The tensor by the protocol in the options, or else by the first that the object has.
+    fn first(
+        &self,
+        type_info: &TypeInfo,
+        options: &ImportOptions,
+        streams: &Streams<'_, 'py>,
+    ) -> PyResult<Option<Imported>> {
+        let object = self.object;
+        let explained = |error| framework_checks::explained(object, &type_info.checks, error);
+        if let Some(protocol) = options.protocol {
+            return import(protocol, object, type_info, options, streams).map_err(explained);
+        }
+        // The shortcut has tried the table, and found data on a device with which it cannot synchronise.
+        let past_table = self.streams.is_default() && may_use_table(self.options);
+        for &protocol in type_info.checks.order {
+            if past_table && protocol == Protocol::ExchangeApi {
+                continue;
+            }
+            return match import(protocol, object, type_info, options, streams) {
+                Ok(None) => continue,
+                Ok(imported) => Ok(imported),
+                Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => Err(interrupt),
+                Err(refusal) if protocol == Protocol::Dlpack => {
+                    let imported = instead_of_dlpack(object, type_info, options, refusal);
+                    imported.map_err(explained).map(Some)
+                }
+                Err(error) => Err(explained(error)),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a producer that refused may still export its data on its own device, from which the CUDA
+    /// driver may copy it.
+    fn may_export_elsewhere(&self, refusal: &PyErr) -> bool {
+        let Self { object, options, .. } = self;
+        // Memory of the CPU is copied on the CPU without a driver.
+        let by_driver = match options.device {
+            Some(Device::CPU) => is_on_device(object),
+            Some(device) => has_streams(device),
+            None => options.copy == Some(true) && is_on_device(object),
+        };
+        by_driver
+            && options.copy != Some(false)
+            && refusal.is_instance_of::<PyBufferError>(object.py())
+            && Driver::of(DeviceType::CUDA).is_ok()
     }
 }
 
 /// Imports through one protocol; `None` if the object does not have it.
-pub(super) fn import<'py>(
+fn import<'py>(
     protocol: Protocol,
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     if protocol.missing_feature().is_some() {
-        return match has(protocol, object, type_info, lacking)? {
+        return match has(object, protocol)? {
             true => Err(left_out::refusal(protocol, object)),
             false => Ok(None),
         };
@@ -63,21 +122,157 @@ pub(super) fn import<'py>(
             Some(table) => table.import(object, options, streams),
             None => Ok(None),
         },
-        Protocol::Dlpack => dlpack::import(object, lacking, options, streams),
-        Protocol::LegacyDlpack => dlpack::import_legacy(object, lacking, options, streams),
+        Protocol::Dlpack => dlpack::import(object, options, streams),
+        Protocol::LegacyDlpack => dlpack::import_legacy(object, options, streams),
         Protocol::CudaArrayInterface if cfg!(feature = "array-interface") => {
-            cuda_array_interface::import(object, lacking, options, streams)
+            cuda_array_interface::import(object, options, streams)
         }
         Protocol::ArrayInterface if cfg!(feature = "array-interface") => {
-            array_interface::import(object, lacking, options)
+            array_interface::import(object, options)
         }
         Protocol::ArrayStruct if cfg!(feature = "array-interface") => {
-            array_struct::import(object, lacking, options)
+            array_struct::import(object, options)
         }
         Protocol::Buffer if cfg!(feature = "buffer") => buffer::import(object, options),
-        Protocol::Arrow if cfg!(feature = "arrow") => {
-            arrow::import(object, type_info, lacking, options)
-        }
+        Protocol::Arrow if cfg!(feature = "arrow") => arrow::import(object, type_info, options),
         _ => Ok(None),
     }
+}
+
+/// Requests data by another protocol if `__dlpack__` refused it because DLPack or the producer cannot express it: the
+/// other byte order, strides that are not multiples of the element size, dtypes that NumPy does not know, and Arrow
+/// columns that are not plain numbers. Any other refusal is final.
+fn instead_of_dlpack(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+    refusal: PyErr,
+) -> PyResult<Imported> {
+    let py = object.py();
+    if !refusal.is_instance_of::<PyException>(py) {
+        return Err(refusal);
+    }
+    // The other protocols cannot import from a device, or to one.
+    if matches!(dlpack::is_on_host(object), Ok(false))
+        || options.device.is_some_and(|device| device != Device::CPU)
+    {
+        return Err(refusal);
+    }
+    if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
+        if Protocol::Arrow.missing_feature().is_some() {
+            let left_out = left_out::refusal(Protocol::Arrow, object);
+            left_out.set_cause(py, Some(refusal));
+            return Err(left_out);
+        }
+        // Arrow's own exceptions are not a BufferError, and do not say what to do.
+        return match arrow::import(object, type_info, options) {
+            Ok(imported) => imported.ok_or(refusal),
+            Err(error) => {
+                error.set_cause(py, Some(refusal));
+                Err(error)
+            }
+        };
+    }
+    if !refusal.is_instance_of::<PyBufferError>(py) {
+        return Err(refusal);
+    }
+    let mut final_refusal = None;
+    for other in [Protocol::ArrayInterface, Protocol::Buffer] {
+        match import(other, object, type_info, options, &Streams::default()) {
+            Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
+            // A protocol that the extension lacks would give the same result.
+            Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
+            Ok(_) => {}
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            // The next protocol may support it.
+            Err(error) if is_left_out(&error) && final_refusal.is_none() => {
+                final_refusal = Some(error);
+            }
+            Err(error) => {
+                final_refusal = final_refusal.or(Some(error));
+                break;
+            }
+        }
+    }
+    match final_refusal {
+        // This refusal says more than DLPack's.
+        Some(error) => {
+            if error.is_instance_of::<PyBufferError>(py) {
+                error.set_cause(py, Some(refusal));
+            }
+            Err(error)
+        }
+        None => Err(refusal),
+    }
+}
+
+/// Returns true for a tensor that a producer could not have made through NumPy.
+fn is_beyond_dlpack(imported: &Imported) -> bool {
+    imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
+}
+
+/// Returns true if an object has the methods of a protocol; does not call them.
+pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
+    let py = object.py();
+    let has = |name| attribute(object, name).map(|found| found.is_some());
+    match protocol {
+        Protocol::ExchangeApi => Ok(type_info::of(object)?.table.is_some()),
+        Protocol::Dlpack | Protocol::LegacyDlpack => has(intern!(py, "__dlpack__")),
+        Protocol::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
+        Protocol::ArrayInterface => has(intern!(py, "__array_interface__")),
+        Protocol::ArrayStruct => has(intern!(py, "__array_struct__")),
+        Protocol::Buffer => Ok(buffer::is_supported(object)),
+        Protocol::Arrow => arrow::is_supported(object),
+    }
+}
+
+/// Returns true if an object has any protocol.
+pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for &protocol in type_info::of(object)?.checks.order {
+        if has(object, protocol)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The refusal of an object that lacks a protocol, or all of them.
+#[cold]
+pub(crate) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
+    let name = type_name(object);
+    let names = match looked_for {
+        Some(protocol) => protocol.words().to_owned(),
+        None => ORDER.map(Protocol::words).join(", "),
+    };
+    let is_path = match object.hasattr(intern!(object.py(), "__fspath__")) {
+        Err(error) if copies::must_be_raised(object.py(), &error) => return error,
+        found => found.unwrap_or(false),
+    };
+    let of_framework = frameworks::remedy(object);
+    let remedy = match (of_framework.as_deref(), looked_for) {
+        (Some(remedy), _) => remedy,
+        _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
+        (None, Some(_)) => "leave out protocol to look for the others",
+        _ if object.is_none() => "pass a tensor",
+        _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
+            "pass an array or tensor, not a module or a class"
+        }
+        _ if object.is_instance_of::<PyString>() => {
+            "encode text with text.encode(), or open the file first, for example with PIL.Image.open(path)"
+        }
+        _ if is_path => "open the file first, for example with PIL.Image.open(path)",
+        _ if object.is_instance_of::<PyList>()
+            || object.is_instance_of::<PyTuple>()
+            || object.is_instance_of::<PyFloat>()
+            || object.is_instance_of::<PyInt>()
+            || object.is_instance_of::<PyComplex>() =>
+        {
+            "make an array of it first: asdlpack(numpy.asarray(obj))"
+        }
+        _ => "pass an array or tensor of its elements",
+    };
+    PyTypeError::new_err(format!(
+        "'{name}' object supports no exchange protocol: looked for {}; {remedy}",
+        names
+    ))
 }

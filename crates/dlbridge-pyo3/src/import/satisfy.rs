@@ -1,69 +1,111 @@
-//! Satisfy: copies a tensor that does not meet the caller's options. Record: notes the reason of that copy.
+//! Validate: the elements are the values of the object, and their memory stays. The file of each protocol checks the layout
+//! of a tensor, where it reads the producer's description. Satisfy: copies a tensor that does not meet the caller's
+//! options, and records the reason.
 
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::validate::Valid;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::gpu;
 use crate::import_options::ImportOptions;
-use crate::imported::Imported;
+use crate::imported::{Imported, Protocol};
 use crate::order::Order;
 use crate::protocol::device_copy::copied;
 use crate::protocol::memory::normalized;
-use crate::stream::has_streams;
-use crate::stream::{DataStream, Streams};
+use crate::protocol::{TypeInfo, framework_checks, is_copied, storage};
+use crate::stream::{DataStream, Streams, has_streams};
 
-/// A tensor that meets the caller's options.
-pub(super) struct Satisfied {
-    imported: Imported,
-    /// Why this stage copied the elements, if it did.
-    copied: Option<CopyReason>,
+/// A tensor as its producer exported it.
+pub(super) struct Received<'py> {
+    pub(super) imported: Imported,
+    /// The storage of the producer's memory, if it can be replaced.
+    pub(super) storage: Option<Bound<'py, PyAny>>,
 }
 
+impl<'py> Received<'py> {
+    /// Checks the states of the producer that its protocols do not report, and the producer's own mark of a copy.
+    pub(super) fn validate(
+        self,
+        object: &Bound<'py, PyAny>,
+        type_info: &TypeInfo,
+        options: &ImportOptions,
+    ) -> PyResult<Valid> {
+        with_claim(self.with_values(object, type_info)?, options)
+    }
+
+    /// Refuses the tensor of an object whose state changes the meaning of its bytes, and keeps the memory of storages.
+    pub(super) fn with_values(
+        self,
+        object: &Bound<'py, PyAny>,
+        type_info: &TypeInfo,
+    ) -> PyResult<Imported> {
+        let Self { imported, storage } = self;
+        framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+        let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
+        Ok(Imported { tensor, ..imported })
+    }
+}
+
+/// A tensor whose elements are the values of its producer.
+pub(super) struct Valid(Imported);
+
 impl Valid {
+    /// A tensor of memory that was read in place, with all checks.
+    #[inline]
+    pub(super) fn of(imported: Imported) -> Self {
+        Self(imported)
+    }
+
+    pub(super) fn imported(&self) -> &Imported {
+        &self.0
+    }
+
+    /// The tensor for a caller without options.
+    pub(super) fn unrestricted(self) -> Imported {
+        self.0
+    }
+
     /// Copies the tensor to the requested device, and makes it meet the options there.
     pub(super) fn satisfy<'py>(
         self,
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
         streams: &Streams<'_, 'py>,
-    ) -> PyResult<Satisfied> {
-        let Self(imported) = self;
+    ) -> PyResult<Imported> {
         let imported = match options.device.is_some() || options.copy == Some(true) {
-            true => moved(object, imported, options, streams)?,
-            false => imported,
+            true => moved(object, self.0, options, streams)?,
+            false => self.0,
         };
-        match is_default(options) {
-            true => Ok(Satisfied { imported, copied: None }),
-            false => satisfied(imported, options),
-        }
+        Self(imported).settle(options)
     }
 
-    /// Satisfies and records in one step, for a tensor that stays on its device. Without options it moves the tensor
-    /// once.
+    /// Makes a tensor that stays on its device meet the options. Without options it moves the tensor once.
     #[inline]
     pub(super) fn settle(self, options: &ImportOptions) -> PyResult<Imported> {
-        match is_default(options) {
-            true => Ok(self.0),
-            false => Ok(satisfied(self.0, options)?.record()),
-        }
+        settle(options, self.0)
     }
 }
 
-impl Satisfied {
-    /// The tensor with its record: the first reason why its elements were copied.
-    pub(super) fn record(self) -> Imported {
-        let Self { imported, copied } = self;
-        Imported { reason: imported.reason.or(copied), ..imported }
-    }
-}
-
-/// Makes a tensor that a driver copied meet the options, and records the reason.
+/// Makes a tensor meet the options on its device, and records why its elements were copied: the first reason counts.
+#[inline]
 pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
-    Valid(imported).settle(options)
+    if is_default(options) { Ok(imported) } else { satisfied(imported, options) }
+}
+
+/// Records that the producer marked a copy, and refuses it if `copy=False`.
+pub(super) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
+    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
+    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
+        if options.copy == Some(false) {
+            return Err(PyBufferError::new_err(
+                "the producer made a copy, and copy=False forbids it; leave copy=False out",
+            ));
+        }
+        imported.reason = Some(CopyReason::Producer);
+    }
+    Ok(Valid(imported))
 }
 
 /// Returns true if every tensor meets the options.
@@ -76,17 +118,16 @@ fn is_default(options: &ImportOptions) -> bool {
         && writable.is_none()
 }
 
-fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Satisfied> {
+fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Imported> {
     let (read_only, is_copy) = (imported.is_read_only(), imported.reason.is_some());
-    let mut copied = None;
     if let Some((tensor, reason)) = copy_of(options, &imported.tensor, read_only, is_copy)? {
         imported.tensor = tensor;
-        copied = Some(reason);
+        imported.reason = imported.reason.or(Some(reason));
     }
     if options.writable == Some(false) {
         imported.tensor = imported.tensor.into_read_only();
     }
-    Ok(Satisfied { imported, copied })
+    Ok(imported)
 }
 
 /// Copies an imported tensor to the requested device, or on its own, if the CUDA driver can; otherwise returns it

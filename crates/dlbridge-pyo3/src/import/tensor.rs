@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::satisfy;
+use super::{ImportRequest, satisfy};
 use crate::PyTensor;
 use crate::cycles;
 use crate::gpu;
@@ -41,7 +41,7 @@ impl PyTensor {
         if let Some(ours) = Self::if_ours(object, options) {
             return Self::satisfied(ours, options);
         }
-        let imported = import::from_producer(object, options)?;
+        let imported = ImportRequest::new(object, options).required()?;
         match imported.tensor.device().device_type().is_host_accessible() {
             true => Self::from(imported).into_object(object.py()),
             false => Self::on_stream(object, imported, &Streams::default()),
@@ -100,30 +100,31 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, Self>> {
         let options = ImportOptions { copy, device, ..ImportOptions::default() };
-        Self::from_dlpack_on(object, &options, &Streams::default())
+        Self::from_dlpack_on(object, &options, Streams::default())
     }
 
     /// As [`from_dlpack`](Self::from_dlpack), synchronised with a stream.
     pub(crate) fn from_dlpack_on<'py>(
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
-        streams: &Streams<'_, 'py>,
+        streams: Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
-        Self::on_stream(object, import::from_dlpack(object, options, streams)?, streams)
+        Self::on_stream(object, import::from_dlpack(object, options, streams.clone())?, &streams)
     }
 
     /// As [`import`](Self::import), synchronised with a stream that the caller names.
     pub(crate) fn import_on<'py>(
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
-        streams: &Streams<'_, 'py>,
+        streams: Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
         let Some(ours) = Self::if_ours(object, options) else {
-            let imported = import::from_producer_on(object, options, streams)?;
-            return Self::on_stream(object, imported, streams);
+            let request = ImportRequest { object, options, streams };
+            let imported = request.required()?;
+            return Self::on_stream(object, imported, &request.streams);
         };
-        if let Some(copied) = ours.get().copied_by_driver(py, options, streams)? {
+        if let Some(copied) = ours.get().copied_by_driver(py, options, &streams)? {
             return Bound::new(py, copied);
         }
         let ours = Self::satisfied(ours, options)?;

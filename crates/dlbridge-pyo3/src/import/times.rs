@@ -2,13 +2,12 @@
 
 use pyo3::prelude::*;
 
-use super::from_producer;
+use super::ImportRequest;
 use crate::error::{type_name, with_article};
 use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
-use crate::protocol::lacking::{Lacking, Method};
 use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::{arrow, framework_checks, left_out, memory, type_info};
@@ -40,16 +39,13 @@ pub(crate) fn import<'py>(
             return Ok(None);
         }
         let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
-        let imported = from_producer(&counts, &ImportOptions::default())?;
+        let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
         return Ok(Some((as_times(imported)?, counts)));
     }
     // A tensor exports its counts as integers.
-    let is_tensor = is_ours(object);
-    let lacking = if is_tensor { Lacking::ALL } else { type_info.lacking.now(py)? };
-    let has = |method: Method| Ok::<_, PyErr>(method.of(object, lacking)?.is_some());
-    if has(Method::ArrowArray)? || has(Method::ArrowDeviceArray)? || has(Method::ArrowStream)? {
+    if !is_ours(object) && arrow::is_supported(object)? {
         let imported = match cfg!(feature = "arrow") {
-            true => arrow::import_times(object, &type_info, lacking, times),
+            true => arrow::import_times(object, &type_info, times),
             false => Err(left_out::refusal(Protocol::Arrow, object)),
         };
         let imported = imported

@@ -15,7 +15,8 @@ use pyo3::types::{PyDict, PyTuple};
 use super::buffer::Buffer;
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
-use super::{Lacking, Method, arrow, type_info};
+use super::{arrow, type_info};
+use crate::classes::attribute;
 use crate::error::{repr_in_message, str_in_message};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
@@ -25,10 +26,11 @@ use crate::strides::byte_strides;
 /// Imports an object that has `__array_interface__`; `None` for an object without it.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    let Some(interface) = Method::ArrayInterface.of(object, lacking)? else { return Ok(None) };
+    let Some(interface) = attribute(object, intern!(object.py(), "__array_interface__"))? else {
+        return Ok(None);
+    };
     let interface = Interface::new(object, interface)?;
     options.check_on_cpu("an array interface")?;
     let shape = interface.shape()?;
@@ -284,7 +286,7 @@ fn shared_by_arrow(
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     match cfg!(feature = "arrow") {
-        true => arrow::import(object, &*type_info::of(object)?, Lacking::UNKNOWN, options),
+        true => arrow::import(object, &*type_info::of(object)?, options),
         false => Ok(None),
     }
 }

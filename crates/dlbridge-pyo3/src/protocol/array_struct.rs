@@ -13,7 +13,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use super::memory::{MAX_NDIM, Memory, access};
 use super::typestr::{self, ElementType};
-use super::{Lacking, Method};
+use crate::classes::attribute;
 use crate::error::repr_in_message;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
@@ -45,11 +45,12 @@ const WRITABLE: c_int = 0x400;
 /// Imports an object that has `__array_struct__`; `None` for an object without it.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(answer) = Method::ArrayStruct.of(object, lacking)? else { return Ok(None) };
+    let Some(answer) = attribute(object, intern!(object.py(), "__array_struct__"))? else {
+        return Ok(None);
+    };
     options.check_on_cpu("an array interface")?;
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
         PyBufferError::new_err(format!(

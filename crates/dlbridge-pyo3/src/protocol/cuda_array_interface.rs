@@ -12,9 +12,9 @@ use pyo3::types::PyDict;
 use super::array_interface::{Interface, fields};
 use super::memory::{Memory, access};
 use super::typestr::ElementType;
-use super::{Lacking, Method};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
+use crate::classes::attribute;
 use crate::gpu::{self, Driver, Failure};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
@@ -26,11 +26,13 @@ use crate::stream::{self, DataStream, Streams};
 /// the stream that the producer names.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
-    lacking: Lacking,
     options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(interface) = Method::CudaArrayInterface.of(object, lacking)? else { return Ok(None) };
+    let Some(interface) = attribute(object, intern!(object.py(), "__cuda_array_interface__"))?
+    else {
+        return Ok(None);
+    };
     let interface = Interface::new(object, interface)?;
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;

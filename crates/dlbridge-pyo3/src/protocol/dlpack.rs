@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::source::is_ours;
-use super::{Lacking, Method, framework_checks, type_info};
+use super::{framework_checks, type_info};
 use crate::capsule;
 use crate::classes::attribute;
 use crate::error::str_in_message;
@@ -21,11 +21,12 @@ use crate::stream::Streams;
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
-    lacking: Lacking,
     options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
+    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
+        return Ok(None);
+    };
     let claimed = claimed_device(object)?;
     let copy = copy_to_ask(options.copy, claimed);
     // Data for the CPU is complete when the call returns.
@@ -124,11 +125,12 @@ pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// object without it.
 pub(crate) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
-    lacking: Lacking,
     options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(method) = Method::Dlpack.of(object, lacking)? else { return Ok(None) };
+    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
+        return Ok(None);
+    };
     let claimed = claimed_device(object)?;
     let keywords = PyDict::new(object.py());
     if let Some(stream) = streams.keyword(object.py(), claimed)? {

@@ -7,8 +7,8 @@ use pyo3::types::{PyMemoryView, PyString, PyTuple};
 
 use super::array_interface::Interface;
 use super::typestr::ElementType;
-use super::{Lacking, Method, arrow, buffer, buffer_format, typestr};
-use crate::classes;
+use super::{arrow, buffer, buffer_format, typestr};
+use crate::classes::{self, attribute};
 use crate::error::type_name;
 use crate::imported::Protocol;
 
@@ -29,12 +29,11 @@ pub(crate) fn refusal(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyErr {
 /// Finds the property of an object that needs the protocol, and the remedy.
 fn found_and_remedy(protocol: Protocol, object: &Bound<'_, PyAny>) -> PyResult<(String, String)> {
     let py = object.py();
-    let method = match protocol {
-        Protocol::ArrayInterface => Some(Method::ArrayInterface),
-        Protocol::CudaArrayInterface => Some(Method::CudaArrayInterface),
+    let fields = match protocol {
+        Protocol::ArrayInterface => attribute(object, intern!(py, "__array_interface__"))?,
+        Protocol::CudaArrayInterface => attribute(object, intern!(py, "__cuda_array_interface__"))?,
         _ => None,
     };
-    let fields = method.map(|method| method.of(object, Lacking::UNKNOWN)).transpose()?.flatten();
     if let Some(fields) = fields
         && let Some(of_array) = of_interface(&Interface::new(object, fields)?)?
         && classes::is_instance(object, intern!(py, "numpy"), intern!(py, "ndarray"))?
@@ -112,7 +111,8 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>
             let name = object.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?;
             let Ok(dtype) = name.extract::<String>()?.parse() else { return Ok(None) };
             (dtype, vec![], true)
-        } else if let Some(fields) = Method::ArrayInterface.of(object, Lacking::UNKNOWN)? {
+        } else if let Some(fields) = attribute(object, intern!(object.py(), "__array_interface__"))?
+        {
             let interface = Interface::new(object, fields)?;
             (interface.element_type()?.dtype, interface.shape()?, false)
         } else if buffer::is_supported(object) {

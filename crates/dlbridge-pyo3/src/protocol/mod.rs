@@ -20,7 +20,6 @@ pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 pub(crate) mod exported;
 pub(crate) mod framework_checks;
-pub(crate) mod lacking;
 pub(crate) mod left_out;
 pub(crate) mod memory;
 pub(crate) mod memory_owner;
@@ -36,7 +35,6 @@ pub(crate) mod typestr;
 use dlbridge::Tensor;
 use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
 
-pub(crate) use self::lacking::{Lacking, Method};
 pub(crate) use self::type_info::TypeInfo;
 
 /// Returns true if the producer says that the tensor is a copy.

@@ -5,7 +5,8 @@ use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
 use crate::classes::{is_subclass, package_of};
-use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, State};
+use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, ORDER, State};
+use crate::imported::Protocol;
 
 /// The checks for objects of one type.
 pub(crate) struct TypeChecks {
@@ -17,6 +18,8 @@ pub(crate) struct TypeChecks {
     pub(super) rules: Option<&'static ImportRules>,
     /// True if the framework raises other exceptions than the standard's for data that it cannot export.
     pub(super) raises_its_own: bool,
+    /// The protocols in the order in which they are tried.
+    pub(crate) order: &'static [Protocol],
     /// True for Python's memoryview, whose object may need a check.
     pub(super) is_memoryview: bool,
 }
@@ -46,6 +49,7 @@ impl TypeChecks {
                 states.append(&mut found);
             }
         }
+        let of_package = IMPORT_RULES.iter().find(|rules| rules.is_of(package));
         let exporter = exporter_of(object_type)?;
         let mut storage = None;
         for rules in IMPORT_RULES {
@@ -60,9 +64,15 @@ impl TypeChecks {
             states: states.into(),
             storage,
             rules: rules_of(object_type, package)?,
-            raises_its_own: IMPORT_RULES.iter().any(|rules| rules.is_of(package)),
+            raises_its_own: of_package.is_some(),
+            order: of_package.map_or(&ORDER, |rules| rules.protocols),
             is_memoryview: object_type.is(py.get_type::<PyMemoryView>()),
         })
+    }
+
+    /// Returns true for a class of a library of columns.
+    pub(crate) fn is_column(&self) -> bool {
+        self.order[0] == Protocol::Arrow
     }
 
     /// Returns the array to import instead of an object of the type.

@@ -13,7 +13,6 @@ use pyo3::types::{PyTuple, PyType};
 
 use super::exchange_api::Table;
 use super::exported::FirstExport;
-use super::lacking::Remembered;
 use super::torch_view::TriState;
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
@@ -49,15 +48,12 @@ pub(crate) struct TypeInfo {
     pub(crate) exported: FirstExport,
     /// The known facts about descriptions of its objects in place.
     pub(super) torch_view: TriState,
-    /// The attributes of protocols that its objects lack.
-    pub(crate) lacking: Remembered,
 }
 
 impl TypeInfo {
-    /// Returns true if a lock would take a large part of an import: a C function describes the objects, or their
-    /// missing attributes are cached.
+    /// Returns true if a lock would take a large part of an import: the objects have a shortcut, or are columns.
     fn is_quick(&self) -> bool {
-        self.head.is_some() || self.table.is_some() || self.same_buffer || self.lacking.may_differ()
+        self.head.is_some() || self.table.is_some() || self.same_buffer || self.checks.is_column()
     }
 }
 
@@ -180,7 +176,6 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
         true => None,
         false => Table::of_type(object_type)?,
     };
-    let lacking = Remembered::find_out(object)?;
     let numpy_array = match numpy::api::class(py)? {
         Some(class) => object_type.is_subclass(&class)?,
         None => false,
@@ -192,7 +187,7 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let borrowed = BorrowedType { name, label, numpy_array };
     let torch_view = TriState::unknown();
     let exported = FirstExport::default();
-    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, torch_view, lacking })
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, torch_view })
 }
 
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass

@@ -259,7 +259,9 @@ impl<'py> Snapshot<'py> {
     #[cold]
     fn imported(&self, item: &Bound<'py, PyAny>) -> Result<Imported, Stop> {
         let py = item.py();
-        import::imported(item, &ImportOptions::default()).map_err(|error| {
+        let imported = import::imported(item, &ImportOptions::default());
+        let imported = imported.and_then(|found| found.ok_or_else(|| import::refusal(item, None)));
+        imported.map_err(|error| {
             let is_refusal = error.is_instance_of::<PyBufferError>(py)
                 || error.is_instance_of::<PyTypeError>(py);
             // The import may copy. A signal or a borrow of the memory can stop the copy, which is not a fault of the

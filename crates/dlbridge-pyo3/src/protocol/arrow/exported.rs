@@ -5,11 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned};
+use crate::classes::attribute;
 use crate::error::repr_in_message;
 use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
 use crate::interpreter::check_main_interpreter;
-use crate::protocol::{Lacking, Method, TypeInfo};
+use crate::protocol::TypeInfo;
 
 /// The arrays that an object exports.
 pub(super) enum Exported {
@@ -21,7 +22,6 @@ pub(super) enum Exported {
 pub(super) fn exported(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Exported>> {
     let py = object.py();
@@ -29,17 +29,21 @@ pub(super) fn exported(
     if let Some(rules) = rules {
         (rules.check)(object, options)?;
     }
-    let exported = if let Some(method) = Method::ArrowArray.of(object, lacking)? {
+    // Columns have only the stream, and look up the other methods in Python code.
+    let first = if type_info.checks.is_column() { stream(object)? } else { None };
+    let exported = if let Some(stream) = first {
+        Exported::Stream(stream)
+    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_array__"))? {
         let answer = method.call0().map_err(|error| match rules {
             Some(rules) => (rules.explain)(object, options, error),
             None => error,
         })?;
         let (schema, array) = pair(&answer)?;
         Exported::Array(schema, Owned::take(&array)?)
-    } else if let Some(method) = Method::ArrowDeviceArray.of(object, lacking)? {
+    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_device_array__"))? {
         let (schema, array) = pair(&method.call0()?)?;
         Exported::Array(schema, Owned::<ArrowDeviceArray>::take(&array)?.on_cpu()?)
-    } else if let Some(stream) = stream(object, lacking)? {
+    } else if let Some(stream) = stream(object)? {
         Exported::Stream(stream)
     } else {
         return Ok(None);
@@ -53,22 +57,20 @@ pub(super) fn exported(
 pub(super) fn only_stream(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Owned<ArrowArrayStream>>> {
     if let Some(rules) = type_info.checks.arrow() {
         (rules.check)(object, options)?;
     }
-    let stream = stream(object, lacking)?;
+    let stream = stream(object)?;
     check_main_interpreter(object.py())?;
     Ok(stream)
 }
 
-fn stream(
-    object: &Bound<'_, PyAny>,
-    lacking: Lacking,
-) -> PyResult<Option<Owned<ArrowArrayStream>>> {
-    let Some(method) = Method::ArrowStream.of(object, lacking)? else { return Ok(None) };
+fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Owned<ArrowArrayStream>>> {
+    let Some(method) = attribute(object, intern!(object.py(), "__arrow_c_stream__"))? else {
+        return Ok(None);
+    };
     let stream = method.call0().map_err(|error| pandas::without_pyarrow(object, error))?;
     Owned::take(&stream).map(Some)
 }

@@ -12,30 +12,37 @@ use super::fixed_shape::Shape;
 use super::format::Level;
 use super::lists::no_chunk;
 use super::stream::Chunks;
+use crate::classes::attribute;
 use crate::error::to_py_err;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
+use crate::protocol::TypeInfo;
 use crate::protocol::time::Times;
-use crate::protocol::{Lacking, Method, TypeInfo};
 
 /// Imports an object that supports Arrow; `None` for other objects.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    import_as(object, type_info, lacking, options, None)
+    import_as(object, type_info, options, None)
+}
+
+/// Returns true if an object has a method of Arrow; does not call it.
+pub(crate) fn is_supported(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    Ok(attribute(object, intern!(py, "__arrow_c_array__"))?.is_some()
+        || attribute(object, intern!(py, "__arrow_c_device_array__"))?.is_some()
+        || attribute(object, intern!(py, "__arrow_c_stream__"))?.is_some())
 }
 
 /// Imports the counts of times.
 pub(crate) fn import_times(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     times: &Times,
 ) -> PyResult<Option<Imported>> {
-    import_as(object, type_info, lacking, &ImportOptions::default(), Some(times))
+    import_as(object, type_info, &ImportOptions::default(), Some(times))
 }
 
 /// The dtype of the numbers of an object that supports Arrow (inner `None` for packed booleans); `None` for other
@@ -44,17 +51,15 @@ pub(crate) fn import_times(
 /// # Errors
 /// The refusal of elements that a tensor cannot express.
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<DataType>>> {
-    let method = |method: Method| method.of(object, Lacking::UNKNOWN);
-    let array = match method(Method::ArrowArray)? {
-        None => method(Method::ArrowDeviceArray)?,
+    let py = object.py();
+    let array = match attribute(object, intern!(py, "__arrow_c_array__"))? {
+        None => attribute(object, intern!(py, "__arrow_c_device_array__"))?,
         array => array,
     };
     let schema = match array {
         Some(array) => Owned::take(&array.call0()?.get_item(0)?)?,
-        None => match method(Method::ArrowStream)? {
-            Some(stream) => {
-                Owned::<ArrowArrayStream>::take(&stream.call0()?)?.schema(object.py())?
-            }
+        None => match attribute(object, intern!(py, "__arrow_c_stream__"))? {
+            Some(stream) => Owned::<ArrowArrayStream>::take(&stream.call0()?)?.schema(py)?,
             None => return Ok(None),
         },
     };
@@ -74,12 +79,11 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<Dat
 fn import_as(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
     times: Option<&Times>,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(exported) = exported(object, type_info, lacking, options)? else { return Ok(None) };
+    let Some(exported) = exported(object, type_info, options)? else { return Ok(None) };
     let import = |schema: &ArrowSchema, array| one(object, schema, array, options, times);
     let mut chunks = match exported {
         Exported::Array(schema, array) => return import(schema.get(), array).map(Some),
@@ -144,10 +148,9 @@ fn several_chunks() -> PyErr {
 pub(crate) fn chunks(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Chunks>> {
-    let stream = only_stream(object, type_info, lacking, options)?;
+    let stream = only_stream(object, type_info, options)?;
     let chunks =
         |stream| Chunks::of(object.py(), stream, |schema| Level::of(schema, None).map(drop));
     stream.map(chunks).transpose()

@@ -19,7 +19,7 @@ use crate::borrow::Guard;
 use crate::error::to_py_err;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::{Lacking, TypeInfo};
+use crate::protocol::TypeInfo;
 
 /// Lists: list `i` has the values from `offsets[i]` to `offsets[i + 1]`.
 pub(crate) struct Lists {
@@ -34,11 +34,10 @@ pub(crate) struct Lists {
 pub(crate) fn import_lists(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    lacking: Lacking,
     options: &ImportOptions,
 ) -> PyResult<Option<Lists>> {
     let py = object.py();
-    let Some(exported) = exported(object, type_info, lacking, options)? else { return Ok(None) };
+    let Some(exported) = exported(object, type_info, options)? else { return Ok(None) };
     let (schema, array) = match exported {
         Exported::Array(schema, array) => (schema, array),
         Exported::Stream(stream) => {
