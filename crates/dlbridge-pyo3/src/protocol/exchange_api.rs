@@ -119,17 +119,6 @@ impl Table {
         Ok(true)
     }
 
-    /// The tensor of an object of the type, for a caller that names no protocol; `None` as for
-    /// [`import`](Self::import).
-    #[inline]
-    pub(crate) fn on_host(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-        let (tensor, version) = self.unsynchronized(object)?;
-        match tensor.device().device_type().is_host_accessible() {
-            true => Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })),
-            false => on_device(object, &tensor, None).map(|()| None),
-        }
-    }
-
     /// The description of an object of the type, without flags; `None` if the table has no function for it. Its
     /// extents and strides belong to the object, and stay until other code runs.
     #[inline]
