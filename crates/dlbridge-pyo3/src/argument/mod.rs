@@ -1,7 +1,6 @@
 //! Typed arguments: tensors of any framework as parameters of functions in Rust.
 
 mod accepts;
-mod axis_order;
 mod borrowed;
 mod cast;
 mod constraint;
