@@ -23,6 +23,7 @@ use super::refusal::{Found, Refusal};
 use super::spec::ArgumentSpec;
 use crate::classes;
 use crate::import;
+use crate::protocol::type_info;
 
 /// The deepest nesting of lists, as in NumPy: deeper lists could overflow a thread's stack.
 const MAX_DEPTH: usize = 64;
@@ -186,7 +187,9 @@ impl<'py> Kinds<'py> {
     #[cold]
     fn find_out(&mut self, item: &Bound<'py, PyAny>) -> PyResult<Option<Kind>> {
         let py = item.py();
-        let kind = if item.is_instance_of::<PyBool>() {
+        let kind = if type_info::array_of(item).is_some() {
+            None
+        } else if item.is_instance_of::<PyBool>() {
             Some(Kind::Bool)
         } else if item.is_instance_of::<PyInt>() {
             Some(Kind::Integer)

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyFloat, PyList, PyString};
 use super::{ARRAY, Items, Kind, Kinds, MAX_DEPTH, TENSOR, changed, count, extents, place};
 use crate::argument::cast::{self, OutOfRange, Source, is_integer};
 use crate::argument::spec::{ArgumentSpec, Casting};
-use crate::borrow::{AttachedGuard, Guard};
+use crate::borrow::{AttachedGuard, Bytes, Guard};
 use crate::classes;
 use crate::copies;
 use crate::error::{ErrorClass, str_in_message, to_py_err, type_name, with_article};
@@ -21,8 +21,8 @@ use crate::import;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::numpy::api::NumpyApi;
-use crate::numpy::array::NumpyArray;
-use crate::protocol::type_info;
+use crate::numpy::array::{Described, NumpyArray};
+use crate::protocol::{TypeInfo, type_info};
 
 /// The rule for the dtype that NumPy gives a list.
 const RULE: ArgumentSpec =
@@ -119,8 +119,10 @@ impl<'py> Snapshot<'py> {
             && snapshot.shape.len() <= MAX_DEPTH
             && is_tensor(&first)?
         {
-            let tensor = snapshot.imported(&first)?.tensor;
-            snapshot.shape.extend(tensor.shape());
+            match array_of(&first) {
+                Some((_, found)) => snapshot.shape.extend(found.tensor.shape()),
+                None => snapshot.shape.extend(snapshot.imported(&first)?.tensor.shape()),
+            }
         }
         snapshot.index.clear();
         if snapshot.shape.len() > MAX_DEPTH {
@@ -206,13 +208,18 @@ impl<'py> Snapshot<'py> {
     #[cold]
     fn tensor_item(&mut self, item: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Stop> {
         let py = item.py();
-        if let Some(info) = type_info::array_of(item)
-            && let Some(found) = info.head.and_then(|head| head.describe(item))
-        {
+        if let Some((info, found)) = array_of(item) {
             count(py, ARRAY, &mut self.unasked)?;
             self.add_tensor(&found.tensor)?;
-            let guard = Guard::acquire(&info.borrowed, item, &found.tensor, Mode::Read)?;
-            self.reading.push(guard);
+            let bytes = Bytes::of(&found.tensor);
+            let quick = match found.tensor.is_empty() {
+                true => Some(Guard::NONE),
+                false => Guard::of_array(&info.borrowed, item, &bytes, Mode::Read),
+            };
+            self.reading.push(match quick {
+                Some(guard) => guard,
+                None => Guard::acquire(&info.borrowed, item, &found.tensor, Mode::Read)?,
+            });
             return Ok(item.clone());
         }
         count(py, TENSOR, &mut self.unasked)?;
@@ -383,6 +390,12 @@ fn chosen(dtypes: &[DataType], natural: DataType) -> DataType {
     let nearest = dtypes.iter().filter(|dtype| fits(**dtype).is_some());
     // If this dtype does not fit, the error names an element.
     *nearest.min_by_key(|dtype| fits(**dtype)).unwrap_or(&dtypes[0])
+}
+
+/// An array of NumPy that is read in place.
+fn array_of<'a>(item: &'a Bound<'_, PyAny>) -> Option<(&'static TypeInfo, Described<'a>)> {
+    let info = type_info::array_of(item)?;
+    Some((info, info.head?.describe(item)?))
 }
 
 /// Returns true for an item that is not a number or a list, and that can be imported. `bytes` are not numbers.
