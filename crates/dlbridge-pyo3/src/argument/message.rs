@@ -66,7 +66,9 @@ impl ArgumentSpec {
                 Ok::<_, PyErr>(unless_refused(py, found)?.unwrap_or(false))
             }
         };
-        if let Some(remedy) = frameworks::remedy(object) {
+        if plain.is_none()
+            && let Some(remedy) = frameworks::remedy(object)
+        {
             text += "; ";
             text += &remedy;
         } else if object.is_instance_of::<PyType>() {
