@@ -21,6 +21,8 @@ __all__ = [
     "_fit",
     "_has_protocol",
     "_origin",
+    "_remedy",
+    "_times",
     "_FileWriter",
     "_TensorFile",
     "_copy",
@@ -471,6 +473,17 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
 
 def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
     """Return true if an object has a protocol; looks up its attribute and calls nothing."""
+
+def _remedy(obj: object) -> str | None:
+    """The advice for an object without a protocol, for the messages of extensions."""
+
+def _times(
+    obj: Any, dtypes: list[str], fill: bool, casts: bool | None
+) -> tuple[Tensor | None, str | None]:
+    """The counts of the times of a column and NumPy's name for them, or None and the elements that were found instead.
+
+    For extensions: ``dtypes`` are those of an argument, ``fill`` allows nulls, and ``casts`` says which units are converted.
+    """
 
 def _canonical(to: object) -> str:
     """The canonical name of the library in an argument ``to``: a name, or a module.

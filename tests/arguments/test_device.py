@@ -199,14 +199,14 @@ def test_data_is_released_after_the_work_on_the_stream_of_the_function(driver: D
 
 def test_cuda_array_interface_is_synchronised_with_the_requested_stream(driver: Driver) -> None:
     address, stream = driver.memory(24), driver.stream()
-    for function, number, handle in [
-        (typed.on_work_stream, 1, 0), (typed.on_default_stream, 1, 0), (typed.on_own_stream, 2, 2)
-    ]:  # fmt: skip
+    for function, handle in [(typed.on_work_stream, 0), (typed.on_default_stream, 0), (typed.on_own_stream, 2)]:
         place = ("cuda:0", address, handle)
-        for producers, expected in [(None, 0), (number, 0), (3 - number, 1), (stream, 1)]:
+        # The package synchronises with the default stream, and the function's own stream waits for that one.
+        own = function is typed.on_own_stream
+        for producers, expected in [(None, 0), (1, 0), (2, 1), (stream, 1)]:
             waits = driver.stream_waits
             assert function(InterfaceArray(address, (6,), producers)) == place
-            assert driver.stream_waits == waits + expected
+            assert driver.stream_waits == waits + expected + own
 
 
 def test_data_on_the_cpu_has_no_stream() -> None:

@@ -240,13 +240,14 @@ fn budgets(venv: &Venv) -> [Step; 2] {
 /// The extensions of the tests under AddressSanitizer.
 fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let target = "x86_64-unknown-linux-gnu";
-    let build = format!(
-        "cargo +nightly build --target {target} --target-dir target/asan --package dlbridge-python \
-        --package typed_arguments --package operators"
-    );
-    let build = for_pyo3(Step::new("AddressSanitizer: extensions", &build), venv)
-        .env("RUSTFLAGS", "-Zsanitizer=address -Zexternal-clangrt")
-        .needed();
+    // In two builds, as for `site`.
+    let build = |packages: &str| {
+        let build =
+            format!("cargo +nightly build --target {target} --target-dir target/asan {packages}");
+        for_pyo3(Step::new(format!("AddressSanitizer: {packages}"), &build), venv)
+            .env("RUSTFLAGS", "-Zsanitizer=address -Zexternal-clangrt")
+            .needed()
+    };
     let site = format!(
         "rm -rf target/asan-site && cp -r target/site target/asan-site && cd target/asan/{target}/debug && \
         cp lib_core.so ../../../asan-site/dlbridge/_core.abi3.so && \
@@ -264,7 +265,9 @@ fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
     let run = Step::sh("AddressSanitizer", &run)
         .env("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1")
         .env("PYTHONPATH", root.join("target/asan-site"));
-    vec![build, Step::sh("AddressSanitizer: target/asan-site", &site).needed(), run]
+    let package = build("--package dlbridge-python");
+    let extensions = build("--package typed_arguments --package operators");
+    vec![package, extensions, Step::sh("AddressSanitizer: target/asan-site", &site).needed(), run]
 }
 
 /// The stand-in for the driver of CUDA, which the suite for GPUs uses if the machine has none.

@@ -152,7 +152,7 @@ static IMPORTS: AtomicU64 = AtomicU64::new(0);
 ///
 /// That thread holds a lock of Python's import system, and no thread of the child releases it, so an import would
 /// wait for ever.
-fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModule>>> {
+pub(crate) fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<'py, PyModule>>> {
     const NUMBER: u64 = u32::MAX as u64;
     let process = u64::from(std::process::id()) << 32;
     let enter = |now| match now & NUMBER {

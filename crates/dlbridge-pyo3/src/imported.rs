@@ -68,18 +68,11 @@ impl Protocol {
         !matches!(self, Self::LegacyDlpack)
     }
 
-    /// The feature of this crate that this protocol needs, if the extension is built without it.
-    pub(crate) const fn missing_feature(self) -> Option<&'static str> {
-        match self {
-            Self::CudaArrayInterface | Self::ArrayInterface | Self::ArrayStruct
-                if !cfg!(feature = "array-interface") =>
-            {
-                Some("array-interface")
-            }
-            Self::Buffer if !cfg!(feature = "buffer") => Some("buffer"),
-            Self::Arrow if !cfg!(feature = "arrow") => Some("arrow"),
-            _ => None,
-        }
+    /// Returns true if an extension asks the package for this protocol.
+    pub(crate) const fn is_of_hub(self) -> bool {
+        let by_itself =
+            matches!(self, Self::ExchangeApi | Self::Dlpack | Self::LegacyDlpack | Self::Buffer);
+        !cfg!(feature = "hub") && !by_itself
     }
 
     /// The attribute or the name of this protocol, for messages.

@@ -55,7 +55,7 @@
 
 // Without the class, the compiler drops the code that only the class uses. Lints run with the default features, and
 // find dead code.
-#![cfg_attr(not(feature = "tensor-class"), allow(dead_code, unused_imports))]
+#![cfg_attr(not(feature = "hub"), allow(dead_code, unused_imports))]
 // The documentation is published with all features; without some of them it links to types that do not exist.
 #![cfg_attr(not(feature = "tensor-class"), allow(rustdoc::broken_intra_doc_links))]
 

@@ -16,8 +16,9 @@ use crate::import_options::{
     wrong_type,
 };
 use crate::protocol::dlpack::expect_named_device;
+use crate::protocol::time::{self, Times};
 use crate::stream::Streams;
-use crate::{PyTensor, bytes, class, columns, import, to_library};
+use crate::{PyTensor, bytes, class, columns, frameworks, import, to_library};
 
 /// Adds the class `Tensor` and the functions of the Python package to a module.
 ///
@@ -52,6 +53,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(columns::lists, module)?)?;
     module.add_function(wrap_pyfunction!(columns::offsets_range, module)?)?;
     module.add_function(wrap_pyfunction!(to_library::origin, module)?)?;
+    module.add_function(wrap_pyfunction!(remedy, module)?)?;
+    module.add_function(wrap_pyfunction!(times, module)?)?;
     module.add_function(wrap_pyfunction!(bytes::rebuild, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
     module.add("DTypeName", class::dtype::class(module.py())?)
@@ -185,5 +188,36 @@ pub(crate) fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) 
     match import::has(obj, expect_protocol(protocol)?) {
         Err(error) if error.is_instance_of::<PyException>(obj.py()) => Ok(true),
         has => has,
+    }
+}
+
+/// The advice for an object without a protocol, for the messages of extensions.
+#[pyfunction]
+#[pyo3(name = "_remedy")]
+pub(crate) fn remedy(obj: &Bound<'_, PyAny>) -> Option<String> {
+    frameworks::remedy(obj)
+}
+
+/// The counts of the times of a column, and NumPy's name for them; or None, and the elements that were found instead. The
+/// dtypes are those of an extension's argument; fill allows nulls, and casts says which units are converted.
+#[pyfunction]
+#[pyo3(name = "_times")]
+pub(crate) fn times<'py>(
+    obj: &Bound<'py, PyAny>,
+    dtypes: Vec<String>,
+    fill: bool,
+    casts: Option<bool>,
+) -> PyResult<(Option<Bound<'py, PyTensor>>, Option<String>)> {
+    let names: Vec<_> = dtypes.iter().filter_map(|name| time::named(name)).collect();
+    let times = Times::new(names, fill, casts);
+    let imported = import::times::import(obj, &times);
+    if let Some(found) = times.found() {
+        return Ok((None, Some(found)));
+    }
+    match (imported?, times.chosen()) {
+        (Some((imported, _)), Some(chosen)) => {
+            Ok((Some(Bound::new(obj.py(), PyTensor::from(imported))?), Some(chosen.found)))
+        }
+        _ => Ok((None, None)),
     }
 }

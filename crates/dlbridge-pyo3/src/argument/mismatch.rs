@@ -75,10 +75,6 @@ impl Mismatch {
     pub(super) fn add(&mut self, difference: Difference, differs: bool) {
         self.differences |= if differs { difference as u8 } else { 0 };
     }
-
-    pub(super) fn remove(&mut self, difference: Difference) {
-        self.differences &= !(difference as u8);
-    }
 }
 
 impl ArgumentSpec {

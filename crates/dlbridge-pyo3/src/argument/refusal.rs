@@ -5,18 +5,17 @@
 
 use std::fmt;
 
-use dlbridge::{CopyReason, DataType, Device, DeviceType, TensorRef};
+use dlbridge::{CopyReason, DataType, Device, TensorRef};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::cast::OutOfRange;
-use super::mismatch::{Access, Difference, Mismatch};
+use super::mismatch::Mismatch;
 use super::spec::ArgumentSpec;
 use crate::error::ErrorClass;
 use crate::error::is_beyond_tensors;
-use crate::import;
-use crate::protocol::left_out::{self, Described};
+use crate::import::{self, hub};
 
 /// Why an argument was refused. Two words in size, because several functions return it.
 pub(super) enum Refusal {
@@ -80,7 +79,7 @@ impl FoundTensor {
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        match is_beyond_tensors(&error) || left_out::is_left_out(&error) {
+        match is_beyond_tensors(&error) || hub::is_missing(&error) {
             true => Self::Unimportable(Box::new(error)),
             false => Self::Raised(Box::new(error)),
         }
@@ -171,9 +170,6 @@ impl ArgumentSpec {
     #[cold]
     pub(super) fn no_tensor(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
         let py = object.py();
-        if left_out::is_left_out(&error) {
-            return self.left_out(object, error);
-        }
         if !error.is_instance_of::<PyTypeError>(py) {
             return Refusal::from(error);
         }
@@ -182,29 +178,6 @@ impl ArgumentSpec {
             Ok(false) => Refusal::Object(self),
             Err(raised) if !raised.is_instance_of::<PyException>(py) => Refusal::from(raised),
             Err(_) => Refusal::from(error),
-        }
-    }
-
-    /// The refusal of an object whose protocol the extension is built without. It does not name the feature if an
-    /// extension with the feature would refuse the object too.
-    fn left_out(&'static self, object: &Bound<'_, PyAny>, error: PyErr) -> Refusal {
-        let found = match left_out::described(object) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Refusal::Unimportable(Box::new(error)),
-            Err(error) => return Refusal::from(error),
-        };
-        let Described { dtype, shape, is_read_only, reason } = found;
-        let access = Access::new(is_read_only);
-        let mut mismatch = self.compare_facts(dtype, &shape, DeviceType::CPU, access, reason);
-        if self.allow_copy {
-            mismatch.remove(Difference::Dtype);
-        }
-        match mismatch.is_empty() {
-            true => Refusal::Unimportable(Box::new(error)),
-            false => {
-                let found = FoundTensor::on_cpu(dtype, &shape, mismatch);
-                Refusal::new(self, Found::Tensor(FoundTensor { reason, ..found }))
-            }
         }
     }
 }

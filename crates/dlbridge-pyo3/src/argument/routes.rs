@@ -412,7 +412,10 @@ impl ArgumentSpec {
         }
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        let memory_owner = match owner.access() == TensorAccess::Exclusive && self.allow_copy {
+        // A copy that the package made is held by nothing else, but its memory is not exclusive.
+        let is_copy = owner.access() == TensorAccess::Exclusive
+            || imported.reason.is_some_and(|reason| reason != CopyReason::Producer);
+        let memory_owner = match is_copy && self.allow_copy {
             true => MemoryOwner::Copy(owner),
             false => MemoryOwner::Tensor(owner),
         };

@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 
 use super::{Depth, array_of, satisfy};
 use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
+use crate::imported::Imported;
 use crate::protocol::arrow::{self, Chunks, Lists};
 use crate::protocol::source::is_ours;
 use crate::protocol::type_info::Known;
-use crate::protocol::{framework_checks, left_out, type_info};
+use crate::protocol::{framework_checks, type_info};
 
 /// The chunks of a column that exports a stream; `None` for an object that is imported as one tensor.
 pub(crate) fn chunks(
@@ -63,11 +63,5 @@ fn selected<'py>(
     let type_info = type_info::of(object)?;
     framework_checks::check_before(object, &type_info.checks)?;
     let array = array_of(object, &type_info, options)?.map(|(array, _)| array);
-    if Protocol::Arrow.missing_feature().is_some()
-        && array.is_none()
-        && arrow::is_supported(object)?
-    {
-        return Err(left_out::refusal(Protocol::Arrow, object));
-    }
     Ok(Some((type_info, array)))
 }

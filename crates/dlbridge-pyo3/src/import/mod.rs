@@ -14,6 +14,7 @@
 
 #[cfg(feature = "tensor-class")]
 pub(crate) mod columns;
+pub(crate) mod hub;
 pub(crate) mod on_device;
 mod protocols;
 pub(crate) mod satisfy;
@@ -29,7 +30,7 @@ use pyo3::exceptions::{PyAttributeError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-pub(crate) use self::protocols::{has, has_protocol, refusal};
+pub(crate) use self::protocols::{has, has_protocol, refusal, remedy};
 #[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
@@ -158,7 +159,8 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
                 _ => Err(refusal),
             };
         }
-        if options.protocol.is_none()
+        if hub::IS_HUB
+            && options.protocol.is_none()
             && let Some((array, reason)) = array_of(object, type_info, options)?
         {
             return self.import_array(&array, reason);

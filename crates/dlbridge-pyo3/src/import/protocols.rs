@@ -5,9 +5,9 @@ use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
-use super::ImportRequest;
 use super::satisfy::Received;
 use super::shortcut::may_use_table;
+use super::{ImportRequest, hub};
 use crate::classes::attribute;
 use crate::copies;
 use crate::error::type_name;
@@ -16,7 +16,6 @@ use crate::gpu::{self, Driver};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
-use crate::protocol::left_out::{self, is_left_out};
 use crate::protocol::storage::storage;
 use crate::protocol::{
     TypeInfo, array_interface, array_struct, arrow, buffer, cuda_array_interface, dlpack,
@@ -62,9 +61,14 @@ impl<'py> ImportRequest<'_, 'py> {
         streams: &Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let object = self.object;
-        let explained = |error| framework_checks::explained(object, &type_info.checks, error);
+        // The package has explained its errors.
+        let explained = |protocol: Protocol, error| match protocol.is_of_hub() {
+            true => error,
+            false => framework_checks::explained(object, &type_info.checks, error),
+        };
         if let Some(protocol) = options.protocol {
-            return import(protocol, object, type_info, options, streams).map_err(explained);
+            return import(protocol, object, type_info, options, streams)
+                .map_err(|error| explained(protocol, error));
         }
         // The shortcut has tried the table, and found data on a device with which it cannot synchronise.
         let past_table = self.streams.is_default() && may_use_table(self.options);
@@ -78,9 +82,9 @@ impl<'py> ImportRequest<'_, 'py> {
                 Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => Err(interrupt),
                 Err(refusal) if protocol == Protocol::Dlpack => {
                     let imported = instead_of_dlpack(object, type_info, options, refusal);
-                    imported.map_err(explained).map(Some)
+                    imported.map_err(|error| explained(protocol, error)).map(Some)
                 }
-                Err(error) => Err(explained(error)),
+                Err(error) => Err(explained(protocol, error)),
             };
         }
         Ok(None)
@@ -111,12 +115,6 @@ fn import<'py>(
     options: &ImportOptions,
     streams: &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    if protocol.missing_feature().is_some() {
-        return match has(object, protocol)? {
-            true => Err(left_out::refusal(protocol, object)),
-            false => Ok(None),
-        };
-    }
     match protocol {
         Protocol::ExchangeApi => match type_info.table {
             Some(table) => table.import(object, options, streams),
@@ -124,18 +122,15 @@ fn import<'py>(
         },
         Protocol::Dlpack => dlpack::import(object, options, streams),
         Protocol::LegacyDlpack => dlpack::import_legacy(object, options, streams),
-        Protocol::CudaArrayInterface if cfg!(feature = "array-interface") => {
-            cuda_array_interface::import(object, options, streams)
-        }
-        Protocol::ArrayInterface if cfg!(feature = "array-interface") => {
-            array_interface::import(object, options)
-        }
-        Protocol::ArrayStruct if cfg!(feature = "array-interface") => {
-            array_struct::import(object, options)
-        }
-        Protocol::Buffer if cfg!(feature = "buffer") => buffer::import(object, options),
-        Protocol::Arrow if cfg!(feature = "arrow") => arrow::import(object, type_info, options),
-        _ => Ok(None),
+        Protocol::Buffer => buffer::import(object, options),
+        _ if protocol.is_of_hub() => match type_info.checks.is_column() || has(object, protocol)? {
+            true => hub::import(protocol, object, options, streams).map(Some),
+            false => Ok(None),
+        },
+        Protocol::CudaArrayInterface => cuda_array_interface::import(object, options, streams),
+        Protocol::ArrayInterface => array_interface::import(object, options),
+        Protocol::ArrayStruct => array_struct::import(object, options),
+        Protocol::Arrow => arrow::import(object, type_info, options),
     }
 }
 
@@ -159,13 +154,8 @@ fn instead_of_dlpack(
         return Err(refusal);
     }
     if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
-        if Protocol::Arrow.missing_feature().is_some() {
-            let left_out = left_out::refusal(Protocol::Arrow, object);
-            left_out.set_cause(py, Some(refusal));
-            return Err(left_out);
-        }
         // Arrow's own exceptions are not a BufferError, and do not say what to do.
-        return match arrow::import(object, type_info, options) {
+        return match import(Protocol::Arrow, object, type_info, options, &Streams::default()) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
                 error.set_cause(py, Some(refusal));
@@ -180,12 +170,10 @@ fn instead_of_dlpack(
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
         match import(other, object, type_info, options, &Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
-            // A protocol that the extension lacks would give the same result.
-            Ok(Some(_)) if Protocol::Buffer.missing_feature().is_some() => break,
             Ok(_) => {}
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
             // The next protocol may support it.
-            Err(error) if is_left_out(&error) && final_refusal.is_none() => {
+            Err(error) if hub::is_missing(&error) && final_refusal.is_none() => {
                 final_refusal = Some(error);
             }
             Err(error) => {
@@ -236,6 +224,11 @@ pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
+/// The advice for an object without a protocol.
+pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    if hub::IS_HUB { frameworks::remedy(object) } else { hub::remedy(object) }
+}
+
 /// The refusal of an object that lacks a protocol, or all of them.
 #[cold]
 pub(crate) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
@@ -248,7 +241,7 @@ pub(crate) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_framework = frameworks::remedy(object);
+    let of_framework = remedy(object);
     let remedy = match (of_framework.as_deref(), looked_for) {
         (Some(remedy), _) => remedy,
         _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",

@@ -52,7 +52,7 @@ fn array_in_place(
     }
     // The import would reach the buffer protocol in the end, which gives the same result as the array interface and
     // is faster.
-    if !cfg!(feature = "buffer") || options.copy == Some(false) || !head.is_byte_swapped(array) {
+    if options.copy == Some(false) || !head.is_byte_swapped(array) {
         return Ok(None);
     }
     copies::forget_interrupt();
@@ -76,7 +76,7 @@ fn array_in_place(
 }
 
 /// Imports an object by the exchange table of its type.
-fn by_table(
+pub(super) fn by_table(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     table: Table,
@@ -107,7 +107,7 @@ fn buffer_in_place(
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     // The producer of a requested copy is the object's library.
-    if !cfg!(feature = "buffer") || options.copy == Some(true) {
+    if options.copy == Some(true) {
         return Ok(None);
     }
     let first = &type_info.exported;
@@ -130,7 +130,7 @@ pub(super) fn learn(
     type_info: &TypeInfo,
     imported: &Imported,
 ) -> PyResult<()> {
-    if !cfg!(feature = "buffer") || !type_info.same_buffer || !type_info.exported.is_unknown() {
+    if !type_info.same_buffer || !type_info.exported.is_unknown() {
         return Ok(());
     }
     let by_dlpack = matches!(imported.protocol, Protocol::Dlpack | Protocol::LegacyDlpack);

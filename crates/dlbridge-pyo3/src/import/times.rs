@@ -1,16 +1,17 @@
 //! The import of points and spans of time. The dtype of a NumPy array or the schema of an Arrow column has their unit.
 
+use dlbridge::DataType;
 use pyo3::prelude::*;
 
-use super::ImportRequest;
+use super::{ImportRequest, hub, imported};
 use crate::error::{type_name, with_article};
 use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
+use crate::imported::Imported;
 use crate::numpy;
 use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{arrow, framework_checks, left_out, memory, type_info};
+use crate::protocol::{arrow, framework_checks, memory, type_info};
 
 /// Imports times, with the object that keeps their memory; `None` for an object with other elements.
 pub(crate) fn import<'py>(
@@ -22,6 +23,7 @@ pub(crate) fn import<'py>(
     framework_checks::check_before(object, &type_info.checks)?;
     let array = match type_info.borrowed.numpy_array {
         true => Some(object.clone()),
+        false if !hub::IS_HUB => None,
         false => match pandas::times(object, type_info.checks.array_of().is_some())? {
             Some(pandas::Times::Array(array)) => Some(array),
             Some(pandas::Times::WithZone(zone)) => {
@@ -42,13 +44,20 @@ pub(crate) fn import<'py>(
         let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
         return Ok(Some((as_times(imported)?, counts)));
     }
+    let is_ours = is_ours(object);
+    if !hub::IS_HUB && !is_ours && (type_info.checks.is_column() || arrow::is_supported(object)?) {
+        return Ok(hub::times(object, times)?.map(|imported| (imported, object.clone())));
+    }
     // A tensor exports its counts as integers.
-    if !is_ours(object) && arrow::is_supported(object)? {
-        let imported = match cfg!(feature = "arrow") {
-            true => arrow::import_times(object, &type_info, times),
-            false => Err(left_out::refusal(Protocol::Arrow, object)),
-        };
-        let imported = imported
+    if is_ours
+        && let Some(found) = imported(object, &ImportOptions::default())?
+        && found.tensor.dtype() == DataType::INT64
+    {
+        times.set_found(times.with_remedy(&Elements::Named("int64"), ""));
+        return Ok(None);
+    }
+    if !is_ours && arrow::is_supported(object)? {
+        let imported = arrow::import_times(object, &type_info, times)
             .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
     }

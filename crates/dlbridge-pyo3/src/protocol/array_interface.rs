@@ -285,10 +285,7 @@ fn shared_by_arrow(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    match cfg!(feature = "arrow") {
-        true => arrow::import(object, &*type_info::of(object)?, options),
-        false => Ok(None),
-    }
+    arrow::import(object, &*type_info::of(object)?, options)
 }
 
 /// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow

@@ -39,7 +39,7 @@ pub(crate) fn same_buffer<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
 ) -> PyResult<Option<HeldBuffer<'py>>> {
-    if !cfg!(feature = "buffer") || !type_info.same_buffer {
+    if !type_info.same_buffer {
         return Ok(None);
     }
     framework_checks::check_before(object, &type_info.checks)?;

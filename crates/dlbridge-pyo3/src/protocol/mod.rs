@@ -20,7 +20,6 @@ pub(crate) mod exchange_api;
 pub(crate) mod exchange_table;
 pub(crate) mod exported;
 pub(crate) mod framework_checks;
-pub(crate) mod left_out;
 pub(crate) mod memory;
 pub(crate) mod memory_owner;
 pub(crate) mod numpy_import;

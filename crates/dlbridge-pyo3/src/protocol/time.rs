@@ -1,5 +1,6 @@
 //! Points and spans of time, which are counts of a unit. Only the dtypes of NumPy, pandas and Arrow name the unit.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -10,7 +11,7 @@ use dlbridge::{
 /// The accepted times.
 pub(crate) struct Times {
     /// NumPy's names for the accepted dtypes.
-    names: &'static [&'static str],
+    names: Cow<'static, [&'static str]>,
     /// True if nulls are converted to `NaT`, by a copy.
     pub(super) fill: bool,
     /// `None` if units are not converted; `Some(true)` if conversion to longer units is allowed too.
@@ -22,8 +23,23 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub(crate) fn new(names: &'static [&'static str], fill: bool, casts: Option<bool>) -> Self {
+    pub(crate) fn new(
+        names: impl Into<Cow<'static, [&'static str]>>,
+        fill: bool,
+        casts: Option<bool>,
+    ) -> Self {
+        let names = names.into();
         Self { names, fill, casts, chosen: RefCell::new(None), found: RefCell::new(None) }
+    }
+
+    /// NumPy's names for the accepted dtypes.
+    pub(crate) fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
+    /// Returns true if nulls are converted to `NaT`, and how units are converted.
+    pub(crate) fn conversions(&self) -> (bool, Option<bool>) {
+        (self.fill, self.casts)
     }
 
     /// Chooses the dtype for elements; false if none of the accepted dtypes fits.
@@ -165,6 +181,18 @@ impl Scale {
     pub(crate) fn is_one(self) -> bool {
         (self.multiplier, self.divisor) == (1, 1)
     }
+}
+
+/// The dtype of times with a name.
+pub(crate) fn named(name: &str) -> Option<&'static str> {
+    macro_rules! names {
+        ($($unit:ty),+) => {
+            [$(<$unit>::DATETIME64, <$unit>::TIMEDELTA64),+]
+        };
+    }
+    let names =
+        names!(Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours, Days, Weeks);
+    names.into_iter().find(|known| *known == name)
 }
 
 /// The kind of the times of a dtype, and their unit in nanoseconds.

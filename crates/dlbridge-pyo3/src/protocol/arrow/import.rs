@@ -4,7 +4,7 @@ use dlbridge::{CopyReason, DataType, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, broken};
+use super::abi::{ArrowArray, ArrowSchema, Owned, broken};
 use super::array::{Elements, packed};
 use super::concatenate::concatenated;
 use super::exported::{Exported, exported, only_stream};
@@ -43,37 +43,6 @@ pub(crate) fn import_times(
     times: &Times,
 ) -> PyResult<Option<Imported>> {
     import_as(object, type_info, &ImportOptions::default(), Some(times))
-}
-
-/// The dtype of the numbers of an object that supports Arrow (inner `None` for packed booleans); `None` for other
-/// objects, and for lists.
-///
-/// # Errors
-/// The refusal of elements that a tensor cannot express.
-pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<Option<Option<DataType>>> {
-    let py = object.py();
-    let array = match attribute(object, intern!(py, "__arrow_c_array__"))? {
-        None => attribute(object, intern!(py, "__arrow_c_device_array__"))?,
-        array => array,
-    };
-    let schema = match array {
-        Some(array) => Owned::take(&array.call0()?.get_item(0)?)?,
-        None => match attribute(object, intern!(py, "__arrow_c_stream__"))? {
-            Some(stream) => Owned::<ArrowArrayStream>::take(&stream.call0()?)?.schema(py)?,
-            None => return Ok(None),
-        },
-    };
-    let schema = schema.get();
-    // Dictionary codes, and stored elements with another meaning, need the full import.
-    if !schema.dictionary.is_null() || !schema.metadata.is_null() {
-        return Ok(None);
-    }
-    let Some(format) = schema.format() else { return Ok(None) };
-    match Level::of_format(&format.to_string_lossy())? {
-        Level::Numbers(dtype) => Ok(Some(Some(dtype))),
-        Level::Bits => Ok(Some(None)),
-        Level::Lists(_) => Ok(None),
-    }
 }
 
 fn import_as(

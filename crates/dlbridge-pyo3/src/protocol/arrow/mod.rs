@@ -19,6 +19,6 @@ mod stream;
 
 pub(crate) use export::{export, export_schema};
 pub(crate) use export_lists::{export_lists, export_lists_schema};
-pub(crate) use import::{chunks, described, import, import_times, is_supported, next_chunk};
+pub(crate) use import::{chunks, import, import_times, is_supported, next_chunk};
 pub(crate) use lists::{Lists, import_lists};
 pub(crate) use stream::Chunks;
