@@ -286,7 +286,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let imported = import::imported(object, &self.import_options());
+        let imported = import::imported_as(object, type_info, &self.import_options());
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
     }

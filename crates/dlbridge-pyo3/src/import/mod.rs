@@ -39,6 +39,7 @@ use crate::classes::attribute;
 use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
+use crate::protocol::source::is_ours;
 use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::Streams;
 
@@ -87,6 +88,21 @@ pub(crate) fn imported(
         return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
     }
     ImportRequest::new(object, options).run()
+}
+
+/// As [`imported`], for a caller that knows the facts about the type. Without a demanded device, the exchange table of
+/// the type is called at once, which moves the tensor less often.
+pub(crate) fn imported_as(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    let table = type_info.table.filter(|_| options.device.is_none() && !is_ours(object));
+    let Some(table) = table else { return imported(object, options) };
+    match shortcut::by_table(object, type_info, table, &ImportOptions::default())? {
+        Some(valid) => Ok(Some(valid.unrestricted())),
+        None => ImportRequest::new(object, options).run_stages(type_info),
+    }
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object

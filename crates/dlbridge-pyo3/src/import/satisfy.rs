@@ -95,6 +95,7 @@ pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Im
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.
+#[inline]
 pub(super) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
     let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
     if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {

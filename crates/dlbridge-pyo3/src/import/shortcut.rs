@@ -76,6 +76,7 @@ fn array_in_place(
 }
 
 /// Imports an object by the exchange table of its type.
+#[inline(always)]
 pub(super) fn by_table(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
