@@ -53,11 +53,8 @@
 //! Deleters and capsule destructors may run on any thread, with or without the GIL. They keep a pending exception and
 //! never unwind into C. Python objects are released while the interpreter lives, and leaked afterwards.
 
-// Without the class, the compiler drops the code that only the class uses. Lints run with the default features, and
-// find dead code.
+// An extension links only what it uses. Lints run with the feature, and find dead code.
 #![cfg_attr(not(feature = "hub"), allow(dead_code, unused_imports))]
-// The documentation is published with all features; without some of them it links to types that do not exist.
-#![cfg_attr(not(feature = "tensor-class"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(not(Py_3_11))]
 compile_error!(
@@ -69,13 +66,10 @@ mod once;
 
 mod argument;
 mod borrow;
-#[cfg(feature = "tensor-class")]
 mod bytes;
 mod capsule;
-#[cfg(feature = "tensor-class")]
 mod class;
 mod classes;
-#[cfg(feature = "tensor-class")]
 mod columns;
 mod copies;
 mod cycles;
@@ -93,15 +87,12 @@ mod must_not_compile;
 mod numpy;
 mod optional_attr;
 mod order;
-#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub mod package;
 mod pending;
-#[cfg(feature = "tensor-class")]
 #[doc(hidden)]
 pub mod producer_macro;
 mod protocol;
-#[cfg(feature = "tensor-class")]
 mod record;
 mod references;
 mod returned;
@@ -111,9 +102,7 @@ pub mod rust_numpy;
 mod stopped_threads;
 mod stream;
 mod strides;
-#[cfg(feature = "tensor-class")]
 mod tensor;
-#[cfg(feature = "tensor-class")]
 mod to_library;
 
 /// The core: tensors without Python. Its features are also features of this crate.
@@ -190,19 +179,15 @@ pub use dlbridge::CopyReason;
 ///     }
 /// }
 /// ```
-#[cfg(feature = "tensor-class")]
 pub use dlbridge_pyo3_macros::producer;
 pub use import::import;
 pub use import_options::ImportOptions;
 pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
 pub use order::Order;
-#[cfg(feature = "tensor-class")]
 pub use protocol::exchange_table::exchange_table;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
-#[cfg(feature = "tensor-class")]
 pub use returned::{Like, Torch};
-#[cfg(feature = "tensor-class")]
 pub use tensor::PyTensor;
 
 #[cfg(doctest)]

@@ -1,5 +1,7 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
+use std::sync::OnceLock;
+
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
@@ -39,6 +41,10 @@ where
     }
 }
 
+/// Returns true for an object of the class; set when the first one is made, so that an extension which makes none does not
+/// link the class.
+static IS_OF_CLASS: OnceLock<fn(&Bound<'_, PyAny>) -> bool> = OnceLock::new();
+
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
         Self::imported_on(imported, DataStream::Default)
@@ -46,8 +52,17 @@ impl From<Imported> for PyTensor {
 }
 
 impl PyTensor {
+    /// The object as one of this extension's own class, which cannot be subclassed.
+    #[inline]
+    pub(crate) fn of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, Self>> {
+        let is_of_class = IS_OF_CLASS.get()?;
+        // SAFETY: `is_of_class` is `is_exact_instance_of` of this class.
+        is_of_class(object).then(|| unsafe { object.cast_unchecked() })
+    }
+
     #[inline]
     pub(crate) fn with_record(tensor: Tensor, common: Common, stream: DataStream) -> Self {
+        Self::note_class();
         let record = Record::new(&tensor, common, stream);
         Self { tensor: tensor.into_shared(), record }
     }
@@ -77,9 +92,15 @@ impl PyTensor {
         if tensor.access() != Access::Exclusive {
             return Self::from(tensor.into_read_only());
         }
+        Self::note_class();
         let writable = tensor.into_shared();
         let tensor = writable.share().into_shared();
         Self { tensor, record: Record::writable_once(writable) }
+    }
+
+    #[inline]
+    fn note_class() {
+        IS_OF_CLASS.get_or_init(|| |object| object.is_exact_instance_of::<Self>());
     }
 
     /// Takes the only writable export, as a tensor of its own.

@@ -23,7 +23,6 @@ use super::mismatch::{Access, Difference};
 use super::refusal::{Found, Refusal};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting};
-#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::classes;
@@ -59,7 +58,6 @@ impl ArgumentSpec {
         {
             return Ok(argument);
         }
-        #[cfg(feature = "tensor-class")]
         if let Some(argument) = self.borrow_ours(object)? {
             return Ok(argument);
         }
@@ -254,9 +252,8 @@ impl ArgumentSpec {
     }
 
     /// Borrows a tensor of our own class that fits.
-    #[cfg(feature = "tensor-class")]
     fn borrow_ours<'py>(&self, object: &Bound<'py, PyAny>) -> Route<'py> {
-        let ours = object.cast_exact::<PyTensor>().ok().filter(|_| self.times.is_empty());
+        let ours = PyTensor::of(object).filter(|_| self.times.is_empty());
         let Some(ours) = ours.map(Bound::get) else { return Ok(None) };
         let tensor = TensorRef::from(&**ours.tensor());
         if !self.compare(&tensor, Access::new(ours.is_read_only()), None).is_empty() {

@@ -4,10 +4,10 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Depth, array_of, satisfy};
+use crate::PyTensor;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::protocol::arrow::{self, Chunks, Lists};
-use crate::protocol::source::is_ours;
 use crate::protocol::type_info::Known;
 use crate::protocol::{framework_checks, type_info};
 
@@ -57,7 +57,7 @@ fn selected<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<(Known, Option<Bound<'py, PyAny>>)>> {
-    if is_ours(object) {
+    if PyTensor::of(object).is_some() {
         return Ok(None);
     }
     let type_info = type_info::of(object)?;

@@ -1,11 +1,11 @@
 //! The objects that an extension does not read itself: array interfaces, Arrow, columns. The Python package `dlbridge`,
 //! the hub, imports them, and its `Tensor` comes back by DLPack's exchange table.
 
-use dlbridge::CopyReason;
+use dlbridge::{CopyReason, Tensor};
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 use super::shortcut;
 use crate::error::{self, is_absent, type_name, with_article};
@@ -13,6 +13,7 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::order::Order;
+use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
 use crate::stream::{self, DataStream, Streams, has_streams};
@@ -72,6 +73,15 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     remedy.call1(object.py(), (object,)).ok()?.extract(object.py()).ok()?
 }
 
+/// A tensor of the package, over the memory of a tensor.
+pub(crate) fn tensor(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    let need = || format!("the package dlbridge makes arrays of {dtype} on {device}");
+    let class = package(py, need)?.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
+    let table = Table::of_type(&class)?;
+    table.ok_or_else(|| not_a_tensor("no class".to_owned()))?.give(py, tensor)
+}
+
 /// The keywords of `asdlpack` for these options; `None` without options.
 fn keywords<'py>(
     py: Python<'py>,
@@ -110,12 +120,7 @@ fn keywords<'py>(
 /// Imports a `dlbridge.Tensor` with its record, and with the checks of any tensor.
 fn exported(tensor: &Bound<'_, PyAny>) -> PyResult<Imported> {
     let py = tensor.py();
-    let wrong = || {
-        PyBufferError::new_err(format!(
-            "the installed package dlbridge returned {}, not a Tensor; reinstall it: pip install dlbridge",
-            with_article(&type_name(tensor))
-        ))
-    };
+    let wrong = || not_a_tensor(with_article(&type_name(tensor)));
     let type_info = type_info::of(tensor)?;
     let table = type_info.table.ok_or_else(wrong)?;
     let valid = shortcut::by_table(tensor, &type_info, table, &ImportOptions::default())?;
@@ -127,6 +132,12 @@ fn exported(tensor: &Bound<'_, PyAny>) -> PyResult<Imported> {
         false => None,
     };
     Ok(Imported { protocol: protocol.unwrap_or(imported.protocol), reason, ..imported })
+}
+
+fn not_a_tensor(found: String) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the installed package dlbridge returned {found}, not a Tensor; reinstall it: pip install dlbridge"
+    ))
 }
 
 /// The reason of a copy, by its text.
@@ -153,15 +164,23 @@ fn private(protocol: Protocol, object: &Bound<'_, PyAny>, name: &str) -> PyResul
 
 /// A function of the package, for an object that has a protocol which only the package reads.
 fn function(protocol: Protocol, object: &Bound<'_, PyAny>, name: &str) -> PyResult<Py<PyAny>> {
-    let py = object.py();
+    let need = || {
+        format!(
+            "'{}' object has {}, which the package dlbridge imports",
+            type_name(object),
+            protocol.words()
+        )
+    };
+    Ok(package(object.py(), need)?.getattr(name)?.unbind())
+}
+
+/// The package. `need` says what needs it.
+fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, PyModule>> {
     match error::import(py, PACKAGE) {
-        Some(Ok(package)) => Ok(package.getattr(name)?.unbind()),
+        Some(Ok(package)) => Ok(package),
         Some(Err(error)) if is_absent(&error, py, PACKAGE)? => {
-            let missing = PyModuleNotFoundError::new_err(format!(
-                "'{}' object has {}, which the package dlbridge imports; install it: pip install dlbridge",
-                type_name(object),
-                protocol.words()
-            ));
+            let text = format!("{}; install it: pip install dlbridge", need());
+            let missing = PyModuleNotFoundError::new_err(text);
             missing.value(py).setattr(intern!(py, "name"), PACKAGE)?;
             missing.set_cause(py, Some(error));
             Err(missing)

@@ -12,14 +12,12 @@
 //! stream ([`on_device`]), points and spans of time ([`times`]), and columns of several chunks or of lists (`columns.rs`)
 //! use parts of an import.
 
-#[cfg(feature = "tensor-class")]
 pub(crate) mod columns;
 pub(crate) mod hub;
 pub(crate) mod on_device;
 mod protocols;
 pub(crate) mod satisfy;
 mod shortcut;
-#[cfg(feature = "tensor-class")]
 mod tensor;
 pub(crate) mod times;
 
@@ -31,7 +29,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 pub(crate) use self::protocols::{has, has_protocol, refusal, remedy};
-#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::borrow::Borrowed;
 use crate::capsule;
@@ -82,8 +79,7 @@ pub(crate) fn imported(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    #[cfg(feature = "tensor-class")]
-    if let Ok(tensor) = object.cast_exact::<PyTensor>() {
+    if let Some(tensor) = PyTensor::of(object) {
         tensor.get().in_default_order(object.py())?;
         return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
     }
@@ -107,7 +103,6 @@ pub(crate) fn imported_as(
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
 /// without it.
-#[cfg(feature = "tensor-class")]
 pub(crate) fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,

@@ -9,7 +9,6 @@ use pyo3::types::PyCapsule;
 
 use super::ImportRequest;
 use super::satisfy::Received;
-#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
@@ -26,8 +25,7 @@ pub(crate) fn on_device(
     choice: Option<StreamOf>,
 ) -> PyResult<(Imported, *mut c_void)> {
     let streams = choice.map_or_else(Streams::default, Streams::chosen);
-    #[cfg(feature = "tensor-class")]
-    if let Ok(tensor) = object.cast::<PyTensor>() {
+    if let Some(tensor) = PyTensor::of(object) {
         let (py, tensor) = (object.py(), tensor.get());
         let device = tensor.tensor().device();
         let imported = Imported::new(tensor.alias()?, Protocol::ExchangeApi);

@@ -4,12 +4,12 @@ use dlbridge::DataType;
 use pyo3::prelude::*;
 
 use super::{ImportRequest, hub, imported};
+use crate::PyTensor;
 use crate::error::{type_name, with_article};
 use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
 use crate::imported::Imported;
 use crate::numpy;
-use crate::protocol::source::is_ours;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::{arrow, framework_checks, memory, type_info};
 
@@ -44,7 +44,7 @@ pub(crate) fn import<'py>(
         let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
         return Ok(Some((as_times(imported)?, counts)));
     }
-    let is_ours = is_ours(object);
+    let is_ours = PyTensor::of(object).is_some();
     if !hub::IS_HUB && !is_ours && (type_info.checks.is_column() || arrow::is_supported(object)?) {
         return Ok(hub::times(object, times)?.map(|imported| (imported, object.clone())));
     }

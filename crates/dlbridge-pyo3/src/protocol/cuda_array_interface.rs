@@ -12,7 +12,6 @@ use pyo3::types::PyDict;
 use super::array_interface::{Interface, fields};
 use super::memory::{Memory, access};
 use super::typestr::ElementType;
-#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::classes::attribute;
 use crate::gpu::{self, Driver, Failure};
@@ -108,7 +107,6 @@ fn no_driver(failure: Failure) -> PyErr {
 }
 
 /// The dictionary over a tensor; `AttributeError` if the tensor has none.
-#[cfg(feature = "tensor-class")]
 pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
     let device = lender.tensor().device();
     if !stream::has_streams(device) {

@@ -8,8 +8,8 @@ use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValu
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::source::is_ours;
 use super::{framework_checks, type_info};
+use crate::PyTensor;
 use crate::capsule;
 use crate::classes::attribute;
 use crate::error::str_in_message;
@@ -75,7 +75,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = is_ours(object);
+    let is_ours = PyTensor::of(object).is_some();
     if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
         return error;
     }

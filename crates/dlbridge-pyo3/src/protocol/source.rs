@@ -11,7 +11,6 @@ use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
-#[cfg(feature = "tensor-class")]
 use crate::PyTensor;
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::interpreter::PyOwner;
@@ -40,8 +39,7 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
-            #[cfg(feature = "tensor-class")]
-            if let Ok(tensor) = object.cast_exact::<PyTensor>() {
+            if let Some(tensor) = PyTensor::of(&object) {
                 let tensor = tensor.get();
                 // Such an object may hold a borrow, so it must be kept itself.
                 let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
@@ -84,15 +82,4 @@ impl Source {
         let owner = unsafe { tensor.owner_ref::<PyOwner>() };
         owner.filter(|_| tensor.access() != Access::Exclusive)?.clone_ref(py).map(Self::Object)
     }
-}
-
-/// Returns true for an object of our own class, which cannot be subclassed.
-pub(crate) fn is_ours(object: &Bound<'_, PyAny>) -> bool {
-    #[cfg(feature = "tensor-class")]
-    return object.is_exact_instance_of::<PyTensor>();
-    #[cfg(not(feature = "tensor-class"))]
-    return {
-        let _ = object;
-        false
-    };
 }

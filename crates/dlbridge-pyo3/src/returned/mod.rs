@@ -2,10 +2,8 @@
 
 #[cfg(feature = "experimental-inspect")]
 mod hint;
-#[cfg(feature = "tensor-class")]
 mod like;
 mod numpy;
-#[cfg(feature = "tensor-class")]
 mod torch;
 
 use dlbridge::{Error, Tensor};
@@ -13,16 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::argument::{Accepts, DYNAMIC};
+use crate::borrow::Borrowed;
 use crate::capsule;
-#[cfg(feature = "tensor-class")]
 use crate::protocol::type_info;
-#[cfg(feature = "tensor-class")]
 use crate::{PyTensor, to_library};
 
-#[cfg(feature = "tensor-class")]
 pub use like::Like;
 pub use numpy::{IntoNumpy, Numpy};
-#[cfg(feature = "tensor-class")]
 pub use torch::Torch;
 
 /// Returns an error for a tensor with a different dtype or number of dimensions.
@@ -55,17 +50,13 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 /// ```
 pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = match tensor.is_read_only() {
-        #[cfg(feature = "tensor-class")]
-        true => PyTensor::from(tensor).to_raw()?,
-        #[cfg(not(feature = "tensor-class"))]
-        true => crate::borrow::Borrowed::read_only(&tensor.into_shared())?.into_raw(),
+        true => Borrowed::read_only(&tensor.into_shared())?.into_raw(),
         false => tensor.into_raw(),
     };
     // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
     unsafe { capsule::versioned(py, managed) }
 }
 
-#[cfg(feature = "tensor-class")]
 impl PyTensor {
     /// The tensor as an object of the library that another object belongs to, usually an argument: a caller that
     /// passes PyTorch tensors gets PyTorch tensors. The memory is shared, as by

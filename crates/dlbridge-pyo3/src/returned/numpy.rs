@@ -13,8 +13,10 @@ use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::borrow::Borrowed;
 use crate::elements::Elements;
 use crate::error::{library, to_py_err};
+use crate::import::hub;
 use crate::numpy::api::NumpyApi;
 use crate::protocol::memory;
+use crate::{PyTensor, to_library};
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -175,7 +177,6 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
 
 impl<T: Element, const N: usize> Numpy<T, N> {
     /// The times, and NumPy's name for them.
-    #[cfg(feature = "tensor-class")]
     pub(super) fn into_times(self) -> Result<(Tensor, &'static str), Error> {
         const { assert!(T::TIME.is_some(), "the elements are not times; return Like::new") };
         Ok((self.source.into_tensor()?, T::TIME.unwrap_or_default()))
@@ -295,18 +296,9 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
 }
 
 /// As [`give_numpy`], for a tensor that NumPy's C API cannot wrap.
-#[cfg(feature = "tensor-class")]
 fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    use crate::{PyTensor, to_library};
+    if !hub::IS_HUB {
+        return hub::tensor(py, tensor)?.call_method0(intern!(py, "numpy"));
+    }
     to_library::to(&Bound::new(py, PyTensor::from(tensor))?, &to_library::NUMPY, None)
-}
-
-/// Refuses a tensor that NumPy's C API cannot wrap: only the class `Tensor` makes such arrays.
-#[cfg(not(feature = "tensor-class"))]
-fn through_dlpack(_: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    let (dtype, device) = (tensor.dtype(), tensor.device());
-    Err(PyBufferError::new_err(format!(
-        "numpy's C API cannot make an array of {dtype} on {device}; build the extension with the feature \
-         `tensor-class` of dlbridge-pyo3, or return another dtype on the CPU"
-    )))
 }
