@@ -36,8 +36,7 @@ PROFILES: dict[str, dict[str, str]] = {
 """The options of Cargo's profile `release`, besides `strip`."""
 
 TEMPLATE = {
-    "dlbridge": ["dlbridge", "all"],
-    "dlbridge, only `tensor-class`": ["dlbridge"],
+    "dlbridge": ["dlbridge"],
     "rust-numpy": ["rust-numpy"],
     "nanobind": [],
 }

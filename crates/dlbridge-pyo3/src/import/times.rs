@@ -56,7 +56,7 @@ pub(crate) fn import<'py>(
         times.set_found(times.with_remedy(&Elements::Named("int64"), ""));
         return Ok(None);
     }
-    if !is_ours && arrow::is_supported(object)? {
+    if hub::IS_HUB && !is_ours && arrow::is_supported(object)? {
         let imported = arrow::import_times(object, &type_info, times)
             .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
         return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
