@@ -16,12 +16,32 @@ pub(crate) struct Record {
 
 #[cfg(not(windows))]
 mod python {
-    use std::ffi::{c_int, c_ulong};
+    use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+    use std::sync::OnceLock;
 
-    // Every interpreter exports both, and pyo3 declares neither for the stable ABI.
+    // Every interpreter exports the second, and pyo3 does not declare it for the stable ABI.
     unsafe extern "C" {
-        pub(super) safe fn PyGILState_Check() -> c_int;
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
         pub(super) safe fn PyThread_get_thread_ident() -> c_ulong;
+    }
+
+    /// The library that stands for all that are loaded.
+    const ALL: isize = if cfg!(target_vendor = "apple") { -2 } else { 0 };
+
+    /// Returns false if this thread is not attached. The stable ABI lacks `PyGILState_Check`, which every interpreter
+    /// exports, so it is looked up.
+    pub(super) fn check() -> bool {
+        static CHECK: OnceLock<Option<extern "C" fn() -> c_int>> = OnceLock::new();
+        const NAME: &CStr = c"PyGILState_Check";
+        // SAFETY: `dlsym` gets a library and a name; the result is NULL or the function, whose signature is that of
+        // `Python.h`.
+        let find = || unsafe {
+            std::mem::transmute::<*mut c_void, Option<extern "C" fn() -> c_int>>(dlsym(
+                ALL as *mut c_void,
+                NAME.as_ptr(),
+            ))
+        };
+        CHECK.get_or_init(find).is_none_or(|check| check() != 0)
     }
 }
 
@@ -29,8 +49,8 @@ mod python {
 #[cfg(windows)]
 #[allow(non_snake_case, reason = "the names of Python's functions")]
 mod python {
-    pub(super) fn PyGILState_Check() -> i32 {
-        1
+    pub(super) fn check() -> bool {
+        true
     }
 
     pub(super) fn PyThread_get_thread_ident() -> u64 {
@@ -71,5 +91,5 @@ pub(crate) fn is_attached() -> bool {
     // SAFETY: the interpreter is initialised, so any thread may call this. It is needed because `PyGILState_Check` returns
     // 1 for every thread where the interpreter has switched its check off.
     let has_state = unsafe { !ffi::PyGILState_GetThisThreadState().is_null() };
-    has_state && python::PyGILState_Check() != 0
+    has_state && python::check()
 }

@@ -215,7 +215,8 @@ fn computed(x: &[f32], out: Out<'_, f32, 2>) {
 fn shape_with_another_number_of_dimensions_than_the_type_is_an_error() {
     let (mut x, mut out) = (zeros::<f32>(&[3]), zeros::<f32>(&[3]));
     assert_eq!(shape::<planar::Operator>(&[zeros::<f32>(&[2, 3]).any()]), [2, 3]);
-    for arguments in [&[x.any()][..], &[x.any(), out.any()]] {
+    let arguments = [x.any(), out.any()];
+    for arguments in [&arguments[..1], &arguments] {
         let expected = "planar: out must have 2 dimensions, but its shape is [3]";
         assert_eq!(message::<planar::Operator>(arguments), expected);
         let expected = "computed: out must have 2 dimensions, but its shape is [3]";
