@@ -36,7 +36,6 @@ use crate::classes::attribute;
 use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::source::is_ours;
 use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::Streams;
 
@@ -93,8 +92,10 @@ pub(crate) fn imported_as(
     type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    let table = type_info.table.filter(|_| options.device.is_none() && !is_ours(object));
-    let Some(table) = table else { return imported(object, options) };
+    let table = type_info.table.filter(|_| options.device.is_none());
+    let Some(table) = table.filter(|_| PyTensor::of(object).is_none()) else {
+        return imported(object, options);
+    };
     match shortcut::by_table(object, type_info, table, &ImportOptions::default())? {
         Some(valid) => Ok(Some(valid.unrestricted())),
         None => ImportRequest::new(object, options).run_stages(type_info),
