@@ -1,10 +1,12 @@
 //! The Python class: its fields, and its use in the rest of the crate. Its Python methods are in `class/`.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
+use pyo3::{PyTypeInfo, ffi};
 
 use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
@@ -41,9 +43,26 @@ where
     }
 }
 
-/// Returns true for an object of the class; set when the first one is made, so that an extension which makes none does not
+/// The class, once an object was compared with it.
+static CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+/// The function that returns the class; set when the first tensor is made, so that an extension which makes none does not
 /// link the class.
-static IS_OF_CLASS: OnceLock<fn(&Bound<'_, PyAny>) -> bool> = OnceLock::new();
+static FIND_CLASS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+type FindClass = fn(Python<'_>) -> *mut ffi::PyTypeObject;
+
+#[cold]
+fn find_class(py: Python<'_>) -> Option<*mut ffi::PyTypeObject> {
+    let find = FIND_CLASS.load(Ordering::Relaxed);
+    if find.is_null() {
+        return None;
+    }
+    // SAFETY: only `note_class` sets it, to a function of this type.
+    let class = unsafe { mem::transmute::<*mut (), FindClass>(find) }(py);
+    CLASS.store(class, Ordering::Relaxed);
+    Some(class)
+}
 
 impl From<Imported> for PyTensor {
     fn from(imported: Imported) -> Self {
@@ -55,9 +74,12 @@ impl PyTensor {
     /// The object as one of this extension's own class, which cannot be subclassed.
     #[inline]
     pub(crate) fn of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, Self>> {
-        let is_of_class = IS_OF_CLASS.get()?;
-        // SAFETY: `is_of_class` is `is_exact_instance_of` of this class.
-        is_of_class(object).then(|| unsafe { object.cast_unchecked() })
+        let class = match CLASS.load(Ordering::Relaxed) {
+            class if class.is_null() => find_class(object.py())?,
+            class => class,
+        };
+        // SAFETY: an object of exactly the class, which lives as long as the process.
+        (object.get_type_ptr() == class).then(|| unsafe { object.cast_unchecked() })
     }
 
     #[inline]
@@ -100,7 +122,8 @@ impl PyTensor {
 
     #[inline]
     fn note_class() {
-        IS_OF_CLASS.get_or_init(|| |object| object.is_exact_instance_of::<Self>());
+        let find: FindClass = Self::type_object_raw;
+        FIND_CLASS.store(find as *mut (), Ordering::Relaxed);
     }
 
     /// Takes the only writable export, as a tensor of its own.

@@ -60,7 +60,8 @@ use crate::stream::Streams;
 /// }
 /// ```
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let imported = imported(object, &ImportOptions::default())?;
+    let type_info = type_info::of(object)?;
+    let imported = imported_as(object, &type_info, &ImportOptions::default())?;
     let imported = imported.ok_or_else(|| refusal(object, None))?;
     let read_only = imported.is_read_only();
     if imported.tensor.access() == Access::Exclusive {
@@ -70,35 +71,37 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         // A tensor on a device never becomes a view, so it needs no borrow.
         return Ok(if read_only { imported.tensor.into_read_only() } else { imported.tensor });
     }
-    Borrowed::tensor(&type_info::of(object)?.borrowed, object, imported.tensor, read_only)
+    Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
 /// Imports an object, which may be of our own class; `None` for an object without a protocol.
+#[inline]
 pub(crate) fn imported(
     object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    imported_as(object, &*type_info::of(object)?, options)
+}
+
+/// As [`imported`], for a caller that knows the facts about the type. Without a demanded device, the exchange table of
+/// the type is called at once, which moves the tensor less often.
+#[inline]
+pub(crate) fn imported_as(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     if let Some(tensor) = PyTensor::of(object) {
         tensor.get().in_default_order(object.py())?;
         return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
     }
-    ImportRequest::new(object, options).run()
-}
-
-/// As [`imported`], for a caller that knows the facts about the type. Without a demanded device, the exchange table of
-/// the type is called at once, which moves the tensor less often.
-pub(crate) fn imported_as(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    let table = type_info.table.filter(|_| options.device.is_none());
-    let Some(table) = table.filter(|_| PyTensor::of(object).is_none()) else {
-        return imported(object, options);
+    let request = ImportRequest::new(object, options);
+    let Some(table) = type_info.table.filter(|_| options.device.is_none()) else {
+        return request.run_as(type_info);
     };
-    match shortcut::by_table(object, type_info, table, &ImportOptions::default())? {
+    match shortcut::by_table(object, type_info, table, options)? {
         Some(valid) => Ok(Some(valid.unrestricted())),
-        None => ImportRequest::new(object, options).run_stages(type_info),
+        None => request.run_stages(type_info),
     }
 }
 
@@ -136,14 +139,19 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
     /// Imports the object of another library; `None` for one without a protocol.
     #[inline]
     pub(crate) fn run(&self) -> PyResult<Option<Imported>> {
-        let type_info = type_info::of(self.object)?;
+        self.run_as(&*type_info::of(self.object)?)
+    }
+
+    /// As [`run`](Self::run), for a caller that knows the facts about the type.
+    #[inline]
+    fn run_as(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
         if self.options.protocol.is_none()
             && self.streams.is_default()
-            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
+            && let Some(valid) = shortcut::import(self.object, type_info, self.options)?
         {
             return valid.settle(self.options).map(Some);
         }
-        self.run_stages(&type_info)
+        self.run_stages(type_info)
     }
 
     /// As [`run`](Self::run), and refuses an object without a protocol.
