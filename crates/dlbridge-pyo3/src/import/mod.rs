@@ -74,7 +74,8 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
-/// Imports an object, which may be of our own class; `None` for an object without a protocol.
+/// Imports an object, which may be of our own class; `None` for an object without a protocol. The options name at most the
+/// CPU as the device.
 #[inline]
 pub(crate) fn imported(
     object: &Bound<'_, PyAny>,
@@ -83,8 +84,7 @@ pub(crate) fn imported(
     imported_as(object, &*type_info::of(object)?, options)
 }
 
-/// As [`imported`], for a caller that knows the facts about the type. Without a demanded device, the exchange table of
-/// the type is called at once, which moves the tensor less often.
+/// As [`imported`], for a caller that knows the facts about the type.
 #[inline]
 pub(crate) fn imported_as(
     object: &Bound<'_, PyAny>,
@@ -95,13 +95,12 @@ pub(crate) fn imported_as(
         tensor.get().in_default_order(object.py())?;
         return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
     }
-    let request = ImportRequest::new(object, options);
-    let Some(table) = type_info.table.filter(|_| options.device.is_none()) else {
-        return request.run_as(type_info);
-    };
-    match shortcut::by_table(object, type_info, table, options)? {
+    if options.device.is_some() {
+        return ImportRequest::new(object, options).run();
+    }
+    match shortcut::import(object, type_info, &ImportOptions::default())? {
         Some(valid) => Ok(Some(valid.unrestricted())),
-        None => request.run_stages(type_info),
+        None => ImportRequest::new(object, options).run_stages(type_info),
     }
 }
 
@@ -139,19 +138,14 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
     /// Imports the object of another library; `None` for one without a protocol.
     #[inline]
     pub(crate) fn run(&self) -> PyResult<Option<Imported>> {
-        self.run_as(&*type_info::of(self.object)?)
-    }
-
-    /// As [`run`](Self::run), for a caller that knows the facts about the type.
-    #[inline]
-    fn run_as(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
+        let type_info = type_info::of(self.object)?;
         if self.options.protocol.is_none()
             && self.streams.is_default()
-            && let Some(valid) = shortcut::import(self.object, type_info, self.options)?
+            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
         {
             return valid.settle(self.options).map(Some);
         }
-        self.run_stages(type_info)
+        self.run_stages(&type_info)
     }
 
     /// As [`run`](Self::run), and refuses an object without a protocol.
