@@ -1,10 +1,11 @@
 //! The steps of the crates: features, compilers, sanitizers, platforms, dependencies.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::{debian, with_tools};
 use crate::ci::{self, adapters};
-use crate::python::Venv;
+use crate::python::{Venv, answer};
 use crate::step::{Result, Step};
 use crate::test::{CORE_FEATURES, for_pyo3, on_site};
 use crate::tool;
@@ -266,6 +267,9 @@ pub(super) fn dependencies(root: &Path, _: &Venv) -> Result<Vec<Step>> {
 
 /// Known vulnerabilities of the dependencies, by a database on GitHub.
 pub(super) fn vulnerabilities(root: &Path, _: &Venv) -> Result<Vec<Step>> {
+    let database = "https://github.com/RustSec/advisory-db";
+    answer(Command::new("git").args(["ls-remote", database, "HEAD"]))
+        .ok_or_else(|| format!("{database} cannot be reached"))?;
     let mut steps = Vec::from(tool(root, "cargo-deny", "0.20.2"));
     for manifest in ["Cargo.toml", "adapters/Cargo.toml"] {
         let deny = format!("cargo deny --manifest-path {manifest} --all-features check advisories");
