@@ -53,7 +53,7 @@ impl PyTensor {
         object: &'a Bound<'py, PyAny>,
         options: &ImportOptions,
     ) -> Option<&'a Bound<'py, Self>> {
-        object.cast_exact().ok().filter(|_| options.protocol.is_none())
+        Self::of(object).filter(|_| options.protocol.is_none())
     }
 
     /// The shortcut of a `Tensor`, which was selected, requested and validated when it was made: satisfies the options.
