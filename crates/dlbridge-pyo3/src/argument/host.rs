@@ -64,8 +64,8 @@ macro_rules! argument {
             /// tensors or not sequences that fit, and for tensors with another dtype, shape, order or device, or that
             /// are read-only. Also returns `None` where extraction raises a `BufferError` because a tensor cannot
             /// hold the elements (text, Python objects, records, lists in columns, and times unless `A` is a type of
-            /// times), and for objects that need the feature `arrow`, `array-interface` or `buffer` in an extension
-            /// built without it. So code may try types in any order.
+            /// times), and for objects that only the Python package `dlbridge` imports if it is not installed. So code
+            /// may try types in any order.
             ///
             /// # Errors
             /// Raises everything else, because another type of argument would not help: an exception of the producer,

@@ -409,7 +409,7 @@ impl ArgumentSpec {
         }
         // SAFETY: `owner` keeps the memory and the dims alive, and is stored beside the tensor.
         let tensor = unsafe { outliving(TensorRef::from(&owner)) };
-        // A copy that the package made is held by nothing else, but its memory is not exclusive.
+        // The memory of a copy that the package made is not exclusive.
         let is_copy = owner.access() == TensorAccess::Exclusive
             || imported.reason.is_some_and(|reason| reason != CopyReason::Producer);
         let memory_owner = match is_copy && self.allow_copy {
@@ -428,8 +428,11 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let guard = match memory_owner {
-            Some(MemoryOwner::Copy(_)) => Guard::NONE,
+        let guard = match &memory_owner {
+            // The memory of a copy that the package reports is borrowed: only exclusive access shows that nothing has it.
+            Some(MemoryOwner::Copy(copy)) if copy.access() == TensorAccess::Exclusive => {
+                Guard::NONE
+            }
             _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {

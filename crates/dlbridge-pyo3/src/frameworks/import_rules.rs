@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 
-/// The protocols in the order in which the objects of most libraries are tried. `__dlpack__` returns a legacy capsule by
+/// The protocols of most objects, in trial order. `__dlpack__` returns a legacy capsule by
 /// itself, if the producer lacks versioned ones.
 pub(crate) const ORDER: [Protocol; 7] = [
     Protocol::ExchangeApi,
@@ -54,7 +54,7 @@ pub(crate) struct ImportRules {
     pub(crate) arrow: Option<ArrowRules>,
     /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
     pub(crate) same_buffer: fn(py: Python<'_>, package: &str) -> bool,
-    /// The protocols of its objects, in the order in which they are tried.
+    /// The protocols of its objects, in trial order.
     pub(crate) protocols: &'static [Protocol],
 }
 
