@@ -89,9 +89,9 @@ fn write(pixels: &[u8], target: &mut [f32]) {
     }
 }
 
-/// The extension module of the package `batch_loader`.
+/// The extension module.
 #[pymodule(gil_used = true)]
-mod _native {
+mod batch_loader {
     #[pymodule_export]
     use super::Pictures;
 }

@@ -51,9 +51,9 @@ fn darken(mut image: PyReadwriteTensor<'_, u8, 3>) {
     image.iter_mut().for_each(|value| *value /= 2);
 }
 
-/// The extension module of the package `image_filter`.
+/// The extension module.
 #[pymodule(gil_used = true)]
-mod _native {
+mod image_filter {
     #[pymodule_export]
     use super::{blur, darken};
 }

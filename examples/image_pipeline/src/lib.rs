@@ -84,9 +84,9 @@ fn in_file(path: &Path, error: io::Error) -> PyErr {
     }
 }
 
-/// The extension module of the package `image_pipeline`.
+/// The extension module.
 #[pymodule(gil_used = true)]
-mod _native {
+mod image_pipeline {
     #[pymodule_export]
     use super::{load, save};
 }

@@ -59,9 +59,9 @@ fn kmeans<'py>(
     })
 }
 
-/// The extension module of the package `kmeans`.
-#[pymodule(gil_used = true)]
-mod _native {
+/// The extension module. The function has the name of the module, so this one of Rust has another.
+#[pymodule(name = "kmeans", gil_used = true)]
+mod extension {
     #[pymodule_export]
     use super::kmeans;
 }

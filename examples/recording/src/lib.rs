@@ -51,9 +51,9 @@ impl Recording {
     }
 }
 
-/// The extension module of the package `recording`.
+/// The extension module.
 #[pymodule(gil_used = true)]
-mod _native {
+mod recording {
     #[pymodule_export]
     use super::Recording;
 }

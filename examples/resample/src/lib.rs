@@ -36,9 +36,9 @@ fn resample<'py>(
     Ok(samples.like(resampled))
 }
 
-/// The extension module of the package `resample`.
-#[pymodule(gil_used = true)]
-mod _native {
+/// The extension module. The function has the name of the module, so this one of Rust has another.
+#[pymodule(name = "resample", gil_used = true)]
+mod extension {
     #[pymodule_export]
     use super::resample;
 }

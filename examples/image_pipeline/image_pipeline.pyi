@@ -1,4 +1,4 @@
-"""The Rust half of the package."""
+"""Pictures decoded and encoded by Rust, exported to every library that supports DLPack."""
 
 from os import PathLike
 
