@@ -11,9 +11,9 @@ use memmap2::Mmap;
 
 use crate::format::{NPZ, invalid};
 use crate::private::{OwnMap, PrivateMap};
-use crate::read_at::At;
+use crate::read_at::{At, read_inflated};
 use crate::shards::Listed;
-use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, inflate, shards};
+use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, shards};
 
 /// The alignment of elements that are read, in bytes: that of JAX's arrays, the largest of all libraries.
 const ALIGNMENT: usize = 64;
@@ -451,7 +451,7 @@ impl Source {
             Place::Stored { offset } => self.reader(offset).read_exact(target)?,
             Place::Deflated { offset, len, skip } => {
                 let stream = self.reader(offset).take(len);
-                inflate::read(stream, skip, target).map_err(|error| damaged(name, error))?;
+                read_inflated(stream, skip, target).map_err(|error| damaged(name, error))?;
             }
         }
         let tensor = Tensor::from_bytes(memory, entry.dtype, shape, first).map_err(fault)?;

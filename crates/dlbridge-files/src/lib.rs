@@ -28,7 +28,6 @@ mod format;
 mod formats;
 mod gguf;
 mod index;
-mod inflate;
 mod npy;
 #[cfg(feature = "npz")]
 mod npz;

@@ -1,6 +1,5 @@
 //! The format npy: a header in Python's notation, and the elements of one array.
 
-mod dtype;
 mod header;
 
 use std::io::{self, Read, Seek};
@@ -84,7 +83,7 @@ pub(crate) fn entry(file: &mut impl Read, len: u64) -> Result<(Entry, u64), Faul
     let mut text = vec![0; header_len as usize];
     read(file, &mut text)?;
     let header = header::parse(&text)?;
-    let (dtype, is_swapped) = dtype::parse(header.descr)?;
+    let (dtype, is_swapped) = header::dtype(header.descr)?;
     let nbytes = data_len(dtype, &header.shape).ok_or_else(|| {
         invalid(NAME, format!("no memory holds the shape {:?} of {dtype}", header.shape))
     })?;

@@ -1,10 +1,8 @@
 //! The format npz: a zip archive of npy files.
 
-mod inflated;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
-use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
-
-use flate2::Decompress;
+use flate2::{Decompress, FlushDecompress, Status};
 use zip::read::{ArchiveOffset, Config, ZipArchiveMetadata, ZipFileEntry};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
@@ -12,7 +10,6 @@ use zip::{CompressionMethod, ZipArchive};
 use crate::format::{Format, NPZ as NAME, invalid, unsupported};
 use crate::npy::{self, MAX_HEADER};
 use crate::{Entry, Fault, Index, Place};
-use inflated::Inflated;
 
 /// NumPy's format [npz](https://numpy.org/doc/stable/reference/generated/numpy.savez.html): a zip archive of npy files.
 ///
@@ -254,4 +251,41 @@ fn method_name(method: CompressionMethod) -> String {
     ];
     let name = names.iter().find(|(known, _)| *known == method);
     name.map_or_else(|| format!("an unknown method, {method:?}"), |(_, name)| (*name).to_owned())
+}
+
+/// The largest number of deflated bytes that are inflated at once. The inflater works as far ahead as its input allows,
+/// and only the header is read.
+const STEP: usize = 16;
+
+/// Inflates a stream with a given inflater: a new one for each member would take longer than their headers.
+struct Inflated<'a, B> {
+    stream: B,
+    inflater: &'a mut Decompress,
+}
+
+impl<'a, B: BufRead> Inflated<'a, B> {
+    fn new(stream: B, inflater: &'a mut Decompress) -> Self {
+        inflater.reset(false);
+        Self { stream, inflater }
+    }
+}
+
+impl<B: BufRead> Read for Inflated<'_, B> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let input = self.stream.fill_buf()?;
+            let input = &input[..input.len().min(STEP)];
+            let (read, written) = (self.inflater.total_in(), self.inflater.total_out());
+            let status =
+                self.inflater.decompress(input, bytes, FlushDecompress::None).map_err(|_| {
+                    io::Error::new(io::ErrorKind::InvalidData, "the deflated bytes are damaged")
+                })?;
+            let read = (self.inflater.total_in() - read) as usize;
+            let written = (self.inflater.total_out() - written) as usize;
+            self.stream.consume(read);
+            if written > 0 || read == 0 || status == Status::StreamEnd {
+                return Ok(written);
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Reads a file from a position of its own, so that threads can read one file at once.
+//! Reads a file from a position of its own, so that threads can read one file at once, and inflates what it reads.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,6 +26,20 @@ impl Read for At<'_> {
         self.position += read as u64;
         Ok(read)
     }
+}
+
+/// Inflates a stream, skips some of its bytes, and fills a slice with those that follow.
+#[cfg(feature = "npz")]
+pub(crate) fn read_inflated(stream: impl Read, skip: u64, bytes: &mut [u8]) -> io::Result<()> {
+    let mut inflated = flate2::read::DeflateDecoder::new(stream);
+    io::copy(&mut inflated.by_ref().take(skip), &mut io::sink())?;
+    inflated.read_exact(bytes)
+}
+
+/// Without the feature `npz` no format has deflated bytes.
+#[cfg(not(feature = "npz"))]
+pub(crate) fn read_inflated(_: impl Read, _: u64, _: &mut [u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Reads at a position where the standard library lacks a function for it, as in WASI: moves the file's own position

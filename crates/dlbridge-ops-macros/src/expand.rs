@@ -11,7 +11,6 @@ use syn::{
 
 use crate::attributes::Attributes;
 use crate::extents::{Inputs, ungrouped};
-use crate::names;
 
 /// A parameter of the function.
 struct Parameter<'f> {
@@ -35,8 +34,8 @@ enum Role {
 pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<TokenStream> {
     check_signature(&function.sig)?;
     let parameters = parameters(function)?;
-    names::check(&function.sig.ident)?;
-    parameters.iter().try_for_each(|one| names::check(one.name))?;
+    check_name(&function.sig.ident)?;
+    parameters.iter().try_for_each(|one| check_name(one.name))?;
     let types = types(attributes, function)?;
     check_generics(attributes, &parameters)?;
     let (function_name, visibility) = (&function.sig.ident, &function.vis);
@@ -88,7 +87,7 @@ pub(crate) fn operator(attributes: &Attributes, function: &ItemFn) -> Result<Tok
             pub struct Operator;
         }
 
-        // SAFETY: the names are identifiers, which `names::check` found, and the kinds are those of the function's
+        // SAFETY: the names are identifiers, which `check_name` found, and the kinds are those of the function's
         // parameters, which are of one kind in all kernels, which `check_kernels` finds.
         unsafe impl ::dlbridge_ops::Define for #function_name::Operator {
             const OPERATOR: &'static ::dlbridge_ops::Operator = {
@@ -406,4 +405,30 @@ fn documentation(attributes: &[Attribute]) -> String {
         _ => None,
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Words that Python or PyTorch's schemas do not accept as names.
+const RESERVED: [&str; 37] = [
+    "Ellipsis", "False", "None", "NoneType", "True", "and", "as", "assert", "async", "await",
+    "break", "class", "continue", "def", "del", "elif", "else", "except", "finally", "for", "from",
+    "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+    "return", "try", "while", "with", "yield",
+];
+
+/// Checks the name of an operator or of a parameter.
+fn check_name(name: &Ident) -> Result<()> {
+    let text = name.to_string();
+    if text.starts_with("r#") || RESERVED.contains(&&*text) {
+        let message = format!(
+            "`{text}` is a keyword, which Python or PyTorch cannot have as a name; rename it, for example `{}_`",
+            text.trim_start_matches("r#")
+        );
+        return Err(Error::new(name.span(), message));
+    }
+    if !text.is_ascii() {
+        let message =
+            format!("`{text}` must be ASCII, because PyTorch refuses other names; rename it");
+        return Err(Error::new(name.span(), message));
+    }
+    Ok(())
 }

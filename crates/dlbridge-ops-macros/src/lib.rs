@@ -6,7 +6,6 @@ mod attributes;
 mod expand;
 mod extents;
 mod library;
-mod names;
 #[cfg(test)]
 mod tests;
 

@@ -13,8 +13,7 @@ use dlbridge::{DataType, Tensor, TensorRef};
 use smallvec::SmallVec;
 
 use crate::contiguous::is_aligned;
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard::guarded;
+use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::operator::{Kernel, Operator};
 use crate::outputs::{Outputs, Slot};
 use crate::parameter::{Kind, Parameter};

@@ -7,9 +7,8 @@ use smallvec::SmallVec;
 
 use crate::arguments::refused;
 use crate::contiguous::Contiguous;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::exclusive::Targets;
-use crate::guard::guarded;
 use crate::memory::Memory;
 use crate::new_tensors::made;
 use crate::on_cuda::{OnCuda, StreamOf};

@@ -47,8 +47,6 @@ mod exclusive;
 mod extension;
 mod given;
 #[forbid(unsafe_code)]
-mod guard;
-#[forbid(unsafe_code)]
 mod library;
 mod memory;
 #[cfg(doctest)]

@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::guard::guarded;
+use crate::error::{Error, ErrorKind, Result, guarded};
 use crate::parameter::{Kind, Parameter};
 use crate::value::Value;
 

@@ -26,18 +26,14 @@
 //! ```
 #![no_std]
 
-mod device;
-mod dtype;
+mod enums;
 mod exchange_api;
 mod layout;
 mod tensor;
-mod version;
 
-pub use device::*;
-pub use dtype::*;
+pub use enums::*;
 pub use exchange_api::*;
 pub use tensor::*;
-pub use version::*;
 
 /// Declares the constants of an open newtype, each with an example that states its value.
 macro_rules! codes {

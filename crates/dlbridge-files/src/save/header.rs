@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dlbridge::{DataType, DataTypeCode as Code};
 use serde_json::{Map, Value as Json, json};
 
-use super::planned::Planned;
+use super::plan::Planned;
 use crate::Fault;
 use crate::format::SAFETENSORS;
 use crate::safetensors::{DTYPES, MAX_HEADER, METADATA};

@@ -3,9 +3,8 @@
 #[cfg(feature = "npz")]
 mod archive;
 mod header;
-mod options;
 mod pieces;
-mod planned;
+mod plan;
 mod sharded;
 mod writer;
 
@@ -13,8 +12,7 @@ use std::path::Path;
 
 use dlbridge::{Tensor, TensorRef};
 
-pub use options::SaveOptions;
-pub use planned::Planned;
+pub use plan::{Planned, SaveOptions};
 pub use writer::FileWriter;
 
 use crate::Error;

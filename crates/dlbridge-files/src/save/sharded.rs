@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::SystemTime;
 
-use super::planned::Planned;
+use super::plan::Planned;
 
 /// The files of a sharded model: their paths, and the tensors of each by number.
 pub(super) fn files(

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use dlbridge::{Tensor, TensorRef};
 use tempfile::{Builder, TempPath};
 
-use super::options::SaveOptions;
 use super::pieces;
-use super::planned::Planned;
+use super::plan::{Planned, SaveOptions};
 use super::{header, sharded};
 use crate::shards::Listed;
 use crate::{Error, Fault, format, safetensors};

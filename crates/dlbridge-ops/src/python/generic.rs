@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::bind::{Arguments, outs, single};
 use super::exceptions::{exception, placed};
-use super::function::Function;
+use super::methods::Function;
 use super::route::{self, Route};
 use crate::call::Values;
 use crate::exclusive::{Targets, add_target, make_writable};

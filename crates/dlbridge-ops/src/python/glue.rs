@@ -12,7 +12,7 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use super::bind::{Arguments, outs, single};
 use super::describe;
 use super::exceptions::exception;
-use super::function::Function;
+use super::methods::Function;
 use super::route;
 use crate::library::{Exported, Library};
 use crate::operator::Operator;

@@ -7,7 +7,6 @@
 mod bind;
 mod describe;
 mod exceptions;
-mod function;
 mod generic;
 mod glue;
 mod methods;
@@ -20,7 +19,7 @@ use self::exceptions::exception;
 use crate::library::Library;
 
 #[doc(hidden)]
-pub use self::function::Function;
+pub use self::methods::Function;
 
 /// Adds a function for each operator of a library to a Python module.
 ///
@@ -52,7 +51,7 @@ pub use self::function::Function;
 pub fn add(module: &Bound<'_, PyModule>, library: &'static Library) -> PyResult<()> {
     let py = module.py();
     library.check().map_err(|error| exception(&error))?;
-    let functions = function::all(py, library)?;
+    let functions = methods::all(py, library)?;
     for function in &functions {
         module.add(function.get().operator().name, function)?;
     }

@@ -16,9 +16,8 @@ mod runtime;
 use std::ffi::c_void;
 
 use crate::Define;
-use crate::error::Result;
+use crate::error::{Result, entered};
 use crate::exclusive::Arguments;
-use crate::guard::entered;
 use crate::new_tensors::{self, Made};
 use crate::operator::Operator;
 

@@ -17,9 +17,8 @@ use super::frame::{
 };
 use super::stream;
 use crate::Define;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, entered};
 use crate::exclusive::Arguments;
-use crate::guard::entered;
 use crate::on_cuda::OnCuda;
 use crate::operator::Operator;
 use crate::outputs::unknown_device;

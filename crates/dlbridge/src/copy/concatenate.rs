@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::blocks::Blocks;
 use super::strided::{self, Layouts};
 use crate::block::{RawParts, Undescribed};
-use crate::memory::aligned::AlignedBytes;
+use crate::memory::AlignedBytes;
 use crate::{Access, Error, Result, Tensor, TensorRef, layout};
 
 impl TensorRef<'_> {

@@ -14,7 +14,7 @@ use self::strided::Layouts;
 
 use crate::block::{Managed, RawParts, Undescribed};
 use crate::layout::{self, Dims};
-use crate::memory::aligned::{ALIGNMENT, AlignedBytes};
+use crate::memory::{ALIGNMENT, AlignedBytes};
 use crate::subbyte::raw as subbyte;
 use crate::tensor_ref::TensorRef;
 use crate::tensor_ref::TensorRefMut;

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use super::strided::{self, Layouts};
 use crate::layout::{self, Dims, Offsets};
-use crate::memory::pages;
+use crate::memory;
 use crate::{Element, Error, Result, TensorRef, TensorView, Unaligned};
 
 impl TensorRef<'_> {
@@ -72,7 +72,7 @@ impl<T: Copy> TensorView<'_, T> {
         let bytes = len.saturating_mul(size_of::<U>());
         to.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { bytes, for_copy: true })?;
         let room = &mut to.spare_capacity_mut()[..len];
-        pages::prefer_huge(NonNull::from(&mut *room).cast(), bytes);
+        memory::prefer_huge(NonNull::from(&mut *room).cast(), bytes);
         assert_eq!(mapped(self, room, convert), 0, "the runs have all elements");
         // SAFETY: `len` elements were written above.
         unsafe { to.set_len(begin + len) };
@@ -158,7 +158,7 @@ fn with_room<T>(len: usize) -> Result<Vec<T>> {
 fn in_huge_pages<T>(mut elements: Vec<T>) -> Vec<T> {
     let room = elements.spare_capacity_mut();
     let bytes = size_of_val(room);
-    pages::prefer_huge(NonNull::from(room).cast(), bytes);
+    memory::prefer_huge(NonNull::from(room).cast(), bytes);
     elements
 }
 

@@ -10,7 +10,7 @@ use core::slice;
 
 use crate::block::{Managed, RawParts, Undescribed};
 use crate::layout::{self, Dims, Offsets};
-use crate::memory::aligned::AlignedBytes;
+use crate::memory::AlignedBytes;
 use crate::subbyte::whole_bytes;
 use crate::tensor_ref::TensorRef;
 use crate::tensor_ref::TensorRefMut;

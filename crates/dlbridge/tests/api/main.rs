@@ -34,5 +34,4 @@ mod subbyte;
 mod tensor_ref;
 mod threads;
 mod unaligned;
-mod view_text;
 mod views;

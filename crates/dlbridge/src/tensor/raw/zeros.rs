@@ -1,7 +1,7 @@
 //! New tensors of zeros.
 
 use crate::block::{Managed, RawParts, Undescribed};
-use crate::memory::aligned::AlignedBytes;
+use crate::memory::AlignedBytes;
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
 
 /// A tensor in C order whose bytes are all zero, at a multiple of `alignment`, a power of two. Elements narrower than a

@@ -1,11 +1,55 @@
-//! Real forks, while other threads take locks for the first time.
+//! Real forks, while other threads take locks.
+#![cfg(all(unix, feature = "std", not(miri)))]
 
-use std::sync::Barrier;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, MutexGuard};
 use std::thread;
 
 use dlbridge::fork::ForkMutex;
 
-use crate::child::child;
+unsafe extern "C" {
+    fn fork() -> c_int;
+    fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(code: c_int) -> !;
+    fn alarm(seconds: u32) -> u32;
+}
+
+static PAIR: ForkMutex<(u32, u32)> = ForkMutex::new((0, 0));
+static LATE: ForkMutex<u32> = ForkMutex::new(0);
+static CHILD: ForkMutex<bool> =
+    ForkMutex::with_child(false, |mut value: MutexGuard<'_, bool>| *value = true);
+
+#[test]
+fn child_finds_locks_free_and_values_whole() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let writer = thread::spawn(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            let mut pair = PAIR.lock();
+            pair.0 = pair.0.wrapping_add(1);
+            pair.1 = pair.1.wrapping_add(1);
+        }
+    });
+    for _ in 0..200 {
+        let status = child(|| {
+            let (first, second) = *PAIR.lock();
+            // Used here for the first time.
+            *LATE.lock() += 1;
+            c_int::from(first != second)
+        });
+        assert_eq!(status, 0, "the child waited for a lock, or found a value half written");
+    }
+    STOP.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    assert_eq!(*LATE.lock(), 0);
+}
+
+#[test]
+fn value_can_change_in_the_child() {
+    assert!(!*CHILD.lock());
+    assert_eq!(child(|| c_int::from(!*CHILD.lock())), 0);
+    assert!(!*CHILD.lock());
+}
 
 const COUNT: usize = 400;
 const THREADS: usize = 3;
@@ -94,4 +138,23 @@ fn panic_while_a_lock_is_held_leaves_it_free_for_fork_and_child() {
     assert!(panicked.join().is_err());
     assert_eq!(child(|| i32::from(*POISONED.lock() != 1)), 0);
     assert_eq!(*POISONED.lock(), 1);
+}
+
+/// Returns the status of a child that runs `work` and exits with its result. A child that waits for ever is killed; its
+/// status is not 0.
+fn child(work: fn() -> c_int) -> c_int {
+    // SAFETY: the child calls `work`, which takes locks that are free, and ends without destructors.
+    unsafe {
+        match fork() {
+            0 => {
+                alarm(10);
+                _exit(work())
+            }
+            process => {
+                let mut status = -1;
+                assert_eq!(waitpid(process, &mut status, 0), process);
+                status
+            }
+        }
+    }
 }

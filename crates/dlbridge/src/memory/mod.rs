@@ -1,4 +1,0 @@
-//! Memory that dlbridge allocates for elements.
-
-pub(crate) mod aligned;
-pub(crate) mod pages;
