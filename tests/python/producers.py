@@ -1,9 +1,15 @@
-"""Producers of one line, for protocols that a test breaks."""
+"""Producers for protocols that a test breaks: of one line, or with only an array interface."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
+
+import dlbridge
+
+ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def producer(**members: Any) -> Any:
@@ -18,3 +24,23 @@ def raises(error: BaseException | type[BaseException]) -> Callable[..., Any]:
         raise error
 
     return function
+
+
+class Memory:
+    """A producer that has only `__array_interface__`, with the given fields."""
+
+    def __init__(self, content: bytes = bytes(range(24)), /, **fields: Any) -> None:
+        self.buffer = (ctypes.c_uint8 * len(content)).from_buffer_copy(content)
+        self.address = ctypes.addressof(self.buffer)
+        whole = {"version": 3, "shape": (24,), "typestr": "|u1", "data": (self.address, False)}
+        self.fields = {**whole, **fields}
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The dictionary."""
+        return self.fields
+
+
+def values(tensor: dlbridge.Tensor) -> Any:
+    """The elements as nested lists."""
+    return memoryview(tensor).tolist()

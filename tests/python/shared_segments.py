@@ -10,14 +10,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from mappings import mapping
 
 SHM = Path("/dev/shm")
 
 #: For tests of what only Linux does.
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists shared memory")
+
+
+class MappedRange(NamedTuple):
+    """A range of mapped memory. Memory without a file has the inode 0."""
+
+    inode: int
+    path: str
+
+
+def mapping(address: int) -> MappedRange:
+    """The mapping that contains an address of this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, _, _, _, inode, *path = line.split(maxsplit=5)
+        begin, end = (int(text, 16) for text in addresses.split("-"))
+        if begin <= address < end:
+            return MappedRange(int(inode), path[0] if path else "")
+    raise AssertionError(f"nothing is mapped at {address:#x}")
 
 
 def inode(address: int) -> int:

@@ -9,9 +9,8 @@ from typing import Any
 
 import dlbridge
 import pytest
-from array_interface import ORDER, Memory, values
 from processes import output
-from producers import producer, raises
+from producers import ORDER, Memory, producer, raises, values
 
 OTHER = ">" if ORDER == "<" else "<"
 

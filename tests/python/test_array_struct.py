@@ -9,8 +9,7 @@ from typing import Any
 
 import dlbridge
 import pytest
-from array_interface import ORDER, Memory, values
-from producers import producer
+from producers import ORDER, Memory, producer, values
 
 
 class Fields(ctypes.Structure):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from concurrently import concurrently
 from conftest import require
-from mappings import mapping
 from model_files import arrays, save_arrow
 from processes import output
+from shared_segments import mapping
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import dlbridge
 import native as n
 import numpy as np
 import pytest
-from array_interface import values as rows
 from native import Flags, Native
 from producers import producer
+from producers import values as rows
 
 
 def numbers() -> Any:

@@ -1,4 +1,4 @@
-"""Refused imports by ``__dlpack__``: the class and text of the exception, and that nothing leaks."""
+"""Refused imports by ``__dlpack__``: the class and text of the exception, and that nothing leaks; objects without memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import dlbridge
 import native as n
 import pytest
+from frameworks import require_installed
 from native import CPU, Flags, Native, Producer
+from processes import output
 from producers import producer, raises
 
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
@@ -331,3 +333,30 @@ def test_class_cannot_be_made_changed_or_subclassed(native: Native) -> None:
     for name in ("shape", "strides", "dtype", "device", "readonly", "address", "other"):
         with pytest.raises(AttributeError):
             setattr(tensor, name, 1)
+
+
+#: TensorFlow cannot share a process with all other libraries.
+TENSORFLOW = """
+import dlbridge, keras, pytest, tensorflow as tf
+
+with pytest.raises(TypeError, match=r"pass its value: variable\\.value\\(\\)"):
+    dlbridge.asdlpack(tf.Variable([1.0]))
+with pytest.raises(TypeError, match=r"pass its value: variable\\.value$"):
+    dlbridge.asdlpack(keras.Variable([1.0]))
+
+@tf.function
+def compiled(x):
+    with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
+        dlbridge.asdlpack(x)
+    return x
+
+compiled(tf.constant([1.0]))
+with pytest.raises(TypeError, match="it stands for elements that are not computed yet"):
+    dlbridge.asdlpack(keras.Input((3,)))
+print("done")
+"""
+
+
+def test_variables_and_symbolic_tensors_say_what_to_pass() -> None:
+    require_installed("tensorflow")
+    assert output(TENSORFLOW, options=(), quiet=False).endswith("done\n")

@@ -12,7 +12,7 @@ import dlbridge
 import pytest
 from conftest import require
 from engine_tensors import CASES, COUNT, assert_values, values
-from mappings import mapping
+from shared_segments import mapping
 
 np = require("numpy")
 ray = require("ray")

@@ -1,7 +1,6 @@
 //! Operators for the tests of dlbridge-ops, one for each kind of parameter and result.
 #![forbid(unsafe_code)]
 
-mod attributes;
 mod cuda;
 mod elementwise;
 mod errors;
@@ -10,7 +9,6 @@ mod jax;
 mod outputs;
 mod signatures;
 
-use attributes::{affine, described, scaled};
 use cuda::{cuda_found, cuda_relu_, cuda_scale};
 use elementwise::{
     address, negative, softclip, softclip_vjp, softclip_vjp_vjp, strided_sum, strided_sum_vjp,
@@ -23,7 +21,10 @@ use outputs::{
     accumulated, accumulated_vector, add_, divmod, halves, min_max, min_max_vjp, nonzero, outer,
     outer_vjp, planar, ragged, relu_, takes_none, unallocated, unwritten,
 };
-use signatures::{biased, biased_vjp, exponential, exponential_vjp, late, parted, texts};
+use signatures::{
+    affine, biased, biased_vjp, described, exponential, exponential_vjp, late, parted, scaled,
+    texts,
+};
 
 dlbridge_ops::library!("operators":
     softclip, softclip_vjp, softclip_vjp_vjp, twice, negative, address, strided_sum, strided_sum_vjp,
