@@ -3,20 +3,18 @@
 //! | | |
 //! | --- | --- |
 //! | `rows` | the measured code, one file per library |
-//! | `measure` | the way to measure |
-//! | `counting` | the counting allocator |
+//! | `measure` | the way to measure, and the counting allocator |
 
-mod counting;
 mod measure;
 mod rows;
 
 use std::env;
 use std::process::ExitCode;
 
-use measure::Plan;
+use measure::{Counting, Plan};
 
 #[global_allocator]
-static ALLOCATOR: counting::Counting = counting::Counting;
+static ALLOCATOR: Counting = Counting;
 
 const USAGE: &str = "\
 rust-benches measure [--quick]          nanoseconds and allocations of each row, as JSON

@@ -1,8 +1,10 @@
-//! Measures the thread's running time of batches that take turns, and returns the median of each row.
+//! Measures the thread's running time of batches that take turns, and returns the median of each row. The number of a row's
+//! allocations, which a counting allocator counts, is part of its result.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::time::Duration;
 
-use crate::counting;
 use crate::rows::Row;
 
 /// The cost of a call of one row.
@@ -55,11 +57,11 @@ fn timed(row: &Row, calls: u32) -> f64 {
 
 fn allocations(row: &Row) -> f64 {
     const CALLS: u32 = 1000;
-    let before = counting::count();
+    let before = count();
     for _ in 0..CALLS {
         (row.run)();
     }
-    (counting::count() - before) as f64 / f64::from(CALLS)
+    (count() - before) as f64 / f64::from(CALLS)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -74,4 +76,48 @@ fn thread_time() -> Duration {
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(answer, 0, "the system lacks a CPU-time clock for threads");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The system's allocator with a count. Counting costs one addition to a thread-local cell in every row, so it
+/// cancels when the source's row is subtracted.
+pub(crate) struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the number of blocks that this thread has allocated.
+fn count() -> u64 {
+    COUNT.get()
+}
+
+// SAFETY: every call is passed unchanged to the system's allocator; the cell is in static thread-local memory without a
+// destructor, so counting does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from the system's allocator, by one of the other functions.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the block came from the system's allocator, and the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(block, layout, size) }
+    }
 }
