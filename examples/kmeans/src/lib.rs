@@ -59,7 +59,7 @@ fn kmeans<'py>(
     })
 }
 
-/// The extension module. The function has the name of the module, so this one of Rust has another.
+/// The extension module. Its function already has the name `kmeans` in Rust.
 #[pymodule(name = "kmeans", gil_used = true)]
 mod extension {
     #[pymodule_export]

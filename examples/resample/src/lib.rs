@@ -36,7 +36,7 @@ fn resample<'py>(
     Ok(samples.like(resampled))
 }
 
-/// The extension module. The function has the name of the module, so this one of Rust has another.
+/// The extension module. Its function already has the name `resample` in Rust.
 #[pymodule(name = "resample", gil_used = true)]
 mod extension {
     #[pymodule_export]
