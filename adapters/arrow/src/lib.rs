@@ -88,7 +88,6 @@ mod array;
 mod batch;
 mod dtype;
 mod error;
-mod fixed_shape;
 mod list;
 mod memory;
 mod tensor;
@@ -96,8 +95,7 @@ mod time;
 
 pub use array::{ArrayExt, BufferExt};
 pub use error::{Error, Result};
-pub use fixed_shape::FixedShapeExt;
-pub use list::ListExt;
+pub use list::{FixedShapeExt, ListExt};
 pub use tensor::TensorExt;
 pub use time::{TimeArrayExt, TimeElement, TimeTensorExt};
 

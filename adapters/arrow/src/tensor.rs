@@ -13,7 +13,7 @@ use dlbridge::{DataType, Element, Error as TensorError, Tensor};
 
 use crate::dtype::with_array_type;
 use crate::sealed::Sealed;
-use crate::{Result, batch, fixed_shape, list, memory};
+use crate::{Result, batch, list, memory};
 
 /// Tensors as buffers, arrays and batches of Arrow.
 ///
@@ -268,7 +268,7 @@ impl TensorExt for Tensor {
         self,
         name: impl Into<String>,
     ) -> Result<(Field, FixedSizeListArray)> {
-        let (rows, shape, metadata) = fixed_shape::rows(self)?;
+        let (rows, shape, metadata) = list::rows(self)?;
         let array = nested(rows, &shape)?;
         let field = Field::new(name, array.data_type().clone(), false);
         Ok((field.with_metadata(metadata), array))

@@ -1,14 +1,16 @@
-//! Lists of different lengths: address, values and refusals in both directions.
+//! Lists of different lengths, and the canonical extension type for tensors of one shape: address, values and refusals.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
-use dlbridge::{Access, Tensor};
-use dlbridge_arrow::{Error, ListExt, TensorExt};
+use dlbridge::{Access, Error as TensorError, Tensor};
+use dlbridge_arrow::{ArrayExt, Error, FixedShapeExt, ListExt, TensorExt};
+use dlbridge_testing::{foreign_strided, foreign_vec};
 
 fn lists() -> ListArray {
     let rows: [&[f32]; 4] = [&[1.0, 2.0], &[], &[3.0], &[4.0, 5.0]];
@@ -90,4 +92,136 @@ fn wrong_offsets_are_refused() {
     assert!(values().into_list_array::<i64>(Tensor::from(vec![0, 2])).is_err(), "int32");
     assert!(values().into_list_array::<i32>(Tensor::from([[0, 2]])).is_err(), "two dimensions");
     assert!(values().into_list_array::<i32>(Tensor::from(vec![1, 1])).is_ok());
+}
+
+fn field(name: &str, metadata: &str) -> Field {
+    let metadata = [("ARROW:extension:name", name), ("ARROW:extension:metadata", metadata)];
+    let owned = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Field::new("x", DataType::Null, false).with_metadata(HashMap::from(owned))
+}
+
+/// Two lists of six.
+fn array() -> FixedSizeListArray {
+    Tensor::from([[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]).into_fixed_size_list().unwrap()
+}
+
+fn read(metadata: &str) -> Result<Tensor, Error> {
+    array().into_fixed_shape_tensor(&field("arrow.fixed_shape_tensor", metadata))
+}
+
+#[test]
+fn shape_comes_from_the_metadata() {
+    let list = array();
+    let address = list.values().as_primitive::<Int32Type>().values().as_ptr().addr();
+    let list: ArrayRef = Arc::new(list);
+    let six = field("arrow.fixed_shape_tensor", r#"{"shape": [2, 3], "dim_names": ["C\"", "H"]}"#);
+    let tensor = list.slice(1, 1).into_fixed_shape_tensor(&six).unwrap();
+    assert_eq!((tensor.shape(), tensor.strides()), (&[1, 2, 3][..], &[6, 3, 1][..]));
+    assert_eq!(tensor.data().addr(), address + 24);
+    let tensor = read(r#"{"shape":[6], "permutation":null}"#).unwrap();
+    assert_eq!((tensor.shape(), tensor.access()), (&[2, 6][..], Access::Immutable));
+}
+
+#[test]
+fn permutation_becomes_strides() {
+    for key in ["permutation", "permutations"] {
+        // The example of the format, smaller: physical [1, 2, 3], logical [3, 1, 2].
+        let tensor = read(&format!(r#"{{"shape":[1,2,3],"{key}":[2,0,1]}}"#)).unwrap();
+        assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3, 1, 2][..], &[6, 1, 6, 3][..]));
+        assert_eq!(tensor.view::<i32>().unwrap().to_vec()[..6], [0, 3, 1, 4, 2, 5]);
+    }
+    let both = r#"{"shape":[2,3],"permutation":[1,0],"permutations":[1,0]}"#;
+    assert_eq!(read(both).unwrap().shape(), [2, 3, 2]);
+}
+
+#[test]
+fn wrong_metadata_is_refused() {
+    for (metadata, reason) in [
+        ("", "EOF"),
+        ("[]", "it is not a JSON object"),
+        ("{}", "it has no shape"),
+        (r#"{"shape":6}"#, "shape is 6, not an array of numbers"),
+        (r#"{"shape":[-6]}"#, "shape is [-6], not an array of numbers"),
+        (r#"{"shape":[2,2]}"#, "the shape is [2, 2], but a list has 6 values"),
+        (r#"{"shape":[18446744073709551615,18446744073709551615]}"#, "the shape is"),
+        (
+            r#"{"shape":[2,3],"permutation":[0]}"#,
+            "permutation [0] does not name each of 2 dimensions once",
+        ),
+        (r#"{"shape":[2,3],"permutation":[1,1]}"#, "permutation [1, 1] does not"),
+        (r#"{"shape":[2,3],"permutation":[1,2]}"#, "permutation [1, 2] does not"),
+        (r#"{"shape":[2,3],"permutation":"ab"}"#, "permutation is \"ab\""),
+        (
+            r#"{"shape":[2,3],"permutation":[0,1],"permutations":[1,0]}"#,
+            "permutation and permutations differ",
+        ),
+    ] {
+        let Err(Error::Metadata { reason: found }) = read(metadata) else { panic!("{metadata}") };
+        assert!(found.starts_with(reason), "{found}");
+    }
+    let wrong =
+        |result: Result<Tensor, Error>| assert!(matches!(result, Err(Error::Metadata { .. })));
+    wrong(array().into_fixed_shape_tensor(&field("arrow.uuid", r#"{"shape":[6]}"#)));
+    wrong(array().into_fixed_shape_tensor(&Field::new("x", DataType::Null, false)));
+    let good = field("arrow.fixed_shape_tensor", r#"{"shape":[2]}"#);
+    let flat: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    wrong(flat.into_fixed_shape_tensor(&good));
+    let nulls: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+        [Some(vec![Some(1), None])],
+        2,
+    ));
+    assert!(matches!(nulls.into_fixed_shape_tensor(&good), Err(Error::Nulls { count: 1 })));
+}
+
+#[test]
+fn tensors_round_trip_as_values() {
+    let layouts: [(&[i64], &[i64], &str); 6] = [
+        (&[2, 2, 3], &[6, 3, 1], r#"{"shape":[2, 3]}"#),
+        (&[2, 3, 2], &[6, 1, 3], r#"{"shape":[2, 3],"permutation":[1, 0]}"#),
+        (&[1, 3, 1, 2], &[77, 1, 5, 3], r#"{"shape":[2, 1, 3],"permutation":[2, 1, 0]}"#),
+        (&[2, 3, 1, 2], &[6, 1, 6, 3], r#"{"shape":[2, 1, 3],"permutation":[2, 1, 0]}"#),
+        (&[1, 3, 2, 2], &[12, 1, 6, 3], r#"{"shape":[2, 2, 3],"permutation":[2, 0, 1]}"#),
+        (&[2, 6], &[6, 1], r#"{"shape":[6]}"#),
+    ];
+    for (shape, strides, metadata) in layouts {
+        let (tensor, dropped) =
+            foreign_strided((0..12).collect::<Vec<i32>>(), (shape, strides, 0), Access::Exclusive);
+        let (address, values) = (tensor.data().addr(), tensor.view::<i32>().unwrap().to_vec());
+        let (field, array) = tensor.into_fixed_shape_tensor("x").unwrap();
+        assert_eq!(field.metadata()["ARROW:extension:metadata"], metadata);
+        assert_eq!((field.name().as_str(), field.data_type()), ("x", array.data_type()));
+        let tensor = array.into_fixed_shape_tensor(&field).unwrap();
+        assert_eq!((tensor.shape(), tensor.data().addr()), (shape, address));
+        assert_eq!(tensor.view::<i32>().unwrap().to_vec(), values);
+        assert_eq!(dropped.count(), 0);
+        drop(tensor);
+        assert_eq!(dropped.count(), 1);
+    }
+}
+
+#[test]
+fn noncontiguous_tensor_is_refused_and_dropped() {
+    let layouts: [(&[i64], &[i64]); 4] =
+        [(&[2, 2], &[1, 2]), (&[2, 2], &[4, 2]), (&[2, 2, 2], &[4, 0, 1]), (&[2, 2], &[2, -1])];
+    for (shape, strides) in layouts {
+        let (tensor, dropped) =
+            foreign_strided(vec![0_i32; 12], (shape, strides, 4), Access::Exclusive);
+        let error = tensor.into_fixed_shape_tensor("x").unwrap_err();
+        assert!(matches!(error, Error::Tensor(TensorError::NotContiguous)), "{error:?}");
+        assert_eq!(dropped.count(), 1);
+    }
+    let (flat, dropped) = foreign_vec(vec![1]);
+    let error = flat.into_fixed_shape_tensor("x").unwrap_err();
+    assert!(matches!(error, Error::Tensor(TensorError::Ndim { expected: 2, found: 1 })));
+    assert_eq!(dropped.count(), 1);
+    assert!(matches!(Tensor::from([[true]]).into_fixed_shape_tensor("x"), Err(Error::Bits)));
+    let none = Tensor::from_parts(Vec::<f32>::new(), [0, 2, 3]).unwrap();
+    let (field, array) = none.into_fixed_shape_tensor("x").unwrap();
+    assert_eq!(array.value_length(), 6);
+    assert_eq!(array.into_fixed_shape_tensor(&field).unwrap().shape(), [0, 2, 3]);
+    assert_eq!(array_of_none().into_tensor().unwrap().shape(), [0, 6]);
+}
+
+fn array_of_none() -> FixedSizeListArray {
+    array().slice(2, 0)
 }

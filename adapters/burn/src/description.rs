@@ -6,7 +6,7 @@ use burn_flex::{FlexTensor, Layout};
 use burn_std::{DType, Reader, Shape};
 use dlbridge::{Access, RawParts, Tensor, TensorRef};
 
-use crate::dtype;
+use crate::kind;
 
 /// The dtype, layout and address of a tensor whose owner is taken out.
 pub(crate) struct Description {
@@ -81,7 +81,7 @@ impl Description {
 
     /// Returns the layout within a tensor of burn, if it has the same dtype and all elements.
     pub(crate) fn layout_of(&self, whole: &FlexTensor) -> Option<Layout> {
-        let found = dtype::to_dlpack(whole.dtype()).ok()?;
+        let found = kind::to_dlpack(whole.dtype()).ok()?;
         let bytes = whole.data_arc();
         if found == self.parts.dtype {
             self.layout_in(bytes.read(Reader::new()).ok()?)

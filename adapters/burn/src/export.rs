@@ -6,7 +6,7 @@ use burn_std::{DType, Reader, Writer};
 use dlbridge::{Access, RawParts, Tensor};
 
 use crate::sealed::Sealed;
-use crate::{Error, FlexKind, Result, dtype};
+use crate::{Error, FlexKind, Result, kind};
 
 /// Tensors of burn, on the Flex backend, as tensors.
 pub trait BurnExt: Sealed + Sized {
@@ -50,7 +50,7 @@ impl<const D: usize, K: FlexKind> BurnExt for burn_tensor::Tensor<D, K> {
 impl BurnExt for FlexTensor {
     fn into_tensor(self) -> Result<Tensor> {
         let (of_burn, layout) = (self.dtype(), self.layout().clone());
-        let dtype = dtype::to_dlpack(of_burn)?;
+        let dtype = kind::to_dlpack(of_burn)?;
         let mut bytes = self.data_arc();
         drop(self);
         let alone = match of_burn {

@@ -1,13 +1,16 @@
-//! Tensors to tensors of burn.
+//! Tensors to tensors of burn, which then owns their memory.
+
+use std::mem::MaybeUninit;
+use std::slice;
 
 use burn_flex::{Flex, FlexTensor, Layout};
-use burn_std::{Bytes, Shape};
-use dlbridge::{Element, Tensor, TensorRef};
+use burn_std::{AccessError, AccessPolicy, AllocationController, AllocationProperty, Bytes, Shape};
+use dlbridge::{Access, Element, Tensor, TensorRef};
 
 use crate::description::{Description, extents};
-use crate::dtype::{for_type, to_burn};
+use crate::kind::{for_type, to_burn};
 use crate::sealed::Sealed;
-use crate::{Error, FlexKind, Result, held};
+use crate::{Error, FlexKind, Result};
 
 /// Tensors as tensors of burn, on the Flex backend.
 pub trait TensorExt: Sealed {
@@ -108,7 +111,7 @@ impl TensorExt for Tensor {
             return Err(Error::Gaps);
         }
         // SAFETY: the CPU can read the tensor, it has elements without gaps, and it is stable.
-        let bytes = unsafe { held::bytes(tensor) };
+        let bytes = unsafe { bytes(tensor) };
         let layout = description.layout_in(&bytes).ok_or(dlbridge::Error::TooLarge)?;
         Ok(FlexTensor::new(bytes, layout, description.dtype))
     }
@@ -137,5 +140,75 @@ fn vec<T: Element>(tensor: Tensor) -> std::result::Result<Vec<T>, Tensor> {
     match tensor.try_into_owner::<Vec<T>>() {
         Ok(vec) => Ok(vec),
         Err(tensor) => tensor.try_into_owner::<Box<[T]>>().map(<[T]>::into_vec),
+    }
+}
+
+/// A tensor on the CPU whose elements cover all bytes from its lowest to its highest.
+///
+/// - **Held.** All these bytes belong to elements of the tensor, and no other code writes them: the tensor is
+///   exclusive and this is its only holder, or it is immutable.
+struct Held {
+    tensor: Tensor,
+    lowest: isize,
+    len: usize,
+    align: usize,
+}
+
+/// The bytes of a tensor for burn, from the lowest to the highest.
+///
+/// # Safety
+/// The tensor is on the CPU and has elements without gaps, and [`Tensor::check_stable`] accepts it.
+pub(crate) unsafe fn bytes(tensor: Tensor) -> Bytes {
+    let bounds = TensorRef::from(&tensor).byte_bounds();
+    let (lowest, len) = (bounds.start, bounds.len());
+    let held = Held { lowest, len, align: tensor.dtype().itemsize(), tensor };
+    const { assert_threads::<Held>() };
+    // SAFETY: elements are initialised, and all bytes belong to elements (Held).
+    unsafe { Bytes::from_controller(Box::new(held), len) }
+}
+
+/// The assumptions that burn makes about memory.
+const fn assert_threads<T: Send + Sync + 'static>() {}
+
+impl Held {
+    fn first(&self) -> *mut MaybeUninit<u8> {
+        self.tensor.data().wrapping_byte_offset(self.lowest).cast()
+    }
+}
+
+impl AllocationController for Held {
+    fn alloc_align(&self) -> usize {
+        self.align
+    }
+
+    fn property(&self) -> AllocationProperty {
+        AllocationProperty::Other
+    }
+
+    fn capacity(&self) -> usize {
+        self.len
+    }
+
+    fn memory(&self, _: AccessPolicy) -> std::result::Result<&[MaybeUninit<u8>], AccessError> {
+        // SAFETY: Held; this holder writes the bytes only while the tensor is borrowed mutably.
+        Ok(unsafe { slice::from_raw_parts(self.first(), self.len) })
+    }
+
+    unsafe fn memory_mut(
+        &mut self,
+        policy: AccessPolicy,
+    ) -> std::result::Result<&mut [MaybeUninit<u8>], AccessError> {
+        if self.tensor.access() != Access::Exclusive {
+            if !policy.copy_allowed() {
+                return Err(AccessError::WouldCopy);
+            }
+            // SAFETY: Held; this holder writes the bytes only while the tensor is borrowed mutably.
+            let bytes = unsafe { slice::from_raw_parts(self.first().cast::<u8>(), self.len) };
+            let tensor = TensorRef::from(bytes).to_copy();
+            let tensor = tensor.map_err(|error| AccessError::Read(error.to_string()))?;
+            *self = Self { tensor, lowest: 0, ..*self };
+        }
+        // SAFETY: Held; the tensor is exclusive and borrowed mutably.
+        Ok(unsafe { slice::from_raw_parts_mut(self.first(), self.len) })
     }
 }

@@ -65,10 +65,8 @@
 //! [`FlexTensor`]: burn_flex::FlexTensor
 
 mod description;
-mod dtype;
 mod error;
 mod export;
-mod held;
 mod import;
 mod kind;
 

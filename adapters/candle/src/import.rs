@@ -7,7 +7,7 @@ use float8::F8E4M3;
 use half::{bf16, f16};
 
 use crate::dtype::{E4m3fn, E8m0fnu};
-use crate::locked::Locked;
+use crate::export::Locked;
 use crate::sealed::Sealed;
 use crate::{Error, Result};
 

@@ -79,7 +79,6 @@ mod dtype;
 mod error;
 mod export;
 mod import;
-mod locked;
 
 pub use error::{Error, Result};
 pub use export::CandleExt;

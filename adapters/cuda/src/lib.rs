@@ -95,7 +95,6 @@ mod error;
 mod order;
 mod owner;
 mod slice;
-mod staging;
 mod tensor;
 
 pub use borrow::{BorrowExt, BorrowMutExt};

@@ -1,14 +1,15 @@
-//! Matrices become tensors and come back: the same memory and the same values, or the tensor again.
+//! Matrices become tensors and come back: the same memory and the same values, or the tensor again. Every path frees all
+//! memory once: an allocator counts what the test's thread does.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dlbridge::{Access, DataType, Element, RawParts, Tensor};
 use dlbridge_nalgebra::MatrixExt;
-use dlbridge_testing::through_c;
+use dlbridge_testing::{Counting, allocations, consume, through_c};
 use nalgebra::{
-    Complex, DMatrix, DVector, Matrix2x3, Matrix3xX, MatrixXx3, RowDVector, RowVector3, SMatrix,
-    Vector3, dmatrix, dvector, matrix, vector,
+    Complex, DMatrix, DVector, Matrix2, Matrix2x3, Matrix3xX, MatrixXx3, RowDVector, RowVector3,
+    SMatrix, Vector3, dmatrix, dvector, matrix, vector,
 };
 
 /// Asserts the strides of a matrix on the heap, and that it comes back at the same address.
@@ -195,4 +196,48 @@ fn slice_of_a_vector_returns_the_tensor() {
     let rows = dvector![1, 2, 3].into_tensor().slice(0, 1..).unwrap();
     let tensor = is_refused::<DVector<i32>>(rows);
     assert_eq!(tensor.view::<i32>().unwrap().to_vec(), [2, 3]);
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn export_allocates_once_and_taking_back_allocates_nothing() {
+    let matrix = || DMatrix::<f64>::zeros(2, 3);
+    let back = |tensor| drop(DMatrix::<f64>::try_from_tensor(tensor).unwrap());
+    assert_eq!(allocations(|| drop(matrix())), 1);
+    assert_eq!(allocations(|| drop(matrix().into_tensor())), 2);
+    assert_eq!(allocations(|| back(matrix().into_tensor())), 2);
+    assert_eq!(allocations(|| drop(matrix().into_tensor().try_into_owner::<Vec<f64>>())), 2);
+    assert_eq!(allocations(|| drop(matrix().as_tensor_ref())), 1);
+    let through_c = || {
+        back(through_c(matrix().into_tensor()));
+    };
+    assert_eq!(allocations(through_c), 2);
+}
+
+#[test]
+fn consumer_frees_the_matrix() {
+    allocations(|| {
+        consume(DVector::<f64>::zeros(3).into_tensor());
+    });
+}
+
+#[test]
+fn refusals_free_everything_once() {
+    allocations(|| {
+        let tensor = DMatrix::<f64>::zeros(2, 3).into_tensor();
+        let tensor = DMatrix::<f32>::try_from_tensor(tensor).unwrap_err();
+        let tensor = DVector::<f64>::try_from_tensor(tensor).unwrap_err();
+        drop(Matrix2::<f64>::try_from_tensor(tensor).unwrap_err());
+    });
+    allocations(|| {
+        let part = Tensor::from_parts_strided(vec![0.0; 9], [2, 2], [1, 2], 3).unwrap();
+        drop(DMatrix::<f64>::try_from_tensor(part).unwrap_err());
+    });
+    allocations(|| {
+        let tensor = Matrix2::<f64>::zeros().into_tensor();
+        let tensor = DMatrix::<f64>::try_from_tensor(tensor).unwrap_err();
+        assert!(Matrix2::<f64>::try_from_tensor(tensor).is_ok());
+    });
 }

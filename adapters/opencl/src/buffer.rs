@@ -1,15 +1,17 @@
 //! Buffers as tensors.
-//!
-//! - **Handle.** The data of an OpenCL tensor is a `cl_mem` that lives as long as the tensor.
 
-use dlbridge::{Access, DataType, Element, RawParts, Tensor, TensorRef};
+use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
+use cl3::device::{CL_DEVICE_PARENT_DEVICE, get_device_info};
+use cl3::types::cl_device_id;
+use dlbridge::{Access, DataType, Device, DeviceType, Element, RawParts, Tensor, TensorRef};
+use opencl3::device::{CL_DEVICE_TYPE_ALL, get_all_devices};
 use opencl3::error_codes::ClError;
 use opencl3::memory::{
     Buffer, CL_MEM_OBJECT_BUFFER, CL_MEM_READ_ONLY, ClMem, cl_mem, retain_mem_object,
 };
 
 use crate::sealed::Sealed;
-use crate::{Error, Result, device};
+use crate::{Error, Result};
 
 /// Buffers of [opencl3](opencl3::memory::Buffer) as tensors.
 pub trait BufferExt: Sealed + Sized {
@@ -154,7 +156,7 @@ pub(crate) fn over(
         0 => Access::Shared,
         _ => Access::ReadOnly,
     };
-    let device = device::of_buffer(&buffer)?;
+    let device = device_of(&buffer)?;
     let parts = RawParts {
         device,
         byte_offset,
@@ -169,4 +171,24 @@ pub(crate) fn over(
         first_byte(&tensor, size)?;
     }
     Ok(tensor)
+}
+
+/// Returns the device of a buffer: the first device of its context.
+fn device_of(buffer: &impl ClMem) -> Result<Device> {
+    let info = get_context_info(buffer.context()?, CL_CONTEXT_DEVICES).map_err(ClError)?;
+    let devices: Vec<isize> = info.into();
+    let mut device = *devices.first().ok_or(Error::UnlistedDevice)?;
+    // Platforms do not list sub-devices.
+    loop {
+        let parent = get_device_info(device as cl_device_id, CL_DEVICE_PARENT_DEVICE);
+        match parent.map_err(ClError)?.into() {
+            0_isize => break,
+            parent => device = parent,
+        }
+    }
+    let place = get_all_devices(CL_DEVICE_TYPE_ALL)?
+        .into_iter()
+        .position(|listed| listed.addr() as isize == device);
+    let place = place.and_then(|place| i32::try_from(place).ok()).ok_or(Error::UnlistedDevice)?;
+    Ok(Device::new(DeviceType::OPENCL, place))
 }

@@ -52,15 +52,12 @@
 //! text that says so.
 
 mod buffer;
-mod copy;
-mod device;
 mod error;
 mod tensor;
 
 pub use buffer::BufferExt;
-pub use copy::to_device;
 pub use error::{Error, Result};
-pub use tensor::TensorExt;
+pub use tensor::{TensorExt, to_device};
 
 /// Keeps the extension traits closed, so that methods can be added.
 mod sealed {

@@ -10,7 +10,7 @@ use ort::sys::{OrtAllocator, OrtMemoryInfo};
 use ort::value::{DynTensor, PrimitiveTensorElementType, TensorElementType, TensorValueType};
 use ort::{AsPointer, ortsys};
 
-use crate::protect::{self, Protection};
+use crate::input::{self, Protection};
 use crate::sealed::Sealed;
 use crate::value::take_back;
 use crate::{Error, Input, Result, element, library};
@@ -134,7 +134,7 @@ impl TensorExt for Tensor {
         let bytes = start..start + TensorRef::from(&self).as_bytes()?.len();
         // A model returned memory of an input as its output. The same value becomes an input again, so that a loop
         // does not build a chain of owners.
-        let tensor = match protect::covers(&bytes, read_only) {
+        let tensor = match input::covers(&bytes, read_only) {
             true => match take_back(self) {
                 Ok(held) => {
                     return Ok(Input::new(held.value, Some(Protection::new(bytes, read_only))));

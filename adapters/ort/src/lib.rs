@@ -87,9 +87,6 @@ mod error;
 mod export;
 mod input;
 mod library;
-#[cfg(doctest)]
-mod must_not_compile;
-mod protect;
 mod value;
 
 pub use error::{Error, Result};
@@ -101,6 +98,24 @@ pub use value::ValueExt;
 mod sealed {
     pub trait Sealed {}
 }
+
+/// Code that the compiler must refuse with a certain error. Nightly compares the error: `cargo +nightly test -p
+/// dlbridge-ort --doc must_not_compile`.
+///
+/// Safe code cannot make an input, because it cannot promise that nothing writes an output on the same memory:
+/// ```compile_fail,E0133
+/// use dlbridge_ort::TensorExt;
+///
+/// let _ = dlbridge::Tensor::from([1_u8]).into_input();
+/// ```
+/// nor wrap a value, because other holders may write its memory:
+/// ```compile_fail,E0133
+/// use dlbridge_ort::ValueExt;
+///
+/// let _ = ort::value::Tensor::from_array(([1_usize], vec![1_u8])).unwrap().into_tensor();
+/// ```
+#[cfg(doctest)]
+mod must_not_compile {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -4,7 +4,7 @@ use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
 use ort::value::{DynTensor, DynTensorValueType, Value, ValueType, ValueTypeMarker};
 
 use crate::sealed::Sealed;
-use crate::{Error, Result, element, protect};
+use crate::{Error, Result, element, input};
 
 /// Values of [ort](ort::value::Value) as tensors.
 pub trait ValueExt: Sealed {
@@ -82,7 +82,7 @@ impl<Type: ValueTypeMarker + ?Sized> ValueExt for Value<Type> {
         let dtype = host_dtype(&self)?;
         let mut value = self.into_dyn().downcast::<DynTensorValueType>()?;
         let data = value.data_ptr_mut();
-        let read_only = protect::is_read_only(&protect::bytes_of(&value));
+        let read_only = input::is_read_only(&input::bytes_of(&value));
         let access = match dtype == DataType::BOOL {
             _ if read_only => Access::ReadOnly,
             true => Access::Immutable,
@@ -128,7 +128,7 @@ pub(crate) struct Held {
 impl Held {
     /// Returns the value if safe code may write it, given the access of the tensor.
     pub(crate) fn writable(self, access: Access) -> Result<DynTensor> {
-        let is_input = protect::is_protected(&protect::bytes_of(&self.value));
+        let is_input = input::is_protected(&input::bytes_of(&self.value));
         let is_bool = element::dtype(*self.value.data_type()) == Some(DataType::BOOL);
         match access {
             Access::Exclusive => Ok(self.value),

@@ -7,17 +7,13 @@ use dlbridge::sys::DLManagedTensorVersioned;
 use dlbridge::{Tensor, TensorView};
 
 mod allocations;
-mod devices;
-mod foreign;
+mod tensors;
 
 pub use allocations::{Counting, allocations, large_allocations};
-pub use devices::{
-    Narrow, SLICES, Slice, assert_bytes, assert_slices, for_each_dtype, for_each_shape, numbers,
-    sliced,
-};
-pub use foreign::{
-    Counted, Drops, Layout, foreign, foreign_strided, foreign_vec, misaligned, misaligned_floats,
-    on_cuda, out_of_reach,
+pub use tensors::{
+    Counted, Drops, Layout, Narrow, SLICES, Slice, assert_bytes, assert_slices, for_each_dtype,
+    for_each_shape, foreign, foreign_strided, foreign_vec, misaligned, misaligned_floats, numbers,
+    on_cuda, out_of_reach, sliced,
 };
 
 /// Exports a tensor and imports it again.

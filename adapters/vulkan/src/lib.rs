@@ -69,7 +69,6 @@
 compile_error!("a VkBuffer has 64 bits, and does not fit into the data pointer on this target");
 
 mod buffer;
-mod commands;
 mod copy;
 mod device;
 mod error;

@@ -65,20 +65,16 @@
 //! panics by default. wgpu does not report that a device was destroyed; the functions return [`Error::Lost`] then. wgpu
 //! panics if a device is lost during a wait.
 
-mod binding;
 mod buffer;
 mod copy;
-mod device;
 mod error;
 mod held;
 mod tensor;
-mod wait;
 
-pub use binding::Binding;
 pub use buffer::{BufferExt, TENSOR_USAGES};
 pub use copy::to_device;
 pub use error::{Error, Result};
-pub use tensor::TensorExt;
+pub use tensor::{Binding, TensorExt};
 
 /// Keeps the extension traits closed, so that methods can be added.
 mod sealed {

@@ -1,4 +1,4 @@
-//! Buffers that become tensors, and tensors that become buffers.
+//! Buffers that become tensors, tensors that become buffers, and devices that are not the tensor's, or were destroyed.
 
 use std::{ptr, thread};
 
@@ -10,7 +10,7 @@ use dlbridge_testing::{
 use dlbridge_wgpu::{BufferExt, Error, TENSOR_USAGES, TensorExt, to_device};
 use wgpu::{BufferUsages, Limits};
 
-use crate::gpu::gpu;
+use crate::gpu::{Gpu, gpu};
 
 #[test]
 fn buffer_and_tensor_convert_both_ways() {
@@ -249,4 +249,62 @@ fn typed_subbyte_elements_take_a_byte_each() {
     assert!(matches!(make().into_tensor::<Narrow>([8]), Err(Error::TooSmall { .. })));
     let packed = make().into_tensor_of(DataType::FLOAT4_E2M1FN, 0, [8]).unwrap();
     assert_eq!((packed.is_subbyte_padded(), packed.nbytes()), (false, 4));
+}
+
+#[test]
+fn device_of_another_instance_is_refused() {
+    let (Some(one), Some(other)) = (gpu(), gpu()) else { return };
+    // Both tensors use the first buffer of the first device of an instance, and wgpu compares only these numbers.
+    let mine = to_device(&[41.0_f32, 42.0], &one.device).unwrap();
+    let tensor = to_device(&[1.0_f32, 2.0], &other.device).unwrap();
+    let refusal = tensor.to_host(&one.device, &one.queue).unwrap_err();
+    assert!(matches!(refusal, Error::OtherDevice), "{refusal}");
+    assert!(matches!(mine.to_host(&other.device, &other.queue), Err(Error::OtherDevice)));
+    assert_eq!((one.host(&mine), other.host(&tensor)), (vec![41.0, 42.0], vec![1.0, 2.0]));
+    let again = one.device.clone();
+    assert!(mine.to_host(&again, &one.queue).is_ok());
+}
+
+#[test]
+fn device_of_another_backend_is_refused() {
+    let Some(gpu) = gpu() else { return };
+    let other = Gpu::noop();
+    let tensor = to_device(&[1.0_f32], &other.device).unwrap();
+    assert_eq!(other.host(&tensor), [1.0]);
+    assert!(matches!(tensor.to_host(&gpu.device, &gpu.queue), Err(Error::OtherDevice)));
+    let tensor = to_device(&[1.0_f32], &gpu.device).unwrap();
+    assert!(matches!(tensor.to_host(&other.device, &other.queue), Err(Error::OtherDevice)));
+    assert!(matches!(tensor.to_host(&gpu.device, &other.queue), Err(Error::OtherDevice)));
+}
+
+#[test]
+fn destroyed_device_is_lost() {
+    let Some(gpu) = gpu() else { return };
+    let tensors = [
+        to_device(&[1.0_f32], &gpu.device).unwrap(),
+        gpu.filled(&[1.0]).into_tensor::<f32>([1]).unwrap(),
+    ];
+    gpu.device.destroy();
+    for tensor in tensors {
+        let refusal = tensor.to_host(&gpu.device, &gpu.queue).unwrap_err();
+        assert!(matches!(refusal, Error::Lost), "{refusal}");
+    }
+    let refusal = to_device(&[1.0_f32], &gpu.device).unwrap_err();
+    assert!(matches!(refusal, Error::Lost), "{refusal}");
+}
+
+#[test]
+fn mapped_buffer_is_reported() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 4,
+        usage: dlbridge_wgpu::TENSOR_USAGES,
+        mapped_at_creation: true,
+    });
+    let tensor = buffer.clone().into_tensor::<f32>([1]).unwrap();
+    let refusal = tensor.to_host(&gpu.device, &gpu.queue).unwrap_err();
+    assert!(matches!(refusal, Error::Wgpu(wgpu::Error::Validation { .. })), "{refusal}");
+    buffer.unmap();
+    assert_eq!(gpu.host(&tensor), [0.0]);
 }

@@ -3,6 +3,5 @@
 //! Without a device the tests are skipped, or fail if `DLBRIDGE_REQUIRE` is set.
 
 mod buffers;
-mod devices;
 mod gpu;
 mod shaders;
