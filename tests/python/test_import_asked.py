@@ -1,4 +1,4 @@
-"""The keywords that dlbridge passes to ``__dlpack__``, and producers that support fewer; attributes that are not looked up."""
+"""The keywords that dlbridge passes to ``__dlpack__``, producers that support fewer, and attributes not looked up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refused imports by ``__dlpack__``: the class and text of the exception, and that nothing leaks; objects without memory."""
+"""Refused imports by ``__dlpack__``, and of objects without memory: class and text of the exception; nothing leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Owners of tensors on `webgpu`, the lookup from a tensor to its buffer, and whether devices and queues belong together.
+//! Owners of tensors on `webgpu`, the lookup from a tensor to its buffer, and comparisons of devices and queues.
 //!
 //! wgpu does not provide a handle for a tensor's data pointer. The pointer is the address of the owner's [`Memory`],
 //! which holds the [`wgpu::Buffer`]. The crate never dereferences it, and looks it up among the addresses of all live

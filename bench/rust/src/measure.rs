@@ -1,5 +1,5 @@
-//! Measures the thread's running time of batches that take turns, and returns the median of each row. The number of a row's
-//! allocations, which a counting allocator counts, is part of its result.
+//! Measures the thread's running time of batches that take turns, and returns the median of each row. A counting
+//! allocator adds the number of a row's allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,4 +1,5 @@
-//! Operators with attributes, and with unusual parameters: optional ones first, inputs named `out`, texts of many characters.
+//! Operators with attributes, and with unusual parameters: optional ones first, inputs named `out`, texts of many
+//! characters.
 
 use dlbridge_ops::{Array, Floats, Ints, op};
 

@@ -1,5 +1,5 @@
-/* The state of the stand-in: contexts, streams, events, memory. The CPU cannot access memory of a device, and freed memory is
- * overwritten. */
+/* The state of the stand-in: contexts, streams, events, memory. The CPU cannot access memory of a device, and freed
+ * memory is overwritten. */
 
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400,
