@@ -21,8 +21,11 @@ __all__ = [
     "_fit",
     "_has_protocol",
     "_origin",
+    "_like",
+    "_like_times",
     "_remedy",
     "_times",
+    "_writable_once",
     "_FileWriter",
     "_TensorFile",
     "_copy",
@@ -473,6 +476,15 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
 
 def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
     """Return true if an object has a protocol; looks up its attribute and calls nothing."""
+
+def _like(likeness: object, tensor: Tensor) -> Any:
+    """The result of an extension as an object of the library that `likeness` belongs to; unchanged if that is not known."""
+
+def _like_times(likeness: object, times: object) -> Any:
+    """An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns."""
+
+def _writable_once(tensor: Tensor) -> Tensor:
+    """A tensor over the same memory whose first export may be written, and every later one only read."""
 
 def _remedy(obj: object) -> str | None:
     """The advice for an object without a protocol, for the messages of extensions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -105,17 +104,6 @@ except RecursionError:
 
 def test_producer_with_a_table_that_imports_itself_is_stopped() -> None:
     assert output(TURNS, Path(__file__).parent, options=(), quiet=False) == "fine\n"
-
-
-def test_own_tensor_that_does_not_fit_is_refused_without_a_borrow() -> None:
-    constants = typed.constants()
-    memory = np.ctypeslib.as_array((ctypes.c_double * 3).from_address(constants.address))
-
-    def inner() -> None:
-        with pytest.raises(TypeError, match="expected"):
-            typed.mean(constants)
-
-    typed.while_writing(memory, inner)
 
 
 def test_attribute_that_a_class_of_pytorch_tensors_gets_later_is_seen() -> None:

@@ -65,13 +65,6 @@ def test_pairs_of_tensors_are_extracted() -> None:
         typed.sums_of_pairs([(pair[0], pair[0])])
 
 
-def test_objects_of_dlbridge_are_extracted() -> None:
-    x = typed.zeros(2)
-    assert all(got is x for got in typed.same_tensors([x, x]))
-    with pytest.raises(TypeError, match=r"item \[1\]: "):
-        typed.same_tensors([x, np.ones(3)])
-
-
 @pytest.mark.parametrize("make", [numpy_array, torch_tensor], ids=lambda make: make.__name__)
 def test_writable_items_are_written_in_place(make: Any) -> None:
     x, y = make([1.0, 2.0]), make([4.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import gc
 import hashlib
 import pickle
@@ -103,21 +102,19 @@ def test_consumer_in_c_imports_an_exporting_class() -> None:
 
 
 def test_exchange_table_imports_exports_and_borrows() -> None:
-    function = ctypes.CDLL(typed._native.__file__).typed_arguments_exchange_api
-    function.restype = ctypes.c_void_p
-    capsule = ctypes.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    table = crafter.native.Table(capsule(function(), b"dlpack_exchange_api", None))
+    sound = typed.Sound(2, 1)
+    table = crafter.native.Table(typed.Sound.__dlpack_c_exchange_api__)
     assert table.versions == [(1, 3)]
-    assert all(table.functions().values())
-    ours = typed.Sound(2, 1).__dlbridge_tensor__()
-    _, held, _ = table.exported(ours)
+    # A class may make its tensor at each export, so nothing would keep borrowed memory alive.
+    assert [name for name, there in table.functions().items() if not there] == ["dltensor_from_py_object_no_sync"]
+    _, held, _ = table.exported(sound)
     _, again, _ = table.imported(held)
-    assert again.address == ours.address
+    assert type(again) is dlbridge.Tensor
+    assert again.address == dlbridge.asdlpack(sound).address
     _, _, error = table.exported([])
+    assert (type(error), str(error)) == (TypeError, "'list' object is not a Sound")
+    table = crafter.native.Table(dlbridge.Tensor.__dlpack_c_exchange_api__)
+    assert all(table.functions().values())
+    assert table.borrowed(again)[0] == 0
+    _, _, error = table.borrowed([])
     assert (type(error), str(error)) == (TypeError, "'list' object is not a dlbridge.Tensor")
-    assert table.borrowed(ours)[0] == 0
-    # This class makes its tensor at each export, so nothing would keep borrowed memory alive.
-    status, _, error = table.borrowed(typed.Squares(5))
-    assert (status, type(error)) == (-1, TypeError)
-    assert "and cannot be borrowed; import its managed tensor" in str(error)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
+import dlbridge
 import polars as pl
 import pytest
 import typed_arguments as typed
@@ -117,3 +121,69 @@ def test_memory_of_a_column_is_shared_and_only_read() -> None:
     assert typed.on_work_stream(series)[1] == series.to_numpy().ctypes.data
     with pytest.raises(TypeError, match="read-only"):
         typed.negate(series)
+
+
+def test_result_is_a_tensor_of_the_package() -> None:
+    made = typed.zeros(2), typed.writable_once([1.0]), typed.kept(pl.Series([1.0, 2.0]).to_numpy())
+    for tensor in made:
+        assert type(tensor) is dlbridge.Tensor
+        assert copy.deepcopy(tensor).tolist() == pickle.loads(pickle.dumps(tensor)).tolist() == tensor.tolist()
+    assert type(copy.copy(typed.Sound(2, 1)).__reduce__()[1][0]) is dlbridge.Tensor
+
+
+def test_result_without_the_package_is_exported() -> None:
+    code = """
+import sys
+sys.modules["dlbridge"] = None
+import numpy as np, torch, jax, typed_arguments as typed
+x = typed.zeros(2)
+print(type(x).__name__, hasattr(x, "__array_interface__"), x.__dlpack_device__())
+addresses = {np.from_dlpack(x).ctypes.data, np.asarray(x).ctypes.data, torch.from_dlpack(x).data_ptr()}
+assert len(addresses) == 1, addresses
+assert jax.numpy.from_dlpack(x).tolist() == memoryview(x).tolist() == [0, 0]
+typed.negate(x)
+print(type(typed.twice(np.ones(1, "f4"))), type(typed.twice(torch.ones(1))), type(typed.returned.zeros_like(bytearray(2))))
+print(type(typed.ramp(1, "torch")))
+first, second = typed.writable_once([1.0]), typed.writable_once([1.0])
+print(np.from_dlpack(first).flags.writeable, np.from_dlpack(first).flags.writeable, memoryview(second).readonly)
+sound = typed.Sound(2, 1)
+assert np.asarray(sound).ctypes.data == np.from_dlpack(sound).ctypes.data
+print(typed.returned.Histogram([1, 2]).kept, hasattr(sound, "__array_struct__"))
+refused = (
+    lambda: typed.twice(jax.numpy.ones(1, "f4")),
+    lambda: typed.ramp(1, "jax"),
+    lambda: sound.__arrow_c_array__(),
+)
+for make in refused:
+    try:
+        make()
+    except ModuleNotFoundError as error:
+        print(error, error.name, sep="; ")
+"""
+    lines = output(code, options=()).splitlines()
+    assert lines[0] == "Exporter False (1, 0)"
+    assert lines[1] == "<class 'numpy.ndarray'> <class 'torch.Tensor'> <class 'memoryview'>"
+    assert lines[2:5] == ["<class 'torch.Tensor'>", "True False True", "[1 2] False"]
+    assert len(lines) == 8
+    assert all(line.endswith("; install it: pip install dlbridge; dlbridge") for line in lines[5:])
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ("", "AttributeError: module 'dlbridge' has no attribute 'Tensor'"),
+        ("Tensor = int", "BufferError: the installed package dlbridge returned no class, not a Tensor"),
+        ("import torch; Tensor = torch.Tensor", "ImportError: the installed package dlbridge lacks _like, which this extension needs; "),
+    ],
+)  # fmt: skip
+def test_package_that_makes_no_results_is_refused(body: str, refusal: str) -> None:
+    code = """
+import types
+package._core = types.ModuleType("_core")
+try:
+    typed.twice(pl.Series([1.0], dtype=pl.Float32))
+except Exception as error:
+    print(type(error).__name__, error, sep=": ")
+"""
+    body += "\ndef asdlpack(x):\n import torch, types\n class Tensor(torch.Tensor): protocol, copied = 'arrow', False\n return torch.ones(1).as_subclass(Tensor)"
+    assert with_package(body, code).startswith(refusal)

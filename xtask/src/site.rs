@@ -49,14 +49,13 @@ pub(crate) fn built(root: &Path, venv: &Venv) -> Vec<Step> {
         let flags = "-Clink-arg=-undefined -Clink-arg=dynamic_lookup";
         if cfg!(target_os = "macos") { step.env("RUSTFLAGS", flags) } else { step }
     };
-    // `dlbridge` is named for its features, which are those of the tests in Rust. The package has a build of its own: Cargo
-    // would give its features to the extensions too.
-    let core = |packages: &str| {
-        format!("cargo build --package dlbridge {packages} --features {CORE_FEATURES}")
-    };
+    // `dlbridge` is named for its features, which are those of the tests in Rust.
+    let modules = format!(
+        "cargo build --package dlbridge --package dlbridge-python --package typed_arguments --package operators \
+         --features {CORE_FEATURES}"
+    );
     vec![
-        build("the package's extension module", &core("--package dlbridge-python")),
-        build("extension modules", &core("--package typed_arguments --package operators")),
+        build("extension modules", &modules),
         build(
             "the kit's extension module",
             "cargo build --manifest-path conformance/crafter/Cargo.toml",

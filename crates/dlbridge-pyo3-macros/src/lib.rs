@@ -20,14 +20,19 @@ pub fn producer(function: TokenStream, block: TokenStream) -> TokenStream {
     }
     let own = functions(body.stream());
     let function = function.to_string();
-    let methods = METHODS.iter().filter(|(name, _)| !own.iter().any(|own| own == name));
-    let text: String = methods.map(|(_, text)| text.replace("TENSOR", &function)).collect();
-    let Ok(methods) = text.parse::<TokenStream>() else {
+    if function.split("::").any(|name| name.trim().is_empty()) {
         return error("#[producer(..)] must name a function, like Self::tensor");
-    };
+    }
+    let methods = METHODS.iter().filter(|(name, _)| !own.iter().any(|own| own == name));
+    let text: String = methods.map(|(_, text)| *text).collect();
+    let methods = text.parse::<TokenStream>().unwrap_or_default();
+    let class = tokens.iter().rev().take_while(|token| token.to_string() != "impl");
+    let class: TokenStream = class.cloned().collect::<Vec<_>>().into_iter().rev().collect();
+    let producer = PRODUCER.replace("CLASS", &class.to_string()).replace("TENSOR", &function);
     let mut inside = body.stream();
     inside.extend(methods);
     tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
+    tokens.extend(producer.parse::<TokenStream>().unwrap_or_default());
     tokens.into_iter().collect()
 }
 
@@ -42,38 +47,38 @@ fn error(text: &str) -> TokenStream {
     format!("::core::compile_error!({text:?});").parse().unwrap_or_default()
 }
 
-/// The methods, by name; `TENSOR` is replaced by the path of the function that returns the tensor.
-const METHODS: [(&str, &str); 12] = [
-    (
-        "__dlbridge_tensor__",
-        "/// The tensor itself.
-        fn __dlbridge_tensor__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::dlbridge_pyo3::PyTensor>> {
-            ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))
-        }",
-    ),
+/// The class's trait; `TENSOR` is replaced by the path of the function that returns the tensor.
+const PRODUCER: &str = "impl ::dlbridge_pyo3::producer::Producer for CLASS {
+    fn lend<R>(
+        object: &::pyo3::Bound<'_, Self>,
+        use_it: impl ::core::ops::FnOnce(&::dlbridge_pyo3::PyTensor) -> ::pyo3::PyResult<R>,
+    ) -> ::pyo3::PyResult<R> {
+        let object = object.try_borrow()?;
+        ::dlbridge_pyo3::producer::Source::lend(TENSOR(&*object), use_it)
+    }
+}";
+
+/// The methods, by name.
+const METHODS: [(&str, &str); 11] = [
     (
         "__dlpack__",
         "/// A capsule over the tensor, as the array API standard describes it.
         #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
         fn __dlpack__<'py>(
-            &self,
-            py: ::pyo3::Python<'py>,
+            this: &::pyo3::Bound<'py, Self>,
             stream: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             max_version: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             dl_device: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
             copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?;
-            ::dlbridge_pyo3::producer_macro::dlpack(&tensor, stream, max_version, dl_device, copy)
+            ::dlbridge_pyo3::producer::dlpack(this, stream, max_version, dl_device, copy)
         }",
     ),
     (
         "__dlpack_device__",
         "/// The device as a tuple of DLPack device type and device id.
-        fn __dlpack_device__(&self, py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<(i32, i32)> {
-            ::core::result::Result::Ok(
-                ::dlbridge_pyo3::producer_macro::device(&::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?))
+        fn __dlpack_device__(this: &::pyo3::Bound<'_, Self>) -> ::pyo3::PyResult<(i32, i32)> {
+            ::dlbridge_pyo3::producer::device(this)
         }",
     ),
     (
@@ -82,57 +87,31 @@ const METHODS: [(&str, &str); 12] = [
         #[classattr]
         fn __dlpack_c_exchange_api__(py: ::pyo3::Python<'_>)
             -> ::pyo3::PyResult<::pyo3::Py<::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::exchange_api(py)
+            ::dlbridge_pyo3::producer::exchange_api::<Self>(py)
         }",
     ),
     (
         "__array_interface__",
         "/// The array interface of NumPy, for data on the CPU.
         #[getter]
-        fn __array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::attribute(
-                py, TENSOR(self), \"__array_interface__\")
+        fn __array_interface__<'py>(this: &::pyo3::Bound<'py, Self>) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::attribute(this, \"__array_interface__\")
         }",
     ),
     (
         "__array_struct__",
         "/// The array interface of NumPy as a C struct, for data on the CPU.
         #[getter]
-        fn __array_struct__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::attribute(py, TENSOR(self), \"__array_struct__\")
+        fn __array_struct__<'py>(this: &::pyo3::Bound<'py, Self>) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::attribute(this, \"__array_struct__\")
         }",
     ),
     (
         "__cuda_array_interface__",
         "/// The array interface of CUDA, for data on such a device.
         #[getter]
-        fn __cuda_array_interface__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::attribute(
-                py, TENSOR(self), \"__cuda_array_interface__\")
-        }",
-    ),
-    (
-        "__arrow_c_array__",
-        "/// The Arrow PyCapsule interface, for contiguous numbers.
-        #[pyo3(signature = (requested_schema=None))]
-        fn __arrow_c_array__<'py>(
-            &self,
-            py: ::pyo3::Python<'py>,
-            requested_schema: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
-        ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let _ = requested_schema;
-            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__arrow_c_array__\")
-        }",
-    ),
-    (
-        "__arrow_c_schema__",
-        "/// The type of the Arrow array.
-        fn __arrow_c_schema__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__arrow_c_schema__\")
+        fn __cuda_array_interface__<'py>(this: &::pyo3::Bound<'py, Self>) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::attribute(this, \"__cuda_array_interface__\")
         }",
     ),
     (
@@ -142,34 +121,56 @@ const METHODS: [(&str, &str); 12] = [
             view: *mut ::pyo3::ffi::Py_buffer,
             flags: ::core::ffi::c_int,
         ) -> ::pyo3::PyResult<()> {
-            let tensor = this
-                .try_borrow()
-                .map_err(::pyo3::PyErr::from)
-                .and_then(|object| ::dlbridge_pyo3::producer_macro::tensor_of(this.py(), TENSOR(&*object)));
             // SAFETY: Python passes NULL, or a `Py_buffer` to write to.
-            unsafe { ::dlbridge_pyo3::producer_macro::buffer(tensor, view, flags) }
+            unsafe { ::dlbridge_pyo3::producer::buffer(&this, view, flags) }
+        }",
+    ),
+    (
+        "__arrow_c_array__",
+        "/// The Arrow PyCapsule interface, for contiguous numbers.
+        #[pyo3(signature = (*arguments, **keywords))]
+        fn __arrow_c_array__<'py>(
+            this: &::pyo3::Bound<'py, Self>,
+            arguments: &::pyo3::Bound<'py, ::pyo3::types::PyTuple>,
+            keywords: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::types::PyDict>>,
+        ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::call(this, \"__arrow_c_array__\", arguments, keywords)
+        }",
+    ),
+    (
+        "__arrow_c_schema__",
+        "/// The type of the Arrow array.
+        #[pyo3(signature = (*arguments, **keywords))]
+        fn __arrow_c_schema__<'py>(
+            this: &::pyo3::Bound<'py, Self>,
+            arguments: &::pyo3::Bound<'py, ::pyo3::types::PyTuple>,
+            keywords: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::types::PyDict>>,
+        ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::call(this, \"__arrow_c_schema__\", arguments, keywords)
         }",
     ),
     (
         "__array__",
         "/// For `numpy.asarray` and its callers: dtypes that NumPy's other protocols do not support.
-        #[pyo3(signature = (dtype=None, copy=None))]
+        #[pyo3(signature = (*arguments, **keywords))]
         fn __array__<'py>(
-            &self,
-            py: ::pyo3::Python<'py>,
-            dtype: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
-            copy: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::PyAny>>,
+            this: &::pyo3::Bound<'py, Self>,
+            arguments: &::pyo3::Bound<'py, ::pyo3::types::PyTuple>,
+            keywords: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::types::PyDict>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            let tensor = ::dlbridge_pyo3::producer_macro::tensor_of(py, TENSOR(self))?;
-            ::dlbridge_pyo3::producer_macro::to_array(&tensor, dtype, copy)
+            ::dlbridge_pyo3::producer::call(this, \"__array__\", arguments, keywords)
         }",
     ),
     (
         "__bytes__",
         "/// The bytes of the elements in C order, for `bytes(x)`.
-        fn __bytes__<'py>(&self, py: ::pyo3::Python<'py>)
-            -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer_macro::call(py, TENSOR(self), \"__bytes__\")
+        #[pyo3(signature = (*arguments, **keywords))]
+        fn __bytes__<'py>(
+            this: &::pyo3::Bound<'py, Self>,
+            arguments: &::pyo3::Bound<'py, ::pyo3::types::PyTuple>,
+            keywords: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::types::PyDict>>,
+        ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+            ::dlbridge_pyo3::producer::call(this, \"__bytes__\", arguments, keywords)
         }",
     ),
 ];

@@ -60,7 +60,7 @@ pub(crate) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
 }
 
 /// Returns true for an object of a class of a module, by [`is_subclass`].
-pub(crate) fn is_instance(
+pub fn is_instance(
     object: &Bound<'_, PyAny>,
     module: &Bound<'_, PyString>,
     class: &Bound<'_, PyString>,
@@ -79,7 +79,7 @@ pub(crate) fn is_subclass(
 }
 
 /// A class of a module, if the module is loaded.
-pub(crate) fn loaded_class<'py>(
+pub fn loaded_class<'py>(
     module: &Bound<'py, PyString>,
     class: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyType>>> {
@@ -92,7 +92,7 @@ pub(crate) fn loaded_class<'py>(
 
 /// An attribute of an object; `None` for a class, which has the attributes of its instances. An object declines a
 /// protocol by the value `None`.
-pub(crate) fn attribute<'py>(
+pub fn attribute<'py>(
     object: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -27,7 +27,7 @@ pub(crate) const BLOCK: usize = 1 << 22;
 
 /// A copy in C order in new memory, aligned to `alignment` bytes, a power of two. The caller must hold a borrow of
 /// the source, and keep it alive.
-pub(crate) fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
+pub fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
     let bytes = bytes(source);
     if bytes < DETACHED {
         return source.to_aligned_copy(alignment).map_err(to_py_err);
@@ -41,7 +41,7 @@ pub(crate) fn byte_swapped(source: &TensorRef<'_>) -> PyResult<Tensor> {
 }
 
 /// As [`copied`], with a byte for each element that is narrower.
-pub(crate) fn unpacked(source: &Tensor) -> PyResult<Tensor> {
+pub fn unpacked(source: &Tensor) -> PyResult<Tensor> {
     detached(source.len(), |_| source.to_unpacked().map(Some))
 }
 
@@ -51,7 +51,7 @@ fn bytes(source: &TensorRef<'_>) -> usize {
 }
 
 /// Calls `work` with one block of elements after the other, and its start; `None` if `work` stopped it.
-pub(crate) fn each_block<T>(
+pub fn each_block<T>(
     elements: &mut [T],
     go_on: &mut dyn FnMut() -> bool,
     mut work: impl FnMut(usize, &mut [T]),
@@ -67,7 +67,7 @@ pub(crate) fn each_block<T>(
 
 /// Runs `work` on `bytes` bytes, detached from Python if they are at least `DETACHED`. `work` calls its argument now
 /// and then, and returns `None` if that returns false: a signal is pending then, and its exception is raised.
-pub(crate) fn detached<R: Send>(
+pub fn detached<R: Send>(
     bytes: usize,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<Option<R>> + Send,
 ) -> PyResult<R> {
@@ -134,6 +134,6 @@ pub(crate) fn must_be_raised(py: Python<'_>, error: &PyErr) -> bool {
 
 /// Returns true for an exception of a signal handler that stopped a copy of the current import, and false for one of
 /// a producer.
-pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+pub fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     INTERRUPT.get() == address(py, error)
 }

@@ -14,12 +14,12 @@ use crate::once::once;
 use crate::pending::made;
 
 /// The exception for an error of the core, for code that cannot use `?`.
-pub(crate) fn to_py_err(error: Error) -> PyErr {
+pub fn to_py_err(error: Error) -> PyErr {
     error.into()
 }
 
 /// The name of an object's type, with its module if it has one.
-pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     name_of(&object.get_type())
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
 }
 
 /// The name of a type with its article.
-pub(crate) fn with_article(name: &str) -> String {
+pub fn with_article(name: &str) -> String {
     let article = match name.as_bytes() {
         // "an unnamed type" has an article already.
         [b'a', b'n', b' ', ..] => return name.to_owned(),
@@ -42,12 +42,12 @@ pub(crate) fn with_article(name: &str) -> String {
 
 /// The text of an object for a message: the beginning of its `repr`, or its type if that fails. Rust's own formatting
 /// of such an object prints the exceptions of its `__str__`.
-pub(crate) fn repr_in_message(object: &Bound<'_, PyAny>) -> String {
+pub fn repr_in_message(object: &Bound<'_, PyAny>) -> String {
     from_text(object, object.repr())
 }
 
 /// As [`repr_in_message`], by `str`, for objects that their text names.
-pub(crate) fn str_in_message(object: &Bound<'_, PyAny>) -> String {
+pub fn str_in_message(object: &Bound<'_, PyAny>) -> String {
     from_text(object, object.str())
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn import<'py>(py: Python<'py>, name: &str) -> Option<PyResult<Bound<
 
 /// The module of a library that a function needs. If `package` is missing, the error says that the library is not
 /// installed.
-pub(crate) fn library<'py>(
+pub fn library<'py>(
     py: Python<'py>,
     module: &str,
     package: &str,
@@ -187,7 +187,7 @@ pub(crate) fn library<'py>(
 }
 
 /// Returns true if an import failed because `package` itself is missing, and not one of its dependencies.
-pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
+pub fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool> {
     if !error.is_instance_of::<PyModuleNotFoundError>(py) {
         return Ok(false);
     }
@@ -196,7 +196,7 @@ pub(crate) fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResul
 
 /// The refusal of elements that tensors lack a dtype for, with the attribute that [`is_beyond_tensors`] checks.
 #[cold]
-pub(crate) fn beyond_tensors(text: String) -> PyErr {
+pub fn beyond_tensors(text: String) -> PyErr {
     let error = PyBufferError::new_err(text);
     match Python::attach(|py| error.value(py).setattr(mark(py), true)) {
         Ok(()) => error,

@@ -17,7 +17,7 @@ use crate::order::Order;
 /// use pyo3::prelude::*;
 ///
 /// #[pyfunction]
-/// fn rows<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+/// fn rows(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
 ///     let options = ImportOptions { align: Some(64), ..ImportOptions::default() };
 ///     PyTensor::import(x, &options)
 /// }
@@ -40,7 +40,7 @@ pub struct ImportOptions {
 
 impl ImportOptions {
     /// Refuses a device that a protocol on the CPU cannot provide.
-    pub(crate) fn check_on_cpu(&self, protocol: &str) -> PyResult<()> {
+    pub fn check_on_cpu(&self, protocol: &str) -> PyResult<()> {
         let Some(device) = self.device.filter(|&device| device != Device::CPU) else {
             return Ok(());
         };
@@ -63,7 +63,7 @@ impl ImportOptions {
 }
 
 /// The value of an argument that is `None`, `True` or `False`.
-pub(crate) fn expect_bool(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub fn expect_bool(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match value.cast::<PyBool>() {
         Ok(value) => Ok(value.is_true()),
         Err(_) => Err(wrong_type(argument, "None, True or False", value)),
@@ -71,7 +71,7 @@ pub(crate) fn expect_bool(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<
 }
 
 /// The value of an argument `align`.
-pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
+pub fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     const EXPECTED: &str = "None or a power of two, at most 1073741824 (1 GiB)";
     const MAX: usize = 1 << 30;
     let index = intern!(align.py(), "__index__");
@@ -84,7 +84,7 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
 }
 
 /// The value of an argument `contiguous`; `False` means the same as `None`.
-pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
+pub fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
     const EXPECTED: &str = "None, a bool, 'C' or 'F'";
     if let Ok(flag) = contiguous.cast::<PyBool>() {
         return Ok(if flag.is_true() { Order::C } else { Order::Strided });
@@ -103,7 +103,7 @@ pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
 }
 
 /// The value of an argument `protocol`.
-pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol> {
+pub fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol> {
     let names = || {
         let names: Vec<_> = Protocol::ALL.iter().map(|p| format!("'{}'", p.name())).collect();
         format!("None or one of {}", names.join(", "))
@@ -119,7 +119,7 @@ pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol>
 
 /// Converts an object to an integer by its `__index__`; `None` for a boolean, and for an object that is not a single
 /// integer.
-pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     if object.is_instance_of::<PyBool>() {
         return Ok(None);
@@ -137,6 +137,6 @@ pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
 }
 
 /// The refusal of an argument.
-pub(crate) fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
+pub fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{argument} must be {expected}, not {}", repr_in_message(found)))
 }

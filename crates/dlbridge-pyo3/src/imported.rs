@@ -68,13 +68,6 @@ impl Protocol {
         !matches!(self, Self::LegacyDlpack)
     }
 
-    /// Returns true if an extension asks the package for this protocol.
-    pub(crate) const fn is_of_hub(self) -> bool {
-        let by_itself =
-            matches!(self, Self::ExchangeApi | Self::Dlpack | Self::LegacyDlpack | Self::Buffer);
-        !cfg!(feature = "hub") && !by_itself
-    }
-
     /// The attribute or the name of this protocol, for messages.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -90,17 +83,17 @@ impl Protocol {
 }
 
 /// A tensor imported from a Python object, with the facts about its import.
-pub(crate) struct Imported {
-    pub(crate) tensor: Tensor,
-    pub(crate) protocol: Protocol,
+pub struct Imported {
+    pub tensor: Tensor,
+    pub protocol: Protocol,
     /// Why the elements were copied, if that is known.
-    pub(crate) reason: Option<CopyReason>,
+    pub reason: Option<CopyReason>,
     /// The version in the producer's managed tensor.
-    pub(crate) version: Option<DLPackVersion>,
+    pub version: Option<DLPackVersion>,
 }
 
 impl Imported {
-    pub(crate) fn new(tensor: Tensor, protocol: Protocol) -> Self {
+    pub fn new(tensor: Tensor, protocol: Protocol) -> Self {
         Self { tensor, protocol, reason: None, version: None }
     }
 

@@ -31,7 +31,7 @@ pub fn is_main_interpreter(_py: Python<'_>) -> bool {
 }
 
 /// Refuses to keep an object of a subinterpreter.
-pub(crate) fn check_main_interpreter(py: Python<'_>) -> PyResult<()> {
+pub fn check_main_interpreter(py: Python<'_>) -> PyResult<()> {
     if is_main_interpreter(py) {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(crate) fn check_main_interpreter(py: Python<'_>) -> PyResult<()> {
 
 /// Calls `release` attached, on this thread, and keeps a pending exception. If the interpreter has ended or is
 /// ending, its objects cannot be released, and `release` is not called.
-pub(crate) fn while_it_lives(release: impl FnOnce(Python<'_>)) {
+pub fn while_it_lives(release: impl FnOnce(Python<'_>)) {
     // SAFETY: this function may be called at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
         return;
@@ -60,10 +60,10 @@ pub(crate) fn while_it_lives(release: impl FnOnce(Python<'_>)) {
 }
 
 /// A Python object that keeps memory alive, as the owner of a tensor: released on any thread.
-pub(crate) struct PyOwner(Option<Py<PyAny>>);
+pub struct PyOwner(Option<Py<PyAny>>);
 
 impl PyOwner {
-    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
         Ok(Self(Some(object.clone().unbind())))
     }
@@ -74,7 +74,7 @@ impl PyOwner {
     }
 
     /// Reports the object to Python's garbage collector.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.0)
     }
 }

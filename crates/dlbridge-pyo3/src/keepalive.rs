@@ -8,7 +8,7 @@ use std::ops::Range;
 use dlbridge::{Access, ArcTensor, Tensor, TensorRef};
 
 /// The tensor that owns the memory of a tensor: follows the sources to the first one.
-pub(crate) fn root(tensor: &ArcTensor) -> ArcTensor {
+pub fn root(tensor: &ArcTensor) -> ArcTensor {
     let mut tensor = tensor;
     while let Some(source) = inner(tensor) {
         tensor = source;
@@ -26,7 +26,7 @@ pub(crate) fn inner(tensor: &Tensor) -> Option<&ArcTensor> {
 }
 
 /// Returns true if bytes lie within those of a tensor's elements (Within). An empty range does.
-pub(crate) fn is_within(bytes: &Range<usize>, tensor: &Tensor) -> bool {
+pub fn is_within(bytes: &Range<usize>, tensor: &Tensor) -> bool {
     if bytes.is_empty() {
         return true;
     }

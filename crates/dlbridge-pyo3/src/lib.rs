@@ -32,16 +32,15 @@
 //! | [`PyDeviceTensor`] | an argument that stays on its device, with the [`Stream`] that it is synchronised with |
 //! | [`Accepts`], [`Constraint`] | the demands of an argument; [`dispatch!`] for several dtypes |
 //! | [`ArgumentError`] | why an argument was refused; `?` makes it a `PyErr` |
-//! | [`PyTensor`] | the Python class `Tensor`: owns memory, exports it any number of times |
+//! | [`PyTensor`] | a result that any library imports: owns memory, exports it any number of times |
 //! | [`dlbridge`] | the core, re-exported: `Tensor`, `Error`, views |
 //! | [`Numpy`], [`Torch`], [`Like`] | results: a NumPy array, a PyTorch tensor, or an object of the caller's library |
-//! | [`import`], [`PyTensor::import`] | import any object that supports a protocol |
+//! | [`import()`], [`PyTensor::import`] | import any object that supports a protocol |
 //! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
 //! | [`Protocol`] | the protocol of an import |
 //! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
 //! | `rust_numpy` | with the feature `rust-numpy`: arrays of rust-numpy to tensors and back |
 //! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
-//! | `import/`, `protocol/` | the stages of an import; one file per protocol, import and export together |
 //!
 //! # Borrows
 //!
@@ -53,8 +52,8 @@
 //! Deleters and capsule destructors may run on any thread, with or without the GIL. They keep a pending exception and
 //! never unwind into C. Python objects are released while the interpreter lives, and leaked afterwards.
 
-// An extension links only what it uses. Lints run with the feature, and find dead code.
-#![cfg_attr(not(feature = "hub"), allow(dead_code, unused_imports))]
+// The hidden modules link to private items.
+#![allow(rustdoc::private_intra_doc_links)]
 
 #[cfg(not(Py_3_11))]
 compile_error!(
@@ -62,48 +61,63 @@ compile_error!(
 );
 
 #[macro_use]
-mod once;
+#[doc(hidden)]
+pub mod once;
 
+// The Python package uses the hidden modules, of exactly this version.
 mod argument;
-mod borrow;
-mod bytes;
-mod capsule;
-mod class;
-mod classes;
-mod columns;
-mod copies;
-mod cycles;
+#[doc(hidden)]
+pub mod borrow;
+#[doc(hidden)]
+pub mod capsule;
+#[doc(hidden)]
+pub mod classes;
+#[doc(hidden)]
+pub mod copies;
 mod elements;
-mod error;
-mod frameworks;
-mod gpu;
-mod import;
-mod import_options;
-mod imported;
-mod interpreter;
-mod keepalive;
+#[doc(hidden)]
+pub mod error;
+#[doc(hidden)]
+pub mod frameworks;
+#[doc(hidden)]
+pub mod gpu;
+#[doc(hidden)]
+pub mod import;
+#[doc(hidden)]
+pub mod import_options;
+#[doc(hidden)]
+pub mod imported;
+#[doc(hidden)]
+pub mod interpreter;
+#[doc(hidden)]
+pub mod keepalive;
 #[cfg(doctest)]
 mod must_not_compile;
-mod numpy;
-mod optional_attr;
-mod order;
 #[doc(hidden)]
-pub mod package;
+pub mod numpy;
+mod object;
+mod optional_attr;
+#[doc(hidden)]
+pub mod order;
 mod pending;
 #[doc(hidden)]
-pub mod producer_macro;
-mod protocol;
-mod record;
-mod references;
+pub mod producer;
+#[doc(hidden)]
+pub mod protocol;
+#[doc(hidden)]
+pub mod record;
+#[doc(hidden)]
+pub mod references;
 mod returned;
 #[cfg(feature = "rust-numpy")]
 pub mod rust_numpy;
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_arch = "arm"), not(miri)))]
 mod stopped_threads;
-mod stream;
-mod strides;
+#[doc(hidden)]
+pub mod stream;
+#[doc(hidden)]
+pub mod strides;
 mod tensor;
-mod to_library;
 
 /// The core: tensors without Python. Its features are also features of this crate.
 ///
@@ -141,7 +155,7 @@ pub use dlbridge::CopyReason;
 /// the buffer protocol, Arrow, `__array__` and `__bytes__`. Write it above the class's `#[pymethods]`, with the function
 /// that returns the tensor from `&self`.
 ///
-/// The function returns a `&Py<PyTensor>` that the object keeps, or makes a tensor each time: a [`PyTensor`] or a
+/// The function returns a `&PyTensor` that the object keeps, or makes a tensor each time: a [`PyTensor`] or a
 /// [`Tensor`](dlbridge::Tensor), or a `Result` of one. The class's own code accesses a kept tensor through a typed
 /// argument, as all other code does, so a borrow protects it from other readers and writers.
 ///
@@ -156,11 +170,11 @@ pub use dlbridge::CopyReason;
 /// /// A sound: `torch.from_dlpack(sound)`, `numpy.asarray(sound)` and `memoryview(sound)` share its memory.
 /// #[pyclass]
 /// struct Sound {
-///     samples: Py<PyTensor>,
+///     samples: PyTensor,
 /// }
 ///
 /// impl Sound {
-///     fn samples(&self) -> &Py<PyTensor> {
+///     fn samples(&self) -> &PyTensor {
 ///         &self.samples
 ///     }
 /// }
@@ -169,12 +183,12 @@ pub use dlbridge::CopyReason;
 /// #[pymethods]
 /// impl Sound {
 ///     #[new]
-///     fn new(py: Python<'_>, frames: usize) -> PyResult<Self> {
-///         Ok(Self { samples: Py::new(py, PyTensor::from(vec![0.0_f32; frames]))? })
+///     fn new(frames: usize) -> Self {
+///         Self { samples: PyTensor::from(vec![0.0_f32; frames]) }
 ///     }
 ///
 ///     fn loudest(&self, py: Python<'_>) -> PyResult<f32> {
-///         let samples: PyReadonlyTensor<'_, f32, 1> = self.samples.bind(py).extract()?;
+///         let samples: PyReadonlyTensor<'_, f32, 1> = self.samples.extract(py)?;
 ///         Ok(samples.iter().fold(0.0, |loudest, sample| sample.abs().max(loudest)))
 ///     }
 /// }
@@ -185,7 +199,6 @@ pub use import_options::ImportOptions;
 pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
 pub use order::Order;
-pub use protocol::exchange_table::exchange_table;
 pub use returned::{IntoNumpy, Numpy, into_capsule};
 pub use returned::{Like, Torch};
 pub use tensor::PyTensor;

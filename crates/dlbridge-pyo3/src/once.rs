@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 /// `PyOnceLock::get_or_init` lets other threads run while it fills the cell: if one of them forks, the next call in
 /// the child waits for ever. Here two threads may each make a value, and the first one is kept.
 #[inline]
-pub(crate) fn once<'a, T, E>(
+pub fn once<'a, T, E>(
     cell: &'a PyOnceLock<T>,
     py: Python<'_>,
     make: impl FnOnce() -> Result<T, E>,
@@ -30,6 +30,8 @@ fn fill<'a, T>(cell: &'a PyOnceLock<T>, py: Python<'_>, value: T) -> &'a T {
 }
 
 /// As `pyo3::intern`, through [`once`].
+#[doc(hidden)]
+#[macro_export]
 macro_rules! intern {
     ($py:expr, $text:expr $(,)?) => {{
         static NAME: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::types::PyString>> =
@@ -40,7 +42,7 @@ macro_rules! intern {
 
 /// The interned string of a cell.
 #[inline]
-pub(crate) fn interned<'a, 'py>(
+pub fn interned<'a, 'py>(
     cell: &'a PyOnceLock<Py<PyString>>,
     py: Python<'py>,
     text: &str,

@@ -34,13 +34,13 @@ struct Fields {
 
 /// The fields of every record.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Common {
+pub struct Common {
     /// The protocol of the import; `None` for a tensor that Rust made.
-    pub(crate) protocol: Option<Protocol>,
+    pub protocol: Option<Protocol>,
     /// Why the elements were copied, if they were and it is known.
-    pub(crate) reason: Option<CopyReason>,
+    pub reason: Option<CopyReason>,
     /// The version in the producer's managed tensor.
-    pub(crate) version: Option<DLPackVersion>,
+    pub version: Option<DLPackVersion>,
 }
 
 impl Record {
@@ -73,10 +73,12 @@ impl Record {
         Self(Box::into_raw(Box::new(fields)))
     }
 
-    /// Returns true for the record of writable data that Rust made, on the default stream.
+    /// Returns true for data on the default stream, without a borrow, whose own flag says whether it is read-only.
     #[inline]
-    pub(crate) fn is_of_plain_rust(&self) -> bool {
-        self.0.addr() == PLAIN_RUST
+    pub(crate) fn is_plain(&self) -> bool {
+        const LEGACY: usize = (Protocol::LegacyDlpack as usize + 1) << 1;
+        let word = self.0.addr();
+        word & 1 == 1 && word & 0xfe != LEGACY
     }
 
     #[inline]

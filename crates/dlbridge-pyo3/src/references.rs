@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 ///
 /// # Safety
 /// `object` is a live object.
-pub(crate) unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+pub unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     #[cfg(Py_GIL_DISABLED)]
     if let Some(is_unique) = free_threaded::function(py) {
         // SAFETY: attached; the caller promises a live object.

@@ -23,7 +23,7 @@ const PER_THREAD: usize = 2;
 
 /// The stream that runs its work after the pending writes to the data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum DataStream {
+pub enum DataStream {
     /// The default stream of the device, on CUDA the legacy one. The only one on devices without streams.
     Default,
     /// Unknown: the program orders the work itself.
@@ -71,7 +71,7 @@ impl DataStream {
     }
 
     /// CUDA's per-thread default stream of the current thread.
-    pub(crate) fn per_thread() -> Self {
+    pub fn per_thread() -> Self {
         Self::PerThread(thread::current().id())
     }
 
@@ -98,11 +98,7 @@ impl DataStream {
     }
 
     /// The number of the stream by the standard; `None` on devices without streams.
-    pub(crate) fn to_object<'py>(
-        self,
-        py: Python<'py>,
-        device: Device,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub fn to_object<'py>(self, py: Python<'py>, device: Device) -> PyResult<Bound<'py, PyAny>> {
         let number = match self {
             Self::Unsynchronized if kind(device).is_none() => return Ok(py.None().into_bound(py)),
             Self::Unsynchronized => -1,
@@ -134,12 +130,12 @@ fn kind(device: Device) -> Option<Kind> {
 }
 
 /// Returns true if the driver of a device can synchronise its streams.
-pub(crate) fn has_streams(device: Device) -> bool {
+pub fn has_streams(device: Device) -> bool {
     kind(device).is_some()
 }
 
 /// Makes a stream wait for the pending work on another stream of the same device.
-pub(crate) fn order(
+pub fn order(
     py: Python<'_>,
     device: Device,
     passed: &DataStream,
@@ -170,7 +166,7 @@ pub(crate) fn order(
 }
 
 /// Waits for the pending work on a CUDA stream, before the CPU reads.
-pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyResult<()> {
+pub fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyResult<()> {
     let Some(handle) = stream.handle() else { return Ok(()) };
     // Detached, because the pending work may wait for Python code on other threads.
     // SAFETY: the stream lives: a default one, one that Python code named (docs/safety.md), or of the trait `Stream`.
@@ -181,7 +177,7 @@ pub(crate) fn wait(py: Python<'_>, device: Device, stream: &DataStream) -> PyRes
 }
 
 /// The exception for a call that the driver refused.
-pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
+pub fn refused(failure: &Failure, text: String) -> PyErr {
     match failure.is_out_of_memory() {
         true => PyMemoryError::new_err(text),
         false => PyBufferError::new_err(text),
@@ -190,7 +186,7 @@ pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
 
 /// The stream that an import synchronises with.
 #[derive(Clone)]
-pub(crate) struct Streams<'a, 'py> {
+pub struct Streams<'a, 'py> {
     choice: Choice<'a, 'py>,
     /// The stream that the extension's function returned, which is called once per device.
     known: Cell<Option<(Device, *mut c_void)>>,
@@ -208,7 +204,7 @@ enum Choice<'a, 'py> {
 
 impl<'a, 'py> Streams<'a, 'py> {
     /// The default stream of each device.
-    pub(crate) const fn default() -> Self {
+    pub const fn default() -> Self {
         Self { choice: Choice::Default, known: Cell::new(None) }
     }
 
@@ -218,7 +214,7 @@ impl<'a, 'py> Streams<'a, 'py> {
     }
 
     /// The stream that is the argument of a call.
-    pub(crate) const fn named(stream: &'a Bound<'py, PyAny>) -> Self {
+    pub const fn named(stream: &'a Bound<'py, PyAny>) -> Self {
         Self { choice: Choice::Named(stream), known: Cell::new(None) }
     }
 
@@ -231,7 +227,7 @@ impl<'a, 'py> Streams<'a, 'py> {
     }
 
     /// Returns true if the caller did not choose a stream.
-    pub(crate) const fn is_default(&self) -> bool {
+    pub const fn is_default(&self) -> bool {
         matches!(self.choice, Choice::Default)
     }
 
@@ -252,7 +248,7 @@ impl<'a, 'py> Streams<'a, 'py> {
     }
 
     /// The stream for data on a device.
-    pub(crate) fn on(&self, device: Device) -> PyResult<DataStream> {
+    pub fn on(&self, device: Device) -> PyResult<DataStream> {
         match self.choice {
             Choice::Default => Ok(DataStream::Default),
             Choice::Named(stream) => DataStream::expect(stream, device),
@@ -266,11 +262,7 @@ impl<'a, 'py> Streams<'a, 'py> {
 
     /// The stream for data on its source device. If the data goes to another device with streams, the caller's stream belongs to
     /// that device, so this is the default stream.
-    pub(crate) fn on_source(
-        &self,
-        device: Device,
-        options: &ImportOptions,
-    ) -> PyResult<DataStream> {
+    pub fn on_source(&self, device: Device, options: &ImportOptions) -> PyResult<DataStream> {
         match options.device.is_some_and(|to| to != device && has_streams(to)) {
             true => Ok(DataStream::Default),
             false => self.on(device),

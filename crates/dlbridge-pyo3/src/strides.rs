@@ -15,7 +15,7 @@ pub(crate) fn in_elements(extent: isize, byte_stride: isize, shift: u32) -> (i64
 }
 
 /// Strides in bytes, of a tensor whose elements are whole bytes.
-pub(crate) fn byte_strides(tensor: &Tensor) -> Vec<isize> {
+pub fn byte_strides(tensor: &Tensor) -> Vec<isize> {
     let itemsize = tensor.dtype().itemsize() as isize;
     // Layout: the byte extent fits; the stride of a dimension of extent 1 may be anything.
     tensor.strides().iter().map(|&stride| (stride as isize).wrapping_mul(itemsize)).collect()

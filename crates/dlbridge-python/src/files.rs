@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard};
 use dlbridge::TensorRef;
 use dlbridge_files::{Error, Fault, FileWriter, Planned, SaveOptions, TensorFile, Value};
 use dlbridge_pyo3::{PyTensor, import, while_detached};
+
+use crate::tensor::TensorObject;
 use pyo3::exceptions::{
     PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError, PyValueError,
 };
@@ -73,14 +75,14 @@ impl File {
         name: Cow<'_, str>,
         private: bool,
         has_pairs: bool,
-    ) -> PyResult<PyTensor> {
+    ) -> PyResult<TensorObject> {
         let tensor = py.detach(|| match (private, has_pairs) {
             (true, false) => self.0.private_tensor(&name),
             (false, false) => self.0.tensor(&name),
             (true, true) => self.0.private_tensor_of_pairs(&name),
             (false, true) => self.0.tensor_of_pairs(&name),
         });
-        tensor.map(PyTensor::from).map_err(raised)
+        tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
     }
 }
 

@@ -1,17 +1,54 @@
-//! The extension module of the Python package: registration, files with tensors, and maps of shared memory.
+//! The extension module of the Python package: the class `Tensor`, the protocols that extensions leave to the package, the
+//! frameworks that get tensors, files with tensors, and maps of shared memory.
 
+#[macro_use(intern)]
+extern crate dlbridge_pyo3;
+
+mod arrow;
+mod bytes;
+mod class;
+mod columns;
+mod cycles;
 mod files;
+mod frameworks;
+mod functions;
+mod import;
+mod interfaces;
 #[cfg(unix)]
 mod shared_map;
+mod tensor;
+mod times;
+mod to_library;
 
 use pyo3::prelude::*;
 
 /// The compiled core of dlbridge.
 #[cfg_attr(feature = "free-threaded", pymodule(gil_used = false))]
 #[cfg_attr(not(feature = "free-threaded"), pymodule(gil_used = true))]
-mod _core {
+pub mod _core {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::bytes::{copy_bytes, rebuild};
+    #[pymodule_export]
+    use crate::columns::{chunks, list_array, list_schema, lists, offsets_range};
+    #[pymodule_export]
+    use crate::files::{File, Writer};
+    #[pymodule_export]
+    use crate::functions::{
+        asdlpack, empty, from_dlpack, get_num_threads, has_protocol, remedy, set_num_threads,
+        writable_once,
+    };
+    #[cfg(unix)]
+    #[pymodule_export]
+    use crate::shared_map::SharedMap;
+    #[pymodule_export]
+    use crate::tensor::TensorObject;
+    #[pymodule_export]
+    use crate::times::times;
+    #[pymodule_export]
+    use crate::to_library::{canonical, consumers, fit, like, like_result, like_times, origin};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -20,11 +57,9 @@ mod _core {
                 "dlbridge does not support subinterpreters; import it in the main interpreter",
             ));
         }
-        dlbridge_pyo3::package::register(module)?;
-        module.add_class::<crate::files::File>()?;
-        module.add_class::<crate::files::Writer>()?;
-        #[cfg(unix)]
-        module.add_class::<crate::shared_map::SharedMap>()?;
+        TensorObject::note_class(module.py());
+        crate::import::link();
+        module.add("DTypeName", crate::class::dtype::class(module.py())?)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 /// Pictures, uint8 of shape [count, height, width, 3], in memory that Rust, NumPy and PyTorch share.
 #[pyclass(frozen)]
 struct Pictures {
-    pixels: Py<PyTensor>,
+    pixels: PyTensor,
 }
 
 impl Pictures {
-    fn pixels(&self) -> &Py<PyTensor> {
+    fn pixels(&self) -> &PyTensor {
         &self.pixels
     }
 }
@@ -27,7 +27,7 @@ impl Pictures {
         // Checks that the argument has the shape and dtype of pictures.
         pixels.extract::<PyReadonlyTensor<'_, u8, 4, (COrder, dims!(_, _, _, 3))>>()?;
         let options = dlbridge_pyo3::ImportOptions::default();
-        Ok(Self { pixels: PyTensor::import(pixels, &options)?.unbind() })
+        Ok(Self { pixels: PyTensor::import(pixels, &options)? })
     }
 
     /// Writes the pictures at `indices` to a batch, float32 of shape [n, 3, height, width] from 0 to 1.
@@ -39,7 +39,7 @@ impl Pictures {
         mut batch: PyReadwriteTensor<'_, f32, 4, (COrder, dims!(_, 3, _, _))>,
         threads: usize,
     ) -> PyResult<()> {
-        let pixels: PyReadonlyTensor<'_, u8, 4, COrder> = self.pixels.bind(py).extract()?;
+        let pixels: PyReadonlyTensor<'_, u8, 4, COrder> = self.pixels.extract(py)?;
         let [count, height, width, _] = pixels.dims();
         if batch.dims() != [indices.len(), 3, height, width] {
             return Err(PyValueError::new_err(format!(

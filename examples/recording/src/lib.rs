@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 /// `numpy.asarray`, `torch.from_dlpack` and `memoryview` share the memory, and see later samples.
 #[pyclass(frozen)]
 struct Recording {
-    samples: Py<PyTensor>,
+    samples: PyTensor,
 }
 
 impl Recording {
-    fn samples(&self) -> &Py<PyTensor> {
+    fn samples(&self) -> &PyTensor {
         &self.samples
     }
 }
@@ -24,9 +24,9 @@ impl Recording {
 impl Recording {
     /// Makes a recording of silence.
     #[new]
-    fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
+    fn new(frames: usize, channels: usize) -> PyResult<Self> {
         let samples = Tensor::zeros::<f32>([frames, channels])?;
-        Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
+        Ok(Self { samples: PyTensor::from(samples) })
     }
 
     /// Appends samples of shape [frames, channels] of any framework, and drops as many of the oldest.
@@ -35,7 +35,7 @@ impl Recording {
         py: Python<'_>,
         samples: PyReadonlyTensor<'_, f32, 2, (COrder, AllowCopy)>,
     ) -> PyResult<()> {
-        let mut kept: PyReadwriteTensor<'_, f32, 2, COrder> = self.samples.bind(py).extract()?;
+        let mut kept: PyReadwriteTensor<'_, f32, 2, COrder> = self.samples.extract(py)?;
         let ([_, channels], [_, found]) = (kept.dims(), samples.dims());
         if found != channels {
             return Err(PyValueError::new_err(format!(

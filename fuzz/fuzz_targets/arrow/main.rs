@@ -15,6 +15,7 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
+use _core::_core;
 use arbitrary::{Result, Unstructured};
 use dlbridge_pyo3::dlbridge::{Datetime64, Nanoseconds, Tensor, TensorRef};
 use dlbridge_pyo3::{AllowCopy, PyReadonlyTensor};
@@ -39,7 +40,10 @@ fuzz_target!(|data: &[u8]| {
         // AddressSanitizer and LeakSanitizer see Python's objects only in memory of `malloc`.
         // SAFETY: no other thread runs yet.
         unsafe { std::env::set_var("PYTHONMALLOC", "malloc") };
+        pyo3::append_to_inittab!(_core);
         Python::initialize();
+        // From then on, imports are those of the package.
+        Python::attach(|py| py.import("_core").map(drop)).expect("the package's module");
     });
     let _ = Python::attach(|py| run(py, &mut Unstructured::new(data)));
     assert_eq!(LIVE.load(Ordering::SeqCst), 0, "structs not released");

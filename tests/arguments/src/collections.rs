@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dlbridge_pyo3::{DYNAMIC, Each, Entries, PyReadonlyTensor, PyReadwriteTensor, PyTensor, Tree};
+use dlbridge_pyo3::{DYNAMIC, Each, Entries, PyReadonlyTensor, PyReadwriteTensor, Tree};
 use pyo3::prelude::*;
 
 type Floats<'py> = PyReadonlyTensor<'py, f32, DYNAMIC>;
@@ -66,12 +66,6 @@ pub(crate) fn sums_of_pairs(
     x: Each<Vec<(PyReadonlyTensor<'_, f32, 2>, PyReadonlyTensor<'_, f32, 1>)>>,
 ) -> Vec<f32> {
     x.iter().map(|(weight, bias)| weight.iter().chain(bias.iter()).sum()).collect()
-}
-
-/// The same objects of dlbridge, in another list.
-#[pyfunction]
-pub(crate) fn same_tensors<'py>(x: Each<Vec<Bound<'py, PyTensor>>>) -> Vec<Bound<'py, PyTensor>> {
-    x.0
 }
 
 /// The sums of a tree.

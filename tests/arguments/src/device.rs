@@ -109,7 +109,7 @@ pub(crate) fn aligned_on_device(
 
 /// Imports a tensor of any library, on any device, as a tensor of this extension.
 #[pyfunction]
-pub(crate) fn kept<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+pub(crate) fn kept(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     PyTensor::import(x, &ImportOptions::default())
 }
 

@@ -13,7 +13,6 @@ mod tried;
 use std::sync::Arc;
 
 use dlbridge_pyo3::dlbridge::Tensor;
-use dlbridge_pyo3::dlbridge::sys::DLPackExchangeAPI;
 use dlbridge_pyo3::{
     Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
     PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch, producer,
@@ -248,11 +247,11 @@ fn ramp<'py>(py: Python<'py>, n: usize, library: &str) -> PyResult<Bound<'py, Py
 /// A sound that owns its samples and exports them, with shape [frames, channels].
 #[pyclass(frozen)]
 struct Sound {
-    samples: Py<PyTensor>,
+    samples: PyTensor,
 }
 
 impl Sound {
-    fn samples(&self) -> &Py<PyTensor> {
+    fn samples(&self) -> &PyTensor {
         &self.samples
     }
 }
@@ -261,35 +260,38 @@ impl Sound {
 #[pymethods]
 impl Sound {
     #[new]
-    fn new(py: Python<'_>, frames: usize, channels: usize) -> PyResult<Self> {
+    fn new(frames: usize, channels: usize) -> PyResult<Self> {
         let samples = Tensor::zeros::<f32>([frames, channels])?;
-        Ok(Self { samples: Py::new(py, PyTensor::from(samples))? })
+        Ok(Self { samples: PyTensor::from(samples) })
     }
 
     /// The largest distance from silence.
     fn loudest(&self, py: Python<'_>) -> PyResult<f32> {
-        let samples: PyReadonlyTensor<'_, f32, 2> = self.samples.bind(py).extract()?;
+        let samples: PyReadonlyTensor<'_, f32, 2> = self.samples.extract(py)?;
         Ok(samples.iter().fold(0.0, |loudest, sample| sample.abs().max(loudest)))
     }
 
     /// Makes all samples louder, or quieter.
     fn amplify(&self, py: Python<'_>, factor: f32) -> PyResult<()> {
-        let mut samples: PyReadwriteTensor<'_, f32, 2> = self.samples.bind(py).extract()?;
+        let mut samples: PyReadwriteTensor<'_, f32, 2> = self.samples.extract(py)?;
         samples.iter_mut().for_each(|sample| *sample *= factor);
         Ok(())
     }
 
     /// For copies and pickles: a function and its arguments.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<PyTensor>,))> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>,))> {
         let make = py.import("typed_arguments")?.getattr("sound_of")?;
-        Ok((make, (self.samples.clone_ref(py),)))
+        Ok((make, (self.samples.to_object(py)?,)))
     }
 }
 
 /// A sound of a copy of these samples, which are a `dlbridge.Tensor` after unpickling.
 #[pyfunction]
-fn sound_of(py: Python<'_>, samples: PyReadonlyTensor<'_, f32, 2>) -> PyResult<Sound> {
-    Ok(Sound { samples: Py::new(py, PyTensor::from(samples.as_tensor_ref().to_copy()?))? })
+fn sound_of(samples: PyReadonlyTensor<'_, f32, 2>) -> PyResult<Sound> {
+    Ok(Sound { samples: PyTensor::from(samples.as_tensor_ref().to_copy()?) })
 }
 
 /// Squares, which each export computes anew. An export raises if `count` is `None`.
@@ -320,12 +322,6 @@ impl Squares {
     }
 }
 
-/// The C exchange API over this extension's tensors, for C code that is linked to it.
-#[unsafe(no_mangle)]
-pub extern "C" fn typed_arguments_exchange_api() -> *const DLPackExchangeAPI {
-    dlbridge_pyo3::exchange_table()
-}
-
 /// The extension module of the package `typed_arguments`.
 #[pymodule(gil_used = true)]
 mod _native {
@@ -348,9 +344,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::collections::{
-        negate_dict, negate_list, negate_vec, same_tensors, subtract_tree, sums_of_dict,
-        sums_of_dict_of_lists, sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs,
-        sums_of_tree, sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
+        negate_dict, negate_list, negate_vec, subtract_tree, sums_of_dict, sums_of_dict_of_lists,
+        sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs, sums_of_tree,
+        sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
     };
     #[pymodule_export]
     use super::core_errors::core_error_classes;

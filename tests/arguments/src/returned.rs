@@ -67,20 +67,20 @@ pub(crate) mod returned {
     #[pyfunction]
     fn of_dtype(dtype: &str) -> PyResult<Numpy> {
         Ok(match dtype {
-            "bool" => Numpy::from(vec![true, false, true]).into(),
-            "int8" => Numpy::from(vec![-1_i8, 0, 1]).into(),
-            "int16" => Numpy::from(vec![-1_i16, 0, 1]).into(),
-            "int32" => Numpy::from(vec![-1_i32, 0, 1]).into(),
-            "int64" => Numpy::from(vec![-1_i64, 0, 1]).into(),
-            "uint8" => Numpy::from(vec![0_u8, 1, 2]).into(),
-            "uint16" => Numpy::from(vec![0_u16, 1, 2]).into(),
-            "uint32" => Numpy::from(vec![0_u32, 1, 2]).into(),
-            "uint64" => Numpy::from(vec![0_u64, 1, 2]).into(),
-            "float16" => Numpy::from(vec![f16::ZERO, f16::ONE, f16::from_f32(2.0)]).into(),
-            "float32" => Numpy::from(vec![0.0_f32, 1.0, 2.0]).into(),
-            "float64" => Numpy::from(vec![0.0, 1.0, 2.0]).into(),
-            "complex128" => Numpy::from(vec![Complex64::new(0.0, 1.0); 3]).into(),
-            "bfloat16" => Numpy::from(vec![bf16::ZERO, bf16::ONE, bf16::from_f32(2.0)]).into(),
+            "bool" => vec![true, false, true].into(),
+            "int8" => vec![-1_i8, 0, 1].into(),
+            "int16" => vec![-1_i16, 0, 1].into(),
+            "int32" => vec![-1_i32, 0, 1].into(),
+            "int64" => vec![-1_i64, 0, 1].into(),
+            "uint8" => vec![0_u8, 1, 2].into(),
+            "uint16" => vec![0_u16, 1, 2].into(),
+            "uint32" => vec![0_u32, 1, 2].into(),
+            "uint64" => vec![0_u64, 1, 2].into(),
+            "float16" => vec![f16::ZERO, f16::ONE, f16::from_f32(2.0)].into(),
+            "float32" => vec![0.0_f32, 1.0, 2.0].into(),
+            "float64" => vec![0.0, 1.0, 2.0].into(),
+            "complex128" => vec![Complex64::new(0.0, 1.0); 3].into(),
+            "bfloat16" => vec![bf16::ZERO, bf16::ONE, bf16::from_f32(2.0)].into(),
             _ => Numpy::try_from(Tensor::from(vec![0_u8; 0]))?,
         })
     }
@@ -209,15 +209,14 @@ pub(crate) mod returned {
     #[pyclass(frozen)]
     struct Histogram {
         counts: Vec<u64>,
-        kept: Py<PyTensor>,
+        kept: PyTensor,
     }
 
     #[pymethods]
     impl Histogram {
         #[new]
-        fn new(py: Python<'_>, counts: Vec<u64>) -> PyResult<Self> {
-            let kept = Py::new(py, PyTensor::from(counts.clone()))?;
-            Ok(Self { counts, kept })
+        fn new(counts: Vec<u64>) -> Self {
+            Self { kept: PyTensor::from(counts.clone()), counts }
         }
 
         /// A copy of the counts.
@@ -229,7 +228,7 @@ pub(crate) mod returned {
         /// The counts themselves.
         #[getter]
         fn kept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-            self.kept.bind(py).as_any().call_method0("numpy")
+            self.kept.numpy(py)
         }
     }
 }

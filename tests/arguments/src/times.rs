@@ -94,7 +94,7 @@ fn described<'py, T: Element>(
     count: impl Fn(&T) -> Option<i64>,
 ) -> (&'static str, Vec<Option<i64>>, Like<'py>) {
     let counts = elements.iter().map(count).collect();
-    (name, counts, Like::times(x, Numpy::from(elements)))
+    (name, counts, Like::times(x, Numpy::<_, 1>::from(elements)))
 }
 
 /// The unit of points of time, their counts, and the same points as a result of the caller's library.
@@ -121,13 +121,13 @@ pub(crate) fn spans_of_any_unit<'py>(
 /// A point of time, as a result of the caller's library.
 #[pyfunction]
 pub(crate) fn hour_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
-    Like::times(x, Numpy::from(vec![Datetime64::<Hours>::new(1)]))
+    Like::times(x, Numpy::<_, 1>::from(vec![Datetime64::<Hours>::new(1)]))
 }
 
 /// A span of time, as a result of the caller's library.
 #[pyfunction]
 pub(crate) fn day_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
-    Like::times(x, Numpy::from(vec![Timedelta64::<Days>::new(1)]))
+    Like::times(x, Numpy::<_, 1>::from(vec![Timedelta64::<Days>::new(1)]))
 }
 
 /// The counts in seconds of points of time in any unit, and whether they are a copy.

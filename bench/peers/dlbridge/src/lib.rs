@@ -131,7 +131,7 @@ fn twelve_numpy() -> (Three, Three, Three, Three) {
 
 /// Another library's tensor, imported and exported again.
 #[pyfunction]
-fn hand_on<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTensor>> {
+fn hand_on(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     PyTensor::import(x, &ImportOptions::default())
 }
 

@@ -16,7 +16,7 @@ use super::refusal::{Found, FoundTensor, Refused};
 use super::spec::{ArgumentSpec, Place};
 use crate::classes;
 use crate::error::{name_of, type_name, with_article};
-use crate::import;
+use crate::import::hub;
 use crate::order::Order;
 use crate::protocol::{TypeInfo, type_info};
 
@@ -67,7 +67,7 @@ impl ArgumentSpec {
             }
         };
         if plain.is_none()
-            && let Some(remedy) = import::remedy(object)
+            && let Some(remedy) = hub::remedy(object)
         {
             text += "; ";
             text += &remedy;

@@ -4,13 +4,12 @@
 //!    place; it is copied if it does not fit and a copy is allowed.
 //! 2. [`borrow_torch`](ArgumentSpec::borrow_torch): PyTorch's tensor that is only read is described in place, and its
 //!    storage keeps the memory.
-//! 3. [`borrow_ours`](ArgumentSpec::borrow_ours): dlbridge's own tensor is viewed.
-//! 4. [`borrow_buffer`](ArgumentSpec::borrow_buffer): an object whose buffer has the same data as its `__dlpack__`,
+//! 3. [`borrow_buffer`](ArgumentSpec::borrow_buffer): an object whose buffer has the same data as its `__dlpack__`,
 //!    such as a JAX array, is viewed through that buffer.
-//! 5. [`import_argument`](ArgumentSpec::import_argument): every other object is imported, as `import/mod.rs` describes,
+//! 4. [`import_argument`](ArgumentSpec::import_argument): every other object is imported, as `import/mod.rs` describes,
 //!    and compared.
-//! 6. [`copy_sequence`](ArgumentSpec::copy_sequence): a list or tuple is copied, if the argument allows that.
-//! 7. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
+//! 5. [`copy_sequence`](ArgumentSpec::copy_sequence): a list or tuple is copied, if the argument allows that.
+//! 6. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
 
 use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
@@ -23,7 +22,6 @@ use super::mismatch::{Access, Difference};
 use super::refusal::{Found, Refusal};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting};
-use crate::PyTensor;
 use crate::borrow::{Bytes, Guard};
 use crate::classes;
 use crate::error::ErrorClass;
@@ -56,9 +54,6 @@ impl ArgumentSpec {
         if let Some(type_info) = quick
             && let Some(argument) = self.borrow_torch(type_info, object)?
         {
-            return Ok(argument);
-        }
-        if let Some(argument) = self.borrow_ours(object)? {
             return Ok(argument);
         }
         if quick.is_none() && classes::is_plain_python(object) {
@@ -249,19 +244,6 @@ impl ArgumentSpec {
             (self.check)(argument.tensor()).map_err(|error| not_borrowed(object, error))?;
         }
         Ok(Some(argument))
-    }
-
-    /// Borrows a tensor of our own class that fits.
-    fn borrow_ours<'py>(&self, object: &Bound<'py, PyAny>) -> Route<'py> {
-        let ours = PyTensor::of(object).filter(|_| self.times.is_empty());
-        let Some(ours) = ours.map(Bound::get) else { return Ok(None) };
-        let tensor = TensorRef::from(&**ours.tensor());
-        if !self.compare(&tensor, Access::new(ours.is_read_only()), None).is_empty() {
-            return Ok(None);
-        }
-        // SAFETY: the argument keeps the object, which never replaces its tensor.
-        let tensor = unsafe { outliving(tensor) };
-        self.borrow(tensor, None, &*type_info::of(object)?, object).map(Some)
     }
 
     /// Borrows the buffer of an object that fits.

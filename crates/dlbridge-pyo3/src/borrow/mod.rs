@@ -27,19 +27,19 @@ use crate::error::{ErrorClass, to_py_err};
 ///
 /// `N` is the borrow in rust-numpy's own registry: a [`NumpyBorrow`] may be dropped on any thread; an
 /// [`AttachedBorrow`] is cheaper to drop, because its lifetime shows that the thread is attached.
-pub(crate) struct Guard<N = NumpyBorrow> {
+pub struct Guard<N = NumpyBorrow> {
     ticket: Option<NonZeroUsize>,
     numpy: Option<Box<N>>,
 }
 
 /// A borrow that ends before its thread detaches.
-pub(crate) type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
+pub type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
 
 /// The name of a tensor that is copied, for messages.
 const COPIED: &str = "tensor that is copied";
 
 /// The type of an object whose memory is borrowed.
-pub(crate) struct BorrowedType {
+pub struct BorrowedType {
     /// Its name, for messages.
     pub(crate) name: String,
     /// The name as a label of borrows.
@@ -50,7 +50,7 @@ pub(crate) struct BorrowedType {
 
 impl<N> Guard<N> {
     /// No borrow: for memory that no other code can reach.
-    pub(crate) const NONE: Self = Self { ticket: None, numpy: None };
+    pub const NONE: Self = Self { ticket: None, numpy: None };
 
     fn of(ticket: usize) -> Self {
         Self { ticket: NonZeroUsize::new(ticket + 1), numpy: None }
@@ -153,7 +153,7 @@ impl<'py> AttachedGuard<'py> {
     }
 
     /// Borrows the bytes of a tensor that was imported from an object of this type.
-    pub(crate) fn acquire(
+    pub fn acquire(
         object_type: &BorrowedType,
         object: &Bound<'py, PyAny>,
         tensor: &TensorRef<'_>,
@@ -210,7 +210,7 @@ impl<'py> AttachedGuard<'py> {
 impl Guard {
     /// Borrows the bytes of a tensor for the time of a copy by the CPU, on a thread that stays attached if the copy is
     /// [short](copies::is_short).
-    pub(crate) fn for_copy(tensor: &Tensor) -> PyResult<Self> {
+    pub fn for_copy(tensor: &Tensor) -> PyResult<Self> {
         match Self::for_short_copy(&TensorRef::from(tensor)) {
             Some(guard) => Ok(guard),
             None => Self::reading(tensor, COPIED),
@@ -234,7 +234,7 @@ impl Guard {
     }
 
     /// Borrows the bytes of a tensor for reading, under a name for the messages of others.
-    pub(crate) fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
+    pub fn reading(tensor: &Tensor, name: &str) -> PyResult<Self> {
         if tensor.is_empty() || !tensor.device().device_type().is_host_accessible() {
             return Ok(Self::NONE);
         }

@@ -75,7 +75,7 @@ struct Entry {
 }
 
 /// A borrow in rust-numpy's own registry, which an attached thread ends.
-pub(crate) struct AttachedBorrow<'py> {
+pub struct AttachedBorrow<'py> {
     entry: Entry,
     array: Option<Bound<'py, PyAny>>,
     /// The other object that kept the array's elements, if there was one. `__setstate__` can remove it from the
@@ -84,7 +84,7 @@ pub(crate) struct AttachedBorrow<'py> {
 }
 
 /// A borrow in rust-numpy's own registry, which any thread may end.
-pub(crate) struct NumpyBorrow {
+pub struct NumpyBorrow {
     entry: Entry,
     array: Option<Py<PyAny>>,
     base: Option<Py<PyAny>>,

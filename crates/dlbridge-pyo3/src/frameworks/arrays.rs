@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::import_rules::{Attribute, Dtypes, ImportRules, NO_RULES, State};
 use crate::classes::is_instance;
-use crate::error::{beyond_tensors, type_name};
+use crate::error::beyond_tensors;
 
 pub(super) static NUMPY: ImportRules = ImportRules {
     class: Some(("numpy.ma", "MaskedArray")),
@@ -106,10 +106,6 @@ fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
 pub(super) static JAX: ImportRules = ImportRules {
     packages: &["jax", "jaxlib"],
     explain: Some(|object| gone(object).map(PyBufferError::new_err)),
-    remedy: Some(|object| {
-        let has_keys = type_name(object).ends_with(".PRNGKeyArray");
-        has_keys.then(|| "pass the integers of the keys: jax.random.key_data(keys)".to_owned())
-    }),
     same_buffer: |py, package| package == "jaxlib" && has_one_cpu(py),
     ..NO_RULES
 };
@@ -140,28 +136,8 @@ fn has_one_cpu(py: Python<'_>) -> bool {
     count().is_ok_and(|count| count == 1)
 }
 
-pub(super) static TENSORFLOW: ImportRules = ImportRules {
-    packages: &["tensorflow"],
-    check_before: Some(check_dtype),
-    remedy: Some(remedy),
-    ..NO_RULES
-};
-
-/// What to pass instead of a variable, or of a tensor without values, of TensorFlow or Keras.
-fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    let name = type_name(object);
-    let (package, class) = (name.split('.').next()?, name.rsplit('.').next()?);
-    let remedy = match (package, class) {
-        ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
-        ("keras", "Variable") => "pass its value: variable.value",
-        ("tensorflow", "SymbolicTensor") | ("keras", "KerasTensor") => {
-            "it stands for elements that are not computed yet: convert it outside of the compiled function or \
-             model, or in a function called by tf.py_function"
-        }
-        _ => return None,
-    };
-    Some(remedy.to_owned())
-}
+pub(super) static TENSORFLOW: ImportRules =
+    ImportRules { packages: &["tensorflow"], check_before: Some(check_dtype), ..NO_RULES };
 
 /// Refuses dtypes without elements in memory: TensorFlow would abort the process.
 fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -9,7 +9,7 @@ use crate::imported::Protocol;
 
 /// The protocols of most objects, in trial order. `__dlpack__` returns a legacy capsule by
 /// itself, if the producer lacks versioned ones.
-pub(crate) const ORDER: [Protocol; 7] = [
+pub const ORDER: [Protocol; 7] = [
     Protocol::ExchangeApi,
     Protocol::Dlpack,
     Protocol::CudaArrayInterface,
@@ -20,7 +20,7 @@ pub(crate) const ORDER: [Protocol; 7] = [
 ];
 
 /// The order for columns: polars and pandas look up attributes that they lack in Python code, which takes microseconds.
-pub(super) const ARROW_FIRST: [Protocol; 7] = [
+pub const ARROW_FIRST: [Protocol; 7] = [
     Protocol::Arrow,
     Protocol::ExchangeApi,
     Protocol::Dlpack,
@@ -31,88 +31,84 @@ pub(super) const ARROW_FIRST: [Protocol; 7] = [
 ];
 
 /// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
-pub(crate) struct ImportRules {
+pub struct ImportRules {
     /// The packages of its classes, if they raise other exceptions than the standard's for data that they cannot
     /// export.
-    pub(crate) packages: &'static [&'static str],
+    pub packages: &'static [&'static str],
     /// The module and name of a class: the functions below then apply to that class and its subclasses, otherwise to
     /// all classes of the packages.
-    pub(crate) class: Option<(&'static str, &'static str)>,
+    pub class: Option<(&'static str, &'static str)>,
     /// States that forbid an import. A group applies to every type that has its attributes, in any package.
-    pub(crate) states: &'static [&'static [State]],
+    pub states: &'static [&'static [State]],
     /// The method that returns the present owner of the memory, for types that may replace their memory.
-    pub(crate) storage: Option<&'static str>,
+    pub storage: Option<&'static str>,
     /// Refuses an object for a state that must be checked before an import through any protocol.
-    pub(crate) check_before: Option<Check>,
+    pub check_before: Option<Check>,
     /// The refusal of an object whose export failed, if its state gives the reason; its result is `None` if not.
-    pub(crate) explain: Option<Explain>,
+    pub explain: Option<Explain>,
     /// Returns the array to import instead of an object.
-    pub(crate) array_of: Option<ArrayOf>,
-    /// The advice for an object without a protocol; `None` for objects of other frameworks.
-    pub(crate) remedy: Option<Remedy>,
+    pub array_of: Option<ArrayOf>,
     /// Facts about its Arrow protocol.
-    pub(crate) arrow: Option<ArrowRules>,
+    pub arrow: Option<ArrowRules>,
     /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
-    pub(crate) same_buffer: fn(py: Python<'_>, package: &str) -> bool,
+    pub same_buffer: fn(py: Python<'_>, package: &str) -> bool,
     /// The protocols of its objects, in trial order.
-    pub(crate) protocols: &'static [Protocol],
+    pub protocols: &'static [Protocol],
 }
 
 /// Refuses an object.
-pub(crate) type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
+pub type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
 /// The refusal of an object, if its state gives the reason.
-pub(crate) type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
-/// The advice for an object of the framework; `None` for others.
-pub(crate) type Remedy = fn(&Bound<'_, PyAny>) -> Option<String>;
+pub type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
 
 impl ImportRules {
     /// Returns true if a package is one of the framework's.
-    pub(crate) fn is_of(&self, package: &str) -> bool {
+    pub fn is_of(&self, package: &str) -> bool {
         self.packages.contains(&package)
     }
 }
 
 /// Returns the NumPy array that holds the values of an object, and why it is a copy if it is one; `None` if the
 /// object itself must be imported.
-pub(crate) type ArrayOf = for<'py> fn(
+pub type ArrayOf = for<'py> fn(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
     is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
 
 /// Returns true for a NumPy array, by the cached facts about its type.
-pub(crate) type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
+pub type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
 
 /// Facts about the Arrow protocol of a framework.
-pub(crate) struct ArrowRules {
+pub struct ArrowRules {
     /// Refuses an object whose elements differ from its Arrow type.
-    pub(crate) check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
+    pub check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
     /// The refusal for an exception that it raised instead of returning an array.
-    pub(crate) explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
+    pub explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
     /// Explains the nulls of an array and what to do; the flag is true for booleans.
-    pub(crate) nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
+    pub nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
 }
 
 /// A state in which the bytes of a tensor are not its values, or that makes autograd miss writes.
-pub(crate) struct State {
-    pub(crate) attribute: Attribute,
+pub struct State {
+    pub attribute: Attribute,
     /// The dtypes that can be in this state.
-    pub(crate) dtypes: Dtypes,
+    pub dtypes: Dtypes,
     /// The object is refused if the attribute has this value.
-    pub(crate) refused: bool,
+    pub refused: bool,
     /// The message of the refusal.
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
 }
 
 /// A boolean attribute, or a method without arguments that returns a boolean.
-pub(crate) enum Attribute {
+pub enum Attribute {
     Value(&'static str),
     Method(&'static str),
 }
 
 /// A group of dtypes.
 #[derive(Clone, Copy)]
-pub(crate) enum Dtypes {
+pub enum Dtypes {
     All,
     Complex,
     /// Dtypes that can have a gradient: not integers and not booleans.
@@ -120,7 +116,7 @@ pub(crate) enum Dtypes {
 }
 
 impl Dtypes {
-    pub(crate) fn contain(self, dtype: DataType) -> bool {
+    pub fn contain(self, dtype: DataType) -> bool {
         match self {
             Self::All => true,
             Self::Complex => dtype.code() == Code::COMPLEX,
@@ -129,7 +125,7 @@ impl Dtypes {
     }
 }
 
-pub(super) const NO_RULES: ImportRules = ImportRules {
+pub const NO_RULES: ImportRules = ImportRules {
     packages: &[],
     class: None,
     states: &[],
@@ -137,7 +133,6 @@ pub(super) const NO_RULES: ImportRules = ImportRules {
     check_before: None,
     explain: None,
     array_of: None,
-    remedy: None,
     arrow: None,
     same_buffer: |_, _| false,
     protocols: &ORDER,

@@ -1,50 +1,33 @@
 //! What the protocols of a framework do not report about its objects: states, copies and exceptions that an import needs
-//! to know. The profiles of frameworks as consumers are in `to_library/`.
+//! to know. The package adds those of columns and images.
 
 mod arrays;
-mod arrow;
 mod import_rules;
-pub(crate) mod pandas;
 
-use pyo3::prelude::*;
+pub use self::import_rules::{
+    ARROW_FIRST, ArrayOf, ArrowRules, Attribute, Check, Explain, ImportRules, IsArray, NO_RULES,
+    ORDER, State,
+};
+use crate::import::hub;
 
-pub(crate) use import_rules::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State};
+/// The import rules of the frameworks that need some. Those of the package come first.
+pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {
+    let of_package = hub::linked().map_or(&[][..], |package| package.rules);
+    of_package.iter().copied().chain(IMPORT_RULES)
+}
 
-/// The import rules of the frameworks that need some.
-#[cfg(feature = "hub")]
-pub(crate) static IMPORT_RULES: [&ImportRules; 9] = [
+static IMPORT_RULES: [&ImportRules; 7] = [
     &arrays::NUMPY,
     &arrays::TORCH,
     &arrays::JAX,
     &arrays::TENSORFLOW,
     &arrays::PADDLE,
-    &arrow::PYARROW,
-    &arrow::POLARS,
-    &pandas::PANDAS,
-    &arrow::PILLOW,
-];
-
-/// The import rules of an extension, which asks the package for columns and images.
-#[cfg(not(feature = "hub"))]
-pub(crate) static IMPORT_RULES: [&ImportRules; 7] = [
-    &arrays::NUMPY,
-    &arrays::TORCH,
-    &arrays::JAX,
-    &arrays::TENSORFLOW,
-    &arrays::PADDLE,
-    &arrow::PYARROW,
+    &PYARROW,
     &COLUMNS,
 ];
 
-/// The libraries of columns, for an extension.
-#[cfg(not(feature = "hub"))]
-static COLUMNS: ImportRules = ImportRules {
-    packages: &["polars", "pandas"],
-    protocols: &import_rules::ARROW_FIRST,
-    ..import_rules::NO_RULES
-};
+static PYARROW: ImportRules = ImportRules { packages: &["pyarrow"], ..NO_RULES };
 
-/// The advice for an object of a framework that has no protocol, in the package.
-pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    IMPORT_RULES.iter().find_map(|rules| rules.remedy.and_then(|remedy| remedy(object)))
-}
+/// The libraries of columns, which the package imports.
+static COLUMNS: ImportRules =
+    ImportRules { packages: &["polars", "pandas"], protocols: &ARROW_FIRST, ..NO_RULES };

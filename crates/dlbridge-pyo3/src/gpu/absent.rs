@@ -7,15 +7,15 @@ use dlbridge::{ArcTensor, Device, DeviceType, Tensor};
 type StreamHandle = usize;
 
 /// A driver; no value of this type exists.
-pub(crate) enum Driver {}
+pub enum Driver {}
 
 /// The reason why all work of a driver fails here.
 #[derive(Debug)]
-pub(crate) struct Failure;
+pub struct Failure;
 
 impl Failure {
     /// Returns true if memory ran out.
-    pub(crate) fn is_out_of_memory(&self) -> bool {
+    pub fn is_out_of_memory(&self) -> bool {
         false
     }
 }
@@ -31,43 +31,41 @@ impl fmt::Display for Failure {
 type Result<T> = std::result::Result<T, Failure>;
 
 impl Driver {
-    pub(crate) fn of(_: DeviceType) -> Result<&'static Self> {
+    pub fn of(_: DeviceType) -> Result<&'static Self> {
         Err(Failure)
     }
 
-    pub(crate) fn locate(&self, _: usize) -> Result<(Device, i32)> {
+    pub fn locate(&self, _: usize) -> Result<(Device, i32)> {
         match *self {}
     }
 }
 
 /// The target of a copy.
-pub(crate) struct Place {
-    #[expect(dead_code, reason = "for the driver")]
-    pub(crate) device: Device,
-    #[expect(dead_code, reason = "for the driver")]
-    pub(crate) stream: StreamHandle,
+pub struct Place {
+    pub device: Device,
+    pub stream: StreamHandle,
 }
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn copied(_: &ArcTensor, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
+pub unsafe fn copied(_: &ArcTensor, _: Option<StreamHandle>, _: Place) -> Result<Tensor> {
     Err(Failure)
 }
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn order(_: (Device, StreamHandle), _: (Device, StreamHandle)) -> Result<()> {
+pub unsafe fn order(_: (Device, StreamHandle), _: (Device, StreamHandle)) -> Result<()> {
     Err(Failure)
 }
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn wait(_: Device, _: StreamHandle) -> Result<()> {
+pub unsafe fn wait(_: Device, _: StreamHandle) -> Result<()> {
     Err(Failure)
 }
 
 /// # Safety
 /// Always safe: this function only fails.
-pub(crate) unsafe fn after_stream(_: Tensor, _: StreamHandle) -> Result<Tensor> {
+pub unsafe fn after_stream(_: Tensor, _: StreamHandle) -> Result<Tensor> {
     Err(Failure)
 }

@@ -5,13 +5,13 @@ mod absent;
 
 use dlbridge::{Device, DeviceType};
 #[cfg(feature = "gpu")]
-pub(crate) use dlbridge_gpu::{Driver, Failure, Place, after_stream, copied, order, wait};
+pub use dlbridge_gpu::{Driver, Failure, Place, after_stream, copied, order, wait};
 
 #[cfg(not(feature = "gpu"))]
-pub(crate) use self::absent::{Driver, Failure, Place, after_stream, copied, order, wait};
+pub use self::absent::{Driver, Failure, Place, after_stream, copied, order, wait};
 
 /// Returns true if the CUDA driver can copy from one device to another.
-pub(crate) fn is_possible(from: Device, to: Device) -> bool {
+pub fn is_possible(from: Device, to: Device) -> bool {
     let is_cuda = |device: Device| {
         matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)
     };

@@ -1,25 +1,65 @@
 //! The objects that an extension does not read itself: array interfaces, Arrow, columns. The Python package `dlbridge`,
 //! the hub, imports them, and its `Tensor` comes back by DLPack's exchange table.
 
-use dlbridge::{CopyReason, Tensor};
+use std::sync::OnceLock;
+
+use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::shortcut;
+use super::{has, shortcut};
+use crate::PyTensor;
 use crate::error::{self, is_absent, type_name, with_article};
+use crate::frameworks::ImportRules;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::order::Order;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::type_info;
+use crate::protocol::{TypeInfo, type_info};
 use crate::stream::{self, DataStream, Streams, has_streams};
 
-/// True in the package itself.
-pub(crate) const IS_HUB: bool = cfg!(feature = "hub");
+/// What the package adds to imports that run in its own module, which links this crate.
+pub struct Linked {
+    /// Imports through one of the protocols that only the package reads; `None` if the object does not have it.
+    pub import: Import,
+    /// The advice for an object of a framework that has no protocol.
+    pub remedy: fn(&Bound<'_, PyAny>) -> Option<String>,
+    /// The tensor of an object of the package's class.
+    pub tensor: for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>,
+    /// The import rules of the frameworks whose protocols only the package reads.
+    pub rules: &'static [&'static ImportRules],
+}
+
+/// Imports through one protocol.
+pub type Import = for<'py> fn(
+    Protocol,
+    &Bound<'py, PyAny>,
+    &TypeInfo,
+    &ImportOptions,
+    &Streams<'_, 'py>,
+) -> PyResult<Option<Imported>>;
+
+/// Empty in an extension, which asks the installed package.
+static LINKED: OnceLock<&Linked> = OnceLock::new();
+
+/// Makes this module the package's own.
+pub fn link(package: &'static Linked) {
+    let _ = LINKED.set(package);
+}
+
+/// What the package adds; `None` in an extension.
+pub(crate) fn linked() -> Option<&'static Linked> {
+    LINKED.get().copied()
+}
+
+/// The tensor of an object of the package's class, in the package.
+pub(crate) fn tensor_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor> {
+    (linked()?.tensor)(object)
+}
 
 /// The package, and the module of its name.
 const PACKAGE: &str = "dlbridge";
@@ -35,7 +75,10 @@ pub(super) fn import<'py>(
     let py = object.py();
     let asdlpack = match ASDLPACK.get(py) {
         Some(function) => function,
-        None => once(&ASDLPACK, py, || function(protocol, object, "asdlpack"))?,
+        None => once(&ASDLPACK, py, || {
+            let package = package(py, || only_imports(protocol, object))?;
+            Ok::<_, PyErr>(package.getattr(intern!(py, "asdlpack"))?.unbind())
+        })?,
     };
     let keywords = keywords(py, options, streams)?;
     let tensor = asdlpack.bind(py).call((object,), keywords.as_ref())?;
@@ -50,11 +93,11 @@ pub(super) fn import<'py>(
 
 /// Imports the times of a column; `None` for other elements.
 pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
-    let times_of = private(Protocol::Arrow, object, "_times")?;
+    let py = object.py();
+    let times_of = private(py, "_times", || only_imports(Protocol::Arrow, object))?;
     let (fill, casts) = times.conversions();
-    let answer = times_of.call1(object.py(), (object, times.names().to_vec(), fill, casts))?;
-    let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) =
-        answer.extract(object.py())?;
+    let answer = times_of.call1((object, times.names().to_vec(), fill, casts))?;
+    let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) = answer.extract()?;
     match (tensor, found) {
         (Some(tensor), Some(found)) if times.choose(Elements::Named(&found)) => {
             exported(&tensor).map(Some)
@@ -69,17 +112,77 @@ pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option
 
 /// The advice for an object without a protocol; `None` without the package.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    let remedy = private(Protocol::Arrow, object, "_remedy").ok()?;
-    remedy.call1(object.py(), (object,)).ok()?.extract(object.py()).ok()?
+    if let Some(package) = linked() {
+        return (package.remedy)(object);
+    }
+    let remedy = private(object.py(), "_remedy", String::new).ok()?;
+    remedy.call1((object,)).ok()?.extract().ok()?
 }
 
-/// A tensor of the package, over the memory of a tensor.
-pub(crate) fn tensor(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    let (dtype, device) = (tensor.dtype(), tensor.device());
-    let need = || format!("the package dlbridge makes arrays of {dtype} on {device}");
-    let class = package(py, need)?.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
+/// The exchange table of the package's `Tensor`; `None` if the package is not installed.
+#[inline]
+pub(crate) fn tensor_table(py: Python<'_>) -> PyResult<Option<Table>> {
+    static TABLE: PyOnceLock<Option<Table>> = PyOnceLock::new();
+    match TABLE.get(py) {
+        Some(table) => Ok(*table),
+        None => once(&TABLE, py, || find_table(py)).copied(),
+    }
+}
+
+#[cold]
+fn find_table(py: Python<'_>) -> PyResult<Option<Table>> {
+    let package = match package(py, made_by_package) {
+        Ok(package) => package,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let class = package.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
     let table = Table::of_type(&class)?;
-    table.ok_or_else(|| not_a_tensor("no class".to_owned()))?.give(py, tensor)
+    table.ok_or_else(|| not_a_tensor("no class".to_owned())).map(Some)
+}
+
+fn made_by_package() -> String {
+    "the package dlbridge makes this result".to_owned()
+}
+
+/// A tensor of the package whose first export may be written, from one that may be written.
+pub(crate) fn writable_once<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    private(tensor.py(), "_writable_once", made_by_package)?.call1((tensor,))
+}
+
+/// A tensor as an object of a library, by its name.
+pub(crate) fn converted<'py>(
+    py: Python<'py>,
+    tensor: PyTensor,
+    library: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (dtype, device) = (tensor.tensor().dtype(), tensor.tensor().device());
+    package(py, || {
+        format!(
+            "the package dlbridge makes a {library} result of {dtype} on {device} from this tensor"
+        )
+    })?;
+    tensor.into_pyobject(py)?.call_method1(intern!(py, "to"), (library,))
+}
+
+/// A tensor of the package as an object of the library that another object belongs to; unchanged for an unknown library.
+pub(crate) fn like<'py>(
+    likeness: &Bound<'py, PyAny>,
+    tensor: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    private(likeness.py(), "_like", made_by_package)?.call1((likeness, tensor))
+}
+
+/// An array of times as a column of the library that another object belongs to; unchanged if that library lacks columns.
+pub(crate) fn like_times<'py>(
+    likeness: &Bound<'py, PyAny>,
+    array: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let is_column = has(likeness, Protocol::Arrow)?;
+    if !is_column && tensor_table(likeness.py())?.is_none() {
+        return Ok(array);
+    }
+    private(likeness.py(), "_like_times", made_by_package)?.call1((likeness, array))
 }
 
 /// The keywords of `asdlpack` for these options; `None` without options.
@@ -157,31 +260,36 @@ fn reason(text: &Bound<'_, PyAny>) -> PyResult<CopyReason> {
     Ok(found.unwrap_or(CopyReason::Requested))
 }
 
-/// A function of the package's extension module, for an object that has a protocol which only the package reads.
-fn private(protocol: Protocol, object: &Bound<'_, PyAny>, name: &str) -> PyResult<Py<PyAny>> {
-    function(protocol, object, "_core")?.getattr(object.py(), name)
+/// Says that only the package imports an object.
+fn only_imports(protocol: Protocol, object: &Bound<'_, PyAny>) -> String {
+    let (name, protocol) = (type_name(object), protocol.words());
+    format!("'{name}' object has {protocol}, which the package dlbridge imports")
 }
 
-/// A function of the package, for an object that has a protocol which only the package reads.
-fn function(protocol: Protocol, object: &Bound<'_, PyAny>, name: &str) -> PyResult<Py<PyAny>> {
-    let need = || {
-        format!(
-            "'{}' object has {}, which the package dlbridge imports",
-            type_name(object),
-            protocol.words()
-        )
-    };
-    Ok(package(object.py(), need)?.getattr(name)?.unbind())
+/// A private function of the package, which may be of another version. `need` says what needs the package.
+fn private<'py>(
+    py: Python<'py>,
+    name: &str,
+    need: impl FnOnce() -> String,
+) -> PyResult<Bound<'py, PyAny>> {
+    let package = package(py, need)?;
+    let found = package.getattr(intern!(py, "_core"))?.getattr_opt(name)?;
+    found.ok_or_else(|| {
+        PyImportError::new_err(format!(
+            "the installed package dlbridge lacks {name}, which this extension needs; run pip install --upgrade dlbridge"
+        ))
+    })
 }
 
 /// The package. `need` says what needs it.
-fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, PyModule>> {
+pub(crate) fn package(
+    py: Python<'_>,
+    need: impl FnOnce() -> String,
+) -> PyResult<Bound<'_, PyModule>> {
     match error::import(py, PACKAGE) {
         Some(Ok(package)) => Ok(package),
         Some(Err(error)) if is_absent(&error, py, PACKAGE)? => {
-            let text = format!("{}; install it: pip install dlbridge", need());
-            let missing = PyModuleNotFoundError::new_err(text);
-            missing.value(py).setattr(intern!(py, "name"), PACKAGE)?;
+            let missing = missing(py, need());
             missing.set_cause(py, Some(error));
             Err(missing)
         }
@@ -192,7 +300,16 @@ fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, 
     }
 }
 
+/// The error without the package.
+pub(crate) fn missing(py: Python<'_>, need: String) -> PyErr {
+    let text = format!("{need}; install it: pip install dlbridge");
+    let missing = PyModuleNotFoundError::new_err(text);
+    // Python's own exceptions of this class have the name; without it the text still says all.
+    let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
+    missing
+}
+
 /// Returns true for the error of an object that needs the package, which is not installed.
 pub(crate) fn is_missing(error: &PyErr) -> bool {
-    !IS_HUB && Python::attach(|py| is_absent(error, py, PACKAGE).unwrap_or(false))
+    linked().is_none() && Python::attach(|py| is_absent(error, py, PACKAGE).unwrap_or(false))
 }

@@ -7,19 +7,17 @@
 //! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
 //! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
 //!
-//! A shortcut makes all checks of an import. A `Tensor` of our own was validated when it was made, so it only has to
-//! satisfy the options (`tensor.rs`). A typed argument compares the result with its type (`argument/`). Arguments on a work
-//! stream ([`on_device`]), points and spans of time ([`times`]), and columns of several chunks or of lists (`columns.rs`)
-//! use parts of an import.
+//! A shortcut makes all checks of an import. A typed argument compares the result with its type (`argument/`). Arguments on a work
+//! stream ([`on_device`]), and points and spans of time ([`times`]) use parts of an import. What an extension does not read
+//! itself, the package does ([`hub`]).
 
-pub(crate) mod columns;
-pub(crate) mod hub;
+pub mod hub;
 pub(crate) mod on_device;
 mod protocols;
-pub(crate) mod satisfy;
+pub mod satisfy;
 mod shortcut;
 mod tensor;
-pub(crate) mod times;
+pub mod times;
 
 use std::cell::Cell;
 
@@ -28,8 +26,7 @@ use pyo3::exceptions::{PyAttributeError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-pub(crate) use self::protocols::{has, has_protocol, refusal, remedy};
-use crate::PyTensor;
+pub use self::protocols::{has, has_protocol, refusal};
 use crate::borrow::Borrowed;
 use crate::capsule;
 use crate::classes::attribute;
@@ -44,7 +41,7 @@ use crate::stream::Streams;
 /// it may be written.
 ///
 /// The import borrows the memory for reading until the tensor, and everything made from it without a copy, is
-/// dropped. To keep an object without a borrow, use [`PyTensor::import`].
+/// dropped. To keep an object without a borrow, use [`PyTensor::import`](crate::PyTensor::import).
 ///
 /// # Errors
 /// `TypeError` for an object without a protocol; `BufferError` if the memory is borrowed for writing, for data that
@@ -74,8 +71,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
-/// Imports an object, which may be of our own class; `None` for an object without a protocol. The options name at most the
-/// CPU as the device.
+/// Imports an object; `None` for one without a protocol. The options name at most the CPU as the device.
 #[inline]
 pub(crate) fn imported(
     object: &Bound<'_, PyAny>,
@@ -91,10 +87,6 @@ pub(crate) fn imported_as(
     type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    if let Some(tensor) = PyTensor::of(object) {
-        tensor.get().in_default_order(object.py())?;
-        return Ok(Some(Imported::new(tensor.get().alias()?, Protocol::ExchangeApi)));
-    }
     if options.device.is_some() {
         return ImportRequest::new(object, options).run();
     }
@@ -106,7 +98,7 @@ pub(crate) fn imported_as(
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
 /// without it.
-pub(crate) fn from_dlpack<'py>(
+pub fn from_dlpack<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
@@ -122,10 +114,10 @@ pub(crate) fn from_dlpack<'py>(
 }
 
 /// An import: the object, and what the caller demands.
-pub(crate) struct ImportRequest<'a, 'py> {
-    pub(crate) object: &'a Bound<'py, PyAny>,
-    pub(crate) options: &'a ImportOptions,
-    pub(crate) streams: Streams<'a, 'py>,
+pub struct ImportRequest<'a, 'py> {
+    pub object: &'a Bound<'py, PyAny>,
+    pub options: &'a ImportOptions,
+    pub streams: Streams<'a, 'py>,
 }
 
 impl<'a, 'py> ImportRequest<'a, 'py> {
@@ -150,7 +142,7 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
 
     /// As [`run`](Self::run), and refuses an object without a protocol.
     #[inline]
-    pub(crate) fn required(&self) -> PyResult<Imported> {
+    pub fn required(&self) -> PyResult<Imported> {
         let imported = self.run()?;
         imported.ok_or_else(|| refusal(self.object, self.options.protocol))
     }
@@ -173,8 +165,7 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
                 _ => Err(refusal),
             };
         }
-        if hub::IS_HUB
-            && options.protocol.is_none()
+        if options.protocol.is_none()
             && let Some((array, reason)) = array_of(object, type_info, options)?
         {
             return self.import_array(&array, reason);
@@ -200,7 +191,7 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
 }
 
 /// The NumPy array that holds the values of a column, and why it is a copy if it is one; `None` for all other objects.
-fn array_of<'py>(
+pub fn array_of<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
@@ -214,7 +205,7 @@ fn array_of<'py>(
 
 /// Stops a producer that imports itself again and again. Python's own limit counts calls, and the calls of an import
 /// use more stack than it expects.
-pub(crate) struct Depth;
+pub struct Depth;
 
 thread_local! {
     static DEPTH: Cell<u8> = const { Cell::new(0) };
@@ -224,7 +215,7 @@ impl Depth {
     /// Real wrappers of wrappers are a few levels deep.
     const MAX: u8 = 24;
 
-    pub(crate) fn enter() -> PyResult<Self> {
+    pub fn enter() -> PyResult<Self> {
         DEPTH.with(|depth| match depth.get() {
             Self::MAX => Err(PyRecursionError::new_err(
                 "imports are nested too deeply; a producer's \

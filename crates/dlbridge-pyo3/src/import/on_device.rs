@@ -1,7 +1,6 @@
 //! The import for code that works on a device: the data, and the stream that it is synchronised with.
 
 use std::ffi::c_void;
-use std::ptr;
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -9,13 +8,12 @@ use pyo3::types::PyCapsule;
 
 use super::ImportRequest;
 use super::satisfy::Received;
-use crate::PyTensor;
 use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
+use crate::imported::Imported;
 use crate::protocol::device_copy::kept_until_passed;
 use crate::protocol::storage::storage;
 use crate::protocol::{framework_checks, type_info};
-use crate::stream::{self, DataStream, StreamOf, Streams};
+use crate::stream::{DataStream, StreamOf, Streams};
 
 /// Imports an object with the handle of a stream; work on that stream runs after the producer's pending writes. It is
 /// the stream that the caller chooses. Without a choice, it is the producer's if its exchange API reports one, or
@@ -25,20 +23,6 @@ pub(crate) fn on_device(
     choice: Option<StreamOf>,
 ) -> PyResult<(Imported, *mut c_void)> {
     let streams = choice.map_or_else(Streams::default, Streams::chosen);
-    if let Some(tensor) = PyTensor::of(object) {
-        let (py, tensor) = (object.py(), tensor.get());
-        let device = tensor.tensor().device();
-        let imported = Imported::new(tensor.alias()?, Protocol::ExchangeApi);
-        // Without a choice, the caller works on the stream of the data.
-        let ours = tensor.stream().handle().filter(|_| choice.is_none());
-        if let Some(handle) = ours.filter(|_| stream::has_streams(device)) {
-            return Ok((imported, ptr::without_provenance_mut(handle)));
-        }
-        if !device.device_type().is_host_accessible() {
-            stream::order(py, device, tensor.stream(), &streams.on(device)?)?;
-        }
-        return Ok((kept(imported, &streams)?, streams.handle(device)?));
-    }
     if choice.is_none()
         && let Some(answer) = on_work_stream(object)?
     {

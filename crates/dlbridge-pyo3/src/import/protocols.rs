@@ -11,16 +11,13 @@ use super::{ImportRequest, hub};
 use crate::classes::attribute;
 use crate::copies;
 use crate::error::type_name;
-use crate::frameworks::{self, ORDER};
+use crate::frameworks::ORDER;
 use crate::gpu::{self, Driver};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
 use crate::protocol::storage::storage;
-use crate::protocol::{
-    TypeInfo, array_interface, array_struct, arrow, buffer, cuda_array_interface, dlpack,
-    framework_checks, type_info, typestr,
-};
+use crate::protocol::{TypeInfo, buffer, buffer_format, dlpack, framework_checks, type_info};
 use crate::stream::{Streams, has_streams};
 
 impl<'py> ImportRequest<'_, 'py> {
@@ -62,7 +59,7 @@ impl<'py> ImportRequest<'_, 'py> {
     ) -> PyResult<Option<Imported>> {
         let object = self.object;
         // The package has explained its errors.
-        let explained = |protocol: Protocol, error| match protocol.is_of_hub() {
+        let explained = |protocol: Protocol, error| match is_asked(protocol) {
             true => error,
             false => framework_checks::explained(object, &type_info.checks, error),
         };
@@ -123,15 +120,23 @@ fn import<'py>(
         Protocol::Dlpack => dlpack::import(object, options, streams),
         Protocol::LegacyDlpack => dlpack::import_legacy(object, options, streams),
         Protocol::Buffer => buffer::import(object, options),
-        _ if protocol.is_of_hub() => match type_info.checks.is_column() || has(object, protocol)? {
-            true => hub::import(protocol, object, options, streams).map(Some),
-            false => Ok(None),
+        Protocol::CudaArrayInterface
+        | Protocol::ArrayInterface
+        | Protocol::ArrayStruct
+        | Protocol::Arrow => match hub::linked() {
+            Some(package) => (package.import)(protocol, object, type_info, options, streams),
+            None if type_info.checks.is_column() || has(object, protocol)? => {
+                hub::import(protocol, object, options, streams).map(Some)
+            }
+            None => Ok(None),
         },
-        Protocol::CudaArrayInterface => cuda_array_interface::import(object, options, streams),
-        Protocol::ArrayInterface => array_interface::import(object, options),
-        Protocol::ArrayStruct => array_struct::import(object, options),
-        Protocol::Arrow => arrow::import(object, type_info, options),
     }
+}
+
+/// Returns true if this extension asks the package for a protocol.
+fn is_asked(protocol: Protocol) -> bool {
+    use Protocol::{Buffer, Dlpack, ExchangeApi, LegacyDlpack};
+    !matches!(protocol, ExchangeApi | Dlpack | LegacyDlpack | Buffer) && hub::linked().is_none()
 }
 
 /// Requests data by another protocol if `__dlpack__` refused it because DLPack or the producer cannot express it: the
@@ -196,11 +201,11 @@ fn instead_of_dlpack(
 
 /// Returns true for a tensor that a producer could not have made through NumPy.
 fn is_beyond_dlpack(imported: &Imported) -> bool {
-    imported.reason.is_some() || typestr::of_dtype(imported.tensor.dtype()).is_none()
+    imported.reason.is_some() || buffer_format::of_dtype(imported.tensor.dtype()).is_none()
 }
 
 /// Returns true if an object has the methods of a protocol; does not call them.
-pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
+pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
     let py = object.py();
     let has = |name| attribute(object, name).map(|found| found.is_some());
     match protocol {
@@ -210,12 +215,14 @@ pub(crate) fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<boo
         Protocol::ArrayInterface => has(intern!(py, "__array_interface__")),
         Protocol::ArrayStruct => has(intern!(py, "__array_struct__")),
         Protocol::Buffer => Ok(buffer::is_supported(object)),
-        Protocol::Arrow => arrow::is_supported(object),
+        Protocol::Arrow => Ok(has(intern!(py, "__arrow_c_array__"))?
+            || has(intern!(py, "__arrow_c_device_array__"))?
+            || has(intern!(py, "__arrow_c_stream__"))?),
     }
 }
 
 /// Returns true if an object has any protocol.
-pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     for &protocol in type_info::of(object)?.checks.order {
         if has(object, protocol)? {
             return Ok(true);
@@ -224,14 +231,9 @@ pub(crate) fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// The advice for an object without a protocol.
-pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    if hub::IS_HUB { frameworks::remedy(object) } else { hub::remedy(object) }
-}
-
 /// The refusal of an object that lacks a protocol, or all of them.
 #[cold]
-pub(crate) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
+pub fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
     let name = type_name(object);
     let names = match looked_for {
         Some(protocol) => protocol.words().to_owned(),
@@ -241,7 +243,7 @@ pub(crate) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_framework = remedy(object);
+    let of_framework = hub::remedy(object);
     let remedy = match (of_framework.as_deref(), looked_for) {
         (Some(remedy), _) => remedy,
         _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",

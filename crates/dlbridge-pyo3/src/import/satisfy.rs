@@ -90,7 +90,7 @@ impl Valid {
 
 /// Makes a tensor meet the options on its device, and records why its elements were copied: the first reason counts.
 #[inline]
-pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
+pub fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
     if is_default(options) { Ok(imported) } else { satisfied(imported, options) }
 }
 
@@ -191,7 +191,7 @@ fn needed_copy(
 }
 
 /// A copy of the tensor that meets the options; `None` if the tensor meets them already.
-pub(crate) fn copy_of(
+pub fn copy_of(
     options: &ImportOptions,
     tensor: &Tensor,
     read_only: bool,

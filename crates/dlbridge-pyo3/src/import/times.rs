@@ -1,69 +1,27 @@
-//! The import of points and spans of time. The dtype of a NumPy array or the schema of an Arrow column has their unit.
+//! The import of points and spans of time. The dtype of a NumPy array has their unit; the package imports columns.
 
-use dlbridge::DataType;
 use pyo3::prelude::*;
 
-use super::{ImportRequest, hub, imported};
-use crate::PyTensor;
+use super::{ImportRequest, has, hub};
 use crate::error::{type_name, with_article};
-use crate::frameworks::pandas;
 use crate::import_options::ImportOptions;
-use crate::imported::Imported;
+use crate::imported::{Imported, Protocol};
 use crate::numpy;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{arrow, framework_checks, memory, type_info};
+use crate::protocol::{framework_checks, memory, type_info};
 
 /// Imports times, with the object that keeps their memory; `None` for an object with other elements.
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     times: &Times,
 ) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
-    let py = object.py();
     let type_info = type_info::of(object)?;
     framework_checks::check_before(object, &type_info.checks)?;
-    let array = match type_info.borrowed.numpy_array {
-        true => Some(object.clone()),
-        false if !hub::IS_HUB => None,
-        false => match pandas::times(object, type_info.checks.array_of().is_some())? {
-            Some(pandas::Times::Array(array)) => Some(array),
-            Some(pandas::Times::WithZone(zone)) => {
-                times.set_found(format!(
-                    "times with the zone {zone}; remove the zone first with x.tz_convert(None)"
-                ));
-                return Ok(None);
-            }
-            None => None,
-        },
-    };
-    if let Some(array) = array {
-        let array = plain(array)?;
-        if !is_wanted(&array, times)? {
-            return Ok(None);
-        }
-        let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
-        let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
-        return Ok(Some((as_times(imported)?, counts)));
+    if type_info.borrowed.numpy_array {
+        return import_array(object.clone(), times);
     }
-    let is_ours = PyTensor::of(object).is_some();
-    if !hub::IS_HUB && !is_ours && (type_info.checks.is_column() || arrow::is_supported(object)?) {
+    if type_info.checks.is_column() || has(object, Protocol::Arrow)? {
         return Ok(hub::times(object, times)?.map(|imported| (imported, object.clone())));
-    }
-    // A tensor exports its counts as integers.
-    if is_ours
-        && let Some(found) = imported(object, &ImportOptions::default())?
-        && found.tensor.dtype() == DataType::INT64
-    {
-        times.set_found(times.with_remedy(&Elements::Named("int64"), ""));
-        return Ok(None);
-    }
-    if hub::IS_HUB && !is_ours && arrow::is_supported(object)? {
-        let imported = arrow::import_times(object, &type_info, times)
-            .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
-        return imported.map(|imported| Ok((as_times(imported)?, object.clone()))).transpose();
-    }
-    if let Some(found) = pandas::not_exported(object) {
-        times.set_found(found);
-        return Ok(None);
     }
     let name = with_article(&type_name(object));
     times.set_found(format!(
@@ -71,6 +29,21 @@ pub(crate) fn import<'py>(
          or pyarrow"
     ));
     Ok(None)
+}
+
+/// Imports the times of a NumPy array.
+pub fn import_array<'py>(
+    array: Bound<'py, PyAny>,
+    times: &Times,
+) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
+    let py = array.py();
+    let array = plain(array)?;
+    if !is_wanted(&array, times)? {
+        return Ok(None);
+    }
+    let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
+    let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
+    Ok(Some((as_times(imported)?, counts)))
 }
 
 /// The array as one of exactly NumPy's class: a subclass may override `dtype` and `view`.
@@ -85,7 +58,8 @@ fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-fn as_times(imported: Imported) -> PyResult<Imported> {
+/// The counts of times as times.
+pub fn as_times(imported: Imported) -> PyResult<Imported> {
     Ok(Imported { tensor: memory::as_times(imported.tensor)?, ..imported })
 }
 

@@ -334,12 +334,12 @@ fn managed_array(tensor: &Tensor) -> Option<*mut c_void> {
 }
 
 /// Returns true if [`traverse`] reports an array.
-pub(crate) fn is_reported(tensor: &Tensor) -> bool {
+pub fn is_reported(tensor: &Tensor) -> bool {
     managed_array(tensor).is_some()
 }
 
 /// Reports the array that NumPy's managed tensor holds to Python's garbage collector.
-pub(crate) fn traverse(tensor: &Tensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+pub fn traverse(tensor: &Tensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     // SAFETY: the collector runs attached. The deleter shows that this is an array. The reference belongs to the
     // managed tensor; this code neither counts nor releases it.
     let array = managed_array(tensor).map(|array| unsafe {

@@ -1,7 +1,7 @@
 //! NumPy, through its C API: its functions, and its arrays read in place.
 
 pub(crate) mod api;
-pub(crate) mod array;
+pub mod array;
 pub(crate) mod geometry;
 pub(crate) mod head;
 mod object_head;

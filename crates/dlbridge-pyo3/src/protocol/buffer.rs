@@ -20,7 +20,6 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::buffer_format::{self, Unfit};
 use super::exported::{Exported, FirstExport};
 use super::memory::{MAX_NDIM, Memory, access};
-use super::typestr;
 use crate::borrow::Guard;
 use crate::copies;
 use crate::error::to_py_err;
@@ -31,7 +30,7 @@ use crate::references::has_one_reference;
 use crate::strides::in_elements;
 
 /// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
-pub(crate) struct Buffer(NonNull<Py_buffer>);
+pub struct Buffer(NonNull<Py_buffer>);
 
 // SAFETY: `drop` attaches to Python before it releases the buffer, which any attached thread may do. Until then the
 // struct is only read.
@@ -77,7 +76,7 @@ impl Drop for HeldBuffer<'_> {
 impl Buffer {
     /// Locks the buffer of an object, with every property that it may have: format, shape, strides, suboffsets;
     /// read-only if necessary.
-    pub(super) fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn get(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         check_main_interpreter(object.py())?;
         // Not all zeros: zeroed memory comes from the system, which is slower than reused memory.
         let empty = Py_buffer { readonly: 1, ..Py_buffer::new() };
@@ -109,7 +108,7 @@ impl Buffer {
     }
 
     /// Reports the buffer's exporter to Python's garbage collector.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         // The collector would clear a `memoryview`, which prints an exception while its buffer is exported. `bytes`
         // are in no cycle, and a program must not reach those that only this buffer refers to.
         // SAFETY: the collector runs attached; `exporter` is a live object.
@@ -172,7 +171,7 @@ impl Buffer {
         // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
         // released. The program promises that no code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) }.ok()?;
-        (tensor.len() << shift == self.len()).then_some(tensor)
+        (tensor.len() << shift == self.nbytes()).then_some(tensor)
     }
 
     /// The tensor over the buffer in place, with an access that `__dlpack__` gives; `None` if
@@ -188,25 +187,25 @@ impl Buffer {
     }
 
     /// The number of bytes.
-    pub(super) fn len(&self) -> usize {
+    pub fn nbytes(&self) -> usize {
         self.fields().len.max(0) as usize
     }
 
     /// The address of the element at index zero.
-    pub(super) fn data(&self) -> *mut c_void {
+    pub fn data(&self) -> *mut c_void {
         self.fields().buf
     }
 
     /// Returns true for the buffer of a `bytes` object that only this buffer refers to: the producer made it for this
     /// export, as Pillow does.
-    pub(super) fn is_of_bytes_without_another_reference(&self, py: Python<'_>) -> bool {
+    pub fn is_of_bytes_without_another_reference(&self, py: Python<'_>) -> bool {
         let object = self.fields().obj;
         // SAFETY: attached; NULL, or an object that the buffer keeps.
         !object.is_null()
             && unsafe { ffi::PyBytes_CheckExact(object) != 0 && has_one_reference(py, object) }
     }
 
-    pub(crate) fn is_read_only(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.fields().readonly != 0
     }
 
@@ -216,7 +215,7 @@ impl Buffer {
             let format = String::from_utf8_lossy(format);
             match unfit {
                 Unfit::NoNumber(kind) => {
-                    typestr::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
+                    buffer_format::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
                 }
                 Unfit::Size(size) => PyBufferError::new_err(format!(
                     "the buffer's format '{format}' says {size} bytes, but its itemsize is \
@@ -293,7 +292,7 @@ impl Buffer {
 
 /// Returns true if an object supports the protocol.
 #[inline]
-pub(crate) fn is_supported(object: &Bound<'_, PyAny>) -> bool {
+pub fn is_supported(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the thread is attached, and `object` is alive.
     unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
 }
@@ -342,10 +341,7 @@ fn if_exported(object: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
 }
 
 /// The bytes of a contiguous tensor in a new bytearray.
-pub(crate) fn to_bytearray<'py>(
-    py: Python<'py>,
-    tensor: &Tensor,
-) -> PyResult<Bound<'py, PyByteArray>> {
+pub fn to_bytearray<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyByteArray>> {
     // SAFETY: these two functions of Python follow the contract.
     let array = unsafe {
         copied(py, tensor, ffi::PyByteArray_FromStringAndSize, ffi::PyByteArray_AsString)
@@ -354,7 +350,7 @@ pub(crate) fn to_bytearray<'py>(
 }
 
 /// The bytes of a contiguous tensor.
-pub(crate) fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
+pub fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
     // SAFETY: these two functions of Python follow the contract: without a source, only the object without bytes is one
     // that other code has.
     let bytes =

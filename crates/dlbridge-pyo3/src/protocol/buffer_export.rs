@@ -3,12 +3,13 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-use dlbridge::{ArcTensor, Tensor};
+use dlbridge::Tensor;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::buffer_format;
+use crate::PyTensor;
 use crate::strides::byte_strides;
 
 /// The numbers that an exported buffer points at.
@@ -17,14 +18,13 @@ struct Exported {
     byte_strides: Vec<ffi::Py_ssize_t>,
 }
 
-/// Exports the tensor of `object` as a buffer.
+/// Exports a tensor as a buffer that keeps `object`, its owner.
 ///
 /// # Safety
 /// `view` is NULL, or a `Py_buffer` to write to.
-pub(crate) unsafe fn export(
+pub unsafe fn export(
     object: &Bound<'_, PyAny>,
-    tensor: &ArcTensor,
-    read_only: bool,
+    tensor: &PyTensor,
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
@@ -34,6 +34,8 @@ pub(crate) unsafe fn export(
         return Err(PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"));
     };
     view.obj = ptr::null_mut();
+    tensor.keep_reading()?;
+    let (tensor, read_only) = (tensor.tensor(), tensor.is_read_only());
     let asks = |flag: c_int| flags & flag == flag;
     let bytes = size(tensor)?;
     // Without a request for the format, the consumer treats the elements as bytes. With a shape, it multiplies.
@@ -93,7 +95,7 @@ pub(crate) unsafe fn export(
 ///
 /// # Safety
 /// `view` was filled by `export`, and is not used after this.
-pub(crate) unsafe fn take_back(view: *mut ffi::Py_buffer) {
+pub unsafe fn take_back(view: *mut ffi::Py_buffer) {
     // SAFETY: `export` stored the box there, and the caller promises that this is the only release.
     drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
 }

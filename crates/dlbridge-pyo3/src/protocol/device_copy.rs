@@ -10,7 +10,7 @@ use crate::gpu::{self, Place};
 use crate::stream::{self, DataStream, has_streams};
 
 /// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
-pub(crate) fn copied(
+pub fn copied(
     py: Python<'_>,
     tensor: &ArcTensor,
     passed: &DataStream,
@@ -39,7 +39,7 @@ pub(crate) fn copied(
 }
 
 /// The same tensor, whose memory is released after the work that the caller has queued on its stream.
-pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
+pub fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
     match stream.handle().filter(|_| has_streams(tensor.device()) && !tensor.is_empty()) {
         None => Ok(tensor),
         // SAFETY: the stream belongs to the tensor's device, and lives until the tensor is dropped: Stream numbers in

@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{framework_checks, type_info};
-use crate::PyTensor;
 use crate::capsule;
 use crate::classes::attribute;
 use crate::error::str_in_message;
 use crate::gpu;
+use crate::import::hub;
 use crate::import_options::{ImportOptions, wrong_type};
 use crate::imported::Imported;
 use crate::stream::Streams;
@@ -75,7 +75,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = PyTensor::of(object).is_some();
+    let is_ours = hub::tensor_of(object).is_some();
     if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
         return error;
     }
@@ -329,7 +329,7 @@ pub(super) fn expect_pair(
 }
 
 /// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as in `Tensor.device`.
-pub(crate) fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+pub fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(name) = device.cast::<PyString>() {
         let parsed = name.to_cow()?.parse();
         return parsed.map_err(|error: Error| {

@@ -1,4 +1,4 @@
-//! The method `__dlpack__` of our class, built as Python's own types build theirs.
+//! The method `__dlpack__` of a class that keeps a tensor, built as Python's own types build theirs.
 //!
 //! Consumers pass two or three keywords. A C function that finds them by the addresses of their names takes half the
 //! time of a `#[pymethods]` method, which compares strings.
@@ -16,8 +16,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
 use super::dlpack_export::{self, Keywords};
-use crate::PyTensor;
 use crate::once::once;
+use crate::producer::Producer;
 
 /// A definition that Python keeps a pointer to.
 struct Definition(ffi::PyMethodDef);
@@ -27,19 +27,24 @@ unsafe impl Sync for Definition {}
 
 const DOC: &CStr = c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the tensor, as the array API standard describes it.";
 
-static DEFINITION: Definition = Definition(ffi::PyMethodDef {
-    ml_name: c"__dlpack__".as_ptr(),
-    ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
-    ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-    ml_doc: DOC.as_ptr(),
-});
+/// The definition for a class.
+trait DefinitionOf: Producer {
+    const DEFINITION: &'static Definition = &Definition(ffi::PyMethodDef {
+        ml_name: c"__dlpack__".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<Self> },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_doc: DOC.as_ptr(),
+    });
+}
 
-/// The method, for the class.
-pub(crate) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let class = py.get_type::<PyTensor>();
+impl<P: Producer> DefinitionOf for P {}
+
+/// The method, for a class.
+pub fn descriptor<P: Producer>(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let class = py.get_type::<P>();
     // SAFETY: attached; a live class, and a definition that lives as long as the process.
     unsafe {
-        let definition = (&raw const DEFINITION.0).cast_mut();
+        let definition = (&raw const P::DEFINITION.0).cast_mut();
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast(), definition);
         Bound::from_owned_ptr_or_err(py, method).map(Bound::unbind)
     }
@@ -61,7 +66,7 @@ fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
 /// # Safety
 /// As Python calls a method with these flags: attached, with an object of the class, `count` positional arguments,
 /// and behind them one argument for each name in the tuple `keywords`, which may be NULL.
-unsafe extern "C" fn call(
+unsafe extern "C" fn call<P: Producer>(
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
@@ -71,7 +76,7 @@ unsafe extern "C" fn call(
     let py = unsafe { Python::assume_attached() };
     let answer = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the arguments are those that Python passed to this function.
-        unsafe { answer(py, object, arguments, count, keywords) }
+        unsafe { answer::<P>(py, object, arguments, count, keywords) }
     }));
     let error = match answer {
         Ok(Ok(capsule)) => return capsule.into_ptr(),
@@ -85,7 +90,7 @@ unsafe extern "C" fn call(
 
 /// # Safety
 /// As for [`call`].
-unsafe fn answer<'py>(
+unsafe fn answer<'py, P: Producer>(
     py: Python<'py>,
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -94,7 +99,8 @@ unsafe fn answer<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: Python calls this through the descriptor that `descriptor` makes, which refuses objects of other
     // classes first.
-    let tensor = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<PyTensor>() };
+    let object = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<P>() };
+
     if count != 0 {
         return Err(PyTypeError::new_err(format!(
             "__dlpack__() takes keywords only, and got {count} positional arguments"
@@ -125,7 +131,7 @@ unsafe fn answer<'py>(
         dl_device: dl_device.as_deref(),
         copy: copy.as_deref(),
     };
-    dlpack_export::export(py, tensor.get(), &keywords).map(Bound::into_any)
+    P::lend(&object, |tensor| dlpack_export::export(py, tensor, &keywords).map(Bound::into_any))
 }
 
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually

@@ -29,7 +29,7 @@ pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 
 /// The functions of a table that dlbridge uses. A table lives as long as the process.
 #[derive(Clone, Copy)]
-pub(crate) struct Table {
+pub struct Table {
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
     describe: Option<DLPackDLTensorFromPyObjectNoSync>,
@@ -38,7 +38,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// The table of a type; `None` if the type lacks a usable table.
-    pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+    pub fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let name = intern!(object_type.py(), "__dlpack_c_exchange_api__");
         let Some(attribute) = object_type.getattr_opt(name)? else { return Ok(None) };
         let Ok(capsule) = attribute.cast_into::<PyCapsule>() else { return Ok(None) };
@@ -182,7 +182,7 @@ impl Table {
     ///
     /// # Safety
     /// `managed` is valid, and the caller gives up its ownership.
-    pub(super) unsafe fn object_of<'py>(
+    pub unsafe fn object_of<'py>(
         self,
         py: Python<'py>,
         managed: *mut DLManagedTensorVersioned,

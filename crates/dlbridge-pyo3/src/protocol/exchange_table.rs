@@ -1,5 +1,5 @@
-//! The C exchange API of DLPack, the export: the table of our own class, through which C consumers reach its objects
-//! without Python calls.
+//! The C exchange API of DLPack, the export: the table of a class that exports a tensor, through which C consumers reach its
+//! objects without Python calls.
 //!
 //! Source: `DLPackExchangeAPI` in `dlpack.h` 1.3.
 
@@ -19,8 +19,9 @@ use pyo3::prelude::*;
 
 use super::exchange_api::{self, CAPSULE_NAME};
 use crate::PyTensor;
-use crate::error::{to_py_err, type_name};
+use crate::error::{name_of, to_py_err, type_name};
 use crate::imported::{Imported, Protocol};
+use crate::producer::Producer;
 
 /// A table that threads may read.
 struct Table(DLPackExchangeAPI);
@@ -28,55 +29,33 @@ struct Table(DLPackExchangeAPI);
 // SAFETY: no code writes it.
 unsafe impl Sync for Table {}
 
-static TABLE: Table = Table(DLPackExchangeAPI {
-    header: DLPackExchangeAPIHeader { version: DLPackVersion::CURRENT, prev_api: ptr::null_mut() },
-    managed_tensor_allocator: Some(allocate),
-    managed_tensor_from_py_object_no_sync: Some(from_py_object),
-    managed_tensor_to_py_object_no_sync: Some(to_py_object),
-    dltensor_from_py_object_no_sync: Some(borrow),
-    current_work_stream: Some(current_work_stream),
-});
-
-/// The table for other classes, which make their tensor for each export: nothing would keep a borrowed description of
-/// it alive.
-static PRODUCERS: Table = Table(DLPackExchangeAPI {
-    header: DLPackExchangeAPIHeader { version: DLPackVersion::CURRENT, prev_api: ptr::null_mut() },
-    managed_tensor_allocator: Some(allocate),
-    managed_tensor_from_py_object_no_sync: Some(from_py_object),
-    managed_tensor_to_py_object_no_sync: Some(to_py_object),
-    dltensor_from_py_object_no_sync: None,
-    current_work_stream: Some(current_work_stream),
-});
-
-/// The table of the C exchange API over [`PyTensor`], for C code that is linked to the extension. It imports and
-/// exports objects of that class, on an attached thread, and lives as long as the process.
-///
-/// ```no_run
-/// use dlbridge::sys::DLPackExchangeAPI;
-///
-/// #[unsafe(no_mangle)]
-/// extern "C" fn my_exchange_api() -> *const DLPackExchangeAPI {
-///     dlbridge_pyo3::exchange_table()
-/// }
-/// ```
-pub fn exchange_table() -> &'static DLPackExchangeAPI {
-    &TABLE.0
+/// The table of a class.
+trait TableOf: Producer {
+    const TABLE: &'static Table = &Table(DLPackExchangeAPI {
+        header: DLPackExchangeAPIHeader {
+            version: DLPackVersion::CURRENT,
+            prev_api: ptr::null_mut(),
+        },
+        managed_tensor_allocator: Some(allocate),
+        managed_tensor_from_py_object_no_sync: Some(from_py_object::<Self>),
+        managed_tensor_to_py_object_no_sync: Some(to_py_object::<Self>),
+        // Nothing would keep the description of a tensor that a class makes for each export.
+        dltensor_from_py_object_no_sync: if Self::KEEPS_TENSOR {
+            Some(borrow::<Self>)
+        } else {
+            None
+        },
+        current_work_stream: Some(current_work_stream),
+    });
 }
 
-/// The capsule over the table.
-pub(crate) fn capsule(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    over(py, &TABLE)
-}
+impl<P: Producer> TableOf for P {}
 
-/// The capsule over the table for other classes.
-pub(crate) fn capsule_of_producers(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    over(py, &PRODUCERS)
-}
-
-fn over<'py>(py: Python<'py>, table: &'static Table) -> PyResult<Bound<'py, PyAny>> {
+/// The capsule over the table of a class.
+pub fn capsule<P: Producer>(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: attached; the table and the name live as long as the process.
     unsafe {
-        let table = (&raw const table.0).cast_mut().cast();
+        let table = (&raw const P::TABLE.0).cast_mut().cast();
         let capsule = ffi::PyCapsule_New(table, CAPSULE_NAME.as_ptr(), None);
         Bound::from_owned_ptr_or_err(py, capsule)
     }
@@ -105,75 +84,61 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     string.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// The object of our class at an address, or the tensor of an object of another class.
+/// The object of a class at an address.
 ///
 /// # Safety
 /// The thread is attached, and the object is valid.
-unsafe fn tensor_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyTensor>> {
+unsafe fn object_at<P: Producer>(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, P>> {
     // SAFETY: attached, as `py` shows. The caller promises a live object; NULL becomes an error.
     let object = unsafe { Bound::from_borrowed_ptr_or_err(py, object.cast()) }?;
-    match object.cast_into::<PyTensor>() {
-        Ok(tensor) => Ok(tensor),
-        Err(error) => {
-            let object = error.into_inner();
-            let Some(lend) = object.getattr_opt(intern!(py, "__dlbridge_tensor__"))? else {
-                return Err(PyTypeError::new_err(format!(
-                    "'{}' object is not a dlbridge.Tensor",
-                    type_name(&object)
-                )));
-            };
-            Ok(lend.call0()?.cast_into()?)
-        }
-    }
+    object.cast_into::<P>().map_err(|error| {
+        let (found, class) = (type_name(&error.into_inner()), name_of(&py.get_type::<P>()));
+        PyTypeError::new_err(format!("'{found}' object is not a {class}"))
+    })
 }
 
-unsafe extern "C" fn from_py_object(
+unsafe extern "C" fn from_py_object<P: Producer>(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     // SAFETY: the specification: attached, a valid object, a writable result.
     unsafe {
         raising(|py| {
-            let tensor = tensor_at(py, object)?;
-            tensor.get().in_default_order(py)?;
-            *out = tensor.get().to_raw()?;
-            Ok(())
+            P::lend(&object_at::<P>(py, object)?, |tensor| {
+                tensor.in_default_order(py)?;
+                *out = tensor.to_raw()?;
+                Ok(())
+            })
         })
     }
 }
 
-unsafe extern "C" fn borrow(object: *mut c_void, out: *mut DLTensor) -> c_int {
+unsafe extern "C" fn borrow<P: Producer>(object: *mut c_void, out: *mut DLTensor) -> c_int {
     // SAFETY: the specification: attached, a valid object that lives as long as the caller uses the result.
     unsafe {
         raising(|py| {
-            // Not for a class that makes its tensor for each export, which nothing keeps alive.
-            let object: Bound<'_, PyAny> = Bound::from_borrowed_ptr_or_err(py, object.cast())?;
-            let object = object.cast_into::<PyTensor>().map_err(|error| {
-                PyTypeError::new_err(format!(
-                    "'{}' object is not a dlbridge.Tensor and cannot be borrowed; import its managed tensor instead",
-                    type_name(&error.into_inner())
-                ))
-            })?;
-            if object.get().is_read_only() {
-                return Err(PyBufferError::new_err(
-                    "the tensor is read-only, which a borrowed DLTensor cannot express; pass a copy, \
-                     for example dlbridge.asdlpack(t, writable=True)",
-                ));
-            }
-            if object.get().tensor().is_subbyte_padded() {
-                return Err(PyBufferError::new_err(
-                    "the tensor's elements take a byte each although they are narrower, which a \
-                     borrowed DLTensor cannot express; import the managed tensor instead",
-                ));
-            }
-            object.get().in_default_order(py)?;
-            ptr::copy(&raw const (*object.get().tensor().as_raw()).dl_tensor, out, 1);
-            Ok(())
+            P::lend(&object_at::<P>(py, object)?, |tensor| {
+                if tensor.is_read_only() {
+                    return Err(PyBufferError::new_err(
+                        "the tensor is read-only, which a borrowed DLTensor cannot express; pass a copy, \
+                         for example dlbridge.asdlpack(t, writable=True)",
+                    ));
+                }
+                if tensor.tensor().is_subbyte_padded() {
+                    return Err(PyBufferError::new_err(
+                        "the tensor's elements take a byte each although they are narrower, which a \
+                         borrowed DLTensor cannot express; import the managed tensor instead",
+                    ));
+                }
+                tensor.in_default_order(py)?;
+                ptr::copy(&raw const (*tensor.tensor().as_raw()).dl_tensor, out, 1);
+                Ok(())
+            })
         })
     }
 }
 
-unsafe extern "C" fn to_py_object(
+unsafe extern "C" fn to_py_object<P: Producer>(
     managed: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {
@@ -182,7 +147,7 @@ unsafe extern "C" fn to_py_object(
         raising(|py| {
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
             let tensor = PyTensor::from(Imported::new(tensor, Protocol::ExchangeApi));
-            *out = Bound::new(py, tensor)?.into_ptr().cast();
+            *out = P::object(py, tensor)?.into_ptr().cast();
             Ok(())
         })
     }
@@ -226,7 +191,7 @@ unsafe extern "C" fn allocate(
 }
 
 /// A tensor as an object of a table's type, over the same memory.
-pub(crate) fn export<'py>(
+pub fn export<'py>(
     py: Python<'py>,
     table: exchange_api::Table,
     tensor: &PyTensor,

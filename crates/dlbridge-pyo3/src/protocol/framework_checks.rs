@@ -40,7 +40,7 @@ fn check_states(
 }
 
 /// Refuses an object for states that must be checked before an import through any protocol.
-pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
+pub fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
     copies::forget_interrupt();
     if let Some(rules) = checks.rules
         && let Some(check) = rules.check_before
@@ -60,7 +60,7 @@ pub(crate) fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> Py
 
 /// The refusal of an object whose library failed, if the object's state gives the reason or the library's exception
 /// does not say what to do. The library's exception is the cause.
-pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
+pub fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
     let py = object.py();
     let is_final =
         copies::must_be_raised(py, &error) || error.is_instance_of::<PyRecursionError>(py);

@@ -18,30 +18,30 @@ use crate::error::to_py_err;
 use crate::strides::NO_EXTENT;
 
 /// The most dimensions that these protocols support.
-pub(super) const MAX_NDIM: usize = 64;
+pub const MAX_NDIM: usize = 64;
 
 /// Elements at any place in memory.
-pub(super) struct Memory<'a> {
+pub struct Memory<'a> {
     /// The protocol's name for the source, for messages.
-    pub(super) protocol: &'static str,
+    pub protocol: &'static str,
     /// The address of the element at index zero.
-    pub(super) data: *mut c_void,
-    pub(super) dtype: DataType,
+    pub data: *mut c_void,
+    pub dtype: DataType,
     /// True if each number has the byte order that this machine does not use.
-    pub(super) byte_swapped: bool,
+    pub byte_swapped: bool,
     /// At most [`MAX_NDIM`] extents, none of them negative.
-    pub(super) shape: &'a [isize],
+    pub shape: &'a [isize],
     /// `None` means C order.
-    pub(super) byte_strides: Option<&'a [isize]>,
-    pub(super) device: Device,
+    pub byte_strides: Option<&'a [isize]>,
+    pub device: Device,
     /// `Exclusive` if nothing else can reach the memory.
-    pub(super) access: Access,
+    pub access: Access,
     /// True if elements narrower than a byte take a whole byte each.
-    pub(super) subbyte_padded: bool,
+    pub subbyte_padded: bool,
 }
 
 /// The access to memory that its producer keeps.
-pub(super) fn access(read_only: bool) -> Access {
+pub fn access(read_only: bool) -> Access {
     if read_only { Access::ReadOnly } else { Access::Shared }
 }
 
@@ -69,7 +69,7 @@ impl Memory<'_> {
     ///
     /// # Safety
     /// As for `into_tensor`.
-    pub(super) unsafe fn into_tensor_of<O: Send + 'static>(
+    pub unsafe fn into_tensor_of<O: Send + 'static>(
         self,
         object: &Bound<'_, PyAny>,
         owner: O,
@@ -93,7 +93,7 @@ impl Memory<'_> {
     /// # Safety
     /// The contract of [`Tensor::from_raw_parts`] holds for these extents and byte strides, except that the memory
     /// may be unaligned.
-    pub(super) unsafe fn into_tensor<O: Send + 'static>(
+    pub unsafe fn into_tensor<O: Send + 'static>(
         self,
         owner: O,
         copy: Option<bool>,
@@ -240,7 +240,7 @@ fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
 }
 
 /// The bytes of an exclusive, contiguous copy as elements of a dtype of whole bytes.
-pub(super) fn with_dtype<S: Copy + TryInto<i64>>(
+pub fn with_dtype<S: Copy + TryInto<i64>>(
     copy: Tensor,
     dtype: DataType,
     subbyte_padded: bool,
@@ -325,10 +325,7 @@ fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
 
 /// Booleans as bytes of 0 and 1, which consumers rely on: other bytes become 1, in a copy unless the tensor is
 /// exclusive.
-pub(crate) fn normalized(
-    tensor: Tensor,
-    copy: Option<bool>,
-) -> PyResult<(Tensor, Option<CopyReason>)> {
+pub fn normalized(tensor: Tensor, copy: Option<bool>) -> PyResult<(Tensor, Option<CopyReason>)> {
     let on_cpu = tensor.device().device_type().is_host_accessible();
     if tensor.dtype() != DataType::BOOL || !on_cpu {
         return Ok((tensor, None));

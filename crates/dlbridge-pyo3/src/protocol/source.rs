@@ -11,8 +11,8 @@ use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
-use crate::PyTensor;
 use crate::capsule::OWNER_OF_ARRAY;
+use crate::import::hub;
 use crate::interpreter::PyOwner;
 use crate::keepalive::{inner, is_within, root};
 use crate::numpy::array::NumpyArray;
@@ -39,8 +39,7 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
-            if let Some(tensor) = PyTensor::of(&object) {
-                let tensor = tensor.get();
+            if let Some(tensor) = hub::tensor_of(&object) {
                 // Such an object may hold a borrow, so it must be kept itself.
                 let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
                 return (!is_kept && is_within(bytes, tensor.tensor()))

@@ -9,11 +9,11 @@ use dlbridge::{
 };
 
 /// The accepted times.
-pub(crate) struct Times {
+pub struct Times {
     /// NumPy's names for the accepted dtypes.
     names: Cow<'static, [&'static str]>,
     /// True if nulls are converted to `NaT`, by a copy.
-    pub(super) fill: bool,
+    pub fill: bool,
     /// `None` if units are not converted; `Some(true)` if conversion to longer units is allowed too.
     casts: Option<bool>,
     /// The dtype that the elements are converted to.
@@ -23,7 +23,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub(crate) fn new(
+    pub fn new(
         names: impl Into<Cow<'static, [&'static str]>>,
         fill: bool,
         casts: Option<bool>,
@@ -43,7 +43,7 @@ impl Times {
     }
 
     /// Chooses the dtype for elements; false if none of the accepted dtypes fits.
-    pub(crate) fn choose(&self, found: Elements<'_>) -> bool {
+    pub fn choose(&self, found: Elements<'_>) -> bool {
         let Elements::Named(found) = found else { return false };
         let one = Scale { multiplier: 1, divisor: 1 };
         let same = self.names.iter().find(|&&name| name == found).map(|name| (*name, one));
@@ -60,17 +60,17 @@ impl Times {
     }
 
     /// The elements of an import that succeeded.
-    pub(crate) fn chosen(&self) -> Option<Chosen> {
+    pub fn chosen(&self) -> Option<Chosen> {
         self.chosen.take()
     }
 
     /// The first accepted dtype.
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.names[0]
     }
 
     /// The name of elements that are not accepted, and how to convert them.
-    pub(crate) fn with_remedy(&self, found: &Elements<'_>, order: &str) -> String {
+    pub fn with_remedy(&self, found: &Elements<'_>, order: &str) -> String {
         let kind = |name: &str| name.split('[').next().map(str::to_owned);
         let kind_found = match found {
             Elements::Named(found) => kind(found),
@@ -121,18 +121,18 @@ impl Times {
     }
 
     /// The elements that were found instead, and what to do; `None` if an import failed for another reason.
-    pub(crate) fn found(&self) -> Option<String> {
+    pub fn found(&self) -> Option<String> {
         self.found.take()
     }
 
-    pub(crate) fn set_found(&self, found: String) {
+    pub fn set_found(&self, found: String) {
         self.found.replace(Some(found));
     }
 }
 
 /// Elements as their producer describes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Elements<'a> {
+pub enum Elements<'a> {
     /// Elements that have a dtype in NumPy, by its name.
     Named(&'a str),
     /// Arrow's dates, which count days in 32 bits.
@@ -152,11 +152,11 @@ impl fmt::Display for Elements<'_> {
 }
 
 /// The result for times.
-pub(crate) struct Chosen {
+pub struct Chosen {
     /// NumPy's name for the dtype.
     pub(crate) name: &'static str,
     /// NumPy's name for the times that were found.
-    pub(crate) found: String,
+    pub found: String,
     pub(crate) scale: Scale,
 }
 
@@ -184,7 +184,7 @@ impl Scale {
 }
 
 /// The dtype of times with a name.
-pub(crate) fn named(name: &str) -> Option<&'static str> {
+pub fn named(name: &str) -> Option<&'static str> {
     macro_rules! names {
         ($($unit:ty),+) => {
             [$(<$unit>::DATETIME64, <$unit>::TIMEDELTA64),+]

@@ -5,11 +5,11 @@ use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
 use crate::classes::{is_subclass, package_of};
-use crate::frameworks::{ArrayOf, ArrowRules, Attribute, IMPORT_RULES, ImportRules, ORDER, State};
+use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 
 /// The checks for objects of one type.
-pub(crate) struct TypeChecks {
+pub struct TypeChecks {
     /// The states whose attributes the type has.
     pub(super) states: Box<[(CachedAttr, &'static State)]>,
     /// The method that returns the owner of the memory, for types that may replace their memory.
@@ -30,11 +30,10 @@ impl TypeChecks {
         let py = object_type.py();
         // The classes of the frameworks do not change. A class that a program derives may get another attribute
         // later.
-        let is_fixed =
-            IMPORT_RULES.iter().any(|rules| !rules.states.is_empty() && rules.is_of(package));
+        let is_fixed = import_rules().any(|rules| !rules.states.is_empty() && rules.is_of(package));
         let method = |name| CachedAttr::method(object_type, &PyString::intern(py, name), is_fixed);
         let mut states = Vec::new();
-        for group in IMPORT_RULES.iter().flat_map(|rules| rules.states) {
+        for group in import_rules().flat_map(|rules| rules.states) {
             let mut found = Vec::new();
             for state in *group {
                 let attr = match state.attribute {
@@ -49,10 +48,10 @@ impl TypeChecks {
                 states.append(&mut found);
             }
         }
-        let of_package = IMPORT_RULES.iter().find(|rules| rules.is_of(package));
+        let of_package = import_rules().find(|rules| rules.is_of(package));
         let exporter = exporter_of(object_type)?;
         let mut storage = None;
-        for rules in IMPORT_RULES {
+        for rules in import_rules() {
             // A class of a program that exports by a method of its own may export other memory.
             if let Some(name) = rules.storage
                 && exporter.as_ref().is_some_and(|package| rules.is_of(package))
@@ -71,17 +70,17 @@ impl TypeChecks {
     }
 
     /// Returns true for a class of a library of columns.
-    pub(crate) fn is_column(&self) -> bool {
+    pub fn is_column(&self) -> bool {
         self.order[0] == Protocol::Arrow
     }
 
     /// Returns the array to import instead of an object of the type.
-    pub(crate) fn array_of(&self) -> Option<ArrayOf> {
+    pub fn array_of(&self) -> Option<ArrayOf> {
         self.rules?.array_of
     }
 
     /// The facts about the Arrow protocol of the type.
-    pub(super) fn arrow(&self) -> Option<&'static ArrowRules> {
+    pub fn arrow(&self) -> Option<&'static ArrowRules> {
         self.rules?.arrow.as_ref()
     }
 
@@ -109,7 +108,7 @@ fn rules_of(
     package: &str,
 ) -> PyResult<Option<&'static ImportRules>> {
     let py = object_type.py();
-    for rules in IMPORT_RULES {
+    for rules in import_rules() {
         if let Some((module, class)) = rules.class
             && is_subclass(
                 object_type,
@@ -120,6 +119,6 @@ fn rules_of(
             return Ok(Some(rules));
         }
     }
-    let of_package = |rules: &&&ImportRules| rules.class.is_none() && rules.is_of(package);
-    Ok(IMPORT_RULES.iter().find(of_package).copied())
+    let of_package = |rules: &&ImportRules| rules.class.is_none() && rules.is_of(package);
+    Ok(import_rules().find(of_package))
 }

@@ -33,13 +33,13 @@ static ARRAY_TYPE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(None);
 
 /// The facts about a type.
-pub(crate) struct TypeInfo {
+pub struct TypeInfo {
     /// The facts about the type that borrows need.
-    pub(crate) borrowed: BorrowedType,
+    pub borrowed: BorrowedType,
     /// Its table of C functions.
     pub(crate) table: Option<Table>,
     /// The checks of its objects that no protocol makes.
-    pub(crate) checks: TypeChecks,
+    pub checks: TypeChecks,
     /// How to read an object in place, if the type is exactly NumPy's array.
     pub(crate) head: Option<NumpyArray>,
     /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
@@ -58,7 +58,7 @@ impl TypeInfo {
 }
 
 /// The facts about a type, for as long as the caller needs them.
-pub(crate) enum Known {
+pub enum Known {
     /// Kept for ever.
     Kept(&'static TypeInfo),
     /// Kept until it is forgotten.
@@ -77,7 +77,7 @@ impl Deref for Known {
 }
 
 /// A type, which stays alive so that no other type can get its address, and the facts about it.
-pub(crate) struct Entry {
+pub struct Entry {
     object_type: Py<PyType>,
     type_info: TypeInfo,
 }
@@ -95,7 +95,7 @@ pub(crate) fn quick_of(object: &Bound<'_, PyAny>) -> Option<&'static TypeInfo> {
 
 /// The facts about the type of an object.
 #[inline]
-pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
+pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
     match kept(&ARRAY_TYPE, address).or_else(|| kept(place(address), address)) {
         Some(type_info) => Ok(Known::Kept(type_info)),

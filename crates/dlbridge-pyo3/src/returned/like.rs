@@ -4,9 +4,11 @@ use dlbridge::{Element, Error, Tensor};
 use pyo3::prelude::*;
 
 use super::numpy::{Numpy, array_of_times};
+use crate::PyTensor;
 use crate::argument::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
 use crate::error::to_py_err;
-use crate::{PyTensor, to_library};
+use crate::import::hub;
+use crate::protocol::type_info;
 
 /// A result of the same library as an argument: a caller that passes PyTorch tensors gets a PyTorch tensor.
 ///
@@ -74,7 +76,7 @@ impl<'py> Like<'py> {
     /// fn reversed<'py>(x: PyReadonlyTensor<'py, Datetime64<Microseconds>, 1>) -> Like<'py> {
     ///     let mut times = x.view().to_vec();
     ///     times.reverse();
-    ///     Like::times(x.object(), Numpy::from(times))
+    ///     Like::times(x.object(), Numpy::<_, 1>::from(times))
     /// }
     /// ```
     pub fn times<T: Element, const N: usize>(
@@ -126,7 +128,11 @@ impl<'py> IntoPyObject<'py> for Like<'py> {
             Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.likeness),
             Source::Times(times) => {
                 let (tensor, name) = times.map_err(to_py_err)?;
-                to_library::like_times(&self.likeness, array_of_times(py, tensor, name)?)
+                let array = array_of_times(py, tensor, name)?;
+                match type_info::of(&self.likeness)?.borrowed.numpy_array {
+                    true => Ok(array),
+                    false => hub::like_times(&self.likeness, array),
+                }
             }
         }
     }

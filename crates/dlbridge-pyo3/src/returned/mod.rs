@@ -8,15 +8,20 @@ mod torch;
 
 use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyMemoryView};
 
+use crate::PyTensor;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::borrow::Borrowed;
 use crate::capsule;
-use crate::protocol::type_info;
-use crate::{PyTensor, to_library};
+use crate::error::type_name;
+use crate::import::{has, hub};
+use crate::imported::Protocol;
+use crate::object::Exporter;
+use crate::protocol::{buffer, type_info};
 
 pub use like::Like;
+pub(crate) use numpy::give_numpy;
 pub use numpy::{IntoNumpy, Numpy};
 pub use torch::Torch;
 
@@ -40,7 +45,7 @@ fn check<A: Accepts, const N: usize>(tensor: &Tensor) -> Result<(), Error> {
 ///
 /// ```no_run
 /// use pyo3::prelude::*;
-/// use pyo3::types::PyCapsule;
+/// use pyo3::types::{PyCapsule, PyMemoryView};
 ///
 /// #[pyfunction]
 /// fn ramp(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyCapsule>> {
@@ -62,9 +67,10 @@ impl PyTensor {
     /// passes PyTorch tensors gets PyTorch tensors. The memory is shared, as by
     /// [`dlbridge.like`](https://pypi.org/project/dlbridge); for bytes, bytearrays and similar objects the result is
     /// a memoryview. For an object of an unknown library it is the tensor itself, which every `from_dlpack` accepts.
+    /// Other libraries than NumPy and PyTorch need the Python package `dlbridge`.
     ///
     /// # Errors
-    /// `BufferError` for a tensor that the library cannot import; any exception of the library.
+    /// `ModuleNotFoundError` without that package; `BufferError` for a tensor that the library cannot import; any exception of the library.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
@@ -80,19 +86,29 @@ impl PyTensor {
         if type_info::array_of(likeness).is_some() {
             return self.into_library(likeness.py(), "numpy");
         }
-        let tensor = Bound::new(likeness.py(), self)?;
-        if likeness.is_instance_of::<Self>() {
-            return Ok(tensor.into_any());
+        if torch::is_torch(likeness)? {
+            return torch::give_torch(likeness.py(), self);
         }
-        let made = to_library::like_tensor(likeness, &tensor, None)?;
-        Ok(made.unwrap_or_else(|| tensor.into_any()))
+        let py = likeness.py();
+        let tensor = self.into_pyobject(py)?;
+        if !tensor.is_instance_of::<Exporter>() {
+            return hub::like(likeness, &tensor);
+        }
+        if buffer::is_supported(likeness) && !has(likeness, Protocol::Dlpack)? {
+            return Ok(PyMemoryView::from(&tensor)?.into_any());
+        }
+        Err(hub::missing(
+            py,
+            format!("a result like {} is made by the package dlbridge", type_name(likeness)),
+        ))
     }
 
     /// The tensor as an object of a library, by the name that `Tensor.to` takes: `"numpy"`, `"torch"`, ...
-    /// The memory is shared; a library with an exchange table imports through that.
+    /// The memory is shared; a library with an exchange table imports through that. Other libraries than NumPy and PyTorch
+    /// need the Python package `dlbridge`.
     ///
     /// # Errors
-    /// `ValueError` for an unknown name; `ModuleNotFoundError` if the library is not installed; `BufferError` for a
+    /// `ValueError` for an unknown name; `ModuleNotFoundError` if the library or that package is not installed; `BufferError` for a
     /// tensor that it cannot import; any exception of the library.
     ///
     /// ```no_run
@@ -105,13 +121,13 @@ impl PyTensor {
     /// }
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
-        let framework = to_library::Framework::of_name(library)?;
-        if framework.name != "numpy" {
-            return to_library::give(py, self, framework);
-        }
-        match self.into_tensor() {
-            Ok(tensor) => numpy::give_numpy(py, tensor),
-            Err(tensor) => to_library::to(&Bound::new(py, tensor)?, framework, None),
+        match library {
+            "numpy" => match self.into_tensor() {
+                Ok(tensor) => give_numpy(py, tensor),
+                Err(tensor) => tensor.numpy(py),
+            },
+            "torch" => torch::give_torch(py, self),
+            _ => hub::converted(py, self, library),
         }
     }
 }

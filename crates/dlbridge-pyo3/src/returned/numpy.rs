@@ -9,6 +9,7 @@ use ndarray::{Array, ArrayD, Dim, Dimension};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
+use crate::PyTensor;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::borrow::Borrowed;
 use crate::elements::Elements;
@@ -16,7 +17,6 @@ use crate::error::{library, to_py_err};
 use crate::import::hub;
 use crate::numpy::api::NumpyApi;
 use crate::protocol::memory;
-use crate::{PyTensor, to_library};
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -127,6 +127,21 @@ impl<T: Element, const N: usize> From<Numpy<T, N>> for Numpy {
     }
 }
 
+/// One dimension, without a copy.
+impl<T: Element> From<Vec<T>> for Numpy {
+    fn from(elements: Vec<T>) -> Self {
+        Numpy::<T, 1>::from(elements).into()
+    }
+}
+
+/// Any strides, without a copy.
+#[cfg(feature = "ndarray")]
+impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Numpy {
+    fn from(array: Array<T, D>) -> Self {
+        Numpy::<T, DYNAMIC>::of_array(array).into()
+    }
+}
+
 /// The errors are [`Error::DataType`] and [`Error::Ndim`], for a tensor with a different dtype or number of
 /// dimensions. A tensor of times does not keep their unit, so it gets the unit in the type of the `Numpy`.
 ///
@@ -214,7 +229,7 @@ pub trait IntoNumpy {
     ///
     /// # Errors
     /// As a function that returns a [`Numpy`]; and a `BufferError` for times, whose unit only [`Numpy`] keeps: make
-    /// their array by `Numpy::from(times).into_pyobject(py)?`.
+    /// their array by `Numpy::<_, 1>::from(times).into_pyobject(py)?`.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::IntoNumpy;
@@ -241,7 +256,7 @@ where
 }
 
 /// A new tensor of our own as a NumPy array, made by NumPy's C API.
-pub(super) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     if !tensor.is_read_only()
         && let Some(api) = NumpyApi::known(py)
     {
@@ -297,8 +312,5 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
 
 /// As [`give_numpy`], for a tensor that NumPy's C API cannot wrap.
 fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    if !hub::IS_HUB {
-        return hub::tensor(py, tensor)?.call_method0(intern!(py, "numpy"));
-    }
-    to_library::to(&Bound::new(py, PyTensor::from(tensor))?, &to_library::NUMPY, None)
+    hub::converted(py, PyTensor::from(tensor), "numpy")
 }

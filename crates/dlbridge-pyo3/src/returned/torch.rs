@@ -3,13 +3,20 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use dlbridge::{Element, Error, Tensor};
+use dlbridge::{DataType, Device, Element, Error, Tensor};
 #[cfg(feature = "ndarray")]
 use ndarray::{Array, ArrayD, Dim, Dimension};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
+use crate::PyTensor;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
-use crate::{PyTensor, to_library};
+use crate::classes::loaded_class;
+use crate::error::library;
+use crate::import::hub;
+use crate::once::once;
+use crate::protocol::exchange_api::Table;
 
 /// A result that is a `torch.Tensor` in Python: write `-> Torch<f32, 2>`.
 ///
@@ -86,7 +93,7 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Torch<A, N> {
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("torch", "Tensor");
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_library::give(py, PyTensor::from(self.tensor), &to_library::TORCH)
+        give_torch(py, PyTensor::from(self.tensor))
     }
 }
 
@@ -94,4 +101,74 @@ impl<A, const N: usize> fmt::Debug for Torch<A, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Torch").field(&self.tensor).finish()
     }
+}
+
+/// The class of PyTorch's tensors, and its table; older releases have none.
+struct TorchClass {
+    class: Py<PyType>,
+    table: Option<Table>,
+}
+
+static CLASS: PyOnceLock<TorchClass> = PyOnceLock::new();
+
+impl TorchClass {
+    fn known(class: Bound<'_, PyType>) -> PyResult<&'static Self> {
+        let py = class.py();
+        once(&CLASS, py, || Ok(Self { table: Table::of_type(&class)?, class: class.unbind() }))
+    }
+}
+
+/// Returns true for an object of exactly PyTorch's class.
+pub(super) fn is_torch(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let known = match CLASS.get(py) {
+        Some(known) => known,
+        None => match loaded_class(intern!(py, "torch"), intern!(py, "Tensor"))? {
+            Some(class) => TorchClass::known(class)?,
+            None => return Ok(false),
+        },
+    };
+    Ok(object.get_type_ptr().cast() == known.class.as_ptr())
+}
+
+/// A tensor as PyTorch's. Its table gets a tensor that PyTorch shares as it is; the package makes all others.
+pub(super) fn give_torch(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
+    let known = match CLASS.get(py) {
+        Some(known) => known,
+        None => {
+            let torch = library(py, "torch", "torch", "torch")?;
+            TorchClass::known(torch.getattr(intern!(py, "Tensor"))?.cast_into()?)?
+        }
+    };
+    let Some(table) = known.table.filter(|_| is_shared(&tensor)) else {
+        return hub::converted(py, tensor, "torch");
+    };
+    match tensor.into_tensor() {
+        Ok(tensor) => table.give(py, tensor),
+        Err(tensor) => hub::converted(py, tensor, "torch"),
+    }
+}
+
+/// Returns true for a tensor that PyTorch shares as it is.
+fn is_shared(tensor: &PyTensor) -> bool {
+    use DataType as D;
+    const SHARED: [DataType; 11] = [
+        D::FLOAT32,
+        D::FLOAT64,
+        D::INT64,
+        D::INT32,
+        D::UINT8,
+        D::INT8,
+        D::INT16,
+        D::FLOAT16,
+        D::BFLOAT16,
+        D::COMPLEX64,
+        D::COMPLEX128,
+    ];
+    let this = tensor.tensor();
+    SHARED.contains(&this.dtype())
+        && this.device() == Device::CPU
+        && this.ndim() <= 64
+        && !tensor.is_read_only()
+        && this.strides().iter().all(|&stride| stride >= 0)
 }

@@ -1,0 +1,145 @@
+//! The classes that export a tensor, and the functions that the methods of [`producer`](macro@crate::producer) call.
+
+use std::ffi::c_int;
+
+use dlbridge::{Error, Tensor};
+use pyo3::PyClass;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::PyTensor;
+use crate::error::to_py_err;
+use crate::import::hub;
+use crate::object::Exporter;
+use crate::protocol::dlpack_export::{self, Keywords};
+use crate::protocol::{buffer_export, exchange_table};
+
+/// A class whose objects export a tensor.
+pub trait Producer: PyClass + Sized {
+    /// True if each object keeps one tensor as long as it lives.
+    const KEEPS_TENSOR: bool = false;
+
+    /// Calls a function with the tensor of an object.
+    ///
+    /// # Errors
+    /// Those of the function, and of the class, if it makes the tensor.
+    fn lend<R>(
+        object: &Bound<'_, Self>,
+        use_it: impl FnOnce(&PyTensor) -> PyResult<R>,
+    ) -> PyResult<R>;
+
+    /// The object that the class's exchange table makes of a tensor.
+    ///
+    /// # Errors
+    /// Those of Python, like `MemoryError`.
+    fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
+        tensor.into_pyobject(py)
+    }
+}
+
+/// The results of a function that returns the tensor of an object.
+pub trait Source {
+    /// Calls a function with the tensor.
+    ///
+    /// # Errors
+    /// Those of both functions.
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R>;
+}
+
+impl Source for &PyTensor {
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        use_it(self)
+    }
+}
+
+impl Source for PyTensor {
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        use_it(&self)
+    }
+}
+
+impl Source for Tensor {
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        use_it(&PyTensor::from(self))
+    }
+}
+
+impl<T: Source> Source for Result<T, Error> {
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        self.map_err(to_py_err)?.lend(use_it)
+    }
+}
+
+impl<T: Source> Source for PyResult<T> {
+    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        self?.lend(use_it)
+    }
+}
+
+pub fn dlpack<'py, P: Producer>(
+    object: &Bound<'py, P>,
+    stream: Option<&Bound<'py, PyAny>>,
+    max_version: Option<&Bound<'py, PyAny>>,
+    dl_device: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let keywords = Keywords { stream, max_version, dl_device, copy };
+    let py = object.py();
+    P::lend(object, |tensor| dlpack_export::export(py, tensor, &keywords).map(Bound::into_any))
+}
+
+pub fn device<P: Producer>(object: &Bound<'_, P>) -> PyResult<(i32, i32)> {
+    P::lend(object, |tensor| Ok(tensor.device_pair()))
+}
+
+pub fn exchange_api<P: Producer>(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    exchange_table::capsule::<P>(py).map(Bound::unbind)
+}
+
+/// An attribute of the `dlbridge.Tensor`, which objects without the package lack.
+pub fn attribute<'py, P: Producer>(
+    object: &Bound<'py, P>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    P::lend(object, |tensor| tensor.to_object(object.py()))?.getattr(name)
+}
+
+/// Calls a method of the `dlbridge.Tensor`.
+pub fn call<'py, P: Producer>(
+    object: &Bound<'py, P>,
+    name: &str,
+    arguments: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let tensor = P::lend(object, |tensor| tensor.to_object(py))?;
+    if tensor.is_instance_of::<Exporter>() {
+        hub::package(py, || format!("{name} is a method of dlbridge.Tensor"))?;
+    }
+    tensor.call_method(name, arguments, keywords)
+}
+
+/// The buffer of a tensor, which an object of its own releases.
+///
+/// # Safety
+/// `view` is NULL, or a `Py_buffer` to write to.
+pub unsafe fn buffer<P: Producer>(
+    object: &Bound<'_, P>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    let refuse = |error: PyErr| match view.is_null() {
+        true => PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"),
+        false => {
+            // SAFETY: not NULL, so this is the `Py_buffer` that Python passes to the slot. A NULL `obj` shows
+            // Python that nothing was exported.
+            unsafe { (*view).obj = std::ptr::null_mut() };
+            error
+        }
+    };
+    let exporter = P::lend(object, |tensor| Exporter::of(object.py(), tensor)).map_err(refuse)?;
+    // SAFETY: the caller passes Python's argument of the slot: NULL, or a `Py_buffer` to write to.
+    unsafe { buffer_export::export(exporter.as_any(), exporter.get().tensor(), view, flags) }
+}

@@ -1,0 +1,289 @@
+//! The elements of one array, as a tensor.
+
+use std::ffi::c_void;
+
+use dlbridge::{Access, ArcTensor, CopyReason, DataType, RawParts, Tensor};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::abi::{ArrowArray, ArrowSchema, Release, broken};
+use super::elements::{Bits, nulls, room, values, without_nulls};
+use super::export;
+use super::fixed_shape::{self, Shape};
+use super::format::Level;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::keepalive::{is_within, root};
+use dlbridge_pyo3::protocol::memory::{MAX_NDIM, normalized, with_dtype};
+use dlbridge_pyo3::protocol::time::Times;
+use dlbridge_pyo3::protocol::type_info;
+
+/// The elements of an array.
+pub(super) struct Elements {
+    shape: Shape,
+    data: Data,
+}
+
+enum Data {
+    Numbers(RawParts),
+    /// Already unpacked, in one dimension.
+    Bits(Tensor),
+    /// Times, with `NaT` for nulls, in one dimension.
+    Filled(Tensor),
+}
+
+/// A range of the elements of an array, counted from the start of its buffers.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) first: i64,
+    pub(super) count: i64,
+    /// The number of elements at the start that may be null, because nothing reads them.
+    pub(super) unused: i64,
+}
+
+/// More bytes than a process can have: 64-bit addresses use at most 57 bits.
+pub(super) const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
+
+impl Elements {
+    /// All elements of an array.
+    pub(super) fn of(
+        object: &Bound<'_, PyAny>,
+        schema: &ArrowSchema,
+        array: &ArrowArray,
+        times: Option<&Times>,
+    ) -> PyResult<Self> {
+        let span = Span { first: array.offset, count: array.length, unused: 0 };
+        Self::within(object, schema, array, span, times)
+    }
+
+    /// The elements of an array in a range.
+    pub(super) fn within(
+        object: &Bound<'_, PyAny>,
+        schema: &ArrowSchema,
+        array: &ArrowArray,
+        span: Span,
+        times: Option<&Times>,
+    ) -> PyResult<Self> {
+        let (shape, data) = Self::descend(object, schema, array, span, times)?;
+        Ok(Self { shape: Shape::of(object.py(), schema, shape)?, data })
+    }
+
+    /// The bytes at the start of a buffer of an array.
+    ///
+    /// # Safety
+    /// The buffer has `count` bytes, or is NULL if that is 0 (Valid of `abi.rs`).
+    pub(super) unsafe fn bytes(data: *const c_void, count: i64) -> Self {
+        let parts = numbers(data, DataType::UINT8, 0);
+        Self { shape: Shape::plain(vec![count]), data: Data::Numbers(parts) }
+    }
+
+    /// The dlbridge tensor that keeps these elements of an array, if dlbridge made the array.
+    pub(super) fn known_source(&self, array: &ArrowArray) -> Option<ArcTensor> {
+        match &self.data {
+            Data::Numbers(parts) => known_source(array, parts, &self.shape.extents),
+            Data::Bits(_) | Data::Filled(_) => None,
+        }
+    }
+
+    /// The tensor, and why its elements were copied if they were.
+    ///
+    /// # Safety
+    /// The array of the elements is not released before the owner is dropped, or the owner is their
+    /// [`known_source`](Self::known_source).
+    pub(super) unsafe fn into_tensor<O: Send + 'static>(
+        self,
+        owner: O,
+        copy: Option<bool>,
+    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+        let Self { shape, data } = self;
+        let (tensor, reason) = match data {
+            Data::Numbers(parts) => {
+                // SAFETY: Range and Valid: the buffer has as many numbers as the extents need, which nothing writes
+                // until the array is released; the caller guarantees that the owner keeps them.
+                let imported =
+                    unsafe { Tensor::from_raw_parts(owner, parts, &shape.extents, None::<&[i64]>) };
+                normalized(imported.map_err(to_py_err)?, copy)?
+            }
+            Data::Filled(times) => (times, Some(CopyReason::Nulls)),
+            Data::Bits(values) => {
+                if copy == Some(false) {
+                    return Err(packed());
+                }
+                let extents: Vec<_> = shape.extents.iter().map(|&extent| extent as usize).collect();
+                let tensor = values.reshape(extents).map_err(to_py_err)?;
+                (tensor, Some(CopyReason::BitPacked))
+            }
+        };
+        let tensor = match shape.permutation {
+            Some(order) => tensor.permute(order).map_err(to_py_err)?,
+            None => tensor,
+        };
+        Ok((tensor, reason))
+    }
+
+    /// Descends the levels of an array to its numbers; returns the shape and the data.
+    ///
+    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: checked here for the first
+    ///   level, and where the loop descends to a child. So its buffers have `count` elements from `first` on (Valid of
+    ///   `abi.rs`).
+    fn descend(
+        object: &Bound<'_, PyAny>,
+        schema: &ArrowSchema,
+        array: &ArrowArray,
+        span: Span,
+        times: Option<&Times>,
+    ) -> PyResult<(Vec<i64>, Data)> {
+        let (mut schema, mut array) = (schema, array);
+        let Span { mut first, mut count, mut unused } = span;
+        let mut shape = vec![count];
+        // Sums that saturate are refused as too large below.
+        if first.saturating_add(count) > array.offset.saturating_add(array.length) {
+            return Err(broken("fewer items than its lists need"));
+        }
+        loop {
+            if [array.length, array.offset, first, count].iter().any(|&number| number < 0) {
+                return Err(broken("a negative length or offset"));
+            }
+            if !array.dictionary.is_null() && schema.dictionary.is_null() {
+                return Err(broken("a dictionary that its schema lacks"));
+            }
+            let level = Level::of(schema, times)?;
+            if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
+            {
+                return Err(broken("children although its type has none"));
+            }
+            // Checked before the validity bits are read, to detect an impossible length.
+            let bytes = match level {
+                Level::Numbers(dtype) => dtype.itemsize() as i64,
+                Level::Bits | Level::Lists(_) => 1,
+            };
+            if count.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("more elements than the address space has room for"));
+            }
+            if first.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("an offset that is too large"));
+            }
+            let room = match level {
+                Level::Bits => Some(room::<u8>(count, "booleans, a byte each")?),
+                _ => None,
+            };
+            // SAFETY: Range: the validity buffer, if there is one, has a bit for each of these elements.
+            let nulls = unsafe { nulls(object, array, first + unused, count - unused) }?;
+            // Only numbers are filled: a null list has elements in its child that are not null.
+            let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
+            if nulls > 0 && !fill {
+                return Err(has_nulls(object, nulls, matches!(level, Level::Bits)));
+            }
+            let items = match level {
+                Level::Lists(items) => items,
+                Level::Numbers(dtype) => {
+                    let data = values(array, count)?;
+                    if nulls > 0 {
+                        // SAFETY: Range. `times` is set, so the level has 64-bit numbers; there are elements, so
+                        // `data` is not NULL.
+                        let filled = unsafe { without_nulls(object, array, data, first, count) }?;
+                        return Ok((shape, Data::Filled(filled)));
+                    }
+                    let bytes = first.checked_mul(dtype.itemsize() as i64);
+                    let bytes = bytes.ok_or_else(|| broken("an offset that is too large"))?;
+                    return Ok((shape, Data::Numbers(numbers(data, dtype, bytes))));
+                }
+                Level::Bits => {
+                    let data = values(array, count)?;
+                    // SAFETY: Range: the buffer has a bit for each element, and is NULL only if there are none.
+                    let bits = unsafe { Bits::borrow(object, data, first, count) }?;
+                    let bits = bits.positions();
+                    let Some(mut values) = room else { unreachable!("there is room for booleans") };
+                    let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
+                    let unpacked = unpacked.expect("new tensors are contiguous");
+                    copies::detached(unpacked.len(), |go_on| {
+                        Ok(copies::each_block(unpacked, go_on, |begin, block| {
+                            for (nth, value) in (begin..).zip(block) {
+                                *value = bits.get(nth).into();
+                            }
+                        }))
+                    })?;
+                    let values = with_dtype(values, DataType::BOOL, false, &[count])?;
+                    return Ok((shape, Data::Bits(values)));
+                }
+            };
+            if shape.len() == MAX_NDIM {
+                return Err(broken("more levels of lists than a tensor has dimensions"));
+            }
+            if items < 0 || schema.n_children != 1 || array.n_children != 1 {
+                return Err(broken("a fixed-size list without its one child"));
+            }
+            if array.n_buffers != 1 {
+                return Err(broken("lists with a number of buffers other than one"));
+            }
+            let child = (schema.only_child(), array.only_child());
+            let (Some(schema_of_items), Some(array_of_items)) = child else {
+                return Err(broken("a child that is NULL or not aligned"));
+            };
+            if schema_of_items.is_released() || array_of_items.is_released() {
+                return Err(broken("a child that was released"));
+            }
+            if fixed_shape::is_one(schema_of_items)? {
+                return Err(fixed_shape::unfit("lists of tensors of a fixed shape"));
+            }
+            (schema, array) = (schema_of_items, array_of_items);
+            shape.push(items);
+            let scaled = (first.checked_mul(items), count.checked_mul(items));
+            let (Some(start), Some(items)) = scaled else {
+                return Err(broken("too many items to count"));
+            };
+            if start.checked_add(items).is_none_or(|end| end > array.length) {
+                return Err(broken("fewer items than its lists need"));
+            }
+            let start = start.checked_add(array.offset);
+            first = start.ok_or_else(|| broken("an offset that is too large"))?;
+            count = items;
+            // At most `count` of the level above, whose product with the size of a list was counted.
+            unused *= shape[shape.len() - 1];
+        }
+    }
+}
+
+/// Numbers that begin some bytes after the start of a buffer.
+pub(super) fn numbers(data: *const c_void, dtype: DataType, bytes: i64) -> RawParts {
+    RawParts {
+        byte_offset: if data.is_null() { 0 } else { bytes as u64 },
+        access: Access::ReadOnly,
+        ..RawParts::new(data.cast_mut(), dtype)
+    }
+}
+
+/// The refusal to share booleans.
+pub(super) fn packed() -> PyErr {
+    PyBufferError::new_err(
+        "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave out copy=False, or cast them to uint8 \
+         first",
+    )
+}
+
+fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
+    let noun = if nulls == 1 { "null" } else { "nulls" };
+    let rules = type_info::of(object).ok().and_then(|type_info| type_info.checks.arrow());
+    let text = match rules.and_then(|rules| rules.nulls) {
+        Some(text) => text(object, booleans),
+        None => {
+            "which a tensor cannot express; fill or drop them first, for example with fill_null, \
+             which pyarrow and polars have"
+        }
+    };
+    PyBufferError::new_err(format!("the Arrow array has {nulls} {noun}, {text}"))
+}
+
+/// The dlbridge tensor that keeps some elements of an array, if dlbridge made the array.
+pub(super) fn known_source(
+    array: &ArrowArray,
+    parts: &RawParts,
+    extents: &[i64],
+) -> Option<ArcTensor> {
+    let tensor = export::tensor_of(array)?;
+    let count =
+        extents.iter().try_fold(1_usize, |n, &e| n.checked_mul(usize::try_from(e).ok()?))?;
+    let first = parts.data.addr().checked_add(usize::try_from(parts.byte_offset).ok()?)?;
+    let end = first.checked_add(count.checked_mul(parts.dtype.itemsize())?)?;
+    is_within(&(first..end), tensor).then(|| root(tensor))
+}

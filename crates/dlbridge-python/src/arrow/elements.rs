@@ -1,0 +1,181 @@
+//! The elements of an Arrow array: its values and its nulls.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::{ptr, slice};
+
+use dlbridge::{DataType, Element, Tensor, TensorRef};
+use dlbridge_borrow::Mode;
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+
+use super::abi::{ArrowArray, broken};
+use dlbridge_pyo3::borrow::{AttachedGuard, Guard};
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::protocol::type_info;
+
+/// The buffer with the array's numbers or bits; NULL only if it is empty.
+pub(super) fn values(array: &ArrowArray, count: i64) -> PyResult<*const c_void> {
+    let data = array.buffer(1).filter(|_| array.n_buffers == 2);
+    let data = data.ok_or_else(|| broken("elements with a number of buffers other than two"))?;
+    if data.is_null() && count > 0 {
+        return Err(broken("no data although it has elements"));
+    }
+    Ok(data)
+}
+
+/// The number of nulls among some elements of an array.
+///
+/// # Safety
+/// Range of `array.rs`.
+pub(super) unsafe fn nulls(
+    object: &Bound<'_, PyAny>,
+    array: &ArrowArray,
+    first: i64,
+    count: i64,
+) -> PyResult<i64> {
+    if array.null_count == 0 || count == 0 {
+        return Ok(0);
+    }
+    let validity = array.buffer(0).unwrap_or(ptr::null());
+    if validity.is_null() {
+        return Ok(array.null_count.max(0));
+    }
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
+    let bits = unsafe { Bits::borrow(object, validity, first, count) }?;
+    Ok((0..count as usize).filter(|&nth| !bits.get(nth)).count() as i64)
+}
+
+/// A copy of counts of time, with `NaT` for nulls.
+///
+/// # Safety
+/// Range of `array.rs`. `data` is the array's buffer of 64-bit numbers, and is not NULL; there are elements.
+pub(super) unsafe fn without_nulls(
+    object: &Bound<'_, PyAny>,
+    array: &ArrowArray,
+    data: *const c_void,
+    first: i64,
+    count: i64,
+) -> PyResult<Tensor> {
+    range(first, count)?;
+    let validity = array.buffer(0).filter(|validity| !validity.is_null());
+    let validity = validity.ok_or_else(|| broken("nulls but no validity bits"))?;
+    let numbers = data.cast::<[u8; 8]>().wrapping_add(first as usize);
+    let count = count as usize;
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has these numbers.
+    let _reading = unsafe { borrow_bytes(object, numbers.cast(), count * 8) }?;
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has these numbers. Nothing writes them, by Valid and
+    // by the borrow `_reading`. They are read as bytes, which need no alignment.
+    let numbers = unsafe { slice::from_raw_parts(numbers, count) };
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
+    let bits = unsafe { Bits::borrow(object, validity, first, count as i64) }?;
+    let bits = bits.positions();
+    let mut times = room::<i64>(count as i64, "times")?;
+    let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
+    let filled = filled.expect("new tensors are contiguous");
+    copies::detached(count * 8, |go_on| {
+        Ok(copies::each_block(filled, go_on, |begin, block| {
+            for (nth, value) in (begin..).zip(block) {
+                *value = match bits.get(nth) {
+                    true => i64::from_ne_bytes(numbers[nth]),
+                    false => i64::MIN,
+                };
+            }
+        }))
+    })?;
+    Ok(times)
+}
+
+/// Borrows bytes of a buffer for reading. No reference to them exists before: if a function has borrowed them for writing, this
+/// is an error.
+///
+/// # Safety
+/// `data` is not NULL, and leads to `count` bytes, at least one, which live as long as the guard (Valid of `abi.rs`).
+unsafe fn borrow_bytes<'py>(
+    object: &Bound<'py, PyAny>,
+    data: *const c_void,
+    count: usize,
+) -> PyResult<AttachedGuard<'py>> {
+    let type_info = type_info::of(object)?;
+    // SAFETY: the caller guarantees the bytes. The borrow uses their address alone.
+    let bytes =
+        unsafe { TensorRef::from_raw_run(data.cast_mut(), DataType::UINT8, &[count as i64]) };
+    let bytes = bytes.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
+    Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
+}
+
+/// The bits of some elements, borrowed for reading.
+pub(super) struct Bits<'a, 'py> {
+    positions: Positions<'a>,
+    _reading: AttachedGuard<'py>,
+}
+
+impl<'py> Bits<'_, 'py> {
+    /// Borrows the bytes that have the bits.
+    ///
+    /// # Safety
+    /// `buffer` has a bit for each element from `first` on, `count` of them, which live as long as the result (Valid of `abi.rs`). It is NULL
+    /// only if there are none. Neither number is negative.
+    pub(super) unsafe fn borrow(
+        object: &Bound<'py, PyAny>,
+        buffer: *const c_void,
+        first: i64,
+        count: i64,
+    ) -> PyResult<Self> {
+        let end = range(first, count)?.end as usize;
+        let (first, shift) = (first as usize / 8, first as usize % 8);
+        if count == 0 {
+            let positions = Positions { bytes: &[], shift };
+            return Ok(Self { positions, _reading: Guard::NONE });
+        }
+        let (data, bytes) = (buffer.cast::<u8>().wrapping_add(first), end.div_ceil(8) - first);
+        // SAFETY: the caller guarantees the bits, which are in these bytes.
+        let _reading = unsafe { borrow_bytes(object, data.cast(), bytes) }?;
+        // SAFETY: the caller guarantees the bits, which are in these bytes, as long as the result lives. Nothing writes
+        // them, by Valid and by the borrow `_reading`.
+        let bytes = unsafe { slice::from_raw_parts(data, bytes) };
+        Ok(Self { positions: Positions { bytes, shift }, _reading })
+    }
+
+    fn get(&self, nth: usize) -> bool {
+        self.positions.get(nth)
+    }
+
+    /// The bits without the borrow, for code that runs detached while `self` lives.
+    pub(super) fn positions(&self) -> &Positions<'_> {
+        &self.positions
+    }
+}
+
+/// Bits in bytes, the lowest first.
+pub(super) struct Positions<'a> {
+    bytes: &'a [u8],
+    /// The position of the first bit in the first byte.
+    shift: usize,
+}
+
+impl Positions<'_> {
+    /// Returns true if a bit is set.
+    pub(super) fn get(&self, nth: usize) -> bool {
+        let place = self.shift + nth;
+        self.bytes[place / 8] >> (place % 8) & 1 == 1
+    }
+}
+
+/// Zeros for the elements of an array, whose stated length may be wrong.
+pub(super) fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
+    let extent = usize::try_from(count).unwrap_or(usize::MAX);
+    let bytes = extent.saturating_mul(size_of::<T>());
+    let room = copies::detached(bytes, |_| Ok(Some(Tensor::zeros::<T>([extent]).ok())))?;
+    room.ok_or_else(|| {
+        PyMemoryError::new_err(format!(
+            "no memory for the {count} {what}, of an Arrow array; import a slice of it"
+        ))
+    })
+}
+
+pub(super) fn range(first: i64, count: i64) -> PyResult<Range<i64>> {
+    let end = first.checked_add(count).ok_or_else(|| broken("an offset that is too large"))?;
+    Ok(first..end)
+}

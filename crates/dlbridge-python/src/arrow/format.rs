@@ -1,0 +1,273 @@
+//! Arrow's types: decodes what a schema says about one level of an array.
+//!
+//! Source: "Data type description" in the Arrow C data interface.
+
+use std::ffi::CStr;
+use std::slice;
+
+use dlbridge::DataType;
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::abi::{ArrowSchema, broken};
+use dlbridge_pyo3::error::beyond_tensors;
+use dlbridge_pyo3::protocol::time::{Elements, Times};
+
+/// The name of the extension type of fixed-shape tensors.
+pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
+
+/// One level of an array.
+pub(super) enum Level {
+    /// Numbers.
+    Numbers(DataType),
+    /// Booleans, eight to a byte.
+    Bits,
+    /// Fixed-size lists, with this many items each.
+    Lists(i64),
+}
+
+impl Level {
+    /// The level that the format of a schema describes; with `times`, the level of those times.
+    pub(super) fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
+        let Some(format) = schema.format() else {
+            return Err(PyBufferError::new_err("the Arrow schema lacks a format"));
+        };
+        let format = format.to_string_lossy();
+        let is_bool8 = match (extension_name(schema)?.as_deref(), &*format) {
+            (None | Some(FIXED_SHAPE), _) => false,
+            (Some("arrow.bool8"), "c") => true,
+            (Some(name), _) => return Err(unknown_extension(name)),
+        };
+        check_no_dictionary(schema)?;
+        if let Some(times) = times {
+            let (elements, zone) =
+                if is_bool8 { (Elements::Named("bool"), "") } else { elements(&format) };
+            return match (zone.is_empty() && times.choose(elements), zone) {
+                (true, _) => Ok(Self::Numbers(DataType::INT64)),
+                (_, zone) => Err(other_times(times, elements, zone)),
+            };
+        }
+        match is_bool8 {
+            // One byte for each boolean: any value except 0 is true.
+            true => Ok(Self::Numbers(DataType::BOOL)),
+            false => Self::of_format(&format),
+        }
+    }
+
+    /// The level of a format without an extension type or a dictionary.
+    pub(super) fn of_format(format: &str) -> PyResult<Self> {
+        let numbers = match format {
+            "c" => DataType::INT8,
+            "C" => DataType::UINT8,
+            "s" => DataType::INT16,
+            "S" => DataType::UINT16,
+            "i" => DataType::INT32,
+            "I" => DataType::UINT32,
+            "l" => DataType::INT64,
+            "L" => DataType::UINT64,
+            "e" => DataType::FLOAT16,
+            "f" => DataType::FLOAT32,
+            "g" => DataType::FLOAT64,
+            "b" => return Ok(Self::Bits),
+            _ => {
+                if let Some(items) = format.strip_prefix("+w:").and_then(|n| n.parse().ok()) {
+                    return Ok(Self::Lists(items));
+                }
+                return Err(unfit(format, remedy(format)));
+            }
+        };
+        Ok(Self::Numbers(numbers))
+    }
+}
+
+fn check_no_dictionary(schema: &ArrowSchema) -> PyResult<()> {
+    match schema.dictionary.is_null() {
+        true => Ok(()),
+        false => Err(beyond_tensors(
+            "the Arrow array is dictionary-encoded; decode the dictionary (dictionary_decode() of pyarrow; pyarrow.array(x) \
+             makes its array of a column of pandas over Arrow), or import its codes (to_physical() of polars, .cat.codes \
+             of a pandas category), first"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Refuses extension types and dictionaries.
+pub(super) fn check_plain(schema: &ArrowSchema) -> PyResult<()> {
+    match extension_name(schema)? {
+        Some(name) => Err(unknown_extension(&name)),
+        None => check_no_dictionary(schema),
+    }
+}
+
+/// The refusal of an array without offsets.
+pub(super) fn unfit_for_lists(schema: &ArrowSchema) -> PyErr {
+    let Some(format) = schema.format() else {
+        return PyBufferError::new_err("the Arrow schema lacks a format");
+    };
+    let remedy = match format.to_bytes() {
+        [b'+', b'w', ..] => "dlbridge.asdlpack imports its fixed-size lists as a tensor",
+        [b'+', b'v', ..] => "cast it to a list or a large_list first",
+        [b'+', b's', ..] => "take one column of it first",
+        [b'v', ..] => "cast it to large_string or large_binary with pyarrow first",
+        _ => "dlbridge.asdlpack imports numbers",
+    };
+    let format = format.to_string_lossy();
+    PyBufferError::new_err(format!("the Arrow format '{format}' has no offsets; {remedy}"))
+}
+
+/// The elements of a format, and their time zone.
+fn elements(format: &str) -> (Elements<'_>, &str) {
+    let point = format.strip_prefix("ts").and_then(|rest| rest.split_once(':'));
+    let name = |name| Elements::Named(name);
+    match point {
+        Some(("s", zone)) => return (name("datetime64[s]"), zone),
+        Some(("m", zone)) => return (name("datetime64[ms]"), zone),
+        Some(("u", zone)) => return (name("datetime64[us]"), zone),
+        Some(("n", zone)) => return (name("datetime64[ns]"), zone),
+        _ => {}
+    }
+    let elements = match format {
+        "tDs" => name("timedelta64[s]"),
+        "tDm" => name("timedelta64[ms]"),
+        "tDu" => name("timedelta64[us]"),
+        "tDn" => name("timedelta64[ns]"),
+        // Milliseconds since 1970.
+        "tdm" => name("datetime64[ms]"),
+        "tdD" => Elements::Dates,
+        "l" => name("int64"),
+        _ => Elements::Format(format),
+    };
+    (elements, "")
+}
+
+/// The refusal of a column with other times than the accepted ones.
+fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
+    let text = match zone {
+        "" => times.with_remedy(&found, ""),
+        zone => format!(
+            "{found} with the time zone {zone}; remove the zone first, for example with \
+             s.dt.convert_time_zone('UTC').dt.replace_time_zone(None) of polars, s.dt.tz_convert(None) of pandas, or a cast of \
+             pyarrow to a timestamp without one, which all give the time in UTC"
+        ),
+    };
+    times.set_found(text.clone());
+    PyBufferError::new_err(format!("expected {}, got {text}", times.name()))
+}
+
+/// The name of the extension type in a schema.
+pub(super) fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
+    let name = metadata(schema, "ARROW:extension:name")?;
+    Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
+}
+
+fn unknown_extension(name: &str) -> PyErr {
+    beyond_tensors(format!(
+        "the Arrow extension type '{name}' gives its storage a meaning that a tensor cannot express; if \
+         the stored elements are what you want, take them first: array.storage of pyarrow, \
+         series.ext.storage() of polars"
+    ))
+}
+
+fn unfit(format: &str, remedy: &str) -> PyErr {
+    let times = match elements(format) {
+        (Elements::Dates, _) => Some("datetime64[D]"),
+        (Elements::Named(name), "") if name != "int64" => Some(name),
+        _ => None,
+    };
+    // pandas makes an array of Python's dates unless it is asked for the dtype.
+    let counts = times.map(|name| {
+        format!(
+            ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null; for a column of pandas, begin with x = pyarrow.array(x)"
+        )
+    });
+    let counts = counts.unwrap_or_default();
+    beyond_tensors(format!(
+        "the Arrow format '{format}' is not one of integers, floats or booleans, or of fixed-size \
+         lists of them; {remedy} first{counts}"
+    ))
+}
+
+fn remedy(format: &str) -> &'static str {
+    match format.as_bytes() {
+        [b'+', b's', ..] => "take one column of it",
+        [b'+', b'l' | b'L', ..] => {
+            "pass it to dlbridge.ragged, flatten it, or cast it to fixed-size lists"
+        }
+        [b'+', b'v' | b'w', ..] => "flatten it, or cast it to fixed-size lists",
+        [b'+', b'r', ..] => "decode it, with pyarrow.compute.run_end_decode(x)",
+        [b'+', b'm', ..] => "take the keys or the items of its MapArray of pyarrow",
+        [b'+', b'u', ..] => "take one child, with field(0) of its UnionArray of pyarrow,",
+        b"tin" => "convert it to numbers",
+        [b't', ..] => "cast it to integers",
+        // 128 bits of polars.
+        [b'_', b'p', b'l', ..] => "cast it to integers of 64 bits",
+        [b'd', ..] => "cast it to floats",
+        [b'n', ..] => "fill it, since it holds only nulls,",
+        _ => "convert it to numbers",
+    }
+}
+
+/// The format of a dtype, if Arrow has that type.
+pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
+    Some(match dtype {
+        DataType::INT8 => c"c",
+        DataType::UINT8 => c"C",
+        DataType::INT16 => c"s",
+        DataType::UINT16 => c"S",
+        DataType::INT32 => c"i",
+        DataType::UINT32 => c"I",
+        DataType::INT64 => c"l",
+        DataType::UINT64 => c"L",
+        DataType::FLOAT16 => c"e",
+        DataType::FLOAT32 => c"f",
+        DataType::FLOAT64 => c"g",
+        _ => return None,
+    })
+}
+
+/// The value of a key in a schema's metadata. A negative length is refused; one that is too large cannot be detected,
+/// because the size of the metadata is unknown.
+pub(super) fn metadata(schema: &ArrowSchema, key: &str) -> PyResult<Option<Vec<u8>>> {
+    let mut place = schema.metadata.cast::<u8>();
+    if place.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: Valid (`abi.rs`): the metadata begins with the number of pairs, and each pair has two texts, each
+    // behind its length. `number` and `bytes` advance the pointer past what they read, so it always points at the
+    // next of these.
+    unsafe {
+        for _ in 0..number(&mut place)? {
+            let length = number(&mut place)?;
+            let found = bytes(&mut place, length) == key.as_bytes();
+            let length = number(&mut place)?;
+            let value = bytes(&mut place, length);
+            if found {
+                return Ok(Some(value.to_vec()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a number, and advances the pointer past it.
+///
+/// # Safety
+/// The pointer leads to a 32-bit number.
+unsafe fn number(place: &mut *const u8) -> PyResult<usize> {
+    // SAFETY: the caller promises the four bytes of a number; an unaligned read accepts any address.
+    let number = unsafe { place.cast::<i32>().read_unaligned() };
+    *place = place.wrapping_add(4);
+    usize::try_from(number).map_err(|_| broken("metadata with a negative length"))
+}
+
+/// Reads a text, and advances the pointer past it.
+///
+/// # Safety
+/// The pointer leads to `length` bytes, at most `i32::MAX`, which nothing writes while the result lives.
+unsafe fn bytes<'a>(place: &mut *const u8, length: usize) -> &'a [u8] {
+    // SAFETY: the caller promises `length` bytes that nothing writes; their number fits an `isize`.
+    let bytes = unsafe { slice::from_raw_parts(*place, length) };
+    *place = place.wrapping_add(length);
+    bytes
+}

@@ -1,0 +1,320 @@
+//! `__array_interface__`, import and export: a dictionary with the place and layout of the elements.
+//!
+//! Source: "The array interface protocol", version 3, in the manual of NumPy.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use dlbridge::{Access, CopyReason, Device, Tensor};
+use pyo3::exceptions::{
+    PyAttributeError, PyBufferError, PyException, PyOverflowError, PyTypeError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::typestr::{self, ElementType};
+use crate::arrow;
+use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::error::{repr_in_message, str_in_message};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::interpreter::PyOwner;
+use dlbridge_pyo3::protocol::buffer::Buffer;
+use dlbridge_pyo3::protocol::memory::{MAX_NDIM, Memory, access};
+use dlbridge_pyo3::protocol::type_info;
+use dlbridge_pyo3::strides::byte_strides;
+
+/// Imports an object that has `__array_interface__`; `None` for an object without it.
+pub(crate) fn import(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    let Some(interface) = attribute(object, intern!(object.py(), "__array_interface__"))? else {
+        return Ok(None);
+    };
+    let interface = Interface::new(object, interface)?;
+    options.check_on_cpu("an array interface")?;
+    let shape = interface.shape()?;
+    let strides = interface.byte_strides(shape.len())?;
+    let ElementType { dtype, byte_swapped } = interface.element_type()?;
+    let place = interface.place()?;
+    let memory = |data, access| Memory {
+        protocol: "array interface",
+        data,
+        dtype,
+        byte_swapped,
+        shape: &shape,
+        byte_strides: strides.as_deref(),
+        device: Device::CPU,
+        access,
+        subbyte_padded: dtype.is_subbyte(),
+    };
+    let (tensor, reason) = match place {
+        Place::At(address, read_only) => {
+            let memory = memory(ptr::with_exposed_provenance_mut(address), access(read_only));
+            let owner = interface.owner()?;
+            // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
+            // writes while a view is alive (see the crate documentation).
+            unsafe { memory.into_tensor_of(object, owner, options.copy) }?
+        }
+        Place::Within(buffer, offset) => {
+            // Freeing the dictionary may run the producer's code, which may keep the bytes, so the references are
+            // counted afterwards.
+            drop(interface);
+            let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
+            if made_for_us && options.copy == Some(false) {
+                return Err(copies_always(object.py(), shared_by_arrow(object, options)));
+            }
+            check_within(buffer.nbytes(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
+            let access = match made_for_us {
+                true => Access::Exclusive,
+                false => access(buffer.is_read_only()),
+            };
+            let memory = memory(buffer.data().wrapping_byte_add(offset), access);
+            // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
+            // program promises that no code writes while a view is alive (see the crate documentation). If the access
+            // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
+            let (tensor, reason) = unsafe { memory.into_tensor(buffer, options.copy) }?;
+            (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))
+        }
+    };
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
+}
+
+/// The place of the elements.
+enum Place {
+    /// An address, and whether the memory is read-only.
+    At(usize, bool),
+    /// A locked buffer, and an offset into it in bytes.
+    Within(Buffer, usize),
+}
+
+/// The dictionary, and its object. CUDA's dictionaries are similar.
+pub(super) struct Interface<'a, 'py> {
+    object: &'a Bound<'py, PyAny>,
+    fields: Bound<'py, PyDict>,
+}
+
+impl<'a, 'py> Interface<'a, 'py> {
+    pub(super) fn new(object: &'a Bound<'py, PyAny>, fields: Bound<'py, PyAny>) -> PyResult<Self> {
+        let fields = fields.cast_into::<PyDict>().map_err(|error| {
+            PyBufferError::new_err(format!(
+                "the array interface must be a dictionary, not {}",
+                error.into_inner()
+            ))
+        })?;
+        let interface = Self { object, fields };
+        if interface.field("mask")?.is_some() {
+            return Err(PyBufferError::new_err(
+                "the array interface has a mask, which a tensor cannot express; fill the masked \
+                 elements first",
+            ));
+        }
+        Ok(interface)
+    }
+
+    /// The owner of the memory: the object, and the dictionary, because a NumPy scalar keeps in it the array that it
+    /// made for it.
+    pub(super) fn owner(&self) -> PyResult<PyOwner> {
+        let both = PyTuple::new(self.fields.py(), [self.object, self.fields.as_any()])?;
+        PyOwner::new(both.as_any())
+    }
+
+    /// A field that is present and not `None`.
+    pub(super) fn field(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.fields.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    /// The refusal of a field's value.
+    pub(super) fn wrong(&self, name: &str, expected: &str) -> PyErr {
+        let found = match self.fields.get_item(name) {
+            Ok(Some(found)) => repr_in_message(&found),
+            Ok(None) => "nothing".to_owned(),
+            Err(error) => return error,
+        };
+        PyBufferError::new_err(format!(
+            "the array interface's {name} must be {expected}, not {found}"
+        ))
+    }
+
+    /// The refusal of a value that could not be converted; exceptions that the value itself raised are passed on.
+    fn not(&self, error: PyErr, name: &str, expected: &str) -> PyErr {
+        let py = self.object.py();
+        let told = error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+            || error.is_instance_of::<PyOverflowError>(py);
+        if told { self.wrong(name, expected) } else { error }
+    }
+
+    pub(super) fn shape(&self) -> PyResult<Vec<isize>> {
+        const EXPECTED: &str = "a tuple of non-negative integers";
+        let shape = self.numbers("shape", EXPECTED)?;
+        let shape = shape.ok_or_else(|| self.wrong("shape", EXPECTED))?;
+        if shape.len() > MAX_NDIM || shape.iter().any(|&extent| extent < 0) {
+            return Err(self.wrong("shape", "at most 64 non-negative integers"));
+        }
+        Ok(shape)
+    }
+
+    pub(super) fn byte_strides(&self, ndim: usize) -> PyResult<Option<Vec<isize>>> {
+        // Read once: a lookup in the dictionary may run code that changes it.
+        let strides = self.numbers("strides", "None or a tuple of integers")?;
+        match strides {
+            Some(strides) if strides.len() != ndim => {
+                Err(self.wrong("strides", &format!("one number for each of {ndim} axes")))
+            }
+            strides => Ok(strides),
+        }
+    }
+
+    fn numbers(&self, name: &str, expected: &str) -> PyResult<Option<Vec<isize>>> {
+        let Some(value) = self.field(name)? else { return Ok(None) };
+        let tuple = value.cast_into::<PyTuple>().map_err(|_| self.wrong(name, expected))?;
+        tuple.extract().map(Some).map_err(|error| self.not(error, name, expected))
+    }
+
+    pub(super) fn element_type(&self) -> PyResult<ElementType> {
+        let typestr = self.field("typestr")?.and_then(|value| value.extract::<String>().ok());
+        let typestr = typestr.ok_or_else(|| self.wrong("typestr", "a string like '<f4'"))?;
+        let (order, kind, size) = typestr::parse(&typestr)?;
+        typestr::element_type(self.object, order, kind, size)
+    }
+
+    /// The address and whether it is read-only, if the field `data` is such a pair.
+    pub(super) fn address(&self) -> PyResult<Option<(usize, bool)>> {
+        let Some(data) = self.field("data")? else { return Ok(None) };
+        let Ok(pair) = data.cast::<PyTuple>() else { return Ok(None) };
+        let wrong = |error| self.not(error, "data", "an address and a bool");
+        let (address, read_only) = pair.extract::<(usize, Bound<'_, PyAny>)>().map_err(wrong)?;
+        Ok(Some((address, read_only.is_truthy()?)))
+    }
+
+    fn place(&self) -> PyResult<Place> {
+        if let Some((address, read_only)) = self.address()? {
+            return Ok(Place::At(address, read_only));
+        }
+        let data = self.field("data")?;
+        let exporter = data.as_ref().unwrap_or(self.object);
+        let buffer = Buffer::get(exporter).map_err(|error| {
+            match error.is_instance_of::<PyTypeError>(exporter.py()) {
+                true => self.wrong("data", "an address and a bool, or an object with a buffer"),
+                false => error,
+            }
+        })?;
+        let offset = match self.field("offset")? {
+            Some(offset) => {
+                offset.extract().map_err(|e| self.not(e, "offset", "a non-negative integer"))?
+            }
+            None => 0,
+        };
+        Ok(Place::Within(buffer, offset))
+    }
+}
+
+/// Refuses elements outside a buffer of `len` bytes.
+fn check_within(
+    len: usize,
+    offset: usize,
+    shape: &[isize],
+    byte_strides: Option<&[isize]>,
+    itemsize: usize,
+) -> PyResult<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let (mut lowest, mut end) = (offset as i128, offset as i128 + itemsize as i128);
+    let mut adjacent = itemsize as i128;
+    for (axis, &extent) in shape.iter().enumerate().rev() {
+        let stride = byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
+        adjacent = adjacent.saturating_mul(extent as i128);
+        let way = stride.saturating_mul(extent as i128 - 1);
+        lowest = lowest.saturating_add(way.min(0));
+        end = end.saturating_add(way.max(0));
+    }
+    if lowest >= 0 && end <= len as i128 {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(format!(
+        "the array interface's elements are at bytes {lowest} to {end} of a buffer that has {len}"
+    )))
+}
+
+/// The dictionary over a tensor; `AttributeError` if the tensor has none.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    read_only: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    if !tensor.device().device_type().is_host_accessible() {
+        return Err(PyAttributeError::new_err(format!(
+            "__array_interface__: the data is on {}",
+            tensor.device()
+        )));
+    }
+    fields(py, tensor, read_only)
+}
+
+/// The fields that CUDA's interface has too.
+pub(super) fn fields<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    read_only: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let typestr = typestr::of_dtype(tensor.dtype()).ok_or_else(|| {
+        PyAttributeError::new_err(format!(
+            "an array interface cannot express the dtype {}",
+            tensor.dtype()
+        ))
+    })?;
+    let address = tensor.data().cast::<c_void>().expose_provenance();
+    let fields = PyDict::new(py);
+    fields.set_item("version", 3)?;
+    fields.set_item("typestr", typestr)?;
+    fields.set_item("shape", PyTuple::new(py, tensor.shape())?)?;
+    fields.set_item("data", (address, read_only))?;
+    let strides = match tensor.is_c_contiguous() {
+        true => None,
+        false => Some(PyTuple::new(py, byte_strides(tensor))?),
+    };
+    fields.set_item("strides", strides)?;
+    Ok(fields)
+}
+
+/// Imports through Arrow what the array interface would copy.
+#[cold]
+fn shared_by_arrow(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    arrow::import(object, &*type_info::of(object)?, options)
+}
+
+/// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow
+/// protocol if an import through Arrow shares this very object.
+fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr {
+    let (way_out, cause) = match by_arrow {
+        Ok(Some(shared)) => {
+            let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
+            let shape = PyTuple::new(py, shape)
+                .map_or_else(|_| String::new(), |shape| repr_in_message(&shape));
+            let way_out = format!(
+                "leave copy=False out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
+            );
+            (way_out, None)
+        }
+        Ok(None) => ("leave copy=False out".to_owned(), None),
+        Err(error) if !error.is_instance_of::<PyException>(py) => return error,
+        Err(error) => {
+            let reason = str_in_message(error.value(py));
+            let way_out =
+                format!("leave copy=False out, since protocol='arrow' cannot share it: {reason}");
+            (way_out, Some(error))
+        }
+    };
+    let refusal = PyBufferError::new_err(format!(
+        "the object copies its data in each export of its array interface, and copy=False \
+         forbids that; {way_out}"
+    ));
+    refusal.set_cause(py, cause);
+    refusal
+}

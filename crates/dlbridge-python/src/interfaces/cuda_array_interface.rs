@@ -1,0 +1,127 @@
+//! `__cuda_array_interface__`, import and export: the array interface for CUDA memory.
+//!
+//! Source: "CUDA Array Interface (Version 3)" in the manual of Numba.
+
+use std::ptr;
+
+use dlbridge::{Device, DeviceType};
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::array_interface::{Interface, fields};
+use super::typestr::ElementType;
+use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::gpu::{self, Driver, Failure};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::protocol::memory::{Memory, access};
+use dlbridge_pyo3::stream::{self, DataStream, Streams};
+
+/// Imports an object that has `__cuda_array_interface__`; `None` for an object without it.
+///
+/// The driver determines the device of the address. The caller's stream waits for the producer's pending writes on
+/// the stream that the producer names.
+pub(crate) fn import<'py>(
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+    streams: &Streams<'_, 'py>,
+) -> PyResult<Option<Imported>> {
+    let Some(interface) = attribute(object, intern!(object.py(), "__cuda_array_interface__"))?
+    else {
+        return Ok(None);
+    };
+    let interface = Interface::new(object, interface)?;
+    let shape = interface.shape()?;
+    let strides = interface.byte_strides(shape.len())?;
+    let ElementType { dtype, byte_swapped } = interface.element_type()?;
+    let address = interface.address()?;
+    let (address, read_only) =
+        address.ok_or_else(|| interface.wrong("data", "an address and a bool"))?;
+    let stream = interface.field("stream")?.map(|stream| stream.extract::<usize>());
+    let stream = stream.transpose().map_err(|_| interface.wrong("stream", "None or an integer"))?;
+    let stream = match stream {
+        Some(0) => return Err(interface.wrong("stream", "1 or 2 for a default stream, never 0,")),
+        // Without a stream, nothing is pending.
+        None => DataStream::Unsynchronized,
+        Some(1) => DataStream::Default,
+        Some(2) => DataStream::per_thread(),
+        Some(handle) => DataStream::Handle(handle),
+    };
+    let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
+    let (device, number) = match shape.contains(&0) {
+        // Without elements the address may be 0.
+        true if address == 0 => nowhere,
+        true => locate(address).unwrap_or(nowhere),
+        false => locate(address)?,
+    };
+    // Elements that can be copied to the device are copied afterwards.
+    let out_of_reach =
+        |to: Device| to != device && (options.copy == Some(false) || !gpu::is_possible(device, to));
+    if let Some(wanted) = options.device.filter(|&to| out_of_reach(to)) {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device} and cannot be imported on {wanted}; move it first"
+        )));
+    }
+    // A kernel may also write pinned memory of the CPU, so its writes are synchronised on its device.
+    match device.device_type() {
+        DeviceType::CUDA_HOST => {
+            let on = Device::new(DeviceType::CUDA, number);
+            stream::wait(object.py(), on, &stream)?;
+        }
+        _ => stream::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
+    }
+    let memory = Memory {
+        protocol: "CUDA array interface",
+        data: ptr::with_exposed_provenance_mut(address),
+        dtype,
+        byte_swapped,
+        shape: &shape,
+        byte_strides: strides.as_deref(),
+        device,
+        access: access(read_only),
+        subbyte_padded: dtype.is_subbyte(),
+    };
+    let owner = interface.owner()?;
+    // SAFETY: the protocol: the memory is valid while the owner lives.
+    let (tensor, reason) = unsafe { memory.into_tensor(owner, options.copy) }?;
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::CudaArrayInterface) }))
+}
+
+fn locate(address: usize) -> PyResult<(Device, i32)> {
+    let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
+    device.map_err(|failure| {
+        let text = format!(
+            "the CUDA driver does not know the address {address:#x}: {failure}; the producer's \
+             __cuda_array_interface__ must give memory of CUDA"
+        );
+        stream::refused(&failure, text)
+    })
+}
+
+fn no_driver(failure: Failure) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the CUDA driver is needed to find the device of a __cuda_array_interface__: {failure}"
+    ))
+}
+
+/// The dictionary over a tensor; `AttributeError` if the tensor has none.
+pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
+    let device = lender.tensor().device();
+    if !stream::has_streams(device) {
+        return Err(PyAttributeError::new_err(format!(
+            "__cuda_array_interface__: the data is on {device}"
+        )));
+    }
+    let fields = fields(py, lender.tensor(), lender.is_read_only())?;
+    let stream = match lender.stream() {
+        // The consumer need not wait.
+        DataStream::Unsynchronized => py.None().into_bound(py),
+        // On ROCm, the legacy default stream has the number 1 there too.
+        DataStream::Default => 1_i32.into_pyobject(py)?.into_any(),
+        stream => stream.to_object(py, device)?,
+    };
+    fields.set_item("stream", stream)?;
+    Ok(fields)
+}

@@ -1,0 +1,200 @@
+//! The class `dlbridge.Tensor`, and imports into it. Its methods are in `class/`.
+
+use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use dlbridge::{CopyReason, Device};
+use dlbridge_pyo3::import::{self, ImportRequest, satisfy};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::producer::Producer;
+use dlbridge_pyo3::protocol::device_copy::{copied, kept_until_passed};
+use dlbridge_pyo3::record::Common;
+use dlbridge_pyo3::stream::{self, DataStream, Streams};
+use dlbridge_pyo3::{PyTensor, gpu};
+use pyo3::prelude::*;
+use pyo3::{PyTypeInfo, ffi};
+
+use crate::cycles;
+
+/// A tensor over memory that Rust owns or a producer shares.
+///
+/// It can be exported any number of times, and each result keeps the memory alive. `t.torch()`, `t.jax()` and
+/// `t.to(...)` know which tensors a library refuses; a library's own `from_dlpack(t)` accepts what that library
+/// supports.
+#[pyclass(name = "Tensor", module = "dlbridge", frozen, weakref, mapping)]
+pub(crate) struct TensorObject(PyTensor);
+
+/// The class: reading this takes less than PyO3's own check.
+static CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+impl Deref for TensorObject {
+    type Target = PyTensor;
+
+    fn deref(&self) -> &PyTensor {
+        &self.0
+    }
+}
+
+impl From<PyTensor> for TensorObject {
+    fn from(tensor: PyTensor) -> Self {
+        Self(tensor)
+    }
+}
+
+impl Producer for TensorObject {
+    const KEEPS_TENSOR: bool = true;
+
+    #[inline]
+    fn lend<R>(
+        object: &Bound<'_, Self>,
+        use_it: impl FnOnce(&PyTensor) -> PyResult<R>,
+    ) -> PyResult<R> {
+        use_it(object.get())
+    }
+
+    fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
+        Ok(Self::new(py, tensor)?.into_any())
+    }
+}
+
+impl TensorObject {
+    pub(crate) fn new(py: Python<'_>, tensor: impl Into<PyTensor>) -> PyResult<Bound<'_, Self>> {
+        Bound::new(py, Self(tensor.into()))
+    }
+
+    /// The object, if it is of this class, which cannot be subclassed.
+    #[inline]
+    pub(crate) fn of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, Self>> {
+        let is_ours = object.get_type_ptr() == CLASS.load(Ordering::Relaxed);
+        // SAFETY: an object of exactly the class, which lives as long as the process.
+        is_ours.then(|| unsafe { object.cast_unchecked() })
+    }
+
+    /// Lets [`of`](Self::of) find the class, when the module is made.
+    pub(crate) fn note_class(py: Python<'_>) {
+        CLASS.store(Self::type_object_raw(py), Ordering::Relaxed);
+    }
+
+    /// Imports any Python object that supports a protocol. A `Tensor` is returned unchanged if it meets the options
+    /// and they do not select a protocol.
+    pub(crate) fn import<'py>(
+        object: &Bound<'py, PyAny>,
+        options: &ImportOptions,
+    ) -> PyResult<Bound<'py, Self>> {
+        match Self::if_ours(object, options) {
+            Some(ours) => Self::satisfied(ours, options),
+            None => Self::tracked(object.py(), PyTensor::import(object, options)?),
+        }
+    }
+
+    /// Imports through `__dlpack__` alone, synchronised with a stream.
+    pub(crate) fn from_dlpack_on<'py>(
+        object: &Bound<'py, PyAny>,
+        options: &ImportOptions,
+        streams: Streams<'_, 'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let imported = import::from_dlpack(object, options, streams.clone())?;
+        Self::tracked(object.py(), PyTensor::on_stream(object, imported, &streams)?)
+    }
+
+    /// As [`import`](Self::import), synchronised with a stream that the caller names.
+    pub(crate) fn import_on<'py>(
+        object: &Bound<'py, PyAny>,
+        options: &ImportOptions,
+        streams: Streams<'_, 'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = object.py();
+        let Some(ours) = Self::if_ours(object, options) else {
+            let request = ImportRequest { object, options, streams };
+            let imported = request.required()?;
+            return Self::tracked(py, PyTensor::on_stream(object, imported, &request.streams)?);
+        };
+        if let Some(copied) = copied_by_driver(ours.get(), py, options, &streams)? {
+            return Self::new(py, copied);
+        }
+        let ours = Self::satisfied(ours, options)?;
+        let (device, stream) = (ours.get().tensor().device(), ours.get().stream());
+        let chosen = streams.on(device)?;
+        if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
+        {
+            // It is synchronised already, and kept until that stream has passed.
+            return Ok(ours);
+        }
+        stream::order(py, device, stream, &chosen)?;
+        let tensor = ours.get().alias()?;
+        let tensor = kept_until_passed(tensor, &chosen)?;
+        Self::new(py, PyTensor::with_record(tensor, ours.get().record(), chosen))
+    }
+
+    /// The object, if it is a `Tensor` and the options do not select a protocol.
+    fn if_ours<'a, 'py>(
+        object: &'a Bound<'py, PyAny>,
+        options: &ImportOptions,
+    ) -> Option<&'a Bound<'py, Self>> {
+        Self::of(object).filter(|_| options.protocol.is_none())
+    }
+
+    /// The shortcut of a `Tensor`, which was selected, requested and validated when it was made: satisfies the options.
+    fn satisfied<'py>(
+        ours: &Bound<'py, Self>,
+        options: &ImportOptions,
+    ) -> PyResult<Bound<'py, Self>> {
+        let (py, this) = (ours.py(), ours.get());
+        let (tensor, record) = (this.tensor(), this.record());
+        let read_only = this.is_read_only();
+        if let Some(copied) = copied_by_driver(this, py, options, &Streams::default())? {
+            return Self::new(py, copied);
+        }
+        if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
+            let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
+            let record = Common { reason: Some(reason), ..record };
+            return Self::new(py, PyTensor::with_record(copy, record, DataStream::Default));
+        }
+        if options.writable == Some(false) && !tensor.is_read_only() {
+            return Self::new(py, this.with_tensor(tensor.share()));
+        }
+        Ok(ours.clone())
+    }
+
+    /// The object of an import. The garbage collector visits it only if it may report another one.
+    fn tracked(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, Self>> {
+        let reports = cycles::may_report(tensor.tensor());
+        let object = Self::new(py, tensor)?;
+        if !reports {
+            // SAFETY: the object is alive, and its class reports to the collector, so it has the collector's header.
+            unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) };
+        }
+        Ok(object)
+    }
+}
+
+/// The copy on another device, or on its own, that only the driver can make; `None` if none is requested.
+fn copied_by_driver(
+    this: &PyTensor,
+    py: Python<'_>,
+    options: &ImportOptions,
+    streams: &Streams<'_, '_>,
+) -> PyResult<Option<PyTensor>> {
+    let found = this.tensor().device();
+    let to = options.device.unwrap_or(found);
+    let is_asked = to != found || options.copy == Some(true);
+    if !is_asked || options.copy == Some(false) || !gpu::is_possible(found, to) {
+        return Ok(None);
+    }
+    let stream = match to == Device::CPU {
+        true if streams.is_default() => *this.stream(),
+        true => streams.on(found)?,
+        false => streams.on(to)?,
+    };
+    let tensor = copied(py, this.tensor(), this.stream(), to, &stream)?;
+    let reason = if to == found { CopyReason::Requested } else { CopyReason::Device };
+    let Common { protocol, version, .. } = this.record();
+    let imported = Imported::new(tensor, protocol.unwrap_or(Protocol::ExchangeApi));
+    let imported =
+        satisfy::settle(options, Imported { reason: Some(reason), version, ..imported })?;
+    let stream = if to == Device::CPU { DataStream::Default } else { stream };
+    let Imported { tensor, reason, version, .. } = imported;
+    Ok(Some(PyTensor::with_record(tensor, Common { protocol, reason, version }, stream)))
+}
