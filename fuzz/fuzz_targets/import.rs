@@ -77,7 +77,7 @@ fn element<'a>(bytes: &'a [u8], d: &Descriptor, start: i128, position: i128) -> 
 fn reads_the_elements(tensor: &Tensor, d: &Descriptor, bytes: &[u8], start: i128) {
     fn typed<T: Element>(tensor: &Tensor, d: &Descriptor, bytes: &[u8], start: i128) {
         let Ok(view) = tensor.view::<T>() else { return };
-        assert_eq!(tensor.dtype(), T::DTYPE);
+        assert_eq!(tensor.dtype(), T::DATA_TYPE);
         let mut elements = view.iter();
         for position in d.positions() {
             let found = TensorRef::from(std::slice::from_ref(elements.next().unwrap()));

@@ -180,7 +180,7 @@ impl<T: ArrowNativeType + Element> Sealed for ScalarBuffer<T> {}
 impl<T: ArrowNativeType + Element> BufferExt for ScalarBuffer<T> {
     fn into_tensor(self) -> Tensor {
         let len = self.len();
-        memory::to_tensor(self.into_inner(), T::DTYPE, &[len])
+        memory::to_tensor(self.into_inner(), T::DATA_TYPE, &[len])
             .expect("as many elements as there are")
     }
 }

@@ -164,7 +164,7 @@ fn into_tensor<T: TimeElement>(array: impl Array) -> Result<Tensor> {
     let Elements::Numbers(buffer, _) = elements else { return Err(Error::Bits) };
     // Drops the array's handle, so that the buffer may be the only one.
     drop(array);
-    memory::to_tensor(buffer, T::DTYPE, &shape)
+    memory::to_tensor(buffer, T::DATA_TYPE, &shape)
 }
 
 fn to_tensor<T: TimeElement>(array: &dyn Array) -> Result<Tensor> {
@@ -174,7 +174,7 @@ fn to_tensor<T: TimeElement>(array: &dyn Array) -> Result<Tensor> {
     }
     let Values { shape, elements } = values(array, Take::Storage)?;
     let Elements::Numbers(buffer, _) = elements else { return Err(Error::Bits) };
-    Ok(memory::to_tensor(buffer, T::DTYPE, &shape)?.to_copy()?)
+    Ok(memory::to_tensor(buffer, T::DATA_TYPE, &shape)?.to_copy()?)
 }
 
 macro_rules! arrays {

@@ -20,7 +20,7 @@ fn out<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 3]) {
     let address = array.values().as_ptr().addr();
     let shared = array.clone();
     let tensor = array.into_tensor().unwrap();
-    assert_eq!((tensor.dtype(), tensor.shape()), (P::Native::DTYPE, &[3][..]));
+    assert_eq!((tensor.dtype(), tensor.shape()), (P::Native::DATA_TYPE, &[3][..]));
     assert_eq!((tensor.data().addr(), tensor.access()), (address, Access::Immutable));
     assert_eq!(tensor.view::<P::Native>().unwrap().to_vec(), values);
     drop(tensor);
@@ -61,7 +61,7 @@ fn meaning<P: ArrowPrimitiveType<Native: Element + Debug>>(values: [P::Native; 2
     assert!(matches!(error, Error::Meaning { data_type } if data_type == *array.data_type()));
     assert!(matches!(array.to_tensor(), Err(Error::Meaning { .. })));
     let tensor = array.into_storage_tensor().unwrap();
-    assert_eq!((tensor.dtype(), tensor.data().addr()), (P::Native::DTYPE, address));
+    assert_eq!((tensor.dtype(), tensor.data().addr()), (P::Native::DATA_TYPE, address));
     assert_eq!(tensor.view::<P::Native>().unwrap().to_vec(), values);
     let again = tensor.into_primitive_array::<P>().unwrap();
     assert_eq!((again.values().as_ptr().addr(), &again.values()[..]), (address, &values[..]));

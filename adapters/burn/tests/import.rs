@@ -50,7 +50,7 @@ fn vectors_and_boxes_move_with_any_strides() {
             assert_eq!(address(&flex), first.wrapping_add(3).addr());
             assert_eq!(flex.layout().strides(), [-3, 2]);
             let back = flex.into_tensor().unwrap();
-            assert_eq!(back.dtype(), T::DTYPE);
+            assert_eq!(back.dtype(), T::DATA_TYPE);
             let expected = [values[3], values[5], values[0], values[2]];
             assert_eq!(back.view::<T>().unwrap().to_vec(), expected);
             let copy = back.to_flex().unwrap();

@@ -14,7 +14,7 @@ pub(crate) struct E4m3fn(pub(crate) u8);
 
 // SAFETY: one byte, and every byte is a valid e4m3fn.
 unsafe impl Element for E4m3fn {
-    const DTYPE: DataType = DataType::FLOAT8_E4M3FN;
+    const DATA_TYPE: DataType = DataType::FLOAT8_E4M3FN;
 }
 
 /// An 8-bit power of two, which candle stores as a byte.
@@ -24,7 +24,7 @@ pub(crate) struct E8m0fnu(pub(crate) u8);
 
 // SAFETY: one byte, and every byte is a valid e8m0fnu.
 unsafe impl Element for E8m0fnu {
-    const DTYPE: DataType = DataType::FLOAT8_E8M0FNU;
+    const DATA_TYPE: DataType = DataType::FLOAT8_E8M0FNU;
 }
 
 /// The elements of a storage: address, number and dtype.
@@ -60,8 +60,8 @@ impl Elements {
             BF16 = DataType::BFLOAT16;
             F32 = DataType::FLOAT32;
             F64 = DataType::FLOAT64;
-            F8E4M3 = E4m3fn::DTYPE;
-            F8E8M0 = E8m0fnu::DTYPE;
+            F8E4M3 = E4m3fn::DATA_TYPE;
+            F8E8M0 = E8m0fnu::DATA_TYPE;
         };
         Ok(Self { first, len, dtype })
     }

@@ -22,7 +22,7 @@ fn counted() -> Tensor {
 fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
     let tensor = candle.clone().into_tensor().unwrap();
     assert_eq!(tensor.shape(), candle.dims().iter().map(|&n| n as i64).collect::<Vec<_>>());
-    assert_eq!((tensor.dtype(), tensor.access()), (T::DTYPE, Access::Immutable));
+    assert_eq!((tensor.dtype(), tensor.access()), (T::DATA_TYPE, Access::Immutable));
     assert_eq!(tensor.data().addr(), address(candle), "not a copy");
     let values = tensor.view::<T>().unwrap().to_vec();
     let tensor = through_c(tensor);
@@ -36,7 +36,7 @@ fn out_and_back<T: Element>(candle: &Tensor) -> Vec<T> {
 fn every_dtype_with_a_rust_type_is_exported_in_place() {
     fn one<T: Element + candle_core::WithDType + std::fmt::Debug>(values: [T; 4], dtype: DataType) {
         let candle = Tensor::from_slice(&values, (2, 2), &Device::Cpu).unwrap();
-        assert_eq!(<T as Element>::DTYPE, dtype);
+        assert_eq!(<T as Element>::DATA_TYPE, dtype);
         assert_eq!(out_and_back::<T>(&candle), values);
     }
     one([1_u8, 2, 3, 255], DataType::UINT8);

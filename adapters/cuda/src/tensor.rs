@@ -141,8 +141,8 @@ impl TensorExt for Tensor {
         order: &Arc<CudaStream>,
     ) -> Result<CudaTensor<T>> {
         let dtype = self.dtype();
-        if dtype != T::DTYPE {
-            return Err(dlbridge::Error::DataType { found: dtype, expected: T::DTYPE }.into());
+        if dtype != T::DATA_TYPE {
+            return Err(dlbridge::Error::DataType { found: dtype, expected: T::DATA_TYPE }.into());
         }
         if T::CHECK.is_some() {
             return Err(Error::Unchecked { dtype });

@@ -57,7 +57,7 @@ fn every_element_type_round_trips() {
         let matrix = Mat::from_fn(2, 2, |i, j| elements[2 * i + j]);
         assert_eq!(matrix.as_tensor_ref().view::<T>().unwrap().to_vec(), elements);
         let tensor = matrix.into_tensor();
-        assert_eq!(tensor.dtype(), T::DTYPE);
+        assert_eq!(tensor.dtype(), T::DATA_TYPE);
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);
         assert!(tensor.try_into_owner::<Mat<T>>().is_ok());
     }

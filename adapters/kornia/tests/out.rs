@@ -16,9 +16,9 @@ fn every_dtype_both_ways() {
         let kornia = Kornia::from_shape_vec([2, 2], elements.to_vec()).unwrap();
         let first = kornia.as_ptr().addr();
         let borrowed = kornia.as_tensor_ref().unwrap();
-        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
+        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DATA_TYPE, first));
         let tensor = kornia.into_tensor().unwrap();
-        assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
+        assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DATA_TYPE, first));
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
         assert_eq!(tensor.access(), Access::Exclusive);
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);

@@ -110,7 +110,7 @@ where
         };
         let fits = R::try_to_usize().is_none_or(|fixed| fixed == rows)
             && C::try_to_usize().is_none_or(|fixed| fixed == columns);
-        if !fits || !tensor.is_f_contiguous() || tensor.dtype() != T::DTYPE {
+        if !fits || !tensor.is_f_contiguous() || tensor.dtype() != T::DATA_TYPE {
             return Err(tensor);
         }
         let (len, address) = (tensor.len(), tensor.data().addr());

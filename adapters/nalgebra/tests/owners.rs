@@ -94,7 +94,7 @@ fn every_element_type_round_trips() {
     fn both_ways<T: Element + nalgebra::Scalar>(elements: [T; 4]) {
         let matrix = DMatrix::from_row_slice(2, 2, &elements);
         let tensor = matrix.clone().into_tensor();
-        assert_eq!(tensor.dtype(), T::DTYPE);
+        assert_eq!(tensor.dtype(), T::DATA_TYPE);
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);
         assert_eq!(DMatrix::<T>::try_from_tensor(tensor).unwrap(), matrix);
     }

@@ -92,7 +92,7 @@ impl<T: Element> BufferExt for Buffer<T> {
     }
 
     fn to_tensor(&self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
-        over(retained(self)?, T::DTYPE, T::DTYPE.is_subbyte(), 0, shape)
+        over(retained(self)?, T::DATA_TYPE, T::DATA_TYPE.is_subbyte(), 0, shape)
     }
 }
 

@@ -76,8 +76,8 @@ impl TensorExt for Tensor {
     fn to_buffer<T: Element>(&self) -> Result<Buffer<T>> {
         check_device(self)?;
         let dtype = self.dtype();
-        if dtype != T::DTYPE {
-            return Err(dlbridge::Error::DataType { found: dtype, expected: T::DTYPE }.into());
+        if dtype != T::DATA_TYPE {
+            return Err(dlbridge::Error::DataType { found: dtype, expected: T::DATA_TYPE }.into());
         }
         if dtype.is_subbyte() && !self.is_subbyte_padded() {
             return Err(dlbridge::Error::SubbytePacked { dtype }.into());

@@ -23,7 +23,7 @@ pub(crate) struct Float16(pf16);
 
 // SAFETY: two transparent wrappers around `f16`, and any bytes are a valid `f16`.
 unsafe impl Element for Float16 {
-    const DTYPE: DataType = DataType::FLOAT16;
+    const DATA_TYPE: DataType = DataType::FLOAT16;
 }
 
 // SAFETY: `Float16` is a transparent wrapper around `pf16`, and any bytes are a value of both.

@@ -31,7 +31,7 @@ where
     let at = address::<P>(&series);
     let shared = series.clone();
     let tensor = series.into_tensor().unwrap();
-    assert_eq!((tensor.dtype(), tensor.shape()), (E::DTYPE, &[4][..]));
+    assert_eq!((tensor.dtype(), tensor.shape()), (E::DATA_TYPE, &[4][..]));
     assert_eq!((tensor.data().addr(), tensor.access()), (at, Access::Immutable));
     assert_eq!(tensor.view::<E>().unwrap().to_vec(), elements);
     drop(tensor);

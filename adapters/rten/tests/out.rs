@@ -16,10 +16,10 @@ fn every_dtype_both_ways() {
         let rten = Rten::from_data(&[2, 2], elements.to_vec());
         let first = rten.data_ptr().addr();
         let borrowed = rten.as_tensor_ref().unwrap();
-        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
+        assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DATA_TYPE, first));
         assert_eq!(borrowed.view::<T>().unwrap().to_vec(), elements);
         let tensor = rten.into_tensor().unwrap();
-        assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
+        assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DATA_TYPE, first));
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
         assert_eq!(tensor.access(), Access::Exclusive);
         assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);

@@ -132,7 +132,7 @@ pub struct Narrow(pub u8);
 
 // SAFETY: a byte; every byte is a value of the type.
 unsafe impl Element for Narrow {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+    const DATA_TYPE: DataType = DataType::FLOAT4_E2M1FN;
 }
 
 /// Returns the floats of a tensor on the host.

@@ -22,11 +22,11 @@ fn every_type<T: Element + Datum + Copy>(elements: [T; 4]) {
     let tract = Arc::new(Tract::from_shape(&[2, 2], &elements).unwrap());
     let first = address(&tract);
     let borrowed = tract.as_tensor_ref().unwrap();
-    assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DTYPE, first));
+    assert_eq!((borrowed.dtype(), borrowed.data().addr()), (T::DATA_TYPE, first));
     assert_eq!(borrowed.view::<T>().unwrap().to_vec(), elements);
 
     let tensor = Arc::clone(&tract).into_dlbridge().unwrap();
-    assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DTYPE, first));
+    assert_eq!((tensor.dtype(), tensor.data().addr()), (T::DATA_TYPE, first));
     assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[2, 1][..]));
     assert_eq!(tensor.access(), Access::Immutable);
     assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);

@@ -74,7 +74,7 @@ impl Sealed for wgpu::Buffer {}
 
 impl BufferExt for wgpu::Buffer {
     fn into_tensor<T: Element>(self, shape: impl AsRef<[usize]>) -> Result<Tensor> {
-        let parts = RawParts { subbyte_padded: T::DTYPE.is_subbyte(), ..parts(T::DTYPE) };
+        let parts = RawParts { subbyte_padded: T::DATA_TYPE.is_subbyte(), ..parts(T::DATA_TYPE) };
         over(Memory::new(self, None), parts, shape.as_ref())
     }
 

@@ -107,7 +107,7 @@ impl<'a> Contiguous<'a> {
     /// Returns true if the elements are of this type, and every bit pattern is valid for it.
     #[inline]
     fn is_of<T: Element>(&self) -> bool {
-        self.dtype == T::DTYPE && T::CHECK.is_none() && self.is_aligned(align_of::<T>())
+        self.dtype == T::DATA_TYPE && T::CHECK.is_none() && self.is_aligned(align_of::<T>())
     }
 
     /// The elements, unless they are of another type, not aligned for it, or of a type whose bits need a check.

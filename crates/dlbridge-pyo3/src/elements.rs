@@ -73,7 +73,7 @@ impl Elements {
             capacity: elements.capacity(),
             layout: Layout::new::<T>(),
             free: free::<T>,
-            dtype: T::DTYPE,
+            dtype: T::DATA_TYPE,
             first: memory.as_ptr(),
             axes: Axes { numbers, ndim: 1, c_order: true },
         }

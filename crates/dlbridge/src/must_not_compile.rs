@@ -51,7 +51,7 @@
 //! struct Wide(#[expect(dead_code)] u64);
 //! // SAFETY: none: the compiler must refuse this.
 //! unsafe impl dlbridge::Element for Wide {
-//!     const DTYPE: dlbridge::DataType = dlbridge::DataType::UINT32;
+//!     const DATA_TYPE: dlbridge::DataType = dlbridge::DataType::UINT32;
 //! }
 //! let _ = dlbridge::TensorRef::from(&[Wide(1)]);
 //! ```

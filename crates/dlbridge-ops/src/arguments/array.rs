@@ -22,7 +22,7 @@ pub const DYNAMIC: usize = usize::MAX;
 /// What a kernel demands of tensors of a Rust type.
 pub(super) const fn form<T: Element, const N: usize>(contiguous: bool) -> Form {
     Form {
-        dtype: T::DTYPE,
+        dtype: T::DATA_TYPE,
         align: align_of::<T>(),
         ndim: if N == DYNAMIC { None } else { Some(N) },
         contiguous,

@@ -136,7 +136,7 @@ impl<'a, T: Element, const N: usize> Dynamic<'a, T, N> {
     /// ```
     pub fn allocate(self, shape: [usize; N]) -> Result<TensorViewMut<'a, T>> {
         let shape = shape.map(|extent| i64::try_from(extent).unwrap_or(i64::MAX));
-        let memory = self.slot.allocate(T::DTYPE, &shape)?;
+        let memory = self.slot.allocate(T::DATA_TYPE, &shape)?;
         memory.into_view_mut().map_err(refused)
     }
 }

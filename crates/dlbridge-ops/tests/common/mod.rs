@@ -29,7 +29,7 @@ impl<T: Element> Array<T> {
             data: ptr::null_mut(),
             device: Device::CPU.into(),
             ndim: shape.len() as i32,
-            dtype: T::DTYPE.into(),
+            dtype: T::DATA_TYPE.into(),
             shape: ptr::null_mut(),
             strides: ptr::null_mut(),
             byte_offset,

@@ -43,7 +43,7 @@ pub trait Checked: 'static {
 }
 
 impl<T: Element> Accepts for T {
-    const DTYPES: &'static [DataType] = &[T::DTYPE];
+    const DTYPES: &'static [DataType] = &[T::DATA_TYPE];
 }
 
 impl<T: Element> Checked for T {
@@ -62,7 +62,7 @@ impl<T: Element> Checked for T {
 
     #[inline(always)]
     fn checks(_: DataType) -> bool {
-        T::CHECK.is_some() || T::DTYPE.is_subbyte()
+        T::CHECK.is_some() || T::DATA_TYPE.is_subbyte()
     }
 }
 
@@ -115,7 +115,7 @@ impl Checked for AnyDataType {
 macro_rules! one_of {
     ($($element:ident),+) => {
         impl<$($element: Element),+> Accepts for OneOf<($($element,)+)> {
-            const DTYPES: &'static [DataType] = &[$($element::DTYPE),+];
+            const DTYPES: &'static [DataType] = &[$($element::DATA_TYPE),+];
         }
 
         impl<$($element: Element),+> OneOf<($($element,)+)> {
@@ -137,14 +137,14 @@ macro_rules! one_of {
             };
 
             fn alignment(dtype: DataType) -> usize {
-                $(if dtype == $element::DTYPE {
+                $(if dtype == $element::DATA_TYPE {
                     return align_of::<$element>();
                 })+
                 1
             }
 
             fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
-                $(if tensor.dtype() == $element::DTYPE {
+                $(if tensor.dtype() == $element::DATA_TYPE {
                     return $element::check(tensor);
                 })+
                 Ok(())
@@ -152,7 +152,7 @@ macro_rules! one_of {
 
             #[inline(always)]
             fn checks(dtype: DataType) -> bool {
-                $((dtype == $element::DTYPE && $element::checks(dtype)))||+
+                $((dtype == $element::DATA_TYPE && $element::checks(dtype)))||+
             }
         }
     };

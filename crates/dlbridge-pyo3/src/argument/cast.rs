@@ -176,7 +176,7 @@ fn of_dtype(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
     const FLOAT32: DataType = DataType::FLOAT32;
     macro_rules! to_float64 {
         ($($type:ty),+) => {
-            $(if (source.dtype(), to) == (<$type>::DTYPE, DataType::FLOAT64) {
+            $(if (source.dtype(), to) == (<$type>::DATA_TYPE, DataType::FLOAT64) {
                 return mapped(source, |value: $type| value as f64);
             })+
         };

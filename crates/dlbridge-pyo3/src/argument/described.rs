@@ -132,7 +132,7 @@ macro_rules! described {
             /// For [`dispatch!`](crate::dispatch): this argument with its element type, if it is `T`.
             #[doc(hidden)]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
-                let is_one = self.dtype() == T::DTYPE
+                let is_one = self.dtype() == T::DATA_TYPE
                     && (T::TIME.is_none() || T::TIME == self.argument.time());
                 match is_one {
                     true => Ok($name { argument: self.argument, marker: std::marker::PhantomData }),

@@ -264,12 +264,12 @@ pub(crate) fn as_times(counts: Tensor) -> PyResult<Tensor> {
         let refusal = format!("times must be counted by int64, not by {}", counts.dtype());
         return Err(PyBufferError::new_err(refusal));
     }
-    relabelled(counts, Datetime64::<Seconds>::DTYPE)
+    relabelled(counts, Datetime64::<Seconds>::DATA_TYPE)
 }
 
 /// The counts of a tensor of times, as integers.
 pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
-    assert_eq!(times.dtype(), Datetime64::<Seconds>::DTYPE, "the elements are not times");
+    assert_eq!(times.dtype(), Datetime64::<Seconds>::DATA_TYPE, "the elements are not times");
     relabelled(times, DataType::INT64)
 }
 

@@ -294,7 +294,7 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
             tensor.ndim()
         )));
     }
-    if tensor.dtype() == Datetime64::<Seconds>::DTYPE {
+    if tensor.dtype() == Datetime64::<Seconds>::DATA_TYPE {
         return Err(PyBufferError::new_err(
             "numpy does not support handle64; if the elements are times, return Numpy<Datetime64<U>, N>, whose type has the unit \
              that a Tensor does not keep",

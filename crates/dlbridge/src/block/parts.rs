@@ -87,8 +87,8 @@ impl RawParts {
     /// assert_eq!(parts.dtype, DataType::INT32);
     /// ```
     pub const fn of_elements<T: Element>(first: *mut T, access: Access) -> Self {
-        let subbyte_padded = T::DTYPE.is_subbyte();
-        Self { access, subbyte_padded, ..Self::new(first.cast(), T::DTYPE) }
+        let subbyte_padded = T::DATA_TYPE.is_subbyte();
+        Self { access, subbyte_padded, ..Self::new(first.cast(), T::DATA_TYPE) }
     }
 
     pub(crate) fn marks(&self) -> Marks {

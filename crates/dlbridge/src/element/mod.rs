@@ -16,7 +16,7 @@ use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 /// (feature `microfloat`), which take a byte each. `char` is not an element: DLPack lacks a dtype for it.
 ///
 /// # Safety
-/// - The size of the type is `DTYPE.itemsize()`, it has no padding and no interior mutability, and
+/// - The size of the type is `DATA_TYPE.itemsize()`, it has no padding and no interior mutability, and
 ///   its bytes mean what the dtype says.
 /// - Every bit pattern of that size is a valid value, or [`CHECK`](Element::CHECK) is set and returns true for valid
 ///   patterns only.
@@ -31,7 +31,7 @@ use crate::{DataType, DataTypeCode, Datetime64, TimeUnit, Timedelta64};
 ///
 /// // SAFETY: a transparent wrapper around f32, and every bit pattern is valid.
 /// unsafe impl Element for Kelvin {
-///     const DTYPE: DataType = DataType::FLOAT32;
+///     const DATA_TYPE: DataType = DataType::FLOAT32;
 /// }
 ///
 /// let tensor = dlbridge::Tensor::from(vec![Kelvin(273.15)]);
@@ -48,9 +48,9 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// ```
     /// use dlbridge::{DataType, Element};
     ///
-    /// assert_eq!(i16::DTYPE, DataType::INT16);
+    /// assert_eq!(i16::DATA_TYPE, DataType::INT16);
     /// ```
-    const DTYPE: DataType;
+    const DATA_TYPE: DataType;
 
     /// Returns true if the bytes of an element are a valid value of the type. `None` if every bit pattern is valid. It
     /// runs once for each element before a view is made.
@@ -63,7 +63,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// ```
     const CHECK: Option<fn(&[u8]) -> bool> = None;
 
-    /// NumPy's dtype name for elements that count units of time; `DTYPE` does not hold the unit.
+    /// NumPy's dtype name for elements that count units of time; `DATA_TYPE` does not hold the unit.
     #[doc(hidden)]
     const TIME: Option<&'static str> = None;
 }
@@ -73,9 +73,9 @@ macro_rules! elements {
         // SAFETY: a number of this size (a primitive, a transparent wrapper around one, or two such
         // in a row), without padding, and every bit pattern is valid.
         unsafe impl Element for $type {
-            const DTYPE: DataType = $dtype;
+            const DATA_TYPE: DataType = $dtype;
         }
-        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DATA_TYPE.itemsize());
     )*};
 }
 
@@ -104,7 +104,7 @@ macro_rules! times {
     ($($name:ident)*) => {$(
         // SAFETY: a transparent wrapper around an i64, and every bit pattern is valid.
         unsafe impl<U: TimeUnit> Element for $name<U> {
-            const DTYPE: DataType = DataType::new(DataTypeCode::OPAQUE_HANDLE, 64, 1);
+            const DATA_TYPE: DataType = DataType::new(DataTypeCode::OPAQUE_HANDLE, 64, 1);
             const TIME: Option<&'static str> = Some(Self::NAME);
         }
     )*};
@@ -148,10 +148,10 @@ macro_rules! narrow_elements {
     ($($type:ty = $dtype:expr;)*) => {$(
         // SAFETY: a transparent wrapper around a byte; the check admits only bytes of the format.
         unsafe impl Element for $type {
-            const DTYPE: DataType = $dtype;
+            const DATA_TYPE: DataType = $dtype;
             const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] >> $dtype.bits() == 0);
         }
-        const _: () = assert!(size_of::<$type>() == <$type as Element>::DTYPE.itemsize());
+        const _: () = assert!(size_of::<$type>() == <$type as Element>::DATA_TYPE.itemsize());
     )*};
 }
 
@@ -164,12 +164,12 @@ narrow_elements! {
 
 // SAFETY: one byte without padding; the check admits only the two valid patterns.
 unsafe impl Element for bool {
-    const DTYPE: DataType = DataType::BOOL;
+    const DATA_TYPE: DataType = DataType::BOOL;
     const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes[0] <= 1);
 }
 
 /// Fails to compile for a type whose size breaks the first promise of [`Element`].
 pub(crate) const fn assert_layout<T: Element>() {
     assert!(size_of::<T>() != 0, "an element takes at least one byte");
-    assert!(size_of::<T>() == T::DTYPE.itemsize(), "an element has the size of its dtype");
+    assert!(size_of::<T>() == T::DATA_TYPE.itemsize(), "an element has the size of its dtype");
 }

@@ -28,7 +28,7 @@ pub struct Unaligned<T: Element>(T);
 // SAFETY: the same bytes as `T`, with the same meaning and the same valid patterns; packed around `T`, which has no
 // padding.
 unsafe impl<T: Element> Element for Unaligned<T> {
-    const DTYPE: DataType = T::DTYPE;
+    const DATA_TYPE: DataType = T::DATA_TYPE;
     const CHECK: Option<fn(&[u8]) -> bool> = T::CHECK;
 }
 
@@ -54,7 +54,7 @@ impl<T: Element> Unaligned<T> {
         // SAFETY: the bytes of an element, which has no padding; borrowed from a variable.
         let bytes =
             unsafe { slice::from_raw_parts_mut(element.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
-        let number = T::DTYPE.number_size().unwrap_or(1);
+        let number = T::DATA_TYPE.number_size().unwrap_or(1);
         bytes.chunks_exact_mut(number).for_each(<[u8]>::reverse);
         // SAFETY: without a check every bit pattern is a value of the type (`Element`).
         unsafe { element.assume_init() }

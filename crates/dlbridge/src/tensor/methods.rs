@@ -125,7 +125,8 @@ impl Tensor {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn zeros<T: Element>(shape: impl AsRef<[usize]>) -> Result<Self> {
-        zeros::zeroed(T::DTYPE, T::DTYPE.is_subbyte(), shape.as_ref(), 1).map(Self::from_managed)
+        zeros::zeroed(T::DATA_TYPE, T::DATA_TYPE.is_subbyte(), shape.as_ref(), 1)
+            .map(Self::from_managed)
     }
 
     /// Allocates a tensor whose bytes are all zero, in C order, aligned to 256 bytes and exclusive.
@@ -197,7 +198,7 @@ impl Tensor {
     /// ```
     #[inline]
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        TensorRef::new(self.managed()).into_view(T::DTYPE)
+        TensorRef::new(self.managed()).into_view(T::DATA_TYPE)
     }
 
     /// Views the elements of a `bool` tensor as bytes, without reading them. Any byte except 0 means true.

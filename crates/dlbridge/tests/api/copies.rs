@@ -14,7 +14,7 @@ struct Bytes<const N: usize>([u8; N]);
 
 // SAFETY: N bytes, and every bit pattern is a valid value.
 unsafe impl<const N: usize> Element for Bytes<N> {
-    const DTYPE: DataType = DataType::UINT8.with_lanes(N as u16);
+    const DATA_TYPE: DataType = DataType::UINT8.with_lanes(N as u16);
 }
 
 impl<const N: usize> Bytes<N> {

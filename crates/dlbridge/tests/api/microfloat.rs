@@ -73,7 +73,7 @@ macro_rules! formats {
                     special: Special::$special,
                 };
                 let dtype: DataType = $name.parse().unwrap();
-                assert_eq!(<$type as Element>::DTYPE, dtype);
+                assert_eq!(<$type as Element>::DATA_TYPE, dtype);
                 assert_eq!(u32::from(dtype.bits()), format.bits(), $name);
                 let patterns: Vec<u8> = (0..1_u16 << format.bits()).map(|bits| bits as u8).collect();
                 let values: Vec<$type> = patterns.iter().map(|&bits| $type::from_bits(bits)).collect();
@@ -90,7 +90,7 @@ macro_rules! formats {
         #[test]
         fn patterns_round_trip_through_packed_bytes() {
             $({
-                let dtype = <$type as Element>::DTYPE;
+                let dtype = <$type as Element>::DATA_TYPE;
                 let bytes: Vec<u8> = (0..96).map(|n: u8| n.wrapping_mul(37)).collect();
                 if dtype.is_subbyte() {
                     let count = 96 * 8 / usize::from(dtype.bits());

@@ -19,7 +19,7 @@ fn check<O: 'static, T: Element + PartialEq + std::fmt::Debug>(
     access: Access,
 ) -> O {
     assert_eq!((tensor.shape(), tensor.access()), (shape, access));
-    assert_eq!((tensor.dtype(), tensor.len()), (T::DTYPE, elements.len()));
+    assert_eq!((tensor.dtype(), tensor.len()), (T::DATA_TYPE, elements.len()));
     assert_eq!(tensor.is_c_contiguous(), tensor.view::<T>().unwrap().as_slice().is_some());
     assert_eq!(tensor.view::<T>().unwrap().as_slice(), Some(elements));
     if let Some(address) = address {
@@ -238,7 +238,7 @@ struct Rgb(u8, u8, u8);
 
 // SAFETY: three bytes without padding, and every bit pattern is a valid value.
 unsafe impl Element for Rgb {
-    const DTYPE: DataType = DataType::UINT8.with_lanes(3);
+    const DATA_TYPE: DataType = DataType::UINT8.with_lanes(3);
 }
 
 #[test]

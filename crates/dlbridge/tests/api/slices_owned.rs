@@ -212,7 +212,7 @@ struct Truth(u8);
 
 // SAFETY: the type is a transparent wrapper around a byte, and every bit pattern is a valid value.
 unsafe impl Element for Truth {
-    const DTYPE: DataType = DataType::BOOL;
+    const DATA_TYPE: DataType = DataType::BOOL;
 }
 
 #[test]

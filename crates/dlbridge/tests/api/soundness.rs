@@ -12,7 +12,7 @@ struct NeverZero(NonZeroU32);
 
 // SAFETY: the type is a transparent wrapper around a `u32`; the check accepts all bit patterns except zero.
 unsafe impl Element for NeverZero {
-    const DTYPE: DataType = DataType::UINT32;
+    const DATA_TYPE: DataType = DataType::UINT32;
     const CHECK: Option<fn(&[u8]) -> bool> = Some(|bytes| bytes != [0; 4]);
 }
 
@@ -23,7 +23,7 @@ struct Truth(u8);
 
 // SAFETY: the type is a transparent wrapper around a byte, and every bit pattern is a valid value.
 unsafe impl Element for Truth {
-    const DTYPE: DataType = DataType::BOOL;
+    const DATA_TYPE: DataType = DataType::BOOL;
 }
 
 #[test]

@@ -115,7 +115,10 @@ fn is<T: Element + PartialEq + std::fmt::Debug>(
     elements: &[T],
 ) {
     assert_eq!((tensor.shape(), tensor.strides()), (shape, strides));
-    assert_eq!((tensor.dtype(), tensor.device(), tensor.byte_offset()), (T::DTYPE, Device::CPU, 0));
+    assert_eq!(
+        (tensor.dtype(), tensor.device(), tensor.byte_offset()),
+        (T::DATA_TYPE, Device::CPU, 0)
+    );
     assert_eq!((tensor.len(), tensor.is_empty()), (elements.len(), elements.is_empty()));
     assert_eq!(tensor.nbytes(), size_of_val(elements) as u128);
     assert_eq!(tensor.view::<T>().unwrap().to_vec(), elements);

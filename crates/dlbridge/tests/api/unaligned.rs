@@ -13,7 +13,7 @@ fn lent<T: Element>(values: &[T], skip: usize, shape: &[i64]) -> Tensor {
         values.as_ptr().cast::<u8>().copy_to_nonoverlapping(to, size);
     }
     let mut producer = Producer::new(memory, shape);
-    producer.tensor.dtype = T::DTYPE.into();
+    producer.tensor.dtype = T::DATA_TYPE.into();
     producer.byte_offset(skip as u64).flags(2).import().unwrap()
 }
 
@@ -60,7 +60,7 @@ fn misaligned_elements_are_read_as_unaligned() {
 fn unaligned_element_has_the_dtype_and_alignment_one() {
     fn check<T: Element>() {
         assert_eq!((size_of::<Unaligned<T>>(), align_of::<Unaligned<T>>()), (size_of::<T>(), 1));
-        assert_eq!(<Unaligned<T> as Element>::DTYPE, T::DTYPE);
+        assert_eq!(<Unaligned<T> as Element>::DATA_TYPE, T::DATA_TYPE);
         assert_eq!(<Unaligned<T> as Element>::CHECK.is_some(), T::CHECK.is_some());
     }
     check::<f32>();
@@ -91,7 +91,7 @@ struct Quad([u32; 4]);
 
 // SAFETY: the type is four numbers without padding, and every bit pattern is a valid value.
 unsafe impl Element for Quad {
-    const DTYPE: DataType = DataType::UINT32.with_lanes(4);
+    const DATA_TYPE: DataType = DataType::UINT32.with_lanes(4);
 }
 
 #[test]

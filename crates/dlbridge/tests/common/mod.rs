@@ -49,7 +49,7 @@ impl Producer {
     /// Describes CPU memory with elements of a Rust type, in C order, without strides.
     pub(crate) fn new<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Self {
         let data = values.as_mut_ptr().cast();
-        let mut producer = Self::at(data, T::DTYPE, shape);
+        let mut producer = Self::at(data, T::DATA_TYPE, shape);
         producer.kept.push(Box::new(values));
         producer
     }
@@ -260,7 +260,7 @@ pub(crate) struct Nibble(pub(crate) u8);
 
 // SAFETY: one byte, which is the item size of the dtype, and every bit pattern is a valid value.
 unsafe impl Element for Nibble {
-    const DTYPE: DataType = DataType::FLOAT4_E2M1FN;
+    const DATA_TYPE: DataType = DataType::FLOAT4_E2M1FN;
 }
 
 /// Returns all indices of a shape, the last axis fastest.

@@ -45,10 +45,10 @@ macro_rules! numbers {
             spec: &ArgumentSpec,
             items: &Items<'_>,
         ) -> PyResult<Option<Tensor>> {
-            $(if const { is_only::<A>(<$float>::DTYPE) } {
+            $(if const { is_only::<A>(<$float>::DATA_TYPE) } {
                 return read_as::<$float>(spec, items);
             })+
-            $(if const { is_only::<A>(<$integer>::DTYPE) } {
+            $(if const { is_only::<A>(<$integer>::DATA_TYPE) } {
                 return read_as::<$integer>(spec, items);
             })+
             Ok(None)

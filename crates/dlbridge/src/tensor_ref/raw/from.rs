@@ -75,9 +75,9 @@ impl<'a> TensorRef<'a> {
             byte_offset: 0,
             dims,
             len,
-            dtype: T::DTYPE,
+            dtype: T::DATA_TYPE,
             device: Device::CPU,
-            subbyte_padded: T::DTYPE.is_subbyte(),
+            subbyte_padded: T::DATA_TYPE.is_subbyte(),
             memory: PhantomData,
         }
     }

@@ -193,7 +193,7 @@ impl<'a> TensorRef<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn view<T: Element>(&self) -> Result<TensorView<'a, T>> {
-        self.clone().into_view(T::DTYPE)
+        self.clone().into_view(T::DATA_TYPE)
     }
 
     /// Views the elements as [`view`](TensorRef::view) does, but borrows the extents and strides of `self` instead of
@@ -209,10 +209,10 @@ impl<'a> TensorRef<'a> {
     /// ```
     #[inline]
     pub fn as_view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        let first = self.first_as::<T>(T::DTYPE)?;
+        let first = self.first_as::<T>(T::DATA_TYPE)?;
         let dims = Dims::borrowed(self.shape(), self.strides());
         // SAFETY: Ref, for as long as this is borrowed, and `first_as`.
-        unsafe { TensorView::new(first, dims, self.len, T::DTYPE) }
+        unsafe { TensorView::new(first, dims, self.len, T::DATA_TYPE) }
     }
 
     /// Views elements of the dtype `dtype`, which has the layout of `T`.

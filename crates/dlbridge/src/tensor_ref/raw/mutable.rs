@@ -201,7 +201,7 @@ impl<'a> TensorRefMut<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn into_view_mut<T: Element>(self) -> Result<TensorViewMut<'a, T>> {
-        let view = self.tensor.into_view(T::DTYPE)?;
+        let view = self.tensor.into_view(T::DATA_TYPE)?;
         // SAFETY: Ref, of a mutable one that is consumed.
         Ok(unsafe { TensorViewMut::new(view) })
     }
