@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::arrow::{self, Lists, columns, offsets};
+use crate::arrow::{self, Lists, columns};
 use crate::tensor::TensorObject;
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
@@ -117,7 +117,8 @@ pub(crate) fn lists<'py>(
 pub(crate) fn offsets_range(offsets: &Bound<'_, TensorObject>) -> PyResult<(i64, i64)> {
     let tensor = offsets.get().tensor();
     let _reading = Guard::for_copy(tensor)?;
-    let range = offsets::range(&TensorRef::from(&**tensor))?.map_err(PyValueError::new_err)?;
+    let range =
+        arrow::offsets_range(&TensorRef::from(&**tensor))?.map_err(PyValueError::new_err)?;
     Ok((range.start, range.end))
 }
 

@@ -8,7 +8,6 @@ mod arrow;
 mod bytes;
 mod class;
 mod columns;
-mod cycles;
 mod files;
 mod frameworks;
 mod functions;

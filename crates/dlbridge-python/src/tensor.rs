@@ -1,22 +1,35 @@
 //! The class `dlbridge.Tensor`, and imports into it. Its methods are in `class/`.
+//!
+//! The class reports to Python's garbage collector the objects that are freed together with a tensor.
+//!
+//! - **Sole.** An object is reported only if every handle between it and the tensor is the only one. The collector
+//!   treats reported references as those that a cycle would lose, and would clear an object that something else still
+//!   holds.
+//!
+//! An import that never reports an object is not known to the collector, which then does not visit it.
+//!
+//! The class does not implement `__clear__`: code that reaches a tensor while the collector clears a cycle finds its
+//! memory valid. So the collector must break the cycle at another object. It collects a cycle only if every object in
+//! it reports its references, and one of them can be cleared, such as an instance of a Python class or a list. A
+//! NumPy array of objects reports no references, and a `memoryview` cannot be cleared while its buffer is exported.
 
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use dlbridge::{CopyReason, Device};
+use dlbridge::{ArcTensor, CopyReason, Device};
 use dlbridge_pyo3::import::{self, ImportRequest, satisfy};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::interpreter::PyOwner;
 use dlbridge_pyo3::producer::Producer;
+use dlbridge_pyo3::protocol::buffer::Buffer;
 use dlbridge_pyo3::protocol::device_copy::{copied, kept_until_passed};
 use dlbridge_pyo3::record::Common;
 use dlbridge_pyo3::stream::{self, DataStream, Streams};
-use dlbridge_pyo3::{PyTensor, gpu};
+use dlbridge_pyo3::{PyTensor, gpu, numpy};
 use pyo3::prelude::*;
-use pyo3::{PyTypeInfo, ffi};
-
-use crate::cycles;
+use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
@@ -160,7 +173,7 @@ impl TensorObject {
 
     /// The object of an import. The garbage collector visits it only if it may report another one.
     fn tracked(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, Self>> {
-        let reports = cycles::may_report(tensor.tensor());
+        let reports = may_report(tensor.tensor());
         let object = Self::new(py, tensor)?;
         if !reports {
             // SAFETY: the object is alive, and its class reports to the collector, so it has the collector's header.
@@ -197,4 +210,43 @@ fn copied_by_driver(
     let stream = if to == Device::CPU { DataStream::Default } else { stream };
     let Imported { tensor, reason, version, .. } = imported;
     Ok(Some(PyTensor::with_record(tensor, Common { protocol, reason, version }, stream)))
+}
+
+/// Reports the object that keeps the memory of a tensor, if that object is freed with it (Sole).
+///
+/// Handles are cloned by attached threads, and the collector runs attached too: a count of one stays one during the
+/// traversal.
+pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    while tensor.is_sole() {
+        // SAFETY: no element is accessed through the owner.
+        let (object, buffer, shared) = unsafe {
+            (
+                tensor.owner_ref::<PyOwner>(),
+                tensor.owner_ref::<Buffer>(),
+                tensor.owner_ref::<ArcTensor>(),
+            )
+        };
+        if let Some(object) = object {
+            return object.traverse(visit);
+        }
+        if let Some(buffer) = buffer {
+            return buffer.traverse(visit);
+        }
+        let Some(source) = shared else {
+            return numpy::array::traverse(tensor, visit);
+        };
+        tensor = source;
+    }
+    Ok(())
+}
+
+/// Returns true if [`traverse`] reports an object, now or when the tensor has fewer handles.
+fn may_report(tensor: &ArcTensor) -> bool {
+    // SAFETY: no element is accessed through the owner.
+    let owner_is_known = unsafe {
+        tensor.owner_ref::<PyOwner>().is_some()
+            || tensor.owner_ref::<Buffer>().is_some()
+            || tensor.owner_ref::<ArcTensor>().is_some()
+    };
+    owner_is_known || numpy::array::is_reported(tensor)
 }

@@ -1,23 +1,23 @@
 //! The import through Arrow.
 
-use dlbridge::{CopyReason, DataType, Tensor};
-use pyo3::exceptions::PyBufferError;
-use pyo3::prelude::*;
-
-use super::abi::{ArrowArray, ArrowSchema, Owned, broken};
-use super::array::{Elements, packed};
-use super::concatenate::concatenated;
-use super::exported::{Exported, exported, only_stream};
-use super::fixed_shape::Shape;
-use super::format::Level;
-use super::lists::no_chunk;
-use super::stream::Chunks;
+use dlbridge::{CopyReason, DataType, Tensor, TensorRef};
+use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::protocol::time::Times;
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::abi::{ArrowArray, ArrowSchema, Owned, broken};
+use super::array::{Elements, packed};
+use super::exported::{Chunks, Exported, exported, only_stream};
+use super::fixed_shape::Shape;
+use super::format::Level;
+use super::lists::no_chunk;
 
 /// Imports an object that supports Arrow; `None` for other objects.
 pub(crate) fn import(
@@ -151,4 +151,14 @@ fn one(
         None => unsafe { elements.into_tensor(array, options.copy) },
     }?;
     Ok(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) })
+}
+
+/// A copy of tensors of one dtype along their first dimension, in C order, aligned to `alignment` bytes. All other
+/// extents are equal.
+pub(super) fn concatenated(chunks: &[Tensor], alignment: usize) -> PyResult<Tensor> {
+    let _reading = chunks.iter().map(Guard::for_copy).collect::<PyResult<Vec<_>>>()?;
+    let chunks: Vec<_> = chunks.iter().map(TensorRef::from).collect();
+    let bytes = chunks.iter().map(TensorRef::nbytes).sum::<u128>();
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    copies::detached(bytes, |go_on| TensorRef::concatenate_while(&chunks, alignment, go_on))
 }

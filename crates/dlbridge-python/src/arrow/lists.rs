@@ -1,25 +1,30 @@
-//! The import of lists: their offsets, and the values that the offsets divide.
+//! Lists: their offsets, and the values that the offsets divide; import and export.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, CString, c_void};
 use std::ops::Range;
+use std::ptr;
 
-use dlbridge::{Access, ArcTensor, CopyReason, DataType, RawParts, Tensor, TensorRef};
+use dlbridge::{
+    Access, ArcTensor, CopyReason, DataType, Element, RawParts, Result, Tensor, TensorRef,
+};
 use dlbridge_borrow::Mode;
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::keepalive::root;
+use dlbridge_pyo3::protocol::TypeInfo;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema, Owned, Release, broken};
 use super::array::{Elements, MOST, Span, known_source, numbers};
 use super::elements::nulls;
-use super::exported::{Exported, exported};
+use super::export::{Form, array, capsule, data, schema};
+use super::exported::{Chunks, Exported, exported};
 use super::format::{check_plain, unfit_for_lists};
-use super::offsets;
-use super::stream::Chunks;
-use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::error::to_py_err;
-use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::TypeInfo;
 
 /// Lists: list `i` has the values from `offsets[i]` to `offsets[i + 1]`.
 pub(crate) struct Lists {
@@ -176,7 +181,7 @@ impl Kind {
             let borrowed =
                 borrowed.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
             let _reading = Guard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
-            range = offsets::range(&borrowed)?.map_err(|fault| {
+            range = offsets_range(&borrowed)?.map_err(|fault| {
                 PyBufferError::new_err(format!(
                     "{fault} of the Arrow array; the producer must fix that"
                 ))
@@ -270,4 +275,164 @@ fn has_nulls(nulls: i64) -> PyErr {
         "the Arrow array has {nulls} {noun} among its lists, which offsets cannot express; drop them first, for example \
          with drop_null() of pyarrow, drop_nulls() of polars or dropna() of pandas"
     ))
+}
+
+/// The number of offsets that are copied at once: few enough for the first-level cache.
+const BLOCK: usize = 1 << 12;
+
+/// The first and the last offset, or what is wrong with the offsets: they must not decrease or be negative. They are
+/// `int32` or `int64` in one dimension, at least one, and borrowed for reading.
+///
+/// Other libraries use them to read items, and do not check them. They are copied block by block, and the copies are
+/// checked: no reference to memory that other code may write is made.
+pub(crate) fn offsets_range(
+    offsets: &TensorRef<'_>,
+) -> PyResult<std::result::Result<Range<i64>, String>> {
+    // With a stride of 0, any number of offsets are one in memory.
+    let len = if offsets.strides() == [0] { 1 } else { offsets.len() };
+    copies::detached(len.saturating_mul(offsets.dtype().itemsize()), |go_on| {
+        let mut scan = Scan { first: None, last: 0 };
+        for begin in (0..len).step_by(BLOCK) {
+            if begin > 0 && !go_on() {
+                return Ok(None);
+            }
+            let end = len.min(begin + BLOCK);
+            let block = offsets.slice(0, begin..end)?.to_copy()?;
+            let fault = match block.dtype() {
+                DataType::INT32 => scan.fault::<i32>(&block, begin)?,
+                _ => scan.fault::<i64>(&block, begin)?,
+            };
+            if let Some(fault) = fault {
+                return Ok(Some(Err(fault)));
+            }
+        }
+        Ok(Some(Ok(scan.first.unwrap_or(0)..scan.last)))
+    })
+}
+
+/// The offsets that were read.
+struct Scan {
+    first: Option<i64>,
+    last: i64,
+}
+
+impl Scan {
+    /// Reads further offsets, of which `begin` is the index of the first; returns what is wrong with them.
+    fn fault<T: Element + Copy + PartialOrd + Into<i64>>(
+        &mut self,
+        offsets: &Tensor,
+        begin: usize,
+    ) -> Result<Option<String>> {
+        let view = offsets.view::<T>()?;
+        let offsets = view.as_slice().expect("a copy is contiguous");
+        // Without an early exit, so that the compiler can vectorise it.
+        let increase = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
+        if let (true, [first, .., last]) = (increase, offsets)
+            && (*first).into() >= self.last
+        {
+            self.first.get_or_insert((*first).into());
+            self.last = (*last).into();
+            return Ok(None);
+        }
+        for (index, &offset) in (begin..).zip(offsets) {
+            let offset = offset.into();
+            if offset < self.last {
+                let last = self.last;
+                return Ok(Some(match self.first {
+                    None => format!("the first offset is {offset}, below 0"),
+                    Some(_) => {
+                        format!("the offsets decrease from {last} to {offset} at index {index}")
+                    }
+                }));
+            }
+            self.first.get_or_insert(offset);
+            self.last = offset;
+        }
+        Ok(None)
+    }
+}
+
+/// A capsule over the schema and one over the array of lists. The caller has checked the offsets.
+pub(crate) fn export_lists<'py>(
+    py: Python<'py>,
+    offsets: &ArcTensor,
+    values: &ArcTensor,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let form = ListForm::of(offsets, values)?;
+    let schema = capsule(py, form.schema())?;
+    Ok((schema, capsule(py, form.array(offsets, values))?))
+}
+
+/// A capsule over the schema of the lists.
+pub(crate) fn export_lists_schema<'py>(
+    py: Python<'py>,
+    offsets: &Tensor,
+    values: &Tensor,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    capsule(py, ListForm::of(offsets, values)?.schema())
+}
+
+/// The form of lists as an Arrow array.
+struct ListForm<'a> {
+    format: &'static CStr,
+    /// The number of lists.
+    length: i64,
+    /// The format of the numbers in the values.
+    numbers: &'static CStr,
+    /// The extents of the values. All except the first are sizes of fixed-size lists.
+    extents: &'a [i64],
+}
+
+impl<'a> ListForm<'a> {
+    fn of(offsets: &Tensor, values: &'a Tensor) -> PyResult<Self> {
+        let format = match (offsets.dtype(), offsets.shape()) {
+            (DataType::INT32, [_]) => c"+l",
+            (DataType::INT64, [_]) => c"+L",
+            (dtype, shape) => {
+                return Err(PyBufferError::new_err(format!(
+                    "the offsets of an Arrow array of lists are int32 or int64 in one dimension, not {dtype} in the \
+                     shape {shape:?}"
+                )));
+            }
+        };
+        // These refuse tensors that are not contiguous, or that the CPU cannot read.
+        let length = Form::of(offsets)?.length.saturating_sub(1);
+        let numbers = Form::of(values)?.numbers;
+        let extents = values.shape();
+        if extents[1..].iter().any(|&extent| i32::try_from(extent).is_err()) {
+            return Err(PyBufferError::new_err(
+                "the fixed-size lists of an Arrow array must be shorter than 2^31",
+            ));
+        }
+        Ok(Self { format, length, numbers, extents })
+    }
+
+    fn schema(&self) -> ArrowSchema {
+        let numbers = schema(self.numbers.to_owned(), c"item", Vec::new(), None);
+        let items = self.extents[1..].iter().rev().fold(numbers, |items, extent| {
+            let format = CString::new(format!("+w:{extent}")).expect("digits");
+            schema(format, c"item", Vec::new(), Some(items))
+        });
+        schema(self.format.to_owned(), c"", Vec::new(), Some(items))
+    }
+
+    fn array(&self, offsets: &ArcTensor, values: &ArcTensor) -> ArrowArray {
+        // The number of elements at each level; their product fits because the tensor has a size, except for one
+        // without elements, for which Arrow stores no numbers.
+        let counts: Vec<_> = self
+            .extents
+            .iter()
+            .scan(1_i64, |count, &extent| {
+                *count = count.saturating_mul(extent);
+                Some(*count)
+            })
+            .collect();
+        let (&numbers, lists) = counts.split_last().expect("the values have a dimension");
+        let numbers = array(numbers, vec![ptr::null(), data(values)], None, Some(root(values)));
+        let items = lists
+            .iter()
+            .rev()
+            .fold(numbers, |items, &count| array(count, vec![ptr::null()], Some(items), None));
+        array(self.length, vec![ptr::null(), data(offsets)], Some(items), Some(root(offsets)))
+    }
 }

@@ -10,9 +10,9 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::{dtype, elements, index, text};
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
-use crate::tensor::TensorObject;
+use crate::tensor::{TensorObject, traverse};
 use crate::to_library::{self, Framework};
-use crate::{arrow, bytes, cycles};
+use crate::{arrow, bytes};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::order::Order;
@@ -33,7 +33,7 @@ impl TensorObject {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        cycles::traverse(self.tensor(), &visit)
+        traverse(self.tensor(), &visit)
     }
 
     /// The DLPack export of the array API standard.

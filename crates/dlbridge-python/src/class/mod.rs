@@ -5,4 +5,3 @@ mod elements;
 mod index;
 mod methods;
 mod text;
-mod value;

@@ -2,7 +2,7 @@
 
 use dlbridge::{DataType, SubbyteView, TensorRef};
 
-use super::value::Value;
+use super::elements::Value;
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::borrow::Guard;
 

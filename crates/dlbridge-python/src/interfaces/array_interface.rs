@@ -12,7 +12,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::typestr::{self, ElementType};
+use super::{self as typestr, ElementType};
 use crate::arrow;
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::error::{repr_in_message, str_in_message};

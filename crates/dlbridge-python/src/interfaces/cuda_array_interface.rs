@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::ElementType;
 use super::array_interface::{Interface, fields};
-use super::typestr::ElementType;
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::gpu::{self, Driver, Failure};

@@ -1,6 +1,123 @@
-//! NumPy's array interface, as an attribute and as a C struct, and CUDA's; import and export.
+//! NumPy's array interface, as an attribute and as a C struct, and CUDA's; import and export. This file has their element
+//! types: byte order, kind, size.
+//!
+//! Source: "The array interface protocol" in the manual of NumPy.
 
 pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod cuda_array_interface;
-mod typestr;
+
+use dlbridge::{DataType, DataTypeCode};
+use dlbridge_pyo3::protocol::buffer_format::no_dtype;
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
+const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
+
+/// The elements that an array interface describes.
+struct ElementType {
+    dtype: DataType,
+    byte_swapped: bool,
+}
+
+/// The dtype of a kind and a size in bytes; if the kind is ambiguous, by the dtype of `object`.
+fn element_type(
+    object: &Bound<'_, PyAny>,
+    order: char,
+    kind: char,
+    size: usize,
+) -> PyResult<ElementType> {
+    let dtype = match of_kind(kind, size) {
+        Some(dtype) => Some(dtype),
+        None => named(object, size)?,
+    };
+    let Some(dtype) = dtype else {
+        // NumPy writes no size for objects.
+        let size = if kind == 'O' { String::new() } else { size.to_string() };
+        let element_type = format!("the array interface's element type '{order}{kind}{size}'");
+        return Err(no_dtype(&element_type, kind, field_of(object)));
+    };
+    Ok(ElementType { dtype, byte_swapped: order == SWAPPED && size > 1 })
+}
+
+/// The name of the last field of the records in an array; `None` if its elements are not records.
+fn field_of(object: &Bound<'_, PyAny>) -> Option<String> {
+    let dtype = object.getattr_opt(intern!(object.py(), "dtype")).ok()??;
+    let names = dtype.getattr_opt(intern!(object.py(), "names")).ok()??;
+    names.extract::<Vec<String>>().ok()?.pop()
+}
+
+/// Splits a typestr like `<f4`.
+fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
+    let mut letters = typestr.chars();
+    let parts = (letters.next(), letters.next(), letters.as_str());
+    // Dates have a unit behind the size, and objects lack a size.
+    let size = |rest: &str| {
+        let digits = rest.split('[').next().unwrap_or_default();
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|_| plain) }
+    };
+    let parts = (parts.0, parts.1, size(parts.2).ok_or(()));
+    if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
+        return Ok((if order == '=' { NATIVE } else { order }, kind, size));
+    }
+    // NumPy's typestr for text of any length.
+    if typestr.starts_with("StringDType") {
+        let element_type = format!("the array interface's element type '{typestr}'");
+        return Err(no_dtype(&element_type, 'T', None));
+    }
+    Err(PyBufferError::new_err(format!(
+        "the array interface's typestr is '{typestr}'; it must be a byte order, a kind and a number \
+         of bytes, like '<f4'"
+    )))
+}
+
+/// The letter and the size for the typestr of a dtype, if it has one.
+fn kind_of(dtype: DataType) -> Option<(char, usize)> {
+    let kind = match dtype.code() {
+        DataTypeCode::BOOL => 'b',
+        DataTypeCode::INT => 'i',
+        DataTypeCode::UINT => 'u',
+        DataTypeCode::FLOAT => 'f',
+        DataTypeCode::COMPLEX => 'c',
+        _ => return None,
+    };
+    let size = dtype.itemsize();
+    (of_kind(kind, size) == Some(dtype)).then_some((kind, size))
+}
+
+/// The typestr of a dtype, if it has one.
+pub(crate) fn of_dtype(dtype: DataType) -> Option<String> {
+    let (kind, size) = kind_of(dtype)?;
+    let order = if size == 1 { '|' } else { NATIVE };
+    Some(format!("{order}{kind}{size}"))
+}
+
+fn of_kind(kind: char, size: usize) -> Option<DataType> {
+    let code = match (kind, size) {
+        ('b', 1) => DataTypeCode::BOOL,
+        ('i', 1 | 2 | 4 | 8) => DataTypeCode::INT,
+        ('u', 1 | 2 | 4 | 8) => DataTypeCode::UINT,
+        ('f', 2 | 4 | 8) => DataTypeCode::FLOAT,
+        ('c', 8 | 16) => DataTypeCode::COMPLEX,
+        _ => return None,
+    };
+    // The largest size is 128 bits.
+    Some(DataType::new(code, (size * 8) as u8, 1))
+}
+
+/// A dtype without a NumPy kind, such as those of `ml_dtypes`, by the name of the array's own dtype. NumPy's
+/// `float128` is another format than DLPack's.
+fn named(object: &Bound<'_, PyAny>, size: usize) -> PyResult<Option<DataType>> {
+    let py = object.py();
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+    let Some(name) = dtype.getattr_opt(intern!(py, "name"))? else { return Ok(None) };
+    let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
+    let Ok(dtype) = name.to_cow()?.parse::<DataType>() else { return Ok(None) };
+    let plain = matches!(dtype.code(), DataTypeCode::FLOAT | DataTypeCode::COMPLEX);
+    // NumPy's own complex numbers are at least twice as wide.
+    let plain = plain && dtype != DataType::COMPLEX32;
+    Ok((!plain && dtype.lanes() == 1 && dtype.itemsize() == size).then_some(dtype))
+}
