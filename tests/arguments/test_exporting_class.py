@@ -92,6 +92,38 @@ def test_class_makes_its_tensor_at_each_export() -> None:
         bytes(squares)
 
 
+class OnlyInterface:
+    """An object that lends one array interface of another object, and nothing else."""
+
+    def __init__(self, lender: object, name: str) -> None:
+        setattr(self, name, getattr(lender, name))
+        self.lender = lender
+
+
+def test_memory_that_an_object_does_not_keep_has_no_address() -> None:
+    latest = typed.LatestTENSOR([1, 2])
+    for exporter in typed.Squares(3), latest:
+        assert not hasattr(exporter, "__array_interface__")
+        assert not hasattr(exporter, "__cuda_array_interface__")
+        with pytest.raises(TypeError, match="looked for __array_interface__"):
+            dlbridge.asdlpack(exporter, protocol="array-interface")
+        assert dlbridge.asdlpack(exporter, protocol="array-struct").protocol == "array-struct"
+    array = np.asarray(OnlyInterface(latest, "__array_struct__"))
+    latest.replace([3, 4, 5])
+    assert array.tolist() == [1, 2]
+    assert np.asarray(latest).tolist() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__"])
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+def test_consumer_that_ignores_read_only_memory_of_a_class_is_refused(name: str) -> None:
+    scale = typed.Scale([1, 2])
+    writable = torch.from_numpy(np.asarray(OnlyInterface(scale, name)))
+    with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor"):
+        typed.negate(writable)
+    assert scale.height() == 3
+
+
 def test_consumer_in_c_imports_an_exporting_class() -> None:
     tvm_ffi = pytest.importorskip("tvm_ffi")
     echo = tvm_ffi.get_global_func("testing.echo")

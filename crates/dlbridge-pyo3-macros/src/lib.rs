@@ -28,7 +28,7 @@ pub fn producer(function: TokenStream, block: TokenStream) -> TokenStream {
     let methods = text.parse::<TokenStream>().unwrap_or_default();
     let class = tokens.iter().rev().take_while(|token| token.to_string() != "impl");
     let class: TokenStream = class.cloned().collect::<Vec<_>>().into_iter().rev().collect();
-    let producer = PRODUCER.replace("CLASS", &class.to_string()).replace("TENSOR", &function);
+    let producer = implementation(&class.to_string(), &function);
     let mut inside = body.stream();
     inside.extend(methods);
     tokens.push(TokenTree::Group(Group::new(Delimiter::Brace, inside)));
@@ -47,16 +47,23 @@ fn error(text: &str) -> TokenStream {
     format!("::core::compile_error!({text:?});").parse().unwrap_or_default()
 }
 
-/// The class's trait; `TENSOR` is replaced by the path of the function that returns the tensor.
-const PRODUCER: &str = "impl ::dlbridge_pyo3::producer::Producer for CLASS {
-    fn lend<R>(
-        object: &::pyo3::Bound<'_, Self>,
-        use_it: impl ::core::ops::FnOnce(&::dlbridge_pyo3::PyTensor) -> ::pyo3::PyResult<R>,
-    ) -> ::pyo3::PyResult<R> {
-        let object = object.try_borrow()?;
-        ::dlbridge_pyo3::producer::Source::lend(TENSOR(&*object), use_it)
-    }
-}";
+/// The trait of a class, with the path of the function that returns the tensor.
+fn implementation(class: &str, function: &str) -> String {
+    format!(
+        "impl ::dlbridge_pyo3::producer::Producer for {class} {{
+            const GIVES_ADDRESS: bool =
+                ::dlbridge_pyo3::producer::gives_address::<Self, _, _>({function});
+
+            fn lend<R>(
+                object: &::pyo3::Bound<'_, Self>,
+                use_it: impl ::core::ops::FnOnce(&::dlbridge_pyo3::PyTensor) -> ::pyo3::PyResult<R>,
+            ) -> ::pyo3::PyResult<R> {{
+                let object = object.try_borrow()?;
+                ::dlbridge_pyo3::producer::Source::lend({function}(&*object), use_it)
+            }}
+        }}"
+    )
+}
 
 /// The methods, by name.
 const METHODS: [(&str, &str); 11] = [
@@ -95,7 +102,7 @@ const METHODS: [(&str, &str); 11] = [
         "/// The array interface of NumPy, for data on the CPU.
         #[getter]
         fn __array_interface__<'py>(this: &::pyo3::Bound<'py, Self>) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer::attribute(this, \"__array_interface__\")
+            ::dlbridge_pyo3::producer::address(this, \"__array_interface__\")
         }",
     ),
     (
@@ -111,7 +118,7 @@ const METHODS: [(&str, &str); 11] = [
         "/// The array interface of CUDA, for data on such a device.
         #[getter]
         fn __cuda_array_interface__<'py>(this: &::pyo3::Bound<'py, Self>) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer::attribute(this, \"__cuda_array_interface__\")
+            ::dlbridge_pyo3::producer::address(this, \"__cuda_array_interface__\")
         }",
     ),
     (

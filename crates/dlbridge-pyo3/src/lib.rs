@@ -159,6 +159,9 @@ pub use dlbridge::CopyReason;
 /// [`Tensor`](dlbridge::Tensor), or a `Result` of one. The class's own code accesses a kept tensor through a typed
 /// argument, as all other code does, so a borrow protects it from other readers and writers.
 ///
+/// `__array_interface__` and `__cuda_array_interface__` give the address of the memory to consumers that keep the object alone.
+/// So only a frozen class whose function returns a `&PyTensor` has them.
+///
 /// A method that the block defines itself is kept. Pickling and copying are those of the class: without a `__reduce__` of
 /// its own they are refused, as for any class of PyO3. One may return the class and its fields; a [`PyTensor`] among them
 /// is pickled with its elements.
@@ -168,7 +171,7 @@ pub use dlbridge::CopyReason;
 /// use pyo3::prelude::*;
 ///
 /// /// A sound: `torch.from_dlpack(sound)`, `numpy.asarray(sound)` and `memoryview(sound)` share its memory.
-/// #[pyclass]
+/// #[pyclass(frozen)]
 /// struct Sound {
 ///     samples: PyTensor,
 /// }

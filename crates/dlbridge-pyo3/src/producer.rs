@@ -4,9 +4,10 @@ use std::ffi::c_int;
 
 use dlbridge::{Error, Tensor};
 use pyo3::PyClass;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::Frozen;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::PyTensor;
@@ -20,6 +21,9 @@ use crate::protocol::{buffer_export, exchange_table};
 pub trait Producer: PyClass + Sized {
     /// True if each object keeps one tensor as long as it lives.
     const KEEPS_TENSOR: bool = false;
+
+    /// True if the memory lives as long as the object, so that its address may be given to those who keep the object.
+    const GIVES_ADDRESS: bool = false;
 
     /// Calls a function with the tensor of an object.
     ///
@@ -41,6 +45,9 @@ pub trait Producer: PyClass + Sized {
 
 /// The results of a function that returns the tensor of an object.
 pub trait Source {
+    /// True if the object keeps the tensor until code changes the object.
+    const KEPT: bool = false;
+
     /// Calls a function with the tensor.
     ///
     /// # Errors
@@ -49,6 +56,8 @@ pub trait Source {
 }
 
 impl Source for &PyTensor {
+    const KEPT: bool = true;
+
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
         use_it(self)
     }
@@ -67,15 +76,30 @@ impl Source for Tensor {
 }
 
 impl<T: Source> Source for Result<T, Error> {
+    const KEPT: bool = T::KEPT;
+
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
         self.map_err(to_py_err)?.lend(use_it)
     }
 }
 
 impl<T: Source> Source for PyResult<T> {
+    const KEPT: bool = T::KEPT;
+
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
         self?.lend(use_it)
     }
+}
+
+/// Returns true for a function that lends a tensor which lives as long as the object: one that the object keeps, if no code
+/// can replace it because the class is frozen.
+pub const fn gives_address<P: PyClass, T: ?Sized + 'static, S: Source>(
+    _: fn(&'static T) -> S,
+) -> bool {
+    const fn is_frozen<F: Frozen>() -> bool {
+        F::VALUE
+    }
+    S::KEPT && is_frozen::<P::Frozen>()
 }
 
 pub fn dlpack<'py, P: Producer>(
@@ -104,6 +128,23 @@ pub fn attribute<'py, P: Producer>(
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     P::lend(object, |tensor| tensor.to_object(object.py()))?.getattr(name)
+}
+
+/// As [`attribute`], for an array interface that has the address of the memory: its consumers keep the object alone.
+pub fn address<'py, P: Producer>(
+    object: &Bound<'py, P>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !P::GIVES_ADDRESS {
+        return Err(PyAttributeError::new_err(format!(
+            "{name}: the object does not keep its memory; a frozen class that keeps a PyTensor has this attribute"
+        )));
+    }
+    P::lend(object, |tensor| {
+        tensor.keep_reading()?;
+        tensor.to_object(object.py())
+    })?
+    .getattr(name)
 }
 
 /// Calls a method of the `dlbridge.Tensor`.

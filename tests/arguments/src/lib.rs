@@ -322,6 +322,60 @@ impl Squares {
     }
 }
 
+/// A scale over memory that Rust keeps too, so consumers only read it.
+#[pyclass(frozen)]
+struct Scale {
+    steps: Arc<[f64]>,
+    tensor: PyTensor,
+}
+
+impl Scale {
+    fn tensor(&self) -> &PyTensor {
+        &self.tensor
+    }
+}
+
+#[producer(Self::tensor)]
+#[pymethods]
+impl Scale {
+    #[new]
+    fn new(steps: Vec<f64>) -> Self {
+        let steps: Arc<[f64]> = steps.into();
+        Self { tensor: PyTensor::from(Tensor::from(Arc::clone(&steps))), steps }
+    }
+
+    /// The sum of the steps, which Rust reads without a borrow.
+    fn height(&self) -> f64 {
+        self.steps.iter().sum()
+    }
+}
+
+/// A tensor that another one can replace. The macro's text has a word of its name.
+#[pyclass]
+struct LatestTENSOR {
+    tensor: PyTensor,
+}
+
+impl LatestTENSOR {
+    fn tensor(&self) -> &PyTensor {
+        &self.tensor
+    }
+}
+
+#[producer(Self::tensor)]
+#[pymethods]
+impl LatestTENSOR {
+    #[new]
+    fn new(elements: Vec<f64>) -> Self {
+        Self { tensor: PyTensor::from(elements) }
+    }
+
+    /// Frees the tensor, and keeps another.
+    fn replace(&mut self, elements: Vec<f64>) {
+        self.tensor = PyTensor::from(elements);
+    }
+}
+
 /// The extension module of the package `typed_arguments`.
 #[pymodule(gil_used = true)]
 mod _native {
@@ -379,10 +433,10 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Sound, Squares, accumulate, add, aligned, brightest, by_columns, constants, count,
-        count_of_anything, dtype, first_column, invert, invert_flags, leading, mean, negate, norm,
-        pixels, ramp, scale, shape, sound_of, swap, swap_bytes, total, total_detached,
-        total_of_anything, total_of_vector, total_where, trace, twice, while_reading,
-        while_writing,
+        LatestTENSOR, Scale, Sound, Squares, accumulate, add, aligned, brightest, by_columns,
+        constants, count, count_of_anything, dtype, first_column, invert, invert_flags, leading,
+        mean, negate, norm, pixels, ramp, scale, shape, sound_of, swap, swap_bytes, total,
+        total_detached, total_of_anything, total_of_vector, total_where, trace, twice,
+        while_reading, while_writing,
     };
 }
