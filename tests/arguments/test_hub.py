@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import shutil
+from pathlib import Path
 
 import dlbridge
 import polars as pl
@@ -187,3 +189,23 @@ except Exception as error:
 """
     body += "\ndef asdlpack(x):\n import torch, types\n class Tensor(torch.Tensor): protocol, copied = 'arrow', False\n return torch.ones(1).as_subclass(Tensor)"
     assert with_package(body, code).startswith(refusal)
+
+
+@pytest.mark.parametrize("version", [b"0.0.9", b"9.1.0"])
+def test_package_of_another_version_is_used(version: bytes, tmp_path: Path) -> None:
+    package = tmp_path / "dlbridge"
+    shutil.copytree(Path(dlbridge.__file__).parent, package)
+    core = package / Path(dlbridge._core.__file__).name
+    core.write_bytes(core.read_bytes().replace(dlbridge.__version__.encode(), version))
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import dlbridge, numpy as np, pandas as pd, polars as pl, typed_arguments as typed
+assert dlbridge._core.__version__ == {version.decode()!r}, dlbridge._core.__version__
+assert type(typed.zeros(2)) is dlbridge.Tensor
+print(typed.dtype(pl.Series([1.0])), typed.dtype(dlbridge.empty(2)), type(typed.returned.zeros_like(pl.Series([1.0]))).__name__)
+print(typed.nanoseconds(pd.Series(np.zeros(2, "M8[ns]"))))
+"""
+    lines = output(code, options=()).splitlines()
+    assert lines[0] == "float64 float32 Series"
+    assert len(lines) == 2
