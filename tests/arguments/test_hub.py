@@ -209,3 +209,41 @@ print(typed.nanoseconds(pd.Series(np.zeros(2, "M8[ns]"))))
     lines = output(code, options=()).splitlines()
     assert lines[0] == "float64 float32 Series"
     assert len(lines) == 2
+
+
+def test_package_that_is_installed_later_makes_results() -> None:
+    code = """
+import sys
+sys.modules["dlbridge"] = None
+import numpy as np, typed_arguments as typed
+sound = typed.Sound(2, 1)
+assert type(typed.zeros(2)).__name__ == "Exporter"
+del sys.modules["dlbridge"]
+assert sound.__array__().shape == (2, 1)
+print(type(typed.zeros(2)).__module__, type(typed.ramp(1, "polars")).__name__, type(typed.returned.zeros_like([1])).__name__)
+print(sound.__array_interface__["shape"])
+"""
+    assert output(code, options=()) == "dlbridge Series Tensor\n(2, 1)\n"
+
+
+def test_table_that_makes_no_object_is_refused() -> None:
+    body = """
+import ctypes
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def no_object(managed, out):
+    ctypes.c_void_p.from_address(out).value = None
+    return 0
+address = ctypes.cast(no_object, ctypes.c_void_p).value
+table = (ctypes.c_uint64 * 8)(1 | 3 << 32, 0, 0, address, address)
+name, capsule = b"dlpack_exchange_api", ctypes.pythonapi.PyCapsule_New
+capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+class Tensor:
+    __dlpack_c_exchange_api__ = capsule(ctypes.addressof(table), name, None)
+"""
+    code = """
+try:
+    typed.zeros(2)
+except BufferError as error:
+    print(error)
+"""
+    assert with_package(body, code) == "the exchange API's managed_tensor_to_py_object_no_sync failed without a reason\n"

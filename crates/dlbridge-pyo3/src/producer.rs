@@ -155,11 +155,8 @@ pub fn call<'py, P: Producer>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
-    let tensor = P::lend(object, |tensor| tensor.to_object(py))?;
-    if tensor.is_instance_of::<Exporter>() {
-        hub::package(py, || format!("{name} is a method of dlbridge.Tensor"))?;
-    }
-    tensor.call_method(name, arguments, keywords)
+    hub::require(py, || format!("{name} is a method of dlbridge.Tensor"))?;
+    P::lend(object, |tensor| tensor.to_object(py))?.call_method(name, arguments, keywords)
 }
 
 /// The buffer of a tensor, which an object of its own releases.

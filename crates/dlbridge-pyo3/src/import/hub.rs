@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyType};
 
 use super::{has, shortcut};
 use crate::PyTensor;
+use crate::classes::loaded_class;
 use crate::error::{self, is_absent, type_name, with_article};
 use crate::frameworks::ImportRules;
 use crate::import_options::ImportOptions;
@@ -122,23 +123,42 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
 /// The exchange table of the package's `Tensor`; `None` if the package is not installed.
 #[inline]
 pub(crate) fn tensor_table(py: Python<'_>) -> PyResult<Option<Table>> {
-    static TABLE: PyOnceLock<Option<Table>> = PyOnceLock::new();
+    static TABLE: PyOnceLock<Table> = PyOnceLock::new();
     match TABLE.get(py) {
-        Some(table) => Ok(*table),
-        None => once(&TABLE, py, || find_table(py)).copied(),
+        Some(table) => Ok(Some(*table)),
+        None => find_table(py, &TABLE),
     }
 }
 
 #[cold]
-fn find_table(py: Python<'_>) -> PyResult<Option<Table>> {
-    let package = match package(py, made_by_package) {
-        Ok(package) => package,
-        Err(error) if is_missing(&error) => return Ok(None),
-        Err(error) => return Err(error),
+fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table>> {
+    /// The package was not installed once. Then results do not search for it, but use it once other code has imported it.
+    static ABSENT: PyOnceLock<()> = PyOnceLock::new();
+    let name = intern!(py, "Tensor");
+    let class = match ABSENT.get(py) {
+        Some(()) => match loaded_class(intern!(py, "dlbridge"), name)? {
+            Some(class) => class,
+            None => return Ok(None),
+        },
+        None => match package(py, made_by_package) {
+            Ok(package) => package.getattr(name)?.cast_into::<PyType>()?,
+            Err(error) if is_missing(&error) => {
+                let _ = ABSENT.set(py, ());
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        },
     };
-    let class = package.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
-    let table = Table::of_type(&class)?;
-    table.ok_or_else(|| not_a_tensor("no class".to_owned())).map(Some)
+    let table = Table::of_type(&class)?.ok_or_else(|| not_a_tensor("no class".to_owned()))?;
+    once(cell, py, || Ok(table)).map(|table| Some(*table))
+}
+
+/// Raises that the package is not installed. `need` says what needs it.
+pub(crate) fn require(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<()> {
+    match tensor_table(py)? {
+        Some(_) => Ok(()),
+        None => package(py, need).map(drop),
+    }
 }
 
 fn made_by_package() -> String {
@@ -157,7 +177,7 @@ pub(crate) fn converted<'py>(
     library: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (dtype, device) = (tensor.tensor().dtype(), tensor.tensor().device());
-    package(py, || {
+    require(py, || {
         format!(
             "the package dlbridge makes a {library} result of {dtype} on {device} from this tensor"
         )
@@ -282,14 +302,14 @@ fn private<'py>(
 }
 
 /// The package. `need` says what needs it.
-pub(crate) fn package(
-    py: Python<'_>,
-    need: impl FnOnce() -> String,
-) -> PyResult<Bound<'_, PyModule>> {
+fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, PyModule>> {
     match error::import(py, PACKAGE) {
         Some(Ok(package)) => Ok(package),
         Some(Err(error)) if is_absent(&error, py, PACKAGE)? => {
-            let missing = missing(py, need());
+            let text = format!("{}; install it: pip install dlbridge", need());
+            let missing = PyModuleNotFoundError::new_err(text);
+            // Python's own exceptions of this class have the name; without it the text still says all.
+            let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
             missing.set_cause(py, Some(error));
             Err(missing)
         }
@@ -298,15 +318,6 @@ pub(crate) fn package(
             "another thread was importing the package dlbridge when this process was forked; import dlbridge before",
         )),
     }
-}
-
-/// The error without the package.
-pub(crate) fn missing(py: Python<'_>, need: String) -> PyErr {
-    let text = format!("{need}; install it: pip install dlbridge");
-    let missing = PyModuleNotFoundError::new_err(text);
-    // Python's own exceptions of this class have the name; without it the text still says all.
-    let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
-    missing
 }
 
 /// Returns true for the error of an object that needs the package, which is not installed.

@@ -189,11 +189,12 @@ impl Table {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut object = ptr::null_mut();
         // SAFETY: attached; the call takes ownership of the managed tensor, and the result is writable.
-        if unsafe { (self.to_py_object)(managed, &mut object) } != 0 {
+        let status = unsafe { (self.to_py_object)(managed, &mut object) };
+        if status != 0 || object.is_null() {
             return Err(failed(py, "managed_tensor_to_py_object_no_sync"));
         }
-        // SAFETY: the function returned a new reference.
-        unsafe { Bound::from_owned_ptr_or_err(py, object.cast()) }
+        // SAFETY: the function returned a new reference, which is not NULL.
+        Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
     }
 }
 

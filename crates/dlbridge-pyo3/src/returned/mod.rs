@@ -17,7 +17,6 @@ use crate::capsule;
 use crate::error::type_name;
 use crate::import::{has, hub};
 use crate::imported::Protocol;
-use crate::object::Exporter;
 use crate::protocol::{buffer, type_info};
 
 pub use like::Like;
@@ -90,17 +89,16 @@ impl PyTensor {
             return torch::give_torch(likeness.py(), self);
         }
         let py = likeness.py();
-        let tensor = self.into_pyobject(py)?;
-        if !tensor.is_instance_of::<Exporter>() {
-            return hub::like(likeness, &tensor);
+        if hub::tensor_table(py)?.is_none()
+            && buffer::is_supported(likeness)
+            && !has(likeness, Protocol::Dlpack)?
+        {
+            return Ok(PyMemoryView::from(&self.into_pyobject(py)?)?.into_any());
         }
-        if buffer::is_supported(likeness) && !has(likeness, Protocol::Dlpack)? {
-            return Ok(PyMemoryView::from(&tensor)?.into_any());
-        }
-        Err(hub::missing(
-            py,
-            format!("a result like {} is made by the package dlbridge", type_name(likeness)),
-        ))
+        hub::require(py, || {
+            format!("a result like {} is made by the package dlbridge", type_name(likeness))
+        })?;
+        hub::like(likeness, &self.into_pyobject(py)?)
     }
 
     /// The tensor as an object of a library, by the name that `Tensor.to` takes: `"numpy"`, `"torch"`, ...
