@@ -55,28 +55,8 @@ impl fmt::Display for OutOfRange {
     }
 }
 
-/// Makes a copy in C order with elements of one of the given dtypes; `None` if the rule of the demands allows none of
-/// them. An element that the chosen dtype cannot hold is stored in the last argument.
-///
-/// An extension links `by_rule` only if one of its arguments uses it.
-pub(super) type Cast = fn(
-    &Source<'_>,
-    &ArgumentSpec,
-    &[DataType],
-    &mut Option<OutOfRange>,
-) -> PyResult<Option<Tensor>>;
-
-/// For arguments that never convert.
-pub(super) fn never(
-    _: &Source<'_>,
-    _: &ArgumentSpec,
-    _: &[DataType],
-    _: &mut Option<OutOfRange>,
-) -> PyResult<Option<Tensor>> {
-    Ok(None)
-}
-
-/// Converts to the first dtype that loses nothing, or else to the first that the rule allows.
+/// Makes a copy in C order with elements of the first given dtype that loses nothing, or else of the first that the rule
+/// allows; `None` if it allows none. An element that the chosen dtype cannot hold is stored in the last argument.
 pub(super) fn by_rule(
     source: &Source<'_>,
     rule: &ArgumentSpec,
@@ -278,15 +258,7 @@ fn integers(
     if to == DataType::INT64 { Ok(Some(wide)) } else { of_dtype(&(&wide).into(), to).map(Some) }
 }
 
-/// Converts times of another unit; `Err` with an element that does not fit.
-pub(super) type Rescale = fn(&Tensor, &Chosen) -> PyResult<Result<Tensor, OutOfRange>>;
-
-/// For arguments that never convert the unit, so that their extension does not link that code.
-pub(super) fn never_rescaled(_: &Tensor, _: &Chosen) -> PyResult<Result<Tensor, OutOfRange>> {
-    unreachable!("the check accepts only the units of the argument")
-}
-
-/// Converts times to another unit. A longer unit rounds down, as in NumPy.
+/// Converts times to another unit. A longer unit rounds down, as in NumPy. `Err` with an element that does not fit.
 pub(super) fn rescaled(times: &Tensor, chosen: &Chosen) -> PyResult<Result<Tensor, OutOfRange>> {
     type Time = Datetime64<Seconds>;
     let (source, Scale { multiplier, divisor }) = (TensorRef::from(times), chosen.scale);

@@ -189,7 +189,8 @@ impl Constraint for Writable {
 pub struct AllowCopy;
 
 impl Constraint for AllowCopy {
-    const SPEC: ArgumentSpec = ArgumentSpec { allow_copy: true, ..ArgumentSpec::ANY };
+    const SPEC: ArgumentSpec =
+        ArgumentSpec { copy: Some(ArgumentSpec::convert), ..ArgumentSpec::ANY };
 }
 
 /// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `safe` allows it.
@@ -210,8 +211,11 @@ impl Constraint for AllowCopy {
 pub struct AllowSafeCast;
 
 impl Constraint for AllowSafeCast {
-    const SPEC: ArgumentSpec =
-        ArgumentSpec { allow_copy: true, casting: Some(Casting::Safe), ..ArgumentSpec::ANY };
+    const SPEC: ArgumentSpec = ArgumentSpec {
+        copy: Some(ArgumentSpec::convert),
+        casting: Some(Casting::Safe),
+        ..ArgumentSpec::ANY
+    };
 }
 
 /// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `same_kind` allows it.
@@ -234,8 +238,11 @@ impl Constraint for AllowSafeCast {
 pub struct AllowCast;
 
 impl Constraint for AllowCast {
-    const SPEC: ArgumentSpec =
-        ArgumentSpec { allow_copy: true, casting: Some(Casting::SameKind), ..ArgumentSpec::ANY };
+    const SPEC: ArgumentSpec = ArgumentSpec {
+        copy: Some(ArgumentSpec::convert),
+        casting: Some(Casting::SameKind),
+        ..ArgumentSpec::ANY
+    };
 }
 
 /// Like [`AllowCopy`], and converts integers to another integer type if each value fits: int64 becomes `u8` if all
@@ -258,8 +265,11 @@ impl Constraint for AllowCast {
 pub struct AllowCheckedCast;
 
 impl Constraint for AllowCheckedCast {
-    const SPEC: ArgumentSpec =
-        ArgumentSpec { allow_copy: true, check_integers: true, ..ArgumentSpec::ANY };
+    const SPEC: ArgumentSpec = ArgumentSpec {
+        copy: Some(ArgumentSpec::convert),
+        check_integers: true,
+        ..ArgumentSpec::ANY
+    };
 }
 
 /// Copies lists and tuples of Python's and NumPy's numbers into a tensor; nested lists give several dimensions. Also

@@ -3,11 +3,15 @@
 use dlbridge::{Tensor, TensorRef};
 use pyo3::prelude::*;
 
-use super::cast::{OutOfRange, Source};
+use super::cast::{OutOfRange, Source, by_rule};
 use super::spec::ArgumentSpec;
 use crate::copies;
 use crate::error::to_py_err;
 use crate::order::Order;
+
+/// [`ArgumentSpec::convert`].
+pub(super) type Convert =
+    fn(&ArgumentSpec, &Source<'_>, &mut Option<OutOfRange>) -> PyResult<Option<Tensor>>;
 
 impl ArgumentSpec {
     /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
@@ -23,7 +27,7 @@ impl ArgumentSpec {
         if self.fits_dtype(source.tensor.dtype()) {
             return self.rearranged(source).map(Some);
         }
-        let mut cast = |source: &Source<'_>| (self.cast)(source, self, self.dtypes, misfit);
+        let mut cast = |source: &Source<'_>| by_rule(source, self, self.dtypes, misfit);
         let copy = match AxisOrder::of_copy(self.order, tensor) {
             None => cast(source)?,
             Some(order) => {
@@ -38,7 +42,7 @@ impl ArgumentSpec {
                     // that.
                     Some(_) => {
                         *misfit = None;
-                        (self.cast)(source, self, self.dtypes, misfit)?
+                        by_rule(source, self, self.dtypes, misfit)?
                     }
                 }
             }

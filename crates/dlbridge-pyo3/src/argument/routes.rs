@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use super::accepts::Accepts;
 use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
-use super::cast::Source;
+use super::cast::{self, Source};
 use super::mismatch::{Access, Difference};
 use super::refusal::{Found, Refusal};
 use super::sequence;
@@ -33,6 +33,12 @@ use crate::protocol::memory_owner::{self, MemoryOwner};
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
 use crate::stream::StreamOf;
+
+/// The route of an argument of times.
+pub(super) type ImportTimes = for<'py> fn(
+    &'static ArgumentSpec,
+    &Bound<'py, PyAny>,
+) -> Result<Box<BorrowedArgument<'py>>, Refusal>;
 
 /// The result of a route; `None` if only a later one can decide.
 type Route<'py> = Result<Option<Box<BorrowedArgument<'py>>>, Refusal>;
@@ -59,8 +65,8 @@ impl ArgumentSpec {
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
-        if !self.times.is_empty() {
-            return self.import_times(object);
+        if let Some(import_times) = self.import_times {
+            return import_times(self, object);
         }
         let found;
         let type_info = match quick {
@@ -122,7 +128,7 @@ impl ArgumentSpec {
         }
         let Some((dtype, ndim)) = head.dtype_and_ndim(object) else {
             return match head.describe_swapped(object) {
-                Some(array) if self.allow_copy && self.fits_extents(array.tensor.shape()) => {
+                Some(array) if self.copy.is_some() && self.fits_extents(array.tensor.shape()) => {
                     self.copy_numpy(head, type_info, object, &array, true)
                 }
                 None if head.lacks_dtype(object) => Err(Refusal::Elements(self)),
@@ -130,14 +136,14 @@ impl ArgumentSpec {
             };
         };
         let fits = self.fits_dtype(dtype) && self.ndim.is_none_or(|expected| expected == ndim);
-        if !fits && !self.allow_copy {
+        if !fits && self.copy.is_none() {
             return Err(Refusal::Object(self));
         }
         let Some(array) = head.describe(object) else { return Ok(None) };
         let tensor = &array.tensor;
         let mismatch = self.compare(tensor, Access::new(array.read_only), None);
         if !mismatch.is_empty() {
-            return match self.allow_copy && !mismatch.has(Difference::Extents) {
+            return match self.copy.is_some() && !mismatch.has(Difference::Extents) {
                 true => self.copy_numpy(head, type_info, object, &array, false),
                 false => Err(Refusal::Object(self)),
             };
@@ -193,7 +199,7 @@ impl ArgumentSpec {
     ) -> Route<'py> {
         match torch_view::is_described(type_info)
             && self.mode == Mode::Read
-            && self.times.is_empty()
+            && self.import_times.is_none()
         {
             true => self.borrow_described(type_info, object),
             false => Ok(None),
@@ -230,7 +236,7 @@ impl ArgumentSpec {
         };
         let dtype = argument.tensor().dtype();
         // The import of an argument that may copy converts elements that are not values.
-        let may_convert = self.allow_copy && (self.checks)(dtype);
+        let may_convert = self.copy.is_some() && (self.checks)(dtype);
         if !self.compare(argument.tensor(), Access::Writable, None).is_empty()
             || may_convert
             || !torch_view::is_sound(object, type_info, dtype)?
@@ -271,12 +277,12 @@ impl ArgumentSpec {
     }
 
     /// Imports an object whose elements are times, in a unit of the argument.
-    fn import_times<'py>(
+    pub(super) fn import_times<'py>(
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let casts = self.casting.map(|casting| casting == Casting::SameKind);
-        let times = Times::new(self.times, self.allow_copy, casts);
+        let times = Times::new(self.times, self.copy.is_some(), casts);
         let imported = import::times::import(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::new(self, Found::Other(found)));
@@ -288,7 +294,7 @@ impl ArgumentSpec {
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
-            let tensor = match (self.rescale)(&imported.tensor, &chosen)? {
+            let tensor = match cast::rescaled(&imported.tensor, &chosen)? {
                 Ok(tensor) => tensor,
                 Err(element) => {
                     return Err(Refusal::out_of_range(self, &found, element, Some(chosen.found)));
@@ -353,9 +359,9 @@ impl ArgumentSpec {
     /// The refusal of a NumPy array whose elements the argument cannot accept, as an import makes it.
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
-        let refusal = match self.times.is_empty() {
-            true => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
-            false => self.import_times(object).err(),
+        let refusal = match self.import_times {
+            None => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
+            Some(import_times) => import_times(self, object).err(),
         };
         match refusal {
             // Python code has changed the array's dtype meanwhile.
@@ -376,7 +382,7 @@ impl ArgumentSpec {
             self.compare(&tensor, Access::of(imported), imported.reason)
         };
         let mut mismatch = compare(&imported);
-        if !mismatch.is_empty() && self.allow_copy && !mismatch.has(Difference::Extents) {
+        if !mismatch.is_empty() && self.copy.is_some() && !mismatch.has(Difference::Extents) {
             // The copy needs a borrow too, because it reads the memory.
             let tensor = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
@@ -394,7 +400,7 @@ impl ArgumentSpec {
         // The memory of a copy that the package made is not exclusive.
         let is_copy = owner.access() == TensorAccess::Exclusive
             || imported.reason.is_some_and(|reason| reason != CopyReason::Producer);
-        let memory_owner = match is_copy && self.allow_copy {
+        let memory_owner = match is_copy && self.copy.is_some() {
             true => MemoryOwner::Copy(owner),
             false => MemoryOwner::Tensor(owner),
         };
@@ -432,7 +438,8 @@ impl ArgumentSpec {
     /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
     fn converted(&'static self, source: &Source<'_>) -> Result<Option<Tensor>, Refusal> {
         let mut misfit = None;
-        let copy = self.convert(source, &mut misfit)?;
+        let Some(convert) = self.copy else { return Ok(None) };
+        let copy = convert(self, source, &mut misfit)?;
         match misfit {
             Some(element) => Err(Refusal::out_of_range(self, &source.tensor, element, None)),
             None => Ok(copy),

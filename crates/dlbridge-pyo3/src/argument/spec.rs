@@ -5,8 +5,9 @@ use dlbridge_borrow::Mode;
 
 use super::DYNAMIC;
 use super::accepts::{Accepts, AnyDataType, Checked};
-use super::cast::{self, Cast, Rescale};
 use super::constraint::Constraint;
+use super::copy::Convert;
+use super::routes::ImportTimes;
 use crate::import_options::ImportOptions;
 use crate::order::Order;
 
@@ -34,19 +35,17 @@ pub struct ArgumentSpec {
     /// The device types that the data may be on; empty for all of its place.
     pub(super) devices: &'static [DeviceType],
     pub(super) mode: Mode,
-    /// True if an object that does not fit may be copied.
-    pub(super) allow_copy: bool,
+    /// Copies an object that does not fit, if that is allowed. An extension links the code of copies only if one of its
+    /// arguments allows them.
+    pub(super) copy: Option<Convert>,
     /// True if lists and tuples of numbers are converted to tensors.
     pub(super) allow_sequence: bool,
     /// The casting rule for elements of another dtype; `None` means the rule of [`AllowCopy`](super::AllowCopy).
     pub(super) casting: Option<Casting>,
     /// True if integers are converted to another integer type that holds their values.
     pub(super) check_integers: bool,
-    /// Converts elements of another dtype, if that is allowed. An extension links such a function only if one of its
-    /// arguments uses it.
-    pub(super) cast: Cast,
-    /// Converts times of another unit, if that is allowed.
-    pub(super) rescale: Rescale,
+    /// The route of an argument of times, linked only for such arguments.
+    pub(super) import_times: Option<ImportTimes>,
 }
 
 /// The memory that the data of an argument may be in.
@@ -82,12 +81,11 @@ impl ArgumentSpec {
         place: Place::Anywhere,
         devices: &[],
         mode: Mode::Read,
-        allow_copy: false,
+        copy: None,
         allow_sequence: false,
         casting: None,
         check_integers: false,
-        cast: cast::never,
-        rescale: cast::never_rescaled,
+        import_times: None,
     };
 
     /// Combines the demands of two constraints.
@@ -115,7 +113,10 @@ impl ArgumentSpec {
             align: if self.align > other.align { self.align } else { other.align },
             devices,
             mode: if let Mode::Write = self.mode { self.mode } else { other.mode },
-            allow_copy: self.allow_copy || other.allow_copy,
+            copy: match self.copy {
+                None => other.copy,
+                copy => copy,
+            },
             allow_sequence: self.allow_sequence || other.allow_sequence,
             casting,
             check_integers: self.check_integers || other.check_integers,
@@ -126,7 +127,7 @@ impl ArgumentSpec {
     /// The demands of an argument that the CPU reads, or writes.
     pub(super) const fn on_host<A: Accepts, const N: usize, C: Constraint>(mode: Mode) -> Self {
         let spec = Self::of_elements::<A, N, C>();
-        let allows = spec.allow_copy || spec.allow_sequence;
+        let allows = spec.copy.is_some() || spec.allow_sequence;
         assert!(
             !allows || matches!(mode, Mode::Read),
             "a PyReadwriteTensor writes the argument itself; remove AllowCopy and AllowSequence"
@@ -151,22 +152,18 @@ impl ArgumentSpec {
             spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
             "lists and integers lack a unit of time"
         );
-        let cast: Cast = match spec.allow_copy && spec.times.is_empty() {
-            true => cast::by_rule,
-            false => cast::never,
+        let import_times: Option<ImportTimes> = match spec.times.is_empty() {
+            true => None,
+            false => Some(Self::import_times),
         };
-        let rescale: Rescale = match spec.casting {
-            Some(_) if !spec.times.is_empty() => cast::rescaled,
-            _ => cast::never_rescaled,
-        };
-        Self { place: Place::Host, mode, cast, rescale, ..spec }
+        Self { place: Place::Host, mode, import_times, ..spec }
     }
 
     /// The demands of an argument that stays on its device.
     pub(super) const fn on_device<A: Accepts, const N: usize, C: Constraint>() -> Self {
         let spec = Self::of_elements::<A, N, C>();
         assert!(
-            !spec.allow_copy && !spec.allow_sequence,
+            spec.copy.is_none() && !spec.allow_sequence,
             "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
         );
         assert!(spec.times.is_empty(), "no protocol exports times on a device");
@@ -191,7 +188,7 @@ impl ArgumentSpec {
     }
 
     pub(super) fn import_options(&self) -> ImportOptions {
-        let device = self.allow_copy.then_some(Device::CPU);
+        let device = self.copy.map(|_| Device::CPU);
         ImportOptions { device, ..ImportOptions::default() }
     }
 }
