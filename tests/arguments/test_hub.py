@@ -40,7 +40,8 @@ def test_missing_package_is_named_and_other_objects_are_read() -> None:
 import sys
 sys.modules["dlbridge"] = None
 import array, numpy as np, pandas as pd, polars as pl, torch, typed_arguments as typed
-for column in pl.Series([1.0]), pd.Series([1.0]), pl.Series([1.0]).to_arrow():
+swapped = np.ones(2, ">f8")
+for column in pl.Series([1.0]), pd.Series([1.0]), pl.Series([1.0]).to_arrow(), swapped, memoryview(b"a").cast("?"):
     try:
         print(typed.dtype(column))
     except ModuleNotFoundError as error:
@@ -53,7 +54,11 @@ print(typed.try_device(pl.Series([1.0])))
     install = "which the package dlbridge imports; install it: pip install dlbridge; dlbridge"
     assert lines[0] == f"'polars.series.series.Series' object has the Arrow PyCapsule interface, {install}"
     assert lines[1].endswith(install)
-    assert lines[2:] == ["float64", "float64", "float32", "uint8", "float64", "False"]
+    install = "install it: pip install dlbridge; dlbridge"
+    assert lines[2] == "float64"
+    assert lines[3] == f"the package dlbridge imports this 'numpy.ndarray' object; {install}"
+    assert lines[4] == f"the package dlbridge imports this 'memoryview' object; {install}"
+    assert lines[5:] == ["float64", "float32", "uint8", "float64", "False"]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,16 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
+    /// Returns true for options that an extension meets without the package: a device, and DLPack as the protocol.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Self { protocol, copy, device: _, align, order, writable } = self;
+        matches!(protocol, None | Some(Protocol::Dlpack))
+            && copy.is_none()
+            && align.is_none()
+            && *order == Order::Strided
+            && writable.is_none()
+    }
+
     /// Refuses a device that a protocol on the CPU cannot provide.
     pub fn check_on_cpu(&self, protocol: &str) -> PyResult<()> {
         let Some(device) = self.device.filter(|&device| device != Device::CPU) else {

@@ -218,14 +218,6 @@ impl<'a, 'py> Streams<'a, 'py> {
         Self { choice: Choice::Named(stream), known: Cell::new(None) }
     }
 
-    /// The argument of a Python caller that named a stream.
-    pub(crate) fn argument(&self) -> Option<&'a Bound<'py, PyAny>> {
-        match self.choice {
-            Choice::Named(stream) => Some(stream),
-            Choice::Default | Choice::Of(_) => None,
-        }
-    }
-
     /// Returns true if the caller did not choose a stream.
     pub const fn is_default(&self) -> bool {
         matches!(self.choice, Choice::Default)

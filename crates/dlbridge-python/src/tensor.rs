@@ -98,7 +98,10 @@ impl TensorObject {
     ) -> PyResult<Bound<'py, Self>> {
         match Self::if_ours(object, options) {
             Some(ours) => Self::satisfied(ours, options),
-            None => Self::tracked(object.py(), PyTensor::import(object, options)?),
+            None => {
+                let imported = ImportRequest::new(object, options).required()?;
+                Self::tracked(object.py(), PyTensor::from(imported))
+            }
         }
     }
 

@@ -271,7 +271,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let imported = import::imported_as(object, type_info, &self.import_options());
+        let imported = import::plain::import(object, type_info, &self.import_options());
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
     }
@@ -360,7 +360,13 @@ impl ArgumentSpec {
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
         let refusal = match self.import_times {
-            None => import::imported(object, &self.import_options()).map_err(Refusal::from).err(),
+            None => {
+                let type_info = type_info::of(object);
+                let imported = type_info.and_then(|type_info| {
+                    import::plain::import(object, &type_info, &self.import_options())
+                });
+                imported.map_err(Refusal::from).err()
+            }
             Some(import_times) => import_times(self, object).err(),
         };
         match refusal {

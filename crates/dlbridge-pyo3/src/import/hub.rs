@@ -1,5 +1,5 @@
-//! The objects that an extension does not read itself: array interfaces, Arrow, columns. The Python package `dlbridge`,
-//! the hub, imports them, and its `Tensor` comes back by DLPack's exchange table.
+//! The objects that an extension does not read itself. The Python package `dlbridge`, the hub, imports them, and its `Tensor`
+//! comes back by DLPack's exchange table.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::{has, shortcut};
+use super::has;
 use crate::PyTensor;
 use crate::classes::loaded_class;
 use crate::error::{self, is_absent, type_name, with_article};
@@ -21,7 +21,7 @@ use crate::order::Order;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::{TypeInfo, type_info};
-use crate::stream::{self, DataStream, Streams, has_streams};
+use crate::stream::Streams;
 
 /// What the package adds to imports that run in its own module, which links this crate.
 pub struct Linked {
@@ -65,12 +65,12 @@ pub(crate) fn tensor_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor
 /// The package, and the module of its name.
 const PACKAGE: &str = "dlbridge";
 
-/// Imports an object by `dlbridge.asdlpack`.
-pub(super) fn import<'py>(
-    protocol: Protocol,
-    object: &Bound<'py, PyAny>,
+/// Imports an object by `dlbridge.asdlpack`, synchronised with the default stream. The protocol is one that only the package
+/// reads.
+pub(super) fn import(
+    object: &Bound<'_, PyAny>,
     options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
+    protocol: Option<Protocol>,
 ) -> PyResult<Imported> {
     static ASDLPACK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
@@ -81,21 +81,14 @@ pub(super) fn import<'py>(
             Ok::<_, PyErr>(package.getattr(intern!(py, "asdlpack"))?.unbind())
         })?,
     };
-    let keywords = keywords(py, options, streams)?;
-    let tensor = asdlpack.bind(py).call((object,), keywords.as_ref())?;
-    let imported = exported(&tensor)?;
-    let device = imported.tensor.device();
-    if streams.argument().is_none() && has_streams(device) {
-        // The package has synchronised the data with the default stream.
-        stream::order(py, device, &DataStream::Default, &streams.on(device)?)?;
-    }
-    Ok(imported)
+    let keywords = keywords(py, options)?;
+    exported(&asdlpack.bind(py).call((object,), keywords.as_ref())?)
 }
 
 /// Imports the times of a column; `None` for other elements.
 pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let times_of = private(py, "_times", || only_imports(Protocol::Arrow, object))?;
+    let times_of = private(py, "_times", || only_imports(Some(Protocol::Arrow), object))?;
     let (fill, casts) = times.conversions();
     let answer = times_of.call1((object, times.names().to_vec(), fill, casts))?;
     let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) = answer.extract()?;
@@ -206,11 +199,7 @@ pub(crate) fn like_times<'py>(
 }
 
 /// The keywords of `asdlpack` for these options; `None` without options.
-fn keywords<'py>(
-    py: Python<'py>,
-    options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Option<Bound<'py, PyDict>>> {
+fn keywords<'py>(py: Python<'py>, options: &ImportOptions) -> PyResult<Option<Bound<'py, PyDict>>> {
     let ImportOptions { protocol, copy, device, align, order, writable } = *options;
     let keywords = PyDict::new(py);
     if let Some(protocol) = protocol {
@@ -234,20 +223,16 @@ fn keywords<'py>(
     if let Some(writable) = writable {
         keywords.set_item(intern!(py, "writable"), writable)?;
     }
-    if let Some(stream) = streams.argument() {
-        keywords.set_item(intern!(py, "stream"), stream)?;
-    }
     Ok((!keywords.is_empty()).then_some(keywords))
 }
 
-/// Imports a `dlbridge.Tensor` with its record, and with the checks of any tensor.
+/// Imports a `dlbridge.Tensor` with its record.
 fn exported(tensor: &Bound<'_, PyAny>) -> PyResult<Imported> {
     let py = tensor.py();
     let wrong = || not_a_tensor(with_article(&type_name(tensor)));
     let type_info = type_info::of(tensor)?;
     let table = type_info.table.ok_or_else(wrong)?;
-    let valid = shortcut::by_table(tensor, &type_info, table, &ImportOptions::default())?;
-    let imported = valid.ok_or_else(wrong)?.settle(&ImportOptions::default())?;
+    let imported = table.import_unsynchronized(tensor)?;
     let name = tensor.getattr(intern!(py, "protocol"))?.extract::<Option<String>>()?;
     let protocol = Protocol::ALL.into_iter().find(|known| name.as_deref() == Some(known.name()));
     let reason = match tensor.getattr(intern!(py, "copied"))?.is_truthy()? {
@@ -281,9 +266,12 @@ fn reason(text: &Bound<'_, PyAny>) -> PyResult<CopyReason> {
 }
 
 /// Says that only the package imports an object.
-fn only_imports(protocol: Protocol, object: &Bound<'_, PyAny>) -> String {
-    let (name, protocol) = (type_name(object), protocol.words());
-    format!("'{name}' object has {protocol}, which the package dlbridge imports")
+fn only_imports(protocol: Option<Protocol>, object: &Bound<'_, PyAny>) -> String {
+    let name = type_name(object);
+    match protocol.map(Protocol::words) {
+        Some(words) => format!("'{name}' object has {words}, which the package dlbridge imports"),
+        None => format!("the package dlbridge imports this '{name}' object"),
+    }
 }
 
 /// A private function of the package, which may be of another version. `need` says what needs the package.

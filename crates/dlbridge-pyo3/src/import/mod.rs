@@ -7,12 +7,13 @@
 //! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
 //! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
 //!
-//! A shortcut makes all checks of an import. A typed argument compares the result with its type (`argument/`). Arguments on a work
-//! stream ([`on_device`]), and points and spans of time ([`times`]) use parts of an import. What an extension does not read
-//! itself, the package does ([`hub`]).
+//! A shortcut makes all checks of an import. The package imports in these stages, and so does an argument on a work stream
+//! ([`on_device`]). All other imports of an extension are shorter ([`plain`]), and ask the package for the rest ([`hub`]). A typed
+//! argument compares the result with its type (`argument/`).
 
 pub mod hub;
 pub(crate) mod on_device;
+pub(crate) mod plain;
 mod protocols;
 pub mod satisfy;
 mod shortcut;
@@ -58,8 +59,7 @@ use crate::stream::Streams;
 /// ```
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let type_info = type_info::of(object)?;
-    let imported = imported_as(object, &type_info, &ImportOptions::default())?;
-    let imported = imported.ok_or_else(|| refusal(object, None))?;
+    let imported = required(object, &type_info, &ImportOptions::default())?;
     let read_only = imported.is_read_only();
     if imported.tensor.access() == Access::Exclusive {
         return Ok(imported.tensor);
@@ -71,28 +71,21 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
-/// Imports an object; `None` for one without a protocol. The options name at most the CPU as the device.
-#[inline]
-pub(crate) fn imported(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    imported_as(object, &*type_info::of(object)?, options)
-}
-
-/// As [`imported`], for a caller that knows the facts about the type.
-#[inline]
-pub(crate) fn imported_as(
+/// Imports an object of a known type as an extension does. Data on a device is synchronised with the default stream.
+pub(crate) fn required(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    if options.device.is_some() {
-        return ImportRequest::new(object, options).run();
+) -> PyResult<Imported> {
+    if !options.is_plain() {
+        return hub::import(object, options, None);
     }
-    match shortcut::import(object, type_info, &ImportOptions::default())? {
-        Some(valid) => Ok(Some(valid.unrestricted())),
-        None => ImportRequest::new(object, options).run_stages(type_info),
+    let imported = plain::import(object, type_info, options)?;
+    let imported = imported.ok_or_else(|| refusal(object, options.protocol))?;
+    let is_here = imported.tensor.device().device_type().is_host_accessible();
+    match is_here || object.is_instance_of::<PyCapsule>() {
+        true => Ok(imported),
+        false => hub::import(object, options, None),
     }
 }
 
@@ -103,14 +96,20 @@ pub fn from_dlpack<'py>(
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() {
-        return Err(PyAttributeError::new_err(format!(
-            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
-            type_name(object)
-        )));
-    }
+    expect_dlpack(object)?;
     let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
     ImportRequest { object, options: &options, streams }.required()
+}
+
+/// Refuses an object without `__dlpack__`.
+fn expect_dlpack(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    match attribute(object, intern!(object.py(), "__dlpack__"))? {
+        Some(_) => Ok(()),
+        None => Err(PyAttributeError::new_err(format!(
+            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
+            type_name(object)
+        ))),
+    }
 }
 
 /// An import: the object, and what the caller demands.
@@ -123,7 +122,7 @@ pub struct ImportRequest<'a, 'py> {
 impl<'a, 'py> ImportRequest<'a, 'py> {
     /// The request of a caller on the default stream.
     #[inline]
-    pub(crate) fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
+    pub fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
         Self { object, options, streams: Streams::default() }
     }
 

@@ -18,7 +18,7 @@ use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::is_on_device;
 use crate::protocol::storage::storage;
 use crate::protocol::{TypeInfo, buffer, buffer_format, dlpack, framework_checks, type_info};
-use crate::stream::{Streams, has_streams};
+use crate::stream::{self, DataStream, Streams, has_streams};
 
 impl<'py> ImportRequest<'_, 'py> {
     /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
@@ -126,7 +126,12 @@ fn import<'py>(
         | Protocol::Arrow => match hub::linked() {
             Some(package) => (package.import)(protocol, object, type_info, options, streams),
             None if type_info.checks.is_column() || has(object, protocol)? => {
-                hub::import(protocol, object, options, streams).map(Some)
+                let imported = hub::import(object, options, Some(protocol))?;
+                let device = imported.tensor.device();
+                if has_streams(device) {
+                    stream::order(object.py(), device, &DataStream::Default, &streams.on(device)?)?;
+                }
+                Ok(Some(imported))
             }
             None => Ok(None),
         },

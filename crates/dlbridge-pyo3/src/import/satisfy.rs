@@ -91,7 +91,9 @@ impl Valid {
 /// Makes a tensor meet the options on its device, and records why its elements were copied: the first reason counts.
 #[inline]
 pub fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
-    if is_default(options) { Ok(imported) } else { satisfied(imported, options) }
+    let is_met =
+        options.device.is_none() && ImportOptions { protocol: None, ..*options }.is_plain();
+    if is_met { Ok(imported) } else { satisfied(imported, options) }
 }
 
 /// Records that the producer marked a copy, and refuses it if `copy=False`.
@@ -107,16 +109,6 @@ pub(super) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyR
         imported.reason = Some(CopyReason::Producer);
     }
     Ok(Valid(imported))
-}
-
-/// Returns true if every tensor meets the options.
-fn is_default(options: &ImportOptions) -> bool {
-    let ImportOptions { protocol: _, copy, device, align, order, writable } = options;
-    copy.is_none()
-        && device.is_none()
-        && align.is_none()
-        && *order == Order::Strided
-        && writable.is_none()
 }
 
 fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Imported> {

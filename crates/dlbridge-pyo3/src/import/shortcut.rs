@@ -28,8 +28,9 @@ pub(super) fn import(
         (None, Some(table)) if may_use_table(options) => {
             by_table(object, type_info, table, options)
         }
-        (None, None) if on_cpu && type_info.same_buffer => {
-            Ok(buffer_in_place(object, type_info, options)?.map(Valid::of))
+        // The producer of a requested copy is the object's library.
+        (None, None) if on_cpu && type_info.same_buffer && options.copy != Some(true) => {
+            Ok(buffer_in_place(object, type_info)?.map(Valid::of))
         }
         _ => Ok(None),
     }
@@ -77,7 +78,7 @@ fn array_in_place(
 
 /// Imports an object by the exchange table of its type.
 #[inline(always)]
-pub(super) fn by_table(
+fn by_table(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     table: Table,
@@ -102,15 +103,10 @@ pub(super) fn by_table(
 
 /// Reads an object through its buffer, which is exported faster than by `__dlpack__` and has the same data: the first
 /// object of its type showed it.
-fn buffer_in_place(
+pub(super) fn buffer_in_place(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
-    options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    // The producer of a requested copy is the object's library.
-    if options.copy == Some(true) {
-        return Ok(None);
-    }
     let first = &type_info.exported;
     let Some(exported) = first.get().filter(|_| first.may_have_format(object)) else {
         return Ok(None);

@@ -5,12 +5,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{ImportRequest, from_dlpack};
 use crate::PyTensor;
 use crate::import_options::ImportOptions;
-use crate::imported::Imported;
+use crate::imported::{Imported, Protocol};
 use crate::protocol::device_copy::kept_until_passed;
 use crate::protocol::dlpack::is_on_device;
+use crate::protocol::type_info;
 use crate::stream::{DataStream, Streams};
 
 impl PyTensor {
@@ -30,11 +30,7 @@ impl PyTensor {
     /// ```
     #[inline]
     pub fn import(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Self> {
-        let imported = ImportRequest::new(object, options).required()?;
-        match imported.tensor.device().device_type().is_host_accessible() {
-            true => Ok(Self::from(imported)),
-            false => Self::on_stream(object, imported, &Streams::default()),
-        }
+        super::required(object, &*type_info::of(object)?, options).map(Self::from)
     }
 
     /// Imports through `__dlpack__` alone, like `from_dlpack` of the array API standard; `device` is the target
@@ -58,9 +54,9 @@ impl PyTensor {
         device: Option<Device>,
         copy: Option<bool>,
     ) -> PyResult<Self> {
-        let options = ImportOptions { copy, device, ..ImportOptions::default() };
-        let streams = Streams::default();
-        Self::on_stream(object, from_dlpack(object, &options, streams.clone())?, &streams)
+        super::expect_dlpack(object)?;
+        let protocol = Some(Protocol::Dlpack);
+        Self::import(object, &ImportOptions { protocol, copy, device, ..ImportOptions::default() })
     }
 
     /// The tensor of an import that was synchronised with a stream, which it remembers.

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::{ImportRequest, has, hub};
+use super::{has, hub};
 use crate::error::{type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
@@ -42,7 +42,8 @@ pub fn import_array<'py>(
         return Ok(None);
     }
     let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
-    let imported = ImportRequest::new(&counts, &ImportOptions::default()).required()?;
+    let type_info = type_info::of(&counts)?;
+    let imported = super::required(&counts, &type_info, &ImportOptions::default())?;
     Ok(Some((as_times(imported)?, counts)))
 }
 

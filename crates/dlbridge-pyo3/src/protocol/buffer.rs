@@ -310,6 +310,19 @@ pub(crate) fn import(
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
 }
 
+/// As [`import`], for elements that a tensor can share.
+pub(crate) fn import_as_it_is(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    if !is_supported(object) {
+        return Ok(None);
+    }
+    let buffer = Buffer::get(object)?;
+    let access = access(buffer.is_read_only());
+    let tensor = buffer.into_described(access);
+    let tensor =
+        tensor.ok_or_else(|| PyBufferError::new_err("a tensor cannot share the buffer"))?;
+    Ok(Some(Imported::new(tensor, Protocol::Buffer)))
+}
+
 /// Imports an object by its buffer, in place, with the result of its `__dlpack__`; `None` for an object without a
 /// buffer, or whose elements need a copy.
 pub(crate) fn import_in_place(

@@ -36,13 +36,9 @@ pub(crate) fn import<'py>(
         false => streams.keyword(object.py(), options.device.or(claimed))?,
     };
     let answer = ask(&method, object, options, claimed, copy, stream)?;
-    let imported = capsule::take(&capsule::expect(answer, object)?)?;
-    check_behind(&method, object, &imported.tensor)?;
-    let found = imported.tensor.device();
     // A producer that moves the data reports the requested device.
-    if let Some(agreed) = options.device.or(claimed).filter(|&agreed| !agree(agreed, found)) {
-        return Err(disagreement(agreed, found));
-    }
+    let imported = received(&method, object, answer, options.device.or(claimed))?;
+    let found = imported.tensor.device();
     streams.check_asked(claimed, found)?;
     let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
     if says_copied && options.copy == Some(false) {
@@ -64,6 +60,35 @@ pub(crate) fn import<'py>(
         _ => CopyReason::Producer,
     });
     Ok(Some(Imported { reason, ..imported }))
+}
+
+/// As [`import`], of a producer that supports versioned capsules, without options. The data may have pending work on its
+/// device.
+pub(crate) fn import_versioned(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    let py = object.py();
+    let Some(method) = attribute(object, intern!(py, "__dlpack__"))? else { return Ok(None) };
+    let claimed = claimed_device(object)?;
+    let keywords = PyDict::new(py);
+    keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
+    let imported = received(&method, object, method.call((), Some(&keywords))?, claimed)?;
+    let moved = claimed.is_some_and(|claimed| is_moved(claimed, imported.tensor.device()));
+    Ok(Some(Imported { reason: moved.then_some(CopyReason::Producer), ..imported }))
+}
+
+/// The tensor of a capsule that an object exported on a device.
+fn received(
+    method: &Bound<'_, PyAny>,
+    object: &Bound<'_, PyAny>,
+    answer: Bound<'_, PyAny>,
+    device: Option<Device>,
+) -> PyResult<Imported> {
+    let imported = capsule::take(&capsule::expect(answer, object)?)?;
+    check_behind(method, object, &imported.tensor)?;
+    let found = imported.tensor.device();
+    match device.filter(|&device| !agree(device, found)) {
+        Some(device) => Err(disagreement(device, found)),
+        None => Ok(imported),
+    }
 }
 
 /// The refusal of a producer that does not export its data to the requested device, with the producer's exception as

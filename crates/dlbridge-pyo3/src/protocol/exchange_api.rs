@@ -150,6 +150,13 @@ impl Table {
         Ok(Some((imported, stream)))
     }
 
+    /// Imports an object of the type, which may have pending work on its device.
+    #[inline]
+    pub(crate) fn import_unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+        let (tensor, version) = self.unsynchronized(object)?;
+        Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
+    }
+
     /// The tensor of an object of the type, which may have pending work on its device, and the version in its managed
     /// tensor.
     #[inline]

@@ -266,8 +266,9 @@ impl<'py> Snapshot<'py> {
     #[cold]
     fn imported(&self, item: &Bound<'py, PyAny>) -> Result<Imported, Stop> {
         let py = item.py();
-        let imported = import::imported(item, &ImportOptions::default());
-        let imported = imported.and_then(|found| found.ok_or_else(|| import::refusal(item, None)));
+        let type_info = type_info::of(item);
+        let imported =
+            type_info.and_then(|known| import::required(item, &known, &ImportOptions::default()));
         imported.map_err(|error| {
             let is_refusal = error.is_instance_of::<PyBufferError>(py)
                 || error.is_instance_of::<PyTypeError>(py);
