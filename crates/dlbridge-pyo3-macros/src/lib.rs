@@ -52,7 +52,7 @@ fn implementation(class: &str, function: &str) -> String {
     format!(
         "impl ::dlbridge_pyo3::producer::Producer for {class} {{
             const GIVES_ADDRESS: bool =
-                ::dlbridge_pyo3::producer::gives_address::<Self, _, _>({function});
+                ::dlbridge_pyo3::producer::gives_address::<Self, _>(|object| {function}(object));
 
             fn lend<R>(
                 object: &::pyo3::Bound<'_, Self>,

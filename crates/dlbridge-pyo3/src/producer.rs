@@ -93,9 +93,7 @@ impl<T: Source> Source for PyResult<T> {
 
 /// Returns true for a function that lends a tensor which lives as long as the object: one that the object keeps, if no code
 /// can replace it because the class is frozen.
-pub const fn gives_address<P: PyClass, T: ?Sized + 'static, S: Source>(
-    _: fn(&'static T) -> S,
-) -> bool {
+pub const fn gives_address<P: PyClass, S: Source>(_: fn(&'static P) -> S) -> bool {
     const fn is_frozen<F: Frozen>() -> bool {
         F::VALUE
     }

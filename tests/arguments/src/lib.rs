@@ -329,13 +329,19 @@ struct Scale {
     tensor: PyTensor,
 }
 
-impl Scale {
-    fn tensor(&self) -> &PyTensor {
-        &self.tensor
+/// Objects with a tensor.
+trait HasTensor {
+    /// The tensor.
+    fn tensor(&self) -> PyResult<&PyTensor>;
+}
+
+impl HasTensor for Scale {
+    fn tensor(&self) -> PyResult<&PyTensor> {
+        Ok(&self.tensor)
     }
 }
 
-#[producer(Self::tensor)]
+#[producer(HasTensor::tensor)]
 #[pymethods]
 impl Scale {
     #[new]
