@@ -8,7 +8,7 @@ use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::import::hub;
 use crate::producer::Producer;
-use crate::protocol::{buffer_export, dlpack_method, exchange_table};
+use crate::protocol::{buffer_export, dlpack_method};
 use crate::returned::give_numpy;
 
 impl PyTensor {
@@ -92,7 +92,7 @@ impl PyTensor {
     where
         A: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
     {
-        Exporter::of(py, self)?.extract::<A>().map_err(Into::into)
+        self.to_object(py)?.extract::<A>().map_err(Into::into)
     }
 }
 
@@ -132,18 +132,12 @@ impl Exporter {
 }
 
 impl Producer for Exporter {
-    const KEEPS_TENSOR: bool = true;
-
     #[inline]
     fn lend<R>(
         object: &Bound<'_, Self>,
         use_it: impl FnOnce(&PyTensor) -> PyResult<R>,
     ) -> PyResult<R> {
         use_it(&object.get().0)
-    }
-
-    fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
-        Ok(Bound::new(py, Self(tensor))?.into_any())
     }
 }
 
@@ -153,12 +147,6 @@ impl Exporter {
     #[classattr]
     fn __dlpack__(py: Python<'_>) -> PyResult<Py<PyAny>> {
         dlpack_method::descriptor::<Self>(py)
-    }
-
-    /// The C exchange API of DLPack, for consumers in C.
-    #[classattr]
-    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
-        exchange_table::capsule::<Self>(py).map(Bound::unbind)
     }
 
     /// The device as a tuple of DLPack device type and device id.

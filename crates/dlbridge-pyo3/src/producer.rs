@@ -109,7 +109,7 @@ pub fn dlpack<'py, P: Producer>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let keywords = Keywords { stream, max_version, dl_device, copy };
     let py = object.py();
-    P::lend(object, |tensor| dlpack_export::export(py, tensor, &keywords).map(Bound::into_any))
+    P::lend(object, |tensor| dlpack_export::export(py, tensor, &keywords))
 }
 
 pub fn device<P: Producer>(object: &Bound<'_, P>) -> PyResult<(i32, i32)> {

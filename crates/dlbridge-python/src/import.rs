@@ -4,6 +4,7 @@ use dlbridge_pyo3::import::hub::{self, Linked};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::TypeInfo;
+use dlbridge_pyo3::protocol::dlpack_export::ExportOptions;
 use dlbridge_pyo3::stream::Streams;
 use pyo3::prelude::*;
 
@@ -17,6 +18,7 @@ pub(crate) fn link() {
         import,
         remedy: frameworks::remedy,
         tensor: |object| TensorObject::of(object).map(|tensor| &**tensor.get()),
+        export: ExportOptions::satisfy,
         rules: &frameworks::IMPORT_RULES,
     };
     hub::link(&PACKAGE);

@@ -98,7 +98,7 @@ macro_rules! methods {
             #[doc = example!($make, $name, "transpose().shape(), [3, 2]")]
             #[must_use]
             pub fn transpose($($receiver)+) -> Self {
-                $this.sliced(|dims| Ok(dims.transpose())).expect("the elements stay the same")
+                $this.sliced(|dims| Ok(dims.transpose())).unwrap_or_else(|_| panic!("the elements stay the same"))
             }
 
             /// Reorders the axes: the first new axis is the one that `order` names first.

@@ -84,7 +84,7 @@ impl<'py> BorrowedArgument<'py> {
         // borrowed mutably. A race with code that does not borrow is the program's responsibility (see the crate
         // documentation).
         let exclusive = unsafe { self.tensor.clone().assume_exclusive() };
-        exclusive.expect("extraction refused indices that lead to one element")
+        exclusive.unwrap_or_else(|_| unreachable!("extraction refused overlapping elements"))
     }
 }
 

@@ -146,7 +146,8 @@ macro_rules! argument {
             pub fn view(&self) -> TensorView<'_, T> {
                 const { assert_any_bits::<T>() };
                 // Extraction checked dtype, device and alignment, which cannot change; any bits are a valid element.
-                self.argument.tensor().as_view().expect("dtype, place and alignment were checked")
+                let view = self.argument.tensor().as_view();
+                view.unwrap_or_else(|_| unreachable!("dtype, place and alignment were checked"))
             }
 
             /// Checks that the bytes are values of the type, and returns a view of the elements.
@@ -318,7 +319,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
         const { assert_any_bits::<T>() };
         // Extraction checked them, as in `view`.
         let view = self.as_tensor_ref_mut().into_view_mut();
-        view.expect("dtype, place and alignment were checked")
+        view.unwrap_or_else(|_| unreachable!("dtype, place and alignment were checked"))
     }
 
     /// Checks that the bytes are values of the type, and returns a view of the elements to write.

@@ -7,7 +7,7 @@ use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyType};
 
 use super::has;
 use crate::PyTensor;
@@ -18,6 +18,7 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::order::Order;
+use crate::protocol::dlpack_export::{ExportOptions, Keywords};
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::{TypeInfo, type_info};
@@ -31,6 +32,8 @@ pub struct Linked {
     pub remedy: fn(&Bound<'_, PyAny>) -> Option<String>,
     /// The tensor of an object of the package's class.
     pub tensor: for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>,
+    /// Exports a tensor for a call of `__dlpack__` that an extension leaves to the package.
+    pub export: Export,
     /// The import rules of the frameworks whose protocols only the package reads.
     pub rules: &'static [&'static ImportRules],
 }
@@ -43,6 +46,14 @@ pub type Import = for<'py> fn(
     &ImportOptions,
     &Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>>;
+
+/// Exports a tensor, synchronised with a stream.
+pub type Export = for<'py> fn(
+    ExportOptions,
+    Python<'py>,
+    &PyTensor,
+    Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyCapsule>>;
 
 /// Empty in an extension, which asks the installed package.
 static LINKED: OnceLock<&Linked> = OnceLock::new();
@@ -156,6 +167,24 @@ pub(crate) fn require(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult
 
 fn made_by_package() -> String {
     "the package dlbridge makes this result".to_owned()
+}
+
+/// Exports a tensor by the `__dlpack__` of the package's `Tensor`.
+pub(crate) fn export<'py>(
+    py: Python<'py>,
+    exporter: &PyTensor,
+    keywords: &Keywords<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    package(py, || "the package dlbridge makes this export".to_owned())?;
+    let Keywords { stream, max_version, dl_device, copy } = *keywords;
+    let given = PyDict::new(py);
+    let names = ["stream", "max_version", "dl_device", "copy"];
+    for (name, value) in names.into_iter().zip([stream, max_version, dl_device, copy]) {
+        if let Some(value) = value {
+            given.set_item(name, value)?;
+        }
+    }
+    exporter.to_object(py)?.call_method(intern!(py, "__dlpack__"), (), Some(&given))
 }
 
 /// A tensor of the package whose first export may be written, from one that may be written.

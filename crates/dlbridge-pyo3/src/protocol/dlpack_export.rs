@@ -1,5 +1,4 @@
-//! An export through `__dlpack__`, from top to bottom: **read** the consumer's options, **satisfy** them, and **hand
-//! over** a capsule. It mirrors an import (`import/mod.rs`).
+//! An export through `__dlpack__`: **read** the consumer's options, **satisfy** them, and **hand over** a capsule.
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
@@ -11,42 +10,50 @@ use super::device_copy::copied;
 use super::dlpack::{expect_pair, must_move};
 use crate::borrow::Guard;
 use crate::error::to_py_err;
+use crate::import::hub;
 use crate::import_options::{expect_bool, wrong_type};
 use crate::stream::{self, DataStream};
 use crate::{PyTensor, capsule, copies, gpu};
 
 /// The keywords of a call of `__dlpack__`, as passed.
-pub(crate) struct Keywords<'a, 'py> {
-    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) max_version: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) dl_device: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) copy: Option<&'a Bound<'py, PyAny>>,
+pub struct Keywords<'a, 'py> {
+    pub stream: Option<&'a Bound<'py, PyAny>>,
+    pub max_version: Option<&'a Bound<'py, PyAny>>,
+    pub dl_device: Option<&'a Bound<'py, PyAny>>,
+    pub copy: Option<&'a Bound<'py, PyAny>>,
 }
 
 /// Exports a tensor for a call of `__dlpack__`.
 ///
-/// The capsule is versioned if the consumer supports version 1 or later. With `copy=None` the data is copied only if
-/// it cannot be shared:
-/// - the consumer supports only legacy capsules, and the data is read-only or has padded elements of less than a
-///   byte;
-/// - the consumer requests the CPU, and the data is in host-accessible memory of another device;
-/// - the consumer requests another device, and the CUDA driver can copy between the two.
-///
-/// Data of a legacy producer is marked read-only in a versioned capsule, because its producer did not say whether it
-/// may be written. A legacy consumer gets it unmarked.
+/// The capsule is versioned if the consumer supports version 1 or later. An extension shares memory of the CPU, and leaves
+/// all other exports to the package. Data of a legacy producer is marked read-only in a versioned capsule, because its
+/// producer did not say whether it may be written. A legacy consumer gets it unmarked.
 pub(crate) fn export<'py>(
     py: Python<'py>,
     exporter: &PyTensor,
     keywords: &Keywords<'_, 'py>,
-) -> PyResult<Bound<'py, PyCapsule>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let options = ExportOptions::read(keywords, exporter)?;
-    let offer = options.satisfy(py, exporter, keywords.stream)?;
-    offer.into_capsule(py, exporter, options.versioned)
+    let device = exporter.tensor().device();
+    let is_shared = options.copy != Some(true)
+        && options.to == device
+        && keywords.stream.is_none()
+        && device.device_type().is_host_accessible()
+        && !options.is_inexpressible(exporter);
+    if is_shared {
+        return options.shared(py, exporter).map(Bound::into_any);
+    }
+    match hub::linked() {
+        Some(package) => {
+            (package.export)(options, py, exporter, keywords.stream).map(Bound::into_any)
+        }
+        None => hub::export(py, exporter, keywords),
+    }
 }
 
 /// Read: the options of the consumer.
 #[derive(Clone, Copy)]
-struct ExportOptions {
+pub struct ExportOptions {
     /// True if the consumer supports versioned capsules.
     versioned: bool,
     copy: Option<bool>,
@@ -65,71 +72,66 @@ impl ExportOptions {
         Ok(Self { versioned, copy, to })
     }
 
-    /// Satisfies the options: copies if the memory cannot be shared, otherwise makes the consumer's stream wait.
-    fn satisfy(
+    /// Returns true if the consumer supports only legacy capsules, and they cannot express the data.
+    fn is_inexpressible(self, exporter: &PyTensor) -> bool {
+        let tensor = exporter.tensor();
+        !self.versioned && (tensor.is_read_only() || tensor.is_subbyte_padded())
+    }
+
+    /// Satisfy, in the package: copies if the memory cannot be shared, otherwise makes the consumer's stream wait.
+    ///
+    /// With `copy=None` the data is copied only if the consumer requests the CPU, and the data is in host-accessible memory of
+    /// another device; if it requests another device, and the CUDA driver can copy between the two; and if it supports only
+    /// legacy capsules, which cannot express the data.
+    pub fn satisfy<'py>(
         self,
-        py: Python<'_>,
+        py: Python<'py>,
         exporter: &PyTensor,
-        stream: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Offer> {
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
         let Self { versioned, copy, to } = self;
         let tensor = exporter.tensor();
         let mut moved = false;
         if copy == Some(true) || to != tensor.device() {
             if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
-                return copied_to(py, exporter, to, stream).map(Offer::Copy);
+                return give(py, copied_to(py, exporter, to, stream)?, versioned);
             }
             moved = must_move(tensor.device(), to)?;
         }
         if stream.is_some() || !tensor.device().device_type().is_host_accessible() {
             put_in_order(py, exporter, stream)?;
         }
-        let inexpressible = !versioned && (tensor.is_read_only() || tensor.is_subbyte_padded());
-        if copy == Some(true) || moved || inexpressible {
-            if copy == Some(false) {
-                return Err(match (inexpressible, tensor.is_read_only()) {
-                    (true, true) => to_py_err(Error::LegacyReadOnly),
-                    (true, false) => to_py_err(Error::LegacySubbytePadded),
-                    _ => PyBufferError::new_err(format!(
-                        "moving the data from {} to the CPU needs a copy; leave out copy=False",
-                        tensor.device()
-                    )),
-                });
+        let inexpressible = self.is_inexpressible(exporter);
+        if copy != Some(true) && !moved && !inexpressible {
+            return self.shared(py, exporter);
+        }
+        if copy == Some(false) {
+            return Err(match (inexpressible, tensor.is_read_only()) {
+                (true, true) => to_py_err(Error::LegacyReadOnly),
+                (true, false) => to_py_err(Error::LegacySubbytePadded),
+                _ => PyBufferError::new_err(format!(
+                    "moving the data from {} to the CPU needs a copy; leave out copy=False",
+                    tensor.device()
+                )),
+            });
+        }
+        let _reading = Guard::for_copy(tensor)?;
+        give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned)
+    }
+
+    /// Hands over a capsule with the exporter's own memory.
+    fn shared<'py>(self, py: Python<'py>, exporter: &PyTensor) -> PyResult<Bound<'py, PyCapsule>> {
+        // SAFETY: the managed tensor was just made, and only the capsule gets it.
+        unsafe {
+            match self.versioned {
+                true => capsule::versioned(py, exporter.to_raw()?),
+                false => capsule::legacy(py, exporter.to_raw_legacy()?),
             }
-            let _reading = Guard::for_copy(tensor)?;
-            return copies::copied(&TensorRef::from(&**tensor), 1).map(Offer::Copy);
-        }
-        Ok(Offer::Shared)
-    }
-}
-
-/// The memory that the consumer gets.
-enum Offer {
-    /// The exporter's own.
-    Shared,
-    /// A copy that only the consumer has.
-    Copy(Tensor),
-}
-
-impl Offer {
-    /// Hands over a capsule.
-    fn into_capsule<'py>(
-        self,
-        py: Python<'py>,
-        exporter: &PyTensor,
-        versioned: bool,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        match (self, versioned) {
-            (Self::Copy(tensor), versioned) => give(py, tensor, versioned),
-            // SAFETY: the managed tensor was just made, and only the capsule gets it.
-            (Self::Shared, true) => unsafe { capsule::versioned(py, exporter.to_raw()?) },
-            // SAFETY: the managed tensor was just made, and only the capsule gets it.
-            (Self::Shared, false) => unsafe { capsule::legacy(py, exporter.to_raw_legacy()?) },
         }
     }
 }
 
-/// A capsule that owns the tensor.
+/// A capsule that owns a copy.
 fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, PyCapsule>> {
     if versioned {
         // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.

@@ -131,7 +131,7 @@ unsafe fn answer<'py, P: Producer>(
         dl_device: dl_device.as_deref(),
         copy: copy.as_deref(),
     };
-    P::lend(&object, |tensor| dlpack_export::export(py, tensor, &keywords).map(Bound::into_any))
+    P::lend(&object, |tensor| dlpack_export::export(py, tensor, &keywords))
 }
 
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually

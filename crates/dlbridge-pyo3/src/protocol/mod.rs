@@ -6,7 +6,7 @@ pub mod buffer_format;
 pub(crate) mod cached_attr;
 pub mod device_copy;
 pub mod dlpack;
-pub(crate) mod dlpack_export;
+pub mod dlpack_export;
 pub mod dlpack_method;
 pub mod exchange_api;
 pub mod exchange_table;

@@ -179,7 +179,8 @@ impl Tensor {
     /// If the items are arrays without elements and their number overflows.
     pub(crate) fn from_whole<O: Owner>(owner: O) -> Self {
         Self::from_managed(
-            owner::from_whole(owner).expect("memory that exists has a size that fits"),
+            owner::from_whole(owner)
+                .unwrap_or_else(|_| panic!("memory that exists has a size that fits")),
         )
     }
 
@@ -290,7 +291,8 @@ impl Tensor {
     /// assert_eq!(dlbridge::Tensor::from([[0_u8; 3]; 2]).len(), 6);
     /// ```
     pub fn len(&self) -> usize {
-        layout::element_count(self.shape()).expect("checked when the tensor was made")
+        layout::element_count(self.shape())
+            .unwrap_or_else(|_| panic!("checked when the tensor was made"))
     }
 
     /// Returns true if the tensor is empty.

@@ -72,7 +72,7 @@ impl TensorRef<'_> {
         }
         let bounds = layout::element_extent(self.shape(), self.strides())
             .and_then(|extent| layout::byte_extent(extent, self.dtype(), self.is_subbyte_padded()));
-        let bounds = bounds.expect("Layout: checked when the tensor was made");
+        let bounds = bounds.unwrap_or_else(|_| panic!("Layout: checked when the tensor was made"));
         bounds.start..bounds.end
     }
 

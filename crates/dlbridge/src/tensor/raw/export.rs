@@ -32,7 +32,7 @@ pub(crate) fn to_raw(tensor: &ArcTensor) -> Managed {
     }
     let mut draft = Draft::new(owner, tensor.ndim());
     let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
-    draft.set_axes(axes).expect("measured when the tensor was made");
+    draft.set_axes(axes).unwrap_or_else(|_| panic!("measured when the tensor was made"));
     // SAFETY: every invariant of the description holds while the tensor that owns the memory lives, which is the owner
     // of this block. `set_axes` wrote the dims (Dims).
     unsafe { draft.finish(description, marks, None, false) }

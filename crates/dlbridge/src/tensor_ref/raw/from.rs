@@ -62,8 +62,8 @@ impl<'a> TensorRef<'a> {
     pub(super) fn adjacent<I: Items>(items: *mut [I]) -> Self {
         const { assert_layout::<I::Element>() };
         let shape = whole_shape::<I>(items.len());
-        let (dims, _) =
-            Dims::in_c_order(&shape[..=I::NDIM]).expect("memory that exists has a size that fits");
+        let (dims, _) = Dims::in_c_order(&shape[..=I::NDIM])
+            .unwrap_or_else(|_| panic!("memory that exists has a size that fits"));
         let len = items.len() * (size_of::<I>() / size_of::<I::Element>());
         Self::of_elements(items.cast::<I::Element>(), dims, len)
     }
