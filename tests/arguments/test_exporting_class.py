@@ -109,16 +109,19 @@ def test_memory_that_an_object_does_not_keep_has_no_address() -> None:
             dlbridge.asdlpack(exporter, protocol="array-interface")
         assert dlbridge.asdlpack(exporter, protocol="array-struct").protocol == "array-struct"
     array = np.asarray(OnlyInterface(latest, "__array_struct__"))
+    buffer = np.frombuffer(latest)
     latest.replace([3, 4, 5])
-    assert array.tolist() == [1, 2]
+    assert array.tolist() == buffer.tolist() == [1, 2]
+    assert isinstance(buffer.base, memoryview), "NumPy keeps the buffer"
     assert np.asarray(latest).tolist() == [3, 4, 5]
 
 
-@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__"])
+@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__", "a buffer"])
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_consumer_that_ignores_read_only_memory_of_a_class_is_refused(name: str) -> None:
     scale = typed.Scale([1, 2])
-    writable = torch.from_numpy(np.asarray(OnlyInterface(scale, name)))
+    array = np.frombuffer(scale) if name == "a buffer" else np.asarray(OnlyInterface(scale, name))
+    writable = torch.from_numpy(array)
     with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor"):
         typed.negate(writable)
     assert scale.height() == 3

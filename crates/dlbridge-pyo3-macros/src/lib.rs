@@ -66,7 +66,7 @@ fn implementation(class: &str, function: &str) -> String {
 }
 
 /// The methods, by name.
-const METHODS: [(&str, &str); 11] = [
+const METHODS: [(&str, &str); 12] = [
     (
         "__dlpack__",
         "/// A capsule over the tensor, as the array API standard describes it.
@@ -131,6 +131,11 @@ const METHODS: [(&str, &str); 11] = [
             // SAFETY: Python passes NULL, or a `Py_buffer` to write to.
             unsafe { ::dlbridge_pyo3::producer::buffer(&this, view, flags) }
         }",
+    ),
+    (
+        "__releasebuffer__",
+        "// The tensor's object releases the buffer. NumPy keeps a buffer only of a class that has this method.
+        unsafe fn __releasebuffer__(_this: &::pyo3::Bound<'_, Self>, _view: *mut ::pyo3::ffi::Py_buffer) {}",
     ),
     (
         "__arrow_c_array__",
