@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import dlbridge
+import numpy as np
 import polars as pl
 import pytest
 import typed_arguments as typed
@@ -252,3 +253,10 @@ except BufferError as error:
     print(error)
 """
     assert with_package(body, code) == "the exchange API's managed_tensor_to_py_object_no_sync failed without a reason\n"
+
+
+def test_memory_that_may_not_be_written_is_not_writable_once() -> None:
+    unknown = dlbridge.asdlpack(np.ones(2), protocol="dlpack-legacy")
+    for tensor in unknown, typed.constants():
+        once = dlbridge._core._writable_once(tensor)
+        assert [np.from_dlpack(once).flags.writeable for _ in range(2)] == [False, False]

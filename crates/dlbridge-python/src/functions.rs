@@ -161,6 +161,6 @@ pub(crate) fn remedy(obj: &Bound<'_, PyAny>) -> Option<String> {
 #[pyfunction]
 #[pyo3(name = "_writable_once")]
 pub(crate) fn writable_once(tensor: &Bound<'_, TensorObject>) -> PyResult<TensorObject> {
-    let writable = tensor.get().second()?;
+    let writable = tensor.get().alias()?;
     Ok(TensorObject::from(PyTensor::first_writable(writable)))
 }
