@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 
-from test_lacking import calls_of_getattr
+from test_import_asked import calls_of_getattr
 
 pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
 
