@@ -232,6 +232,22 @@ print(sound.__array_interface__["shape"])
     assert output(code, options=()) == "dlbridge Series Tensor\n(2, 1)\n"
 
 
+def test_package_that_is_installed_later_and_broken_is_refused() -> None:
+    code = """
+import sys, types
+sys.modules["dlbridge"] = None
+import typed_arguments as typed
+constants = typed.constants()
+sys.modules["dlbridge"] = types.ModuleType("dlbridge")
+for export in constants.__dlpack__, lambda: typed.zeros(2):
+    try:
+        export()
+    except AttributeError as error:
+        print(error)
+"""
+    assert output(code, options=()) == "module 'dlbridge' has no attribute 'Tensor'\n" * 2
+
+
 def test_table_that_makes_no_object_is_refused() -> None:
     body = """
 import ctypes

@@ -11,7 +11,6 @@ use pyo3::types::{PyCapsule, PyDict, PyType};
 
 use super::has;
 use crate::PyTensor;
-use crate::classes::loaded_class;
 use crate::error::{self, is_absent, type_name, with_article};
 use crate::frameworks::ImportRules;
 use crate::import_options::ImportOptions;
@@ -138,23 +137,26 @@ pub(crate) fn tensor_table(py: Python<'_>) -> PyResult<Option<Table>> {
 fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table>> {
     /// The package was not installed once. Then results do not search for it, but use it once other code has imported it.
     static ABSENT: PyOnceLock<()> = PyOnceLock::new();
-    let name = intern!(py, "Tensor");
-    let class = match ABSENT.get(py) {
-        Some(()) => match loaded_class(intern!(py, "dlbridge"), name)? {
-            Some(class) => class,
-            None => return Ok(None),
-        },
-        None => match package(py, made_by_package) {
-            Ok(package) => package.getattr(name)?.cast_into::<PyType>()?,
-            Err(error) if is_missing(&error) => {
-                let _ = ABSENT.set(py, ());
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        },
+    if ABSENT.get(py).is_some() && !is_loaded(py)? {
+        return Ok(None);
+    }
+    let package = match package(py, made_by_package) {
+        Ok(package) => package,
+        Err(error) if is_missing(&error) => {
+            let _ = ABSENT.set(py, ());
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
     };
+    let class = package.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
     let table = Table::of_type(&class)?.ok_or_else(|| not_a_tensor("no class".to_owned()))?;
     once(cell, py, || Ok(table)).map(|table| Some(*table))
+}
+
+/// Returns true if the package was imported.
+fn is_loaded(py: Python<'_>) -> PyResult<bool> {
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    modules.contains(intern!(py, "dlbridge"))
 }
 
 /// Raises that the package is not installed. `need` says what needs it.
