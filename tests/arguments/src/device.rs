@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dlbridge_pyo3::dlbridge::{Device, DeviceType};
 use dlbridge_pyo3::{
     Aligned, AnyDataType, COrder, DYNAMIC, DefaultStream, ImportOptions, OnCuda, OnDevice,
-    PyDeviceTensor, PyReadonlyTensor, PyTensor, Stream, WorkStream, Writable,
+    PyDeviceTensor, PyReadonlyTensor, PyTensor, Stream, WorkStream, Writable, producer,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -111,6 +111,30 @@ pub(crate) fn aligned_on_device(
 #[pyfunction]
 pub(crate) fn kept(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     PyTensor::import(x, &ImportOptions::default())
+}
+
+/// A class that keeps a tensor of any device, whose first export may be written.
+#[pyclass(frozen)]
+pub(crate) struct Lent {
+    tensor: PyTensor,
+}
+
+impl Lent {
+    fn tensor(&self) -> &PyTensor {
+        &self.tensor
+    }
+}
+
+#[producer(Self::tensor)]
+#[pymethods]
+impl Lent {
+    /// Keeps a tensor that its producer copied for this class.
+    #[new]
+    fn new(x: &Bound<'_, PyAny>) -> PyResult<Self> {
+        // SAFETY: the tests pass a producer that made a copy for this object alone.
+        let tensor = unsafe { dlbridge_pyo3::import(x)?.assume_exclusive() };
+        Ok(Self { tensor: PyTensor::writable_once(tensor) })
+    }
 }
 
 /// Returns true if this extension can use the drivers of CUDA and ROCm.

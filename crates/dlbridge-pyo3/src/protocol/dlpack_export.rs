@@ -35,20 +35,17 @@ pub(crate) fn export<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = ExportOptions::read(keywords, exporter)?;
     let device = exporter.tensor().device();
-    let is_shared = options.copy != Some(true)
-        && options.to == device
-        && keywords.stream.is_none()
-        && device.device_type().is_host_accessible()
-        && !options.is_inexpressible(exporter);
-    if is_shared {
+    let is_shared =
+        options.copy != Some(true) && options.to == device && !options.is_inexpressible(exporter);
+    if is_shared && keywords.stream.is_none() && device.device_type().is_host_accessible() {
         return options.shared(py, exporter).map(Bound::into_any);
     }
-    match hub::linked() {
-        Some(package) => {
-            (package.export)(options, py, exporter, keywords.stream).map(Bound::into_any)
-        }
-        None => hub::export(py, exporter, keywords),
+    if let Some(package) = hub::linked() {
+        return (package.export)(options, py, exporter, keywords.stream).map(Bound::into_any);
     }
+    // The object of the tensor itself leaves the only writable export to others.
+    let writable = if is_shared { exporter.take_writable() } else { None };
+    hub::export(py, writable.as_ref().unwrap_or(exporter), keywords)
 }
 
 /// Read: the options of the consumer.
