@@ -276,3 +276,8 @@ def test_memory_that_may_not_be_written_is_not_writable_once() -> None:
     for tensor in unknown, typed.constants():
         once = dlbridge._core._writable_once(tensor)
         assert [np.from_dlpack(once).flags.writeable for _ in range(2)] == [False, False]
+
+
+def test_folder_with_the_name_of_the_package_is_not_the_package() -> None:
+    code = "print(type(typed.zeros(2)).__name__)"
+    assert with_package("__path__ = ['dlbridge']", code) == "Exporter\n"

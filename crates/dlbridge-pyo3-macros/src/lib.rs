@@ -50,7 +50,8 @@ fn error(text: &str) -> TokenStream {
 /// The trait of a class, with the path of the function that returns the tensor.
 fn implementation(class: &str, function: &str) -> String {
     format!(
-        "impl ::dlbridge_pyo3::producer::Producer for {class} {{
+        "// SAFETY: the constant is computed from the type of the function's result.
+        unsafe impl ::dlbridge_pyo3::producer::Producer for {class} {{
             const GIVES_ADDRESS: bool =
                 ::dlbridge_pyo3::producer::gives_address::<Self, _>(|object| {function}(object));
 

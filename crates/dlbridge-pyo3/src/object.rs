@@ -131,7 +131,8 @@ impl Exporter {
     }
 }
 
-impl Producer for Exporter {
+// SAFETY: the class is frozen, and its only field is the tensor.
+unsafe impl Producer for Exporter {
     #[inline]
     fn lend<R>(
         object: &Bound<'_, Self>,

@@ -18,7 +18,10 @@ use crate::protocol::dlpack_export::{self, Keywords};
 use crate::protocol::{buffer_export, exchange_table};
 
 /// A class whose objects export a tensor.
-pub trait Producer: PyClass + Sized {
+///
+/// # Safety
+/// The constants are true only if what they say holds.
+pub unsafe trait Producer: PyClass + Sized {
     /// True if each object keeps one tensor as long as it lives.
     const KEEPS_TENSOR: bool = false;
 
@@ -44,7 +47,10 @@ pub trait Producer: PyClass + Sized {
 }
 
 /// The results of a function that returns the tensor of an object.
-pub trait Source {
+///
+/// # Safety
+/// `KEPT` is true only for a reference into the object.
+pub unsafe trait Source {
     /// True if the object keeps the tensor until code changes the object.
     const KEPT: bool = false;
 
@@ -55,7 +61,8 @@ pub trait Source {
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R>;
 }
 
-impl Source for &PyTensor {
+// SAFETY: a reference, which the function returned for a reference to the object.
+unsafe impl Source for &PyTensor {
     const KEPT: bool = true;
 
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
@@ -63,19 +70,22 @@ impl Source for &PyTensor {
     }
 }
 
-impl Source for PyTensor {
+// SAFETY: not kept.
+unsafe impl Source for PyTensor {
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
         use_it(&self)
     }
 }
 
-impl Source for Tensor {
+// SAFETY: not kept.
+unsafe impl Source for Tensor {
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
         use_it(&PyTensor::from(self))
     }
 }
 
-impl<T: Source> Source for Result<T, Error> {
+// SAFETY: as the value inside.
+unsafe impl<T: Source> Source for Result<T, Error> {
     const KEPT: bool = T::KEPT;
 
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
@@ -83,7 +93,8 @@ impl<T: Source> Source for Result<T, Error> {
     }
 }
 
-impl<T: Source> Source for PyResult<T> {
+// SAFETY: as the value inside.
+unsafe impl<T: Source> Source for PyResult<T> {
     const KEPT: bool = T::KEPT;
 
     fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {

@@ -56,7 +56,8 @@ impl From<PyTensor> for TensorObject {
     }
 }
 
-impl Producer for TensorObject {
+// SAFETY: the class is frozen, and its only field is the tensor.
+unsafe impl Producer for TensorObject {
     const KEEPS_TENSOR: bool = true;
 
     #[inline]

@@ -322,21 +322,28 @@ fn private<'py>(
 
 /// The package. `need` says what needs it.
 fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, PyModule>> {
-    match error::import(py, PACKAGE) {
-        Some(Ok(package)) => Ok(package),
-        Some(Err(error)) if is_absent(&error, py, PACKAGE)? => {
-            let text = format!("{}; install it: pip install dlbridge", need());
-            let missing = PyModuleNotFoundError::new_err(text);
-            // Python's own exceptions of this class have the name; without it the text still says all.
-            let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
-            missing.set_cause(py, Some(error));
-            Err(missing)
+    let cause = match error::import(py, PACKAGE) {
+        // A folder of that name, such as a clone of the repository, is a package without a file.
+        Some(Ok(package))
+            if package.hasattr(intern!(py, "__path__"))? && package.filename().is_err() =>
+        {
+            None
         }
-        Some(Err(error)) => Err(error),
-        None => Err(PyImportError::new_err(
-            "another thread was importing the package dlbridge when this process was forked; import dlbridge before",
-        )),
-    }
+        Some(Ok(package)) => return Ok(package),
+        Some(Err(error)) if is_absent(&error, py, PACKAGE)? => Some(error),
+        Some(Err(error)) => return Err(error),
+        None => {
+            return Err(PyImportError::new_err(
+                "another thread was importing the package dlbridge when this process was forked; import dlbridge before",
+            ));
+        }
+    };
+    let missing =
+        PyModuleNotFoundError::new_err(format!("{}; install it: pip install dlbridge", need()));
+    // Python's own exceptions of this class have the name; without it the text still says all.
+    let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
+    missing.set_cause(py, cause);
+    Err(missing)
 }
 
 /// Returns true for the error of an object that needs the package, which is not installed.
