@@ -57,8 +57,8 @@ print(typed.try_device(pl.Series([1.0])))
     assert lines[1].endswith(install)
     install = "install it: pip install dlbridge; dlbridge"
     assert lines[2] == "float64"
-    assert lines[3] == f"the package dlbridge imports this 'numpy.ndarray' object; {install}"
-    assert lines[4] == f"the package dlbridge imports this 'memoryview' object; {install}"
+    assert lines[3] == f"only the package dlbridge imports this 'numpy.ndarray' object, or says what it lacks; {install}"
+    assert lines[4] == f"only the package dlbridge imports this 'memoryview' object, or says what it lacks; {install}"
     assert lines[5:] == ["float64", "float32", "uint8", "float64", "False"]
 
 

@@ -301,7 +301,7 @@ fn only_imports(protocol: Option<Protocol>, object: &Bound<'_, PyAny>) -> String
     let name = type_name(object);
     match protocol.map(Protocol::words) {
         Some(words) => format!("'{name}' object has {words}, which the package dlbridge imports"),
-        None => format!("the package dlbridge imports this '{name}' object"),
+        None => format!("only the package dlbridge imports this '{name}' object, or says what it lacks"),
     }
 }
 
