@@ -66,8 +66,7 @@ class Tensor:
     """A tensor over memory of a producer or of Rust.
 
     Any framework's ``from_dlpack`` imports it, any number of times; each result keeps the memory
-    alive. :func:`asdlpack` and :func:`from_dlpack` make it. An extension built on dlbridge returns
-    tensors of its own class, which looks the same and is not this one: do not use ``isinstance``.
+    alive. :func:`asdlpack` and :func:`from_dlpack` make it, and extensions built on dlbridge return it.
     """
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Never:
@@ -291,7 +290,7 @@ class Tensor:
     def protocol(self) -> ProtocolName | None:
         """The protocol that imported the tensor, like ``'dlpack'`` or ``'buffer'``.
 
-        None if Rust made the tensor.
+        None if this package made the tensor; 'exchange-api' for the result of an extension.
         """
 
     @property

@@ -295,7 +295,8 @@ impl TensorObject {
         self.is_read_only()
     }
 
-    /// The protocol that imported the tensor, like 'dlpack' or 'buffer'; None if Rust made it.
+    /// The protocol that imported the tensor, like 'dlpack' or 'buffer'; None if this package made it. That of the result of
+    /// an extension is 'exchange-api'.
     #[getter]
     fn protocol(&self) -> Option<&'static str> {
         self.record().protocol.map(Protocol::name)

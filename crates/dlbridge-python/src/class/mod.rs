@@ -1,4 +1,4 @@
-//! Python's view of [`PyTensor`](crate::PyTensor): its methods, its elements and its text.
+//! Python's view of a `TensorObject`: its methods, its elements and its text.
 
 pub(crate) mod dtype;
 mod elements;
