@@ -18,6 +18,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
+use crate::classes::attr;
 use crate::error::{repr_in_message, to_py_err};
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
@@ -231,8 +232,7 @@ pub(crate) fn expect<'py>(
     producer: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     answer.cast_into::<PyCapsule>().map_err(|error| {
-        let name = intern!(producer.py(), "__name__");
-        let type_name = |object: &Bound<'py, PyAny>| object.get_type().getattr(name);
+        let type_name = |object: &Bound<'py, PyAny>| attr(&object.get_type(), "__name__");
         match (type_name(producer), type_name(&error.into_inner())) {
             (Ok(producer), Ok(found)) => pyo3::exceptions::PyTypeError::new_err(format!(
                 "{producer}.__dlpack__() returned {found}; it must return a capsule"

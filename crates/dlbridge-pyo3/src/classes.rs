@@ -47,7 +47,7 @@ pub(crate) fn is_plain_python(object: &Bound<'_, PyAny>) -> bool {
 
 /// The package of a class or a function, by its `__module__`; empty if that is not a usual name.
 pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
-    let module = object.getattr_opt(intern!(object.py(), "__module__"))?;
+    let module = attr_if_any(object, "__module__")?;
     let module = module.and_then(|module| module.extract::<String>().ok()).unwrap_or_default();
     Ok(module.split('.').next().unwrap_or_default().to_owned())
 }
@@ -60,11 +60,7 @@ pub(crate) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
 }
 
 /// Returns true for an object of a class of a module, by [`is_subclass`].
-pub fn is_instance(
-    object: &Bound<'_, PyAny>,
-    module: &Bound<'_, PyString>,
-    class: &Bound<'_, PyString>,
-) -> PyResult<bool> {
+pub fn is_instance(object: &Bound<'_, PyAny>, module: &str, class: &str) -> PyResult<bool> {
     is_subclass(&object.get_type(), module, class)
 }
 
@@ -72,22 +68,46 @@ pub fn is_instance(
 /// the module is loaded.
 pub(crate) fn is_subclass(
     object_type: &Bound<'_, PyType>,
-    module: &Bound<'_, PyString>,
-    class: &Bound<'_, PyString>,
+    module: &str,
+    class: &str,
 ) -> PyResult<bool> {
-    loaded_class(module, class)?.map_or(Ok(false), |class| object_type.is_subclass(&class))
+    loaded_class(object_type.py(), module, class)?
+        .map_or(Ok(false), |class| object_type.is_subclass(&class))
+}
+
+/// An attribute of an object. PyO3 inlines its own function into each caller, so this one is for code that runs seldom.
+#[cold]
+#[inline(never)]
+pub(crate) fn attr<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    object.getattr(name)
+}
+
+/// As [`attr`]; `None` if the object lacks the attribute.
+#[cold]
+#[inline(never)]
+pub(crate) fn attr_if_any<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    object.getattr_opt(name)
+}
+
+/// The modules that are loaded.
+#[cold]
+#[inline(never)]
+pub(crate) fn modules(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    Ok(attr(py.import("sys")?.as_any(), "modules")?.cast_into()?)
 }
 
 /// A class of a module, if the module is loaded.
 pub fn loaded_class<'py>(
-    module: &Bound<'py, PyString>,
-    class: &Bound<'py, PyString>,
+    py: Python<'py>,
+    module: &str,
+    class: &str,
 ) -> PyResult<Option<Bound<'py, PyType>>> {
-    let py = module.py();
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Some(module) = modules.cast::<PyDict>()?.get_item(module)? else { return Ok(None) };
+    let Some(module) = modules(py)?.get_item(module)? else { return Ok(None) };
     // Any module may have this name.
-    Ok(module.getattr_opt(class)?.and_then(|class| class.cast_into::<PyType>().ok()))
+    Ok(attr_if_any(&module, class)?.and_then(|class| class.cast_into::<PyType>().ok()))
 }
 
 /// An attribute of an object; `None` for a class, which has the attributes of its instances. An object declines a

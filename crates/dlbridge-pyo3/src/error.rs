@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
+use crate::classes::{attr, modules};
 use crate::once::once;
 use crate::pending::made;
 
@@ -110,12 +111,13 @@ impl ErrorClass {
             return Ok(found.as_ref());
         }
         let of = |module: Bound<'_, PyAny>| {
-            Ok::<_, PyErr>(module.getattr(name)?.cast_into::<PyType>()?.unbind())
+            Ok::<_, PyErr>(attr(&module, name)?.cast_into::<PyType>()?.unbind())
         };
         // An import may wait for another thread.
-        let found = match loaded(py).and_then(of) {
-            Ok(class) => Ok(class),
-            Err(_) => match import(py, MODULE) {
+        let loaded = modules(py)?.get_item(MODULE)?;
+        let found = match loaded.map(of) {
+            Some(Ok(class)) => Ok(class),
+            _ => match import(py, MODULE) {
                 Some(module) => module.map(Bound::into_any).and_then(of),
                 None => return Ok(None),
             },
@@ -139,11 +141,6 @@ impl ErrorClass {
 
 /// The module of the package `dlbridge` with the classes.
 const MODULE: &str = "dlbridge._errors";
-
-/// The module [`MODULE`]; an error unless it was imported before.
-fn loaded(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.get_item(MODULE)
-}
 
 /// The threads that are in [`import`]: their process in the upper half, their number in the lower.
 static IMPORTS: AtomicU64 = AtomicU64::new(0);
@@ -191,7 +188,7 @@ pub fn is_absent(error: &PyErr, py: Python<'_>, package: &str) -> PyResult<bool>
     if !error.is_instance_of::<PyModuleNotFoundError>(py) {
         return Ok(false);
     }
-    error.value(py).getattr(intern!(py, "name"))?.eq(package)
+    attr(error.value(py), "name")?.eq(package)
 }
 
 /// The refusal of elements that tensors lack a dtype for, with the attribute that [`is_beyond_tensors`] checks.

@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyString, PyType};
 use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::{Found, FoundTensor, Refused};
 use super::spec::{ArgumentSpec, Place};
-use crate::classes;
+use crate::classes::{self, attr};
 use crate::error::{name_of, type_name, with_article};
 use crate::import::hub;
 use crate::order::Order;
@@ -94,7 +94,7 @@ impl ArgumentSpec {
         // the element size.
         let (dtype, ndim) = head.dtype_and_ndim(object)?;
         let differs = !self.fits_dtype(dtype) || self.ndim.is_some_and(|asked| asked != ndim);
-        let shape = object.getattr(intern!(object.py(), "shape")).ok()?;
+        let shape = attr(object, "shape").ok()?;
         let shape: Vec<i64> = shape.extract().ok().filter(|_| differs)?;
         Some(self.message_of_tensor(&FoundTensor::on_cpu(dtype, &shape, Mismatch::default())))
     }

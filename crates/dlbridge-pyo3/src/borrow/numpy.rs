@@ -23,6 +23,7 @@ use pyo3::types::PyCapsule;
 
 use super::bytes::{Bytes, Numbers};
 use super::shared::Shared;
+use crate::classes::attr;
 use crate::error::ErrorClass;
 use crate::interpreter::while_it_lives;
 use crate::numpy::api::{self, NumpyApi, WRITEABLE};
@@ -254,7 +255,7 @@ impl Interface {
 
     fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
         let module = Numpy::module(py)?;
-        let namespace = module.getattr(intern!(py, "__dict__"))?;
+        let namespace = attr(&module, "__dict__")?;
         let ours = Box::leak(Box::new(Self {
             version: 1,
             flags: ptr::from_ref(shared).cast_mut().cast(),
@@ -293,16 +294,15 @@ impl Numpy {
         once(&NUMPY, py, || {
             let array = api::class(py)?
                 .ok_or_else(|| PyImportError::new_err("NumPy's class of arrays is not loaded"))?;
-            let getitem = array.getattr(intern!(py, "__getitem__"))?.unbind();
-            let itemsize = array.getattr(intern!(py, "itemsize"))?;
-            let itemsize = itemsize.getattr(intern!(py, "__get__"))?.unbind();
+            let getitem = attr(&array, "__getitem__")?.unbind();
+            let itemsize = attr(&attr(&array, "itemsize")?, "__get__")?.unbind();
             Ok(Self { getitem, itemsize })
         })
     }
 
     /// The module that rust-numpy uses; NumPy 2 renamed it.
     fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-        let version: String = py.import("numpy")?.getattr(intern!(py, "__version__"))?.extract()?;
+        let version: String = attr(py.import("numpy")?.as_any(), "__version__")?.extract()?;
         let old = version.starts_with("0.") || version.starts_with("1.");
         py.import(if old { "numpy.core.multiarray" } else { "numpy._core.multiarray" })
     }

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::import_rules::{Attribute, Dtypes, ImportRules, NO_RULES, State};
-use crate::classes::is_instance;
+use crate::classes::{attr, is_instance};
 use crate::error::beyond_tensors;
 
 pub(super) static NUMPY: ImportRules = ImportRules {
@@ -16,7 +16,7 @@ pub(super) static NUMPY: ImportRules = ImportRules {
 /// Refuses an array with masked elements: no protocol reports the mask.
 fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let any = object.getattr(intern!(py, "mask"))?.call_method0(intern!(py, "any"));
+    let any = attr(object, "mask")?.call_method0(intern!(py, "any"));
     match any.and_then(|any| any.is_truthy()) {
         Ok(false) => return Ok(()),
         // The mask of a record lacks `any`, and no protocol exports records.
@@ -113,7 +113,7 @@ pub(super) static JAX: ImportRules = ImportRules {
 /// Returns why an array lacks elements in memory, or `None` if no reason is found.
 fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     let py = object.py();
-    if is_instance(object, intern!(py, "jax.core"), intern!(py, "Tracer")).ok()? {
+    if is_instance(object, "jax.core", "Tracer").ok()? {
         return Some(
             "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
              it outside of the transformed function, or in a function called by jax.pure_callback",

@@ -11,6 +11,7 @@ use pyo3::types::{PyCapsule, PyDict, PyType};
 
 use super::has;
 use crate::PyTensor;
+use crate::classes::{attr, attr_if_any, modules};
 use crate::error::{self, is_absent, type_name, with_article};
 use crate::frameworks::ImportRules;
 use crate::import_options::ImportOptions;
@@ -88,7 +89,7 @@ pub(super) fn import(
         Some(function) => function,
         None => once(&ASDLPACK, py, || {
             let package = package(py, || only_imports(protocol, object))?;
-            Ok::<_, PyErr>(package.getattr(intern!(py, "asdlpack"))?.unbind())
+            Ok::<_, PyErr>(attr(&package, "asdlpack")?.unbind())
         })?,
     };
     let keywords = keywords(py, options)?;
@@ -148,15 +149,14 @@ fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table
         }
         Err(error) => return Err(error),
     };
-    let class = package.getattr(intern!(py, "Tensor"))?.cast_into::<PyType>()?;
+    let class = attr(&package, "Tensor")?.cast_into::<PyType>()?;
     let table = Table::of_type(&class)?.ok_or_else(|| not_a_tensor("no class".to_owned()))?;
     once(cell, py, || Ok(table)).map(|table| Some(*table))
 }
 
 /// Returns true if the package was imported.
 fn is_loaded(py: Python<'_>) -> PyResult<bool> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    modules.contains(intern!(py, "dlbridge"))
+    modules(py)?.contains(PACKAGE)
 }
 
 /// Raises that the package is not installed. `need` says what needs it.
@@ -301,7 +301,9 @@ fn only_imports(protocol: Option<Protocol>, object: &Bound<'_, PyAny>) -> String
     let name = type_name(object);
     match protocol.map(Protocol::words) {
         Some(words) => format!("'{name}' object has {words}, which the package dlbridge imports"),
-        None => format!("only the package dlbridge imports this '{name}' object, or says what it lacks"),
+        None => {
+            format!("only the package dlbridge imports this '{name}' object, or says what it lacks")
+        }
     }
 }
 
@@ -312,7 +314,7 @@ fn private<'py>(
     need: impl FnOnce() -> String,
 ) -> PyResult<Bound<'py, PyAny>> {
     let package = package(py, need)?;
-    let found = package.getattr(intern!(py, "_core"))?.getattr_opt(name)?;
+    let found = attr_if_any(&attr(&package, "_core")?, name)?;
     found.ok_or_else(|| {
         PyImportError::new_err(format!(
             "the installed package dlbridge lacks {name}, which this extension needs; run pip install --upgrade dlbridge"

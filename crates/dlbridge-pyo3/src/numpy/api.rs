@@ -21,10 +21,11 @@ use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyString, PyType};
+use pyo3::types::{PyCapsule, PyType};
 
 use super::shared_object;
 use crate::capsule;
+use crate::classes::{attr, attr_if_any, modules};
 use crate::elements::Elements;
 use crate::error::is_absent;
 use crate::once::once;
@@ -382,7 +383,7 @@ impl NumpyApi {
 
     fn find_out(module: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let py = module.py();
-        let Some(api) = module.getattr_opt(intern!(py, "_ARRAY_API"))? else { return Ok(None) };
+        let Some(api) = attr_if_any(module, "_ARRAY_API")? else { return Ok(None) };
         let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
         // SAFETY: the thread is attached, and `api` is a capsule. NumPy's capsule is unnamed.
         let table: *const *const c_void =
@@ -480,11 +481,10 @@ pub(crate) fn class(py: Python<'_>) -> PyResult<Option<Bound<'_, PyType>>> {
 
 /// The module with NumPy's C API, and NumPy's class of arrays, if they are loaded.
 pub(super) fn loaded(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Bound<'_, PyType>)>> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let modules = modules.cast::<PyDict>()?;
-    for name in [intern!(py, "numpy._core.multiarray"), intern!(py, "numpy.core.multiarray")] {
+    let modules = modules(py)?;
+    for name in ["numpy._core.multiarray", "numpy.core.multiarray"] {
         let Some(module) = modules.get_item(name)? else { continue };
-        let class = module.getattr_opt(intern!(py, "ndarray"))?;
+        let class = attr_if_any(&module, "ndarray")?;
         let Some(Ok(class)) = class.map(Bound::cast_into::<PyType>) else { continue };
         if is_numpys_class(&class)? {
             return Ok(Some((module, class)));
@@ -503,11 +503,9 @@ fn is_numpys_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
     if !metaclass.is(py.get_type::<PyType>()) {
         return Ok(false);
     }
-    let is = |name: &Bound<'_, PyString>, expected: &str| -> PyResult<bool> {
-        Ok(class.getattr(name)?.extract::<String>().is_ok_and(|found| found == expected))
+    let is = |name, expected: &str| -> PyResult<bool> {
+        Ok(attr(class, name)?.extract::<String>().is_ok_and(|found| found == expected))
     };
-    let flags = class.getattr(intern!(py, "__flags__"))?.extract::<u64>()?;
-    Ok(flags & HEAP == 0
-        && is(intern!(py, "__name__"), "ndarray")?
-        && is(intern!(py, "__module__"), "numpy")?)
+    let flags = attr(class, "__flags__")?.extract::<u64>()?;
+    Ok(flags & HEAP == 0 && is("__name__", "ndarray")? && is("__module__", "numpy")?)
 }

@@ -20,6 +20,7 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE, loaded};
 use super::head::{ArrayClass, ArrayHead};
 use crate::capsule;
+use crate::classes::attr_if_any;
 use crate::interpreter::PyOwner;
 use crate::once::once;
 use crate::protocol::type_info;
@@ -356,7 +357,7 @@ fn exported(
     class: &Bound<'_, PyType>,
 ) -> PyResult<Option<(Option<DLPackVersion>, bool)>> {
     let py = module.py();
-    let Some(empty) = module.getattr_opt(intern!(py, "empty"))? else { return Ok(None) };
+    let Some(empty) = attr_if_any(module, "empty")? else { return Ok(None) };
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
     // A new axis has a stride of zero.

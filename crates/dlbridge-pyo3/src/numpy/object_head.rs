@@ -29,7 +29,7 @@ pub(super) fn size() -> usize {
         0 => {
             // An instance of `object` lacks other fields.
             let size = Python::attach(|py| {
-                py.get_type::<PyAny>().getattr(intern!(py, "__basicsize__"))?.extract::<usize>()
+                attr(&py.get_type::<PyAny>(), "__basicsize__")?.extract::<usize>()
             });
             let size = size.unwrap_or(0);
             assert!(

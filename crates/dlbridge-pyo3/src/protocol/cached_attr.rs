@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBoolMethods, PyString, PyType};
 
-use crate::classes::is_plain;
+use crate::classes::{attr, is_plain};
 
 /// An attribute, or a method without arguments, of the objects of a type.
 ///
@@ -177,8 +177,8 @@ fn class_of<'py>(
     object_type: &Bound<'py, PyType>,
     found: &Bound<'py, PyAny>,
 ) -> PyResult<Option<(Bound<'py, PyType>, String)>> {
-    let class = found.getattr(intern!(found.py(), "__objclass__"))?.cast_into::<PyType>()?;
-    let name = found.getattr(intern!(found.py(), "__name__"))?.extract()?;
+    let class = attr(found, "__objclass__")?.cast_into::<PyType>()?;
+    let name = attr(found, "__name__")?.extract()?;
     // SAFETY: attached; two live types. A metaclass cannot change the answer, unlike that of `issubclass`.
     let is_subclass =
         unsafe { ffi::PyType_IsSubtype(object_type.as_type_ptr(), class.as_type_ptr()) } != 0;
@@ -214,6 +214,5 @@ unsafe fn entry<'a, T>(
 
 /// Returns true for an object of a type in Python's module `types`.
 fn is_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    let types = object.py().import(intern!(object.py(), "types"))?;
-    Ok(object.get_type().is(&types.getattr(name)?))
+    Ok(object.get_type().is(&attr(object.py().import("types")?.as_any(), name)?))
 }

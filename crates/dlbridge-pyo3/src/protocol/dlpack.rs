@@ -16,6 +16,7 @@ use crate::gpu;
 use crate::import::hub;
 use crate::import_options::{ImportOptions, wrong_type};
 use crate::imported::Imported;
+use crate::optional_attr::optional_attr;
 use crate::stream::Streams;
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
@@ -126,7 +127,8 @@ fn check_behind(
     object: &Bound<'_, PyAny>,
     tensor: &Tensor,
 ) -> PyResult<()> {
-    let Some(behind) = method.getattr_opt(intern!(method.py(), "__self__"))? else { return Ok(()) };
+    let found = optional_attr(method, intern!(method.py(), "__self__"))?;
+    let Some(behind) = found else { return Ok(()) };
     if behind.is(object) {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use crate::classes::attribute;
+use crate::classes::{attr_if_any, attribute};
 use crate::error::to_py_err;
 use crate::gpu::Driver;
 use crate::import_options::ImportOptions;
@@ -39,8 +39,8 @@ pub struct Table {
 impl Table {
     /// The table of a type; `None` if the type lacks a usable table.
     pub fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
-        let name = intern!(object_type.py(), "__dlpack_c_exchange_api__");
-        let Some(attribute) = object_type.getattr_opt(name)? else { return Ok(None) };
+        let found = attr_if_any(object_type, "__dlpack_c_exchange_api__")?;
+        let Some(attribute) = found else { return Ok(None) };
         let Ok(capsule) = attribute.cast_into::<PyCapsule>() else { return Ok(None) };
         if !capsule.is_valid_checked(Some(CAPSULE_NAME)) {
             return Ok(None);

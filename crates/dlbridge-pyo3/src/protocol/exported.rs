@@ -7,6 +7,7 @@ use dlbridge::{Access, Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::is_copied;
+use crate::classes::attr;
 use crate::imported::{Imported, Protocol};
 
 /// The facts that a buffer lacks, and that are the same for all objects of a type.
@@ -66,9 +67,8 @@ impl FirstExport {
     /// Remembers the dtype of an object without a buffer, unless the reason is another one.
     #[cold]
     pub(crate) fn learn_refusal(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = object.py();
-        let dtype = object.getattr(intern!(py, "dtype"))?;
-        let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
+        let dtype = attr(object, "dtype")?;
+        let kind: String = attr(&dtype, "kind")?.extract()?;
         if let Some(free) = self.without_format.iter().find(|known| known.get().is_none())
             && !"iufc".contains(&kind)
         {

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
-use crate::classes::{is_subclass, package_of};
+use crate::classes::{attr, is_subclass, package_of};
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 
@@ -94,7 +94,7 @@ impl TypeChecks {
 fn exporter_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<String>> {
     let py = object_type.py();
     for class in object_type.mro().iter() {
-        let namespace = class.getattr(intern!(py, "__dict__"))?;
+        let namespace = attr(&class, "__dict__")?;
         if namespace.contains(intern!(py, "__dlpack__"))? {
             return package_of(class.cast::<PyType>()?).map(Some);
         }
@@ -107,14 +107,9 @@ fn rules_of(
     object_type: &Bound<'_, PyType>,
     package: &str,
 ) -> PyResult<Option<&'static ImportRules>> {
-    let py = object_type.py();
     for rules in import_rules() {
         if let Some((module, class)) = rules.class
-            && is_subclass(
-                object_type,
-                &PyString::intern(py, module),
-                &PyString::intern(py, class),
-            )?
+            && is_subclass(object_type, module, class)?
         {
             return Ok(Some(rules));
         }

@@ -16,7 +16,7 @@ use super::exported::FirstExport;
 use super::torch_view::TriState;
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
-use crate::classes::package_of;
+use crate::classes::{attr, package_of};
 use crate::error::type_name;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
@@ -194,9 +194,9 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
 /// counts.
 fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = object_type.py();
-    let bases = object_type.getattr(intern!(py, "__mro__"))?.cast_into::<PyTuple>()?;
+    let bases = attr(object_type, "__mro__")?.cast_into::<PyTuple>()?;
     for class in bases.iter() {
-        let namespace = class.getattr(intern!(py, "__dict__"))?;
+        let namespace = attr(&class, "__dict__")?;
         if namespace.contains(intern!(py, "__dlpack_c_exchange_api__"))? {
             return Ok(false);
         }

@@ -123,7 +123,7 @@ pub(super) fn is_torch(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = object.py();
     let known = match CLASS.get(py) {
         Some(known) => known,
-        None => match loaded_class(intern!(py, "torch"), intern!(py, "Tensor"))? {
+        None => match loaded_class(py, "torch", "Tensor")? {
             Some(class) => TorchClass::known(class)?,
             None => return Ok(false),
         },

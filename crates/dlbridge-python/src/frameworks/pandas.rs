@@ -7,7 +7,7 @@ use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
 use dlbridge_pyo3::classes::{attribute, is_instance, loaded_class};
 use dlbridge_pyo3::error::{beyond_tensors, str_in_message, type_name, with_article};
@@ -79,7 +79,7 @@ fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Some(class) = CLASS.get(py) {
         return dtype.is_instance(class.bind(py));
     }
-    let Some(class) = loaded_class(intern!(py, "numpy"), intern!(py, "dtype"))? else {
+    let Some(class) = loaded_class(py, "numpy", "dtype")? else {
         return Ok(false);
     };
     let class = once(&CLASS, py, || Ok::<_, PyErr>(class.unbind()))?;
@@ -131,8 +131,7 @@ const NOT_NUMBERS: [NotNumbers; 6] = [
 
 /// The entry of a pandas dtype whose values are not numbers; `None` for others.
 fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
-    let py = dtype.py();
-    let is = |class: &str| is_instance(dtype, intern!(py, "pandas"), &PyString::new(py, class));
+    let is = |class: &str| is_instance(dtype, "pandas", class);
     NOT_NUMBERS.iter().find(|known| is(known.dtype).unwrap_or(false))
 }
 
@@ -152,7 +151,7 @@ pub(super) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     if !lacks_protocols(object) {
         return None;
     }
-    if is_instance(object, intern!(py, "pandas"), intern!(py, "MultiIndex")).unwrap_or(false) {
+    if is_instance(object, "pandas", "MultiIndex").unwrap_or(false) {
         return Some("take one level first, for example a.get_level_values(0)".to_owned());
     }
     let dtype = object.getattr(intern!(py, "dtype")).ok()?;
@@ -185,10 +184,8 @@ pub(super) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
 
 /// Returns true for a pandas index or extension array.
 fn lacks_protocols(object: &Bound<'_, PyAny>) -> bool {
-    let py = object.py();
     let is = |module, class| is_instance(object, module, class).unwrap_or(false);
-    is(intern!(py, "pandas"), intern!(py, "Index"))
-        || is(intern!(py, "pandas.api.extensions"), intern!(py, "ExtensionArray"))
+    is("pandas", "Index") || is("pandas.api.extensions", "ExtensionArray")
 }
 
 /// Describes an index or extension array of times, which pandas exports by no protocol, and the array to pass instead;
@@ -214,10 +211,8 @@ pub(crate) fn not_exported(object: &Bound<'_, PyAny>) -> Option<String> {
 #[cold]
 pub(crate) fn without_pyarrow(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     let py = object.py();
-    let is = |class| is_instance(object, intern!(py, "pandas"), class).unwrap_or(false);
-    if !error.is_instance_of::<PyImportError>(py)
-        || !(is(intern!(py, "Series")) || is(intern!(py, "DataFrame")))
-    {
+    let is = |class| is_instance(object, "pandas", class).unwrap_or(false);
+    if !error.is_instance_of::<PyImportError>(py) || !(is("Series") || is("DataFrame")) {
         return error;
     }
     let refusal = PyImportError::new_err(format!(
@@ -258,7 +253,7 @@ pub(crate) fn times<'py>(
     is_column: bool,
 ) -> PyResult<Option<Times<'py>>> {
     let py = object.py();
-    let is_index = is_instance(object, intern!(py, "pandas"), intern!(py, "Index"))?;
+    let is_index = is_instance(object, "pandas", "Index")?;
     if !is_index && !is_column {
         return Ok(None);
     }

@@ -426,8 +426,7 @@ static PANDAS: Framework = Framework {
     counts_bytes: false,
     columns: Some(Columns {
         function: |like| {
-            let py = like.py();
-            let is_index = is_instance(like, intern!(py, "pandas"), intern!(py, "Index"))?;
+            let is_index = is_instance(like, "pandas", "Index")?;
             Ok(if is_index { "Index" } else { "Series" })
         },
         units: &[],

@@ -197,7 +197,7 @@ impl<'py> Kinds<'py> {
             Some(Kind::Float)
         } else if item.is_instance_of::<PyComplex>() {
             Some(Kind::Complex)
-        } else if classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))? {
+        } else if classes::is_instance(item, "numpy", "generic")? {
             let dtype = item.getattr(intern!(py, "dtype"))?;
             match dtype.getattr(intern!(py, "kind"))?.extract::<char>()? {
                 'b' => Some(Kind::Bool),

@@ -405,10 +405,9 @@ fn is_tensor(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     if type_info::array_of(item).is_some() {
         return Ok(true);
     }
-    let py = item.py();
     Ok(!classes::is_plain_python(item)
         && !item.is_instance_of::<PyBytes>()
         && !item.is_instance_of::<PyString>()
-        && !classes::is_instance(item, intern!(py, "numpy"), intern!(py, "generic"))?
+        && !classes::is_instance(item, "numpy", "generic")?
         && import::has_protocol(item)?)
 }
