@@ -43,6 +43,7 @@ pub(crate) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 ///
 /// # Safety
 /// `managed` is valid, and the caller gives up its ownership.
+#[inline]
 pub(crate) unsafe fn versioned(
     py: Python<'_>,
     managed: *mut DLManagedTensorVersioned,
@@ -82,6 +83,7 @@ pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'
 
 /// # Safety
 /// `destructor` is right for a capsule of this name over this pointer.
+#[inline]
 unsafe fn new<'py>(
     py: Python<'py>,
     pointer: *mut c_void,

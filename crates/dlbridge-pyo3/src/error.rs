@@ -26,8 +26,14 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
 
 /// The name of a type, with its module if it has one.
 pub(crate) fn name_of(object_type: &Bound<'_, PyType>) -> String {
-    let name = object_type.fully_qualified_name().or_else(|_| object_type.name());
-    name.map_or_else(|_| "an unnamed type".to_owned(), |name| name.to_string_lossy().into_owned())
+    let text = |name| attr(object_type, name).ok()?.extract::<String>().ok();
+    match (text("__module__"), text("__qualname__")) {
+        (Some(module), Some(name)) if !["builtins", "__main__"].contains(&&*module) => {
+            module + "." + &name
+        }
+        (_, Some(name)) => name,
+        _ => "an unnamed type".to_owned(),
+    }
 }
 
 /// The name of a type with its article.

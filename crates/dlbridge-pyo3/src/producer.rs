@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use dlbridge::{Error, Tensor};
 use pyo3::PyClass;
-use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::Frozen;
@@ -13,9 +13,8 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::import::hub;
-use crate::object::Exporter;
 use crate::protocol::dlpack_export::{self, Keywords};
-use crate::protocol::{buffer_export, exchange_table};
+use crate::protocol::exchange_table;
 
 /// A class whose objects export a tensor.
 ///
@@ -118,6 +117,8 @@ pub fn dlpack<'py, P: Producer>(
     dl_device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let [stream, max_version, dl_device, copy] =
+        [stream, max_version, dl_device, copy].map(|given| given.map(Bound::as_borrowed));
     let keywords = Keywords { stream, max_version, dl_device, copy };
     let py = object.py();
     P::lend(object, |tensor| dlpack_export::export(py, tensor, &keywords))
@@ -177,16 +178,18 @@ pub unsafe fn buffer<P: Producer>(
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
-    let refuse = |error: PyErr| match view.is_null() {
-        true => PyBufferError::new_err("a buffer was requested without a Py_buffer to fill"),
-        false => {
-            // SAFETY: not NULL, so this is the `Py_buffer` that Python passes to the slot. A NULL `obj` shows
-            // Python that nothing was exported.
-            unsafe { (*view).obj = std::ptr::null_mut() };
-            error
+    let exported = P::lend(object, |tensor| tensor.to_object(object.py())).and_then(|tensor| {
+        // SAFETY: attached, with a live object. The caller passes Python's argument of the slot: NULL, which the function
+        // refuses, or a `Py_buffer` to write to.
+        match unsafe { ffi::PyObject_GetBuffer(tensor.as_ptr(), view, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(object.py())),
         }
-    };
-    let exporter = P::lend(object, |tensor| Exporter::of(object.py(), tensor)).map_err(refuse)?;
-    // SAFETY: the caller passes Python's argument of the slot: NULL, or a `Py_buffer` to write to.
-    unsafe { buffer_export::export(exporter.as_any(), exporter.get().tensor(), view, flags) }
+    });
+    // SAFETY: the caller promises NULL, or a `Py_buffer` to write to.
+    if let (Err(_), Some(view)) = (&exported, unsafe { view.as_mut() }) {
+        // It shows Python that nothing was exported.
+        view.obj = std::ptr::null_mut();
+    }
+    exported
 }

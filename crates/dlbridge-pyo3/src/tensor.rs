@@ -91,12 +91,6 @@ impl PyTensor {
         Self { tensor, record: Record::writable_once(writable) }
     }
 
-    /// A second tensor over the same memory, with the same import record, for an object of its own.
-    pub(crate) fn second_handle(&self) -> Self {
-        let record = Record::new(&self.tensor, self.record(), *self.stream());
-        Self { tensor: self.tensor.clone(), record }
-    }
-
     /// Takes the only writable export, as a tensor of its own.
     pub fn take_writable(&self) -> Option<Self> {
         let tensor = self.record.take_writable()?;

@@ -275,6 +275,8 @@ pub fn share_borrows(py: Python<'_>) -> PyResult<()> {
 }
 
 /// The error for a borrow that conflicts with another one.
+#[cold]
+#[inline(never)]
 fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr {
     let (ours, theirs) = (verb(mode), verb(conflict.mode));
     let text = format!(

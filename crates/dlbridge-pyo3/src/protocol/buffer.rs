@@ -158,7 +158,7 @@ impl Buffer {
     pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
-        let (dtype, byte_swapped) = self.dtype().ok()?;
+        let (dtype, byte_swapped) = self.parsed().ok()?;
         // The bytes of booleans may be neither 0 nor 1.
         let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
         let shape = self.numbers(fields.shape, ndim).filter(|_| plain)?;
@@ -209,9 +209,14 @@ impl Buffer {
         self.fields().readonly != 0
     }
 
+    /// The dtype, and true for the other byte order.
+    fn parsed(&self) -> Result<(DataType, bool), Unfit> {
+        buffer_format::parse(self.format(), self.fields().itemsize.max(0) as usize)
+    }
+
     fn dtype(&self) -> PyResult<(DataType, bool)> {
         let (format, itemsize) = (self.format(), self.fields().itemsize);
-        buffer_format::parse(format, itemsize.max(0) as usize).map_err(|unfit| {
+        self.parsed().map_err(|unfit| {
             let format = String::from_utf8_lossy(format);
             match unfit {
                 Unfit::NoNumber(kind) => {

@@ -17,10 +17,10 @@ use crate::{PyTensor, capsule, copies, gpu};
 
 /// The keywords of a call of `__dlpack__`, as passed.
 pub struct Keywords<'a, 'py> {
-    pub stream: Option<&'a Bound<'py, PyAny>>,
-    pub max_version: Option<&'a Bound<'py, PyAny>>,
-    pub dl_device: Option<&'a Bound<'py, PyAny>>,
-    pub copy: Option<&'a Bound<'py, PyAny>>,
+    pub stream: Option<Borrowed<'a, 'py, PyAny>>,
+    pub max_version: Option<Borrowed<'a, 'py, PyAny>>,
+    pub dl_device: Option<Borrowed<'a, 'py, PyAny>>,
+    pub copy: Option<Borrowed<'a, 'py, PyAny>>,
 }
 
 /// Exports a tensor for a call of `__dlpack__`.
@@ -28,23 +28,34 @@ pub struct Keywords<'a, 'py> {
 /// The capsule is versioned if the consumer supports version 1 or later. An extension shares memory of the CPU, and leaves
 /// all other exports to the package. Data of a legacy producer is marked read-only in a versioned capsule, because its
 /// producer did not say whether it may be written. A legacy consumer gets it unmarked.
-pub(crate) fn export<'py>(
+#[inline]
+pub fn export<'py>(
     py: Python<'py>,
     exporter: &PyTensor,
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = ExportOptions::read(keywords, exporter)?;
-    let device = exporter.tensor().device();
-    let is_shared =
-        options.copy != Some(true) && options.to == device && !options.is_inexpressible(exporter);
-    if is_shared && keywords.stream.is_none() && device.device_type().is_host_accessible() {
-        return options.shared(py, exporter).map(Bound::into_any);
+    let is_here = keywords.stream.is_none() && options.to.device_type().is_host_accessible();
+    if !is_here || !options.is_sharable(exporter) {
+        return by_package(py, exporter, options, keywords);
     }
+    Ok(options.shared(py, exporter)?.into_any())
+}
+
+#[cold]
+#[inline(never)]
+fn by_package<'py>(
+    py: Python<'py>,
+    exporter: &PyTensor,
+    options: ExportOptions,
+    keywords: &Keywords<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     if let Some(package) = hub::linked() {
-        return (package.export)(options, py, exporter, keywords.stream).map(Bound::into_any);
+        let stream = keywords.stream.as_deref();
+        return (package.export)(options, py, exporter, stream).map(Bound::into_any);
     }
     // The object of the tensor itself leaves the only writable export to others.
-    let writable = if is_shared { exporter.take_writable() } else { None };
+    let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
     hub::export(py, writable.as_ref().unwrap_or(exporter), keywords)
 }
 
@@ -59,14 +70,24 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
+    #[inline]
     fn read(keywords: &Keywords<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
-        let versioned = keywords.max_version.map(|v| major(v)).transpose()?.is_some_and(|v| v >= 1);
-        let copy = keywords.copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+        let versioned =
+            keywords.max_version.map(|v| major(&v)).transpose()?.is_some_and(|v| v >= 1);
+        let copy = keywords.copy.map(|copy| expect_bool("copy", &copy)).transpose()?;
         let to = match keywords.dl_device {
-            Some(asked) => expect_device("dl_device", asked)?,
+            Some(asked) => expect_device("dl_device", &asked)?,
             None => exporter.tensor().device(),
         };
         Ok(Self { versioned, copy, to })
+    }
+
+    /// Returns true if the consumer gets the exporter's own memory, on its device.
+    #[inline]
+    fn is_sharable(self, exporter: &PyTensor) -> bool {
+        self.copy != Some(true)
+            && self.to == exporter.tensor().device()
+            && !self.is_inexpressible(exporter)
     }
 
     /// Returns true if the consumer supports only legacy capsules, and they cannot express the data.
@@ -117,6 +138,7 @@ impl ExportOptions {
     }
 
     /// Hands over a capsule with the exporter's own memory.
+    #[inline]
     fn shared<'py>(self, py: Python<'py>, exporter: &PyTensor) -> PyResult<Bound<'py, PyCapsule>> {
         // SAFETY: the managed tensor was just made, and only the capsule gets it.
         unsafe {
@@ -140,6 +162,7 @@ fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, P
 }
 
 /// The major version of a `max_version`.
+#[inline]
 fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
     // A consumer passes the same tuple in every call. A tuple of exact integers never changes.
     static SEEN: [PyOnceLock<(Py<PyAny>, i64)>; 4] = [const { PyOnceLock::new() }; 4];
@@ -162,6 +185,7 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(major)
 }
 
+#[inline]
 fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
     expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
 }

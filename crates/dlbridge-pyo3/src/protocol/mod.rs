@@ -1,13 +1,11 @@
 //! The protocols: one file for each, import and export together. `import` tries them.
 
 pub mod buffer;
-pub mod buffer_export;
 pub mod buffer_format;
 pub(crate) mod cached_attr;
 pub mod device_copy;
 pub mod dlpack;
 pub mod dlpack_export;
-pub mod dlpack_method;
 pub mod exchange_api;
 pub mod exchange_table;
 pub(crate) mod exported;

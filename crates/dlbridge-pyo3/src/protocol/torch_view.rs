@@ -190,7 +190,7 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
     if by_function {
         let Some(found) = Described::of(object, type_info)? else { return Ok(()) };
         // SAFETY: no code has run since the line above. The tensor does not leave this block, and no element is read.
-        let tensor = unsafe { found.run().or_else(|| found.tensor()) };
+        let tensor = unsafe { found.tensor() };
         is_equal = match tensor.filter(|tensor| is_same(tensor, imported)) {
             Some(tensor) => is_stored(&found.storage, &tensor)?,
             None => false,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::{dtype, elements, index, text};
+use super::{buffer_export, dlpack_method, dtype, elements, index, text};
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
 use crate::tensor::{TensorObject, traverse};
 use crate::to_library::{self, Framework};
@@ -16,7 +16,7 @@ use crate::{arrow, bytes};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::protocol::{buffer, buffer_export, dlpack_method, exchange_table};
+use dlbridge_pyo3::protocol::{buffer, exchange_table};
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -39,7 +39,7 @@ impl TensorObject {
     /// The DLPack export of the array API standard.
     #[classattr]
     fn __dlpack__(py: Python<'_>) -> PyResult<Py<PyAny>> {
-        dlpack_method::descriptor::<Self>(py)
+        dlpack_method::descriptor(py)
     }
 
     /// The C exchange API of DLPack, for consumers in C.

@@ -8,9 +8,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::buffer_format;
-use crate::PyTensor;
-use crate::strides::byte_strides;
+use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::protocol::buffer_format;
+use dlbridge_pyo3::strides::byte_strides;
 
 /// The numbers that an exported buffer points at.
 struct Exported {
@@ -22,7 +22,7 @@ struct Exported {
 ///
 /// # Safety
 /// `view` is NULL, or a `Py_buffer` to write to.
-pub unsafe fn export(
+pub(super) unsafe fn export(
     object: &Bound<'_, PyAny>,
     tensor: &PyTensor,
     view: *mut ffi::Py_buffer,
@@ -95,7 +95,7 @@ pub unsafe fn export(
 ///
 /// # Safety
 /// `view` was filled by `export`, and is not used after this.
-pub unsafe fn take_back(view: *mut ffi::Py_buffer) {
+pub(super) unsafe fn take_back(view: *mut ffi::Py_buffer) {
     // SAFETY: `export` stored the box there, and the caller promises that this is the only release.
     drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
 }

@@ -1,4 +1,4 @@
-//! The method `__dlpack__` of a class that keeps a tensor, built as Python's own types build theirs.
+//! The method `__dlpack__`, built as Python's own types build theirs.
 //!
 //! Consumers pass two or three keywords. A C function that finds them by the addresses of their names takes half the
 //! time of a `#[pymethods]` method, which compares strings.
@@ -15,9 +15,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
-use super::dlpack_export::{self, Keywords};
-use crate::once::once;
-use crate::producer::Producer;
+use dlbridge_pyo3::once::once;
+use dlbridge_pyo3::protocol::dlpack_export::{self, Keywords};
+
+use crate::tensor::TensorObject;
 
 /// A definition that Python keeps a pointer to.
 struct Definition(ffi::PyMethodDef);
@@ -27,24 +28,19 @@ unsafe impl Sync for Definition {}
 
 const DOC: &CStr = c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the tensor, as the array API standard describes it.";
 
-/// The definition for a class.
-trait DefinitionOf: Producer {
-    const DEFINITION: &'static Definition = &Definition(ffi::PyMethodDef {
-        ml_name: c"__dlpack__".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call::<Self> },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: DOC.as_ptr(),
-    });
-}
+static DEFINITION: Definition = Definition(ffi::PyMethodDef {
+    ml_name: c"__dlpack__".as_ptr(),
+    ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
+    ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+    ml_doc: DOC.as_ptr(),
+});
 
-impl<P: Producer> DefinitionOf for P {}
-
-/// The method, for a class.
-pub fn descriptor<P: Producer>(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let class = py.get_type::<P>();
+/// The method.
+pub(super) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let class = py.get_type::<TensorObject>();
     // SAFETY: attached; a live class, and a definition that lives as long as the process.
     unsafe {
-        let definition = (&raw const P::DEFINITION.0).cast_mut();
+        let definition = (&raw const DEFINITION.0).cast_mut();
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast(), definition);
         Bound::from_owned_ptr_or_err(py, method).map(Bound::unbind)
     }
@@ -66,7 +62,7 @@ fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
 /// # Safety
 /// As Python calls a method with these flags: attached, with an object of the class, `count` positional arguments,
 /// and behind them one argument for each name in the tuple `keywords`, which may be NULL.
-unsafe extern "C" fn call<P: Producer>(
+unsafe extern "C" fn call(
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
@@ -76,7 +72,7 @@ unsafe extern "C" fn call<P: Producer>(
     let py = unsafe { Python::assume_attached() };
     let answer = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the arguments are those that Python passed to this function.
-        unsafe { answer::<P>(py, object, arguments, count, keywords) }
+        unsafe { answer(py, object, arguments, count, keywords) }
     }));
     let error = match answer {
         Ok(Ok(capsule)) => return capsule.into_ptr(),
@@ -90,7 +86,7 @@ unsafe extern "C" fn call<P: Producer>(
 
 /// # Safety
 /// As for [`call`].
-unsafe fn answer<'py, P: Producer>(
+unsafe fn answer<'py>(
     py: Python<'py>,
     object: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -99,7 +95,7 @@ unsafe fn answer<'py, P: Producer>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: Python calls this through the descriptor that `descriptor` makes, which refuses objects of other
     // classes first.
-    let object = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<P>() };
+    let object = unsafe { Borrowed::from_ptr(py, object).cast_unchecked::<TensorObject>() };
 
     if count != 0 {
         return Err(PyTypeError::new_err(format!(
@@ -124,14 +120,9 @@ unsafe fn answer<'py, P: Producer>(
         let argument = unsafe { Borrowed::from_ptr(py, arguments.add(place).read()) };
         given[known] = Some(argument).filter(|argument| !argument.is_none());
     }
-    let [max_version, dl_device, copy, stream] = &given;
-    let keywords = Keywords {
-        stream: stream.as_deref(),
-        max_version: max_version.as_deref(),
-        dl_device: dl_device.as_deref(),
-        copy: copy.as_deref(),
-    };
-    P::lend(&object, |tensor| dlpack_export::export(py, tensor, &keywords))
+    let [max_version, dl_device, copy, stream] = given;
+    let keywords = Keywords { stream, max_version, dl_device, copy };
+    dlpack_export::export(py, object.get(), &keywords)
 }
 
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually
