@@ -45,6 +45,7 @@ def main() -> int:
         file = COPY / name
         text = file.read_text(encoding="utf-8")
         for fault, (old, new) in faults.items():
+            assert old in text, f"{name}: {fault}"
             file.write_text(text.replace(old, new), encoding="utf-8")
             found = broken()
             missed += not found

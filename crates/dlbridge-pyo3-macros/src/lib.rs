@@ -55,12 +55,12 @@ fn implementation(class: &str, function: &str) -> String {
             const GIVES_ADDRESS: bool =
                 ::dlbridge_pyo3::producer::gives_address::<Self, _>(|object| {function}(object));
 
-            fn lend<R>(
+            fn with_tensor<R>(
                 object: &::pyo3::Bound<'_, Self>,
-                use_it: impl ::core::ops::FnOnce(&::dlbridge_pyo3::PyTensor) -> ::pyo3::PyResult<R>,
+                f: impl ::core::ops::FnOnce(&::dlbridge_pyo3::PyTensor) -> ::pyo3::PyResult<R>,
             ) -> ::pyo3::PyResult<R> {{
                 let object = object.try_borrow()?;
-                ::dlbridge_pyo3::producer::Source::lend({function}(&*object), use_it)
+                ::dlbridge_pyo3::producer::Source::with_tensor({function}(&*object), f)
             }}
         }}"
     )

@@ -12,6 +12,8 @@ use crate::order::Order;
 
 /// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
 ///
+/// Options other than `device`, and DLPack as the `protocol`, need the Python package `dlbridge`.
+///
 /// ```no_run
 /// use dlbridge_pyo3::{PyTensor, ImportOptions};
 /// use pyo3::prelude::*;

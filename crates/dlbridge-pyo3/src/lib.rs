@@ -68,8 +68,7 @@ pub mod once;
 mod argument;
 #[doc(hidden)]
 pub mod borrow;
-#[doc(hidden)]
-pub mod capsule;
+mod capsule;
 #[doc(hidden)]
 pub mod classes;
 #[doc(hidden)]
@@ -163,8 +162,8 @@ pub use dlbridge::CopyReason;
 /// So only a frozen class whose function returns a `&PyTensor` has them.
 ///
 /// A method that the block defines itself is kept. Pickling and copying are those of the class: without a `__reduce__` of
-/// its own they are refused, as for any class of PyO3. One may return the class and its fields; a [`PyTensor`] among them
-/// is pickled with its elements.
+/// its own they are refused, as for any class of PyO3. One may return the class and its fields; the object of a
+/// [`PyTensor`] ([`to_object`](PyTensor::to_object)) is pickled with its elements.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor, producer};
@@ -202,8 +201,7 @@ pub use import_options::ImportOptions;
 pub use imported::Protocol;
 pub use interpreter::is_main_interpreter;
 pub use order::Order;
-pub use returned::{IntoNumpy, Numpy, into_capsule};
-pub use returned::{Like, Torch};
+pub use returned::{IntoNumpy, Like, Numpy, Torch, into_capsule};
 pub use tensor::PyTensor;
 
 #[cfg(doctest)]

@@ -31,9 +31,9 @@ pub unsafe trait Producer: PyClass + Sized {
     ///
     /// # Errors
     /// Those of the function, and of the class, if it makes the tensor.
-    fn lend<R>(
+    fn with_tensor<R>(
         object: &Bound<'_, Self>,
-        use_it: impl FnOnce(&PyTensor) -> PyResult<R>,
+        f: impl FnOnce(&PyTensor) -> PyResult<R>,
     ) -> PyResult<R>;
 
     /// The object that the class's exchange table makes of a tensor.
@@ -57,51 +57,51 @@ pub unsafe trait Source {
     ///
     /// # Errors
     /// Those of both functions.
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R>;
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R>;
 }
 
 // SAFETY: a reference, which the function returned for a reference to the object.
 unsafe impl Source for &PyTensor {
     const KEPT: bool = true;
 
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        use_it(self)
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        f(self)
     }
 }
 
-// SAFETY: not kept.
+// SAFETY: `KEPT` is false.
 unsafe impl Source for PyTensor {
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        use_it(&self)
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        f(&self)
     }
 }
 
-// SAFETY: not kept.
+// SAFETY: `KEPT` is false.
 unsafe impl Source for Tensor {
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        use_it(&PyTensor::from(self))
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        f(&PyTensor::from(self))
     }
 }
 
-// SAFETY: as the value inside.
+// SAFETY: `KEPT` is that of the value in the result, which the function returned.
 unsafe impl<T: Source> Source for Result<T, Error> {
     const KEPT: bool = T::KEPT;
 
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        self.map_err(to_py_err)?.lend(use_it)
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        self.map_err(to_py_err)?.with_tensor(f)
     }
 }
 
-// SAFETY: as the value inside.
+// SAFETY: `KEPT` is that of the value in the result, which the function returned.
 unsafe impl<T: Source> Source for PyResult<T> {
     const KEPT: bool = T::KEPT;
 
-    fn lend<R>(self, use_it: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        self?.lend(use_it)
+    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
+        self?.with_tensor(f)
     }
 }
 
-/// Returns true for a function that lends a tensor which lives as long as the object: one that the object keeps, if no code
+/// Returns true for a function that returns a tensor which lives as long as the object: one that the object keeps, if no code
 /// can replace it because the class is frozen.
 pub const fn gives_address<P: PyClass, S: Source>(_: fn(&'static P) -> S) -> bool {
     const fn is_frozen<F: Frozen>() -> bool {
@@ -121,11 +121,11 @@ pub fn dlpack<'py, P: Producer>(
         [stream, max_version, dl_device, copy].map(|given| given.map(Bound::as_borrowed));
     let keywords = Keywords { stream, max_version, dl_device, copy };
     let py = object.py();
-    P::lend(object, |tensor| dlpack_export::export(py, tensor, &keywords))
+    P::with_tensor(object, |tensor| dlpack_export::export(py, tensor, &keywords))
 }
 
 pub fn device<P: Producer>(object: &Bound<'_, P>) -> PyResult<(i32, i32)> {
-    P::lend(object, |tensor| Ok(tensor.device_pair()))
+    P::with_tensor(object, |tensor| Ok(tensor.device_pair()))
 }
 
 pub fn exchange_api<P: Producer>(py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -137,7 +137,7 @@ pub fn attribute<'py, P: Producer>(
     object: &Bound<'py, P>,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    P::lend(object, |tensor| tensor.to_object(object.py()))?.getattr(name)
+    P::with_tensor(object, |tensor| tensor.to_object(object.py()))?.getattr(name)
 }
 
 /// As [`attribute`], for an array interface that has the address of the memory: its consumers keep the object alone.
@@ -150,7 +150,7 @@ pub fn address<'py, P: Producer>(
             "{name}: the object does not keep its memory; a frozen class that keeps a PyTensor has this attribute"
         )));
     }
-    P::lend(object, |tensor| {
+    P::with_tensor(object, |tensor| {
         tensor.keep_reading()?;
         tensor.to_object(object.py())
     })?
@@ -166,7 +166,7 @@ pub fn call<'py, P: Producer>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     hub::require(py, || format!("{name} is a method of dlbridge.Tensor"))?;
-    P::lend(object, |tensor| tensor.to_object(py))?.call_method(name, arguments, keywords)
+    P::with_tensor(object, |tensor| tensor.to_object(py))?.call_method(name, arguments, keywords)
 }
 
 /// The buffer of a tensor, which an object of its own releases.
@@ -178,14 +178,15 @@ pub unsafe fn buffer<P: Producer>(
     view: *mut ffi::Py_buffer,
     flags: c_int,
 ) -> PyResult<()> {
-    let exported = P::lend(object, |tensor| tensor.to_object(object.py())).and_then(|tensor| {
-        // SAFETY: attached, with a live object. The caller passes Python's argument of the slot: NULL, which the function
-        // refuses, or a `Py_buffer` to write to.
-        match unsafe { ffi::PyObject_GetBuffer(tensor.as_ptr(), view, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(object.py())),
-        }
-    });
+    let exported =
+        P::with_tensor(object, |tensor| tensor.to_object(object.py())).and_then(|tensor| {
+            // SAFETY: attached, with a live object. The caller passes Python's argument of the slot: NULL, which the function
+            // refuses, or a `Py_buffer` to write to.
+            match unsafe { ffi::PyObject_GetBuffer(tensor.as_ptr(), view, flags) } {
+                0 => Ok(()),
+                _ => Err(PyErr::fetch(object.py())),
+            }
+        });
     // SAFETY: the caller promises NULL, or a `Py_buffer` to write to.
     if let (Err(_), Some(view)) = (&exported, unsafe { view.as_mut() }) {
         // It shows Python that nothing was exported.

@@ -1,7 +1,7 @@
-//! The import record of a Python tensor, in one word.
+//! The import record of a `PyTensor`, in one word.
 //!
-//! PyO3 moves the fields of a new object through memory, unless they fit into two registers. So the class has two
-//! words: its tensor, and this one.
+//! PyO3 moves the fields of a new object through memory, unless they fit into two registers. So a
+//! `PyTensor`, the only field of its class, has two words: its tensor, and this one.
 //!
 //! - **Word.** The pointer of a [`Record`] is odd and holds the fields themselves; or it is even, and leads to a leaked
 //!   box that belongs to this `Record` alone.

@@ -14,7 +14,25 @@ use crate::stream::{self, DataStream};
 ///
 /// A class may keep it, and export it any number of times ([`producer`](macro@crate::producer)); each result keeps the
 /// memory alive.
-#[doc = include_str!("tensor.md")]
+///
+/// Return it from a `#[pyfunction]`. Where the package `dlbridge` is installed, the object is a `dlbridge.Tensor`; without
+/// it, the object has only what `from_dlpack` of every library and `memoryview` use.
+///
+/// The data of a tensor on CUDA or ROCm must be synchronised with the default stream.
+///
+/// ```no_run
+/// use dlbridge_pyo3::PyTensor;
+/// use dlbridge_pyo3::dlbridge::Tensor;
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn identity(n: usize) -> PyResult<PyTensor> {
+///     let mut matrix = Tensor::zeros::<f64>([n, n])?;
+///     let mut view = matrix.view_mut::<f64>()?;
+///     (0..n).for_each(|i| view[(i, i)] = 1.0);
+///     Ok(PyTensor::from(matrix))
+/// }
+/// ```
 pub struct PyTensor {
     tensor: ArcTensor,
     record: Record,
@@ -50,9 +68,9 @@ impl PyTensor {
     ///
     /// The tensor itself is read-only, and so are its slices and buffers. The first consumer that takes it by DLPack,
     /// also through [`numpy`](Self::numpy), `t.numpy()`, `t.torch()` and `t.to(...)`, gets the memory writable and without
-    /// a copy. A tensor that
-    /// others hold too, such as one of `Bytes` with several handles, is only read. A capsule that is dropped unused, and
-    /// `dlbridge.explain`, count as the first consumer, and so does a call of `t.to(...)` that copies or fails. A legacy capsule, which cannot be marked, gets a copy.
+    /// a copy. A tensor that others hold too, such as one of `Bytes` with several handles, is only read. A capsule that is
+    /// dropped unused, and `dlbridge.explain`, count as the first consumer, and so does a call of `t.to(...)` that copies or
+    /// fails. A legacy capsule, which cannot be marked, gets a copy.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyTensor;
@@ -169,7 +187,7 @@ impl PyTensor {
     }
 
     /// Another tensor with the same import record.
-    pub fn with_tensor(&self, tensor: Tensor) -> Self {
+    pub fn with_same_record(&self, tensor: Tensor) -> Self {
         Self::with_record(tensor, self.record(), *self.stream())
     }
 

@@ -76,7 +76,7 @@ pub(crate) fn rebuild<'py>(
             "these bytes are not a tensor of {dtype} with the shape {shape:?}: {error}"
         ))
     })?;
-    TensorObject::new(py, this.with_tensor(tensor))
+    TensorObject::new(py, this.with_same_record(tensor))
 }
 
 /// Returns the extents that an argument `shape` names.
@@ -126,7 +126,7 @@ pub(crate) fn with_dtype(tensor: &ArcTensor, read_only: bool, dtype: DataType) -
     let parts = parts(tensor, read_only, dtype, false);
     let (shape, strides) = (tensor.shape(), tensor.strides());
     // SAFETY: Data of a tensor that the owner keeps alive; each element has the same size and place under the new
-    // dtype. The program promises that no code writes while a view is alive (see the crate documentation).
+    // dtype. The program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
     unsafe { Tensor::from_raw_parts(root(tensor), parts, shape, Some(strides)) }
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn with_shape(
     }
     let parts = parts(tensor, read_only, dtype, padded);
     // SAFETY: Data of a tensor that the owner keeps alive: its bytes are contiguous, and the new elements are exactly
-    // these. The program promises that no code writes while a view is alive (see the crate documentation).
+    // these. The program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
     unsafe { Tensor::from_raw_parts(root(tensor), parts, shape, None::<&[i64]>) }
 }
 

@@ -61,11 +61,11 @@ unsafe impl Producer for TensorObject {
     const KEEPS_TENSOR: bool = true;
 
     #[inline]
-    fn lend<R>(
+    fn with_tensor<R>(
         object: &Bound<'_, Self>,
-        use_it: impl FnOnce(&PyTensor) -> PyResult<R>,
+        f: impl FnOnce(&PyTensor) -> PyResult<R>,
     ) -> PyResult<R> {
-        use_it(object.get())
+        f(object.get())
     }
 
     fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
@@ -170,7 +170,7 @@ impl TensorObject {
             return Self::new(py, PyTensor::with_record(copy, record, DataStream::Default));
         }
         if options.writable == Some(false) && !tensor.is_read_only() {
-            return Self::new(py, this.with_tensor(tensor.share()));
+            return Self::new(py, this.with_same_record(tensor.share()));
         }
         Ok(ours.clone())
     }

@@ -1,5 +1,5 @@
-//! The objects that an extension does not read itself. The Python package `dlbridge`, the hub, imports them, and its `Tensor`
-//! comes back by DLPack's exchange table.
+//! What an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
+//! libraries. The package's `Tensor` comes back by DLPack's exchange table.
 
 use std::sync::OnceLock;
 
@@ -177,7 +177,6 @@ pub(crate) fn export<'py>(
     exporter: &PyTensor,
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    package(py, || "the package dlbridge makes this export".to_owned())?;
     let Keywords { stream, max_version, dl_device, copy } = *keywords;
     let given = PyDict::new(py);
     let names = ["stream", "max_version", "dl_device", "copy"];
@@ -279,7 +278,7 @@ fn not_a_tensor(found: String) -> PyErr {
     ))
 }
 
-/// The reason of a copy, by its text.
+/// The reason of a copy, by its text. Another release may have other texts; then the reason is `Requested`.
 fn reason(text: &Bound<'_, PyAny>) -> PyResult<CopyReason> {
     let text: String = text.extract()?;
     let reasons = [

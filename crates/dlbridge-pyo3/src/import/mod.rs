@@ -45,7 +45,8 @@ use crate::stream::Streams;
 /// dropped. To keep an object without a borrow, use [`PyTensor::import`](crate::PyTensor::import).
 ///
 /// # Errors
-/// `TypeError` for an object without a protocol; `BufferError` if the memory is borrowed for writing, for data that
+/// `ModuleNotFoundError` for an object that only the package `dlbridge` imports, if that is not installed; `TypeError` for an
+/// object without a protocol; `BufferError` if the memory is borrowed for writing, for data that
 /// breaks the specification, and for data that a tensor cannot express; `ValueError` for a capsule that was consumed
 /// before or holds something else; and any exception of the producer.
 ///

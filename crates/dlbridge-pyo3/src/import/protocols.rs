@@ -1,4 +1,4 @@
-//! Request: tries one protocol after another. Each is a file in `protocol/`.
+//! Request: tries one protocol after another. The package adds those that an extension does not read (`Linked`).
 
 use dlbridge::{Device, DeviceType};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};

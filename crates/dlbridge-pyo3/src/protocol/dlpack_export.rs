@@ -1,4 +1,4 @@
-//! An export through `__dlpack__`: **read** the consumer's options, **satisfy** them, and **hand over** a capsule.
+//! An export through `__dlpack__`: **read** the consumer's options, **satisfy** them, and **return** a capsule.
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use pyo3::exceptions::PyBufferError;
@@ -54,7 +54,8 @@ fn by_package<'py>(
         let stream = keywords.stream.as_deref();
         return (package.export)(options, py, exporter, stream).map(Bound::into_any);
     }
-    // The object of the tensor itself leaves the only writable export to others.
+    // Without the package, the only writable export is left to another consumer.
+    hub::require(py, || "the package dlbridge makes this export".to_owned())?;
     let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
     hub::export(py, writable.as_ref().unwrap_or(exporter), keywords)
 }
@@ -137,7 +138,7 @@ impl ExportOptions {
         give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned)
     }
 
-    /// Hands over a capsule with the exporter's own memory.
+    /// Returns a capsule with the exporter's own memory.
     #[inline]
     fn shared<'py>(self, py: Python<'py>, exporter: &PyTensor) -> PyResult<Bound<'py, PyCapsule>> {
         // SAFETY: the managed tensor was just made, and only the capsule gets it.

@@ -104,7 +104,7 @@ unsafe extern "C" fn from_py_object<P: Producer>(
     // SAFETY: the specification: attached, a valid object, a writable result.
     unsafe {
         raising(|py| {
-            P::lend(&object_at::<P>(py, object)?, |tensor| {
+            P::with_tensor(&object_at::<P>(py, object)?, |tensor| {
                 tensor.in_default_order(py)?;
                 *out = tensor.to_raw()?;
                 Ok(())
@@ -114,10 +114,11 @@ unsafe extern "C" fn from_py_object<P: Producer>(
 }
 
 unsafe extern "C" fn borrow<P: Producer>(object: *mut c_void, out: *mut DLTensor) -> c_int {
-    // SAFETY: the specification: attached, a valid object that lives as long as the caller uses the result.
+    // SAFETY: the specification: attached, a valid object that lives as long as the caller uses the result. `TABLE` has this
+    // function only for a class that keeps its tensor (`KEEPS_TENSOR`).
     unsafe {
         raising(|py| {
-            P::lend(&object_at::<P>(py, object)?, |tensor| {
+            P::with_tensor(&object_at::<P>(py, object)?, |tensor| {
                 if tensor.is_read_only() {
                     return Err(PyBufferError::new_err(
                         "the tensor is read-only, which a borrowed DLTensor cannot express; pass a copy, \

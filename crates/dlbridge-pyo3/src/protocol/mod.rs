@@ -1,4 +1,4 @@
-//! The protocols: one file for each, import and export together. `import` tries them.
+//! DLPack and the buffer protocol, import and export, and the facts about types. The package has the other protocols.
 
 pub mod buffer;
 pub mod buffer_format;

@@ -28,7 +28,8 @@ use crate::protocol::memory;
 /// `Vec`, an `Option`, a `PyResult`, and a struct that derives `IntoPyObject`.
 ///
 /// # Errors
-/// When the function returns: `ModuleNotFoundError` if NumPy is not installed; `BufferError` for a tensor that NumPy
+/// When the function returns: `ModuleNotFoundError` if NumPy is not installed, or the package `dlbridge` for a dtype that
+/// NumPy lacks; `BufferError` for a tensor that NumPy
 /// cannot import, and for read-only memory that is borrowed for writing.
 ///
 /// ```no_run

@@ -24,7 +24,8 @@ use crate::protocol::exchange_api::Table;
 /// read-only tensors nor negative strides, so it gets a copy of such data.
 ///
 /// # Errors
-/// When the function returns: `ModuleNotFoundError` if PyTorch is not installed; `BufferError` for a tensor that
+/// When the function returns: `ModuleNotFoundError` if PyTorch is not installed, or the package `dlbridge` for a tensor
+/// that PyTorch does not share as it is; `BufferError` for a tensor that
 /// PyTorch cannot import; any exception of PyTorch.
 ///
 /// ```no_run

@@ -145,7 +145,7 @@ fn one(
 ) -> PyResult<Imported> {
     let elements = Elements::of(object, schema, array.get(), times)?;
     let (tensor, reason) = match elements.known_source(array.get()) {
-        // SAFETY: the elements lie within those of the source, which keeps them (Within of `keepalive.rs`).
+        // SAFETY: the elements lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
         Some(source) => unsafe { elements.into_tensor(source, options.copy) },
         // SAFETY: the elements are those of the array, which the owner releases when it is dropped.
         None => unsafe { elements.into_tensor(array, options.copy) },

@@ -238,7 +238,7 @@ impl Described {
         };
         let extents = [count];
         if let (Some(source), Some(source_of_values)) = (known_offsets, known_values) {
-            // SAFETY: the offsets lie within those of the source, which keeps them (Within of `keepalive.rs`).
+            // SAFETY: the offsets lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
             let offsets =
                 unsafe { Tensor::from_raw_parts(source, parts, &extents, None::<&[i64]>) };
             // SAFETY: the elements lie within those of their known source.

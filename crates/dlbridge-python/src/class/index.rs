@@ -20,7 +20,7 @@ pub(super) fn sub_tensor(
     step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<TensorObject> {
     let sub_tensor = step(tensor.second()?).map_err(of_sub_tensor)?;
-    Ok(TensorObject::from(tensor.with_tensor(sub_tensor)))
+    Ok(TensorObject::from(tensor.with_same_record(sub_tensor)))
 }
 
 /// The exception for a sub-tensor that cannot exist.
@@ -83,7 +83,7 @@ pub(super) fn get(tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<TensorO
         axis += usize::from(matches!(key, Key::New | Key::Slice(_)));
         place += usize::from(matches!(key, Key::At(_) | Key::Slice(_)));
     }
-    Ok(TensorObject::from(tensor.with_tensor(sub_tensor)))
+    Ok(TensorObject::from(tensor.with_same_record(sub_tensor)))
 }
 
 /// One index between the brackets.

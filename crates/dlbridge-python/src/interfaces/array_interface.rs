@@ -54,7 +54,7 @@ pub(crate) fn import(
             let memory = memory(ptr::with_exposed_provenance_mut(address), access(read_only));
             let owner = interface.owner()?;
             // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
-            // writes while a view is alive (see the crate documentation).
+            // writes while a view is alive (see the documentation of `dlbridge-pyo3`).
             unsafe { memory.into_tensor_of(object, owner, options.copy) }?
         }
         Place::Within(buffer, offset) => {
@@ -72,7 +72,7 @@ pub(crate) fn import(
             };
             let memory = memory(buffer.data().wrapping_byte_add(offset), access);
             // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
-            // program promises that no code writes while a view is alive (see the crate documentation). If the access
+            // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`). If the access
             // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
             let (tensor, reason) = unsafe { memory.into_tensor(buffer, options.copy) }?;
             (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))

@@ -118,7 +118,7 @@ pub(crate) fn import(
     };
     let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;
     // SAFETY: the protocol: the memory is valid while the object and the capsule live, which the owner keeps. The
-    // program promises that no code writes while a view is alive (see the crate documentation).
+    // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
     let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, options.copy) }?;
     Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
 }

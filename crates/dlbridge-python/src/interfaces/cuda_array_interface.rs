@@ -107,15 +107,15 @@ fn no_driver(failure: Failure) -> PyErr {
 }
 
 /// The dictionary over a tensor; `AttributeError` if the tensor has none.
-pub(crate) fn export<'py>(py: Python<'py>, lender: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
-    let device = lender.tensor().device();
+pub(crate) fn export<'py>(py: Python<'py>, tensor: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
+    let device = tensor.tensor().device();
     if !stream::has_streams(device) {
         return Err(PyAttributeError::new_err(format!(
             "__cuda_array_interface__: the data is on {device}"
         )));
     }
-    let fields = fields(py, lender.tensor(), lender.is_read_only())?;
-    let stream = match lender.stream() {
+    let fields = fields(py, tensor.tensor(), tensor.is_read_only())?;
+    let stream = match tensor.stream() {
         // The consumer need not wait.
         DataStream::Unsynchronized => py.None().into_bound(py),
         // On ROCm, the legacy default stream has the number 1 there too.
