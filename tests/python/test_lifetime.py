@@ -301,17 +301,20 @@ def test_references_and_memory_are_not_leaked(native: Native) -> None:
     loop(100)
     gc.collect()
     before, resident_before = counts(), resident()
+    grown = []
     tracemalloc.start()
     try:
         loop(10)
-        traced = tracemalloc.get_traced_memory()[0]
-        loop(1000)
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - traced
+        # A leak grows in both rounds; the caches and threads of other libraries allocate in one.
+        for _ in range(2):
+            traced = tracemalloc.get_traced_memory()[0]
+            loop(1000)
+            gc.collect()
+            grown.append(tracemalloc.get_traced_memory()[0] - traced)
     finally:
         tracemalloc.stop()
     assert all(abs(now - then) < 50 for now, then in zip(counts(), before, strict=True))
-    assert grown < 20_000
+    assert min(grown) < 20_000, grown
     # A leak would be far larger: 1000 times more than 30 tensors of more than 100 bytes each.
     assert resident() - resident_before < 3_000_000
 
