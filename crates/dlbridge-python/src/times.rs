@@ -1,7 +1,6 @@
 //! The import of points and spans of time of a column, for the arguments of extensions.
 
 use dlbridge::DataType;
-use dlbridge_pyo3::error::{type_name, with_article};
 use dlbridge_pyo3::import::times::{as_times, import_array};
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::protocol::time::{self, Elements, Times};
@@ -67,10 +66,6 @@ fn import(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>
         times.set_found(found);
         return Ok(None);
     }
-    let name = with_article(&type_name(object));
-    times.set_found(format!(
-        "{name}, which is not an array or column with a unit of time; pass a NumPy array, or a column of pandas, polars \
-         or pyarrow"
-    ));
+    times.set_no_column(object);
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! What an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
+//! The work that an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
 //! libraries. The package's `Tensor` comes back by DLPack's exchange table.
 
 use std::sync::OnceLock;
@@ -24,11 +24,11 @@ use crate::protocol::time::{Elements, Times};
 use crate::protocol::{TypeInfo, type_info};
 use crate::stream::Streams;
 
-/// What the package adds to imports that run in its own module, which links this crate.
+/// The functions that the package adds to imports in its own module, which links this crate.
 pub struct Linked {
     /// Imports through one of the protocols that only the package reads; `None` if the object does not have it.
     pub import: Import,
-    /// The advice for an object of a framework that has no protocol.
+    /// The advice for an object without a protocol.
     pub remedy: fn(&Bound<'_, PyAny>) -> Option<String>,
     /// The tensor of an object of the package's class.
     pub tensor: for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>,
@@ -63,7 +63,7 @@ pub fn link(package: &'static Linked) {
     let _ = LINKED.set(package);
 }
 
-/// What the package adds; `None` in an extension.
+/// The functions of the package; `None` in an extension.
 pub(crate) fn linked() -> Option<&'static Linked> {
     LINKED.get().copied()
 }

@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 
 use super::{has, hub};
-use crate::error::{type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
@@ -23,11 +22,7 @@ pub(crate) fn import<'py>(
     if type_info.checks.is_column() || has(object, Protocol::Arrow)? {
         return Ok(hub::times(object, times)?.map(|imported| (imported, object.clone())));
     }
-    let name = with_article(&type_name(object));
-    times.set_found(format!(
-        "{name}, which is not an array or column with a unit of time; pass a NumPy array, or a column of pandas, polars \
-         or pyarrow"
-    ));
+    times.set_no_column(object);
     Ok(None)
 }
 

@@ -7,6 +7,9 @@ use std::fmt;
 use dlbridge::{
     Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit, Weeks,
 };
+use pyo3::prelude::*;
+
+use crate::error::{type_name, with_article};
 
 /// The accepted times.
 pub struct Times {
@@ -67,6 +70,15 @@ impl Times {
     /// The first accepted dtype.
     pub fn name(&self) -> &'static str {
         self.names[0]
+    }
+
+    /// Records an object that is neither an array nor a column.
+    pub fn set_no_column(&self, object: &Bound<'_, PyAny>) {
+        let name = with_article(&type_name(object));
+        self.set_found(format!(
+            "{name}, which is not an array or column with a unit of time; pass a NumPy array, or a column of pandas, polars \
+             or pyarrow"
+        ));
     }
 
     /// The name of elements that are not accepted, and how to convert them.

@@ -1,4 +1,4 @@
-//! What the protocols of columns and images do not report, and the advice for objects without a protocol.
+//! Facts about columns and images that their protocols do not report, and the advice for objects without a protocol.
 
 pub(crate) mod pandas;
 
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 /// The import rules of the frameworks of columns and images.
 pub(crate) static IMPORT_RULES: [&ImportRules; 3] = [&POLARS, &pandas::PANDAS, &PILLOW];
 
-/// The advice for an object of a framework that has no protocol; `None` for others.
+/// The advice for an object without a protocol; `None` for unknown frameworks.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     if type_name(object).ends_with(".PRNGKeyArray") {
         return Some("pass the integers of the keys: jax.random.key_data(keys)".to_owned());
