@@ -273,14 +273,17 @@ def _ready(name: Any, tensor: Any) -> Tensor:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Puts the name of a tensor in front of the message of an exception."""
+    """Puts the name of a tensor in front of the message of an exception; in a note, for a class that is not ours."""
     try:
         yield
-    except (TypeError, ValueError, BufferError) as error:
+    except Exception as error:
         start = f"tensor {name!r}: "
         match error.args:
-            case (str(text),) if name != WHOLE and not text.startswith(start):
-                error.args = (start + text,)
+            case (str(text),) if isinstance(error, TypeError | ValueError | BufferError):
+                if name != WHOLE and not text.startswith(start):
+                    error.args = (start + text,)
+            case _ if name != WHOLE:
+                error.add_note(f"{start}it cannot be saved")
         raise
 
 

@@ -38,12 +38,6 @@ def test_safetensors_errors_have_the_class_of_their_cause() -> None:
     assert typed.names_in_file(file({})) == []
     with pytest.raises(ValueError, match="^the first bytes are not those of a safetensors, "):
         typed.names_in_file(list(b"no file"))
-    shape = [1 << 62, 1 << 62]
-    with pytest.raises(ValueError, match="has more bytes than any file"):
-        typed.names_in_file(file({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}))
-    shape = [1 << 62, 1 << 62, 0]
-    with pytest.raises(BufferError, match='^tensor "x": '):
-        typed.names_in_file(file({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}))
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

@@ -28,20 +28,22 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
     if Safetensors.matches(&start) {
         return Safetensors.index(file, len);
     }
-    Err(Fault::Unknown { reason: unknown(&start) })
+    let reason = "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards";
+    Err(not_downloaded(&start).unwrap_or(Fault::Unknown { reason }))
 }
 
-/// What the file is instead, by its first bytes. Failed downloads leave most of the others.
-fn unknown(start: &[u8]) -> &'static str {
-    if start.is_empty() {
-        return "the file is empty";
-    }
+/// The fault of a file that a failed download left, by its first bytes.
+pub(crate) fn not_downloaded(start: &[u8]) -> Option<Fault> {
+    let is_empty = start.is_empty();
     let start = start.trim_ascii_start().to_ascii_lowercase();
-    if start.starts_with(b"version https://git-lfs") {
+    let reason = if is_empty {
+        "the file is empty"
+    } else if start.starts_with(b"version https://git-lfs") {
         "it is a pointer of Git LFS, not the file itself; get that with `git lfs pull`"
     } else if start.starts_with(b"<!doctype") || start.starts_with(b"<html") {
         "it is an HTML page, perhaps of a login or an error; download the file again"
     } else {
-        "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards"
-    }
+        return None;
+    };
+    Some(Fault::Unknown { reason })
 }

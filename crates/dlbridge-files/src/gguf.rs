@@ -89,15 +89,12 @@ impl Format for Gguf {
             }
             match entry {
                 Ok(entry) => _ = index.tensors.insert(name, entry),
-                // A type that is newer than this crate hides only its own tensors.
+                // A type that is newer than this crate hides only its own tensors, not the metadata.
                 Err(Fault::Unsupported { reason, .. }) => {
                     index.refused.insert(name, reason);
                 }
                 Err(fault) => return Err(fault),
             }
-        }
-        if let Some((name, reason)) = index.only_refused() {
-            return Err(unsupported(NAME, format!("tensor {name:?}: {reason}")));
         }
         let alignment = alignment(&index)?;
         place(&mut index, alignment, reader.position().next_multiple_of(alignment), len)?;

@@ -24,7 +24,7 @@ pub struct Index {
     pub tensors: IndexMap<String, Entry>,
     /// The metadata.
     pub metadata: BTreeMap<String, Value>,
-    /// The names of those that cannot be read beside others that can, such as text in an npz file, and the reasons.
+    /// The names of those that cannot be read, such as text in an npz file or an unknown type of GGUF, and the reasons.
     pub refused: BTreeMap<String, String>,
 }
 
@@ -125,13 +125,6 @@ pub enum Value {
     Array(Vec<Value>),
 }
 
-impl Index {
-    /// The name of the first tensor that cannot be read, and the reason, if none can.
-    pub(crate) fn only_refused(&self) -> Option<(&String, &String)> {
-        self.refused.first_key_value().filter(|_| self.tensors.is_empty())
-    }
-}
-
 impl Entry {
     /// The description of elements in C order and this machine's byte order, from a byte of the file on.
     pub fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
@@ -146,17 +139,14 @@ impl Entry {
         }
     }
 
-    /// The number of bits of the elements; `None` if the number overflows.
+    /// The number of bits of the elements; `None` if it overflows, also without the extents of zero, which strides would
+    /// exceed.
     pub(crate) fn bits(&self) -> Option<u128> {
-        if self.shape.iter().any(|&extent| i64::try_from(extent).is_err()) {
-            return None;
-        }
-        if self.shape.contains(&0) {
-            return Some(0);
-        }
-        self.shape.iter().try_fold(u128::from(self.dtype.element_bits()), |product, &extent| {
-            product.checked_mul(extent as u128).filter(|&bits| bits <= u128::from(u64::MAX))
-        })
+        let bits = u128::from(self.dtype.element_bits());
+        let bits = self.shape.iter().try_fold(bits, |product, &extent| {
+            product.checked_mul(extent.max(1) as u128).filter(|&bits| bits <= i64::MAX as u128)
+        })?;
+        Some(if self.shape.contains(&0) { 0 } else { bits })
     }
 
     /// The number of bytes of the elements, those of packed elements together; `None` if the number overflows.

@@ -64,7 +64,7 @@ impl Format for Npz {
     }
 
     fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let members = members(file)?;
+        let members = members(file, len)?;
         let mut index = Index::default();
         let mut archive = Archive {
             file: BufReader::with_capacity(READ, file),
@@ -73,8 +73,8 @@ impl Format for Npz {
             headers: 0,
         };
         for nth in 0..members.len() {
-            let member = members.entry(nth).map_err(fault)?;
-            let name = member.name().map_err(fault)?;
+            let member = members.entry(nth).map_err(|error| fault(error, len))?;
+            let name = member.name().map_err(|error| fault(error, len))?;
             let Some(name) = name.strip_suffix(SUFFIX) else { continue };
             if index.tensors.contains_key(name) || index.refused.contains_key(name) {
                 return Err(invalid(NAME, format!("two members have the name {name:?}")));
@@ -94,8 +94,10 @@ impl Format for Npz {
                 "none of its members is an .npy file; torch.load reads the zip archives of PyTorch",
             ));
         }
-        if let Some((name, reason)) = index.only_refused() {
-            return Err(of_member(name, unsupported(NAME, reason)));
+        if index.tensors.is_empty()
+            && let Some((name, reason)) = index.refused.first_key_value()
+        {
+            return Err(of_member(name, unsupported(NAME, reason.as_str())));
         }
         Ok(index)
     }
@@ -112,10 +114,14 @@ fn check_headers(headers: u64, len: u64) -> Result<(), Fault> {
 }
 
 /// Reads the list of members at the end of an archive.
-fn members(file: &mut (impl Read + Seek)) -> Result<std::sync::Arc<ZipArchiveMetadata>, Fault> {
+fn members(
+    file: &mut (impl Read + Seek),
+    len: u64,
+) -> Result<std::sync::Arc<ZipArchiveMetadata>, Fault> {
     // The archive begins with the file, so that no search for its begin reads the whole file.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
-    let archive = ZipArchive::with_config(config, BufReader::new(file)).map_err(fault)?;
+    let archive = ZipArchive::with_config(config, BufReader::new(file));
+    let archive = archive.map_err(|error| fault(error, len))?;
     if archive.has_duplicate_names() {
         return Err(invalid(NAME, "two members have the same name"));
     }
@@ -213,19 +219,22 @@ impl<R: Read + Seek> Archive<R> {
     }
 }
 
-/// A fault of the archive.
-fn fault(error: ZipError) -> Fault {
+/// A fault of an archive of `len` bytes.
+fn fault(error: ZipError, len: u64) -> Fault {
+    let damaged = |reason: String| {
+        let advice = "if it is incomplete, download it again";
+        let reason = format!(
+            "the list of members at its end is damaged or missing{reason}; it has {len} bytes; {advice}"
+        );
+        invalid(NAME, reason)
+    };
     match error {
         ZipError::Io(error) => match error.kind() {
             // Of positions in the list of members that the file does not have.
-            ErrorKind::UnexpectedEof | ErrorKind::InvalidInput => {
-                invalid(NAME, "the list of members is damaged")
-            }
+            ErrorKind::UnexpectedEof | ErrorKind::InvalidInput => damaged(String::new()),
             _ => Fault::Io(error),
         },
-        ZipError::InvalidArchive(reason) => {
-            invalid(NAME, format!("the list of members is damaged: {reason}"))
-        }
+        ZipError::InvalidArchive(reason) => damaged(format!(" ({reason})")),
         error => unsupported(NAME, error.to_string()),
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::format::invalid;
 use crate::safetensors::MAX_HEADER;
-use crate::{Error, Fault};
+use crate::{Error, Fault, formats};
 
 /// The format, for messages.
 const NAME: &str = "shard index";
@@ -87,8 +87,9 @@ fn read(path: &Path) -> Result<(BTreeMap<String, String>, File), Fault> {
     if text.len() as u64 > MAX_HEADER {
         return Err(invalid(NAME, format!("it has more than {MAX_HEADER} bytes")));
     }
-    let shards: Shards =
-        serde_json::from_str(&text).map_err(|error| invalid(NAME, error.to_string()))?;
+    let shards: Shards = serde_json::from_str(&text).map_err(|error| {
+        formats::not_downloaded(text.as_bytes()).unwrap_or_else(|| invalid(NAME, error.to_string()))
+    })?;
     for file in shards.weight_map.values() {
         let is_name = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
         if !is_name || file.is_empty() {

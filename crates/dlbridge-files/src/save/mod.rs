@@ -22,6 +22,9 @@ use crate::Error;
 /// The elements go from the tensors to the file. Those that are not contiguous in C order are copied in pieces of about
 /// 16 MiB; packed elements, and padded ones with a first extent of at most eight, at once. The file appears when it is complete, and replaces one with its name; it is not flushed to the disk.
 ///
+/// All elements are written, also those that a stride of 0 repeats, and the free space is not checked before: a broadcast tensor of a
+/// few bytes can fill a disk.
+///
 /// In a safetensors file, the data of each tensor whose size is a multiple of 64 bytes begins at a multiple of 64 bytes,
 /// as JAX demands for an import without a copy. The other tensors follow, since the format forbids gaps. In the formats
 /// of NumPy all tensors do.

@@ -17,7 +17,8 @@ use crate::{Error, Fault, format, safetensors};
 /// Writes a file, or the files of a sharded model, from tensors that need not live at the same time.
 ///
 /// [`next_index`](Self::next_index) says which tensor of the plan must be written, so that data on a GPU, or in a program that
-/// computes it, needs memory for one tensor. Nothing appears under the path before [`finish`](Self::finish).
+/// computes it, needs memory for one tensor. Nothing appears under the path before [`finish`](Self::finish). As [`save`](crate::save),
+/// it writes repeated elements and does not check the free space.
 ///
 /// ```
 /// use dlbridge::{DataType, Tensor, TensorRef};
