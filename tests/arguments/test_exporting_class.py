@@ -75,7 +75,11 @@ def test_exporting_class_has_bytes() -> None:
     np.asarray(sound)[:] = 5
     data = np.full(2, 5, "f4").tobytes()
     assert bytes(sound) == data
-    assert hashlib.sha256(sound).digest() == hashlib.sha256(data).digest()
+    for dtype, size in [("bfloat16", 16), ("float8_e4m3fn", 8), ("int4", 4)]:
+        sound = typed.Lent(dlbridge.empty((2, 4), dtype))
+        data = bytes(sound)
+        assert len(data) == size
+        assert hashlib.sha256(sound).digest() == hashlib.sha256(data).digest()
 
 
 def test_class_makes_its_tensor_at_each_export() -> None:

@@ -157,6 +157,7 @@ print(np.from_dlpack(first).flags.writeable, np.from_dlpack(first).flags.writeab
 sound = typed.Sound(2, 1)
 assert np.asarray(sound).ctypes.data == np.from_dlpack(sound).ctypes.data
 print(typed.returned.Histogram([1, 2]).kept, hasattr(sound, "__array_struct__"))
+assert (bytes(sound), bytes(typed.Lent(np.array(5, "u1")))) == (bytes(8), b"\\5")
 refused = (
     lambda: typed.twice(jax.numpy.ones(1, "f4")),
     lambda: typed.ramp(1, "jax"),

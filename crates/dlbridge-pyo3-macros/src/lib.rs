@@ -177,13 +177,10 @@ const METHODS: [(&str, &str); 12] = [
     (
         "__bytes__",
         "/// The bytes of the elements in C order, for `bytes(x)`.
-        #[pyo3(signature = (*arguments, **keywords))]
         fn __bytes__<'py>(
             this: &::pyo3::Bound<'py, Self>,
-            arguments: &::pyo3::Bound<'py, ::pyo3::types::PyTuple>,
-            keywords: ::core::option::Option<&::pyo3::Bound<'py, ::pyo3::types::PyDict>>,
         ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
-            ::dlbridge_pyo3::producer::call(this, \"__bytes__\", arguments, keywords)
+            ::dlbridge_pyo3::producer::bytes(this)
         }",
     ),
 ];

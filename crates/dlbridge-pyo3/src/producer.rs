@@ -169,6 +169,13 @@ pub fn call<'py, P: Producer>(
     P::with_tensor(object, |tensor| tensor.to_object(py))?.call_method(name, arguments, keywords)
 }
 
+/// The bytes of the elements in C order; without the package, those of a NumPy array.
+pub fn bytes<'py, P: Producer>(object: &Bound<'py, P>) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = P::with_tensor(object, |tensor| tensor.to_object(object.py()))?;
+    // SAFETY: attached, with a live object. The result is a new reference, or NULL with an exception.
+    unsafe { Bound::from_owned_ptr_or_err(object.py(), ffi::PyObject_Bytes(tensor.as_ptr())) }
+}
+
 /// The buffer of a tensor, which an object of its own releases.
 ///
 /// # Safety
