@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import hashlib
 import itertools
 import mmap
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +325,16 @@ def test_new_tensors_by_dtypes_of_libraries() -> None:
     ]
     with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
         dlbridge.empty(3, 5)
+
+
+def test_time_of_a_call_grows_with_the_bytes_not_the_indices() -> None:
+    t = dlbridge.asdlpack(np.lib.stride_tricks.as_strided(np.ones(1), (1 << 58,), (0,)))
+    for call in (hash, repr, copy.copy, lambda t: dlbridge.explain(t, to=["numpy", "torch"])):
+        call(t)
+    ordered = functools.partial(dlbridge.asdlpack, contiguous="C")
+    for refused in (bytes, copy.deepcopy, pickle.dumps, hashlib.sha256, ordered):
+        with pytest.raises((MemoryError, BufferError)):
+            refused(t)
 
 
 @pytest.mark.parametrize("protocol", ["dlpack", "buffer", "array-interface", "array-struct"])

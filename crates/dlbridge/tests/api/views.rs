@@ -81,6 +81,15 @@ fn every_way_to_read_agrees_with_the_model() {
 }
 
 #[test]
+fn comparison_reads_repeated_elements_once() {
+    let shape = [1 << (usize::BITS - 8), 2, 3, 2];
+    let tensors = [[1, 2], [1, 2], [1, 3]].map(Tensor::from);
+    let views = tensors.each_ref().map(|x| x.view::<i32>().unwrap().broadcast_to(shape).unwrap());
+    assert_eq!(views[0], views[1]);
+    assert_ne!(views[0], views[2]);
+}
+
+#[test]
 fn get_outside_of_the_shape_returns_none() {
     let mut mutable = 0;
     for &layout in LAYOUTS {
