@@ -247,7 +247,11 @@ only_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 
 @only_linux
 @pytest.mark.parametrize(
-    "copy", ["dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"]
+    "copy",
+    [
+        *("dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"),
+        "dlbridge._core._copy(zeros(SIDE * SIDE), memory)",
+    ],
 )
 def test_interrupt_ends_a_copy_before_it_is_complete(copy: str) -> None:
     """Interrupts the copy of a GiB of zeros after it has begun. The zeros themselves take no memory."""

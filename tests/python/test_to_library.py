@@ -39,6 +39,13 @@ def test_numpy() -> None:
     assert not dlbridge.asdlpack(b"abc").numpy(copy=False).flags.writeable
 
 
+def test_handles_are_refused_with_advice_that_works() -> None:
+    t = dlbridge.empty((2, 3), "handle64")
+    with pytest.raises(BufferError, match=r"numpy does not support handle64.*numpy\.frombuffer\(bytes\(t\), 'M8\[ns\]'\)\.reshape"):
+        t.numpy()
+    assert np.frombuffer(bytes(t), "M8[ns]").reshape(t.shape).tobytes() == bytes(t)
+
+
 @pytest.mark.parametrize(
     ("dtype", "itemsize"),
     [

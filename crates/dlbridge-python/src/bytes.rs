@@ -2,7 +2,10 @@
 //!
 //! A pickle has the elements as a buffer, which protocol 5 can pass on without a copy.
 
-use dlbridge::{Access, ArcTensor, DataType, DataTypeCode, Error, RawParts, Result, Tensor};
+use dlbridge::{
+    Access, ArcTensor, DataType, DataTypeCode, Error, RawParts, Result, Tensor, TensorRef,
+    TensorRefMut,
+};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -104,6 +107,9 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     Ok(vec![one(shape)?])
 }
 
+/// Bytes that `copy_bytes` copies between two checks for signals: a few milliseconds, on several threads.
+const BLOCK: usize = 1 << 26;
+
 /// Copy bytes to other memory of the same length, while other threads run.
 #[pyfunction]
 #[pyo3(name = "_copy")]
@@ -111,8 +117,20 @@ pub(crate) fn copy_bytes(
     mut target: PyReadwriteTensor<'_, u8, 1, COrder>,
     source: PyReadonlyTensor<'_, u8, 1, COrder>,
 ) -> PyResult<()> {
-    let (target, source) = (target.as_tensor_ref_mut(), source.as_tensor_ref());
-    copies::detached(source.len(), |_| target.copy_from(&source).map(Some))
+    let (target, source) = (target.mut_slice(), source.slice());
+    if target.len() != source.len() {
+        let (needed, available) = (source.len() as u128, target.len());
+        return Err(to_py_err(Error::ByteCount { needed, available }));
+    }
+    copies::detached(source.len(), |go_on| {
+        for (target, source) in target.chunks_mut(BLOCK).zip(source.chunks(BLOCK)) {
+            TensorRefMut::from(target).copy_from(&TensorRef::from(source))?;
+            if !go_on() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    })
 }
 
 /// The same elements under a dtype of the same size.

@@ -270,6 +270,10 @@ impl Framework {
         }
         Ok(match (dtype.lanes(), (self.takes)(dtype)) {
             (_, true) => None,
+            (1, _) if dtype.code() == Code::OPAQUE_HANDLE => Some(format!(
+                "{name} does not support {dtype}, the dtype of handles and times; view them with the dtype that their \
+                 producer has, for example numpy.frombuffer(bytes(t), 'M8[ns]').reshape(t.shape)"
+            )),
             (1, _) => Some(format!(
                 "{name} does not support {dtype}; convert the elements to another dtype first"
             )),
