@@ -14,12 +14,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
     "body",
     [
         "typed.twice(Slow())",
-        "typed.norm(Interface())",
+        "typed.norm(INTERFACE)",
         "typed.total_of_anything(Slow())",
         "typed.cast_to_float64(Slow())",
         "typed.sums_of_list([Slow(), Slow()])",
         "typed.sums_of_dict({'x': Slow()})",
         "typed.sums_of_tree({'x': [Slow()]})",
+        "typed.kept(Owner(8))",
+        "typed.ramp(9, 'numpy')",
+        "typed.Lent(Owner(8)).__dlpack__()",
+        "bytes(typed.Lent(Slow()))",
         "typed.while_reading(dlbridge.asdlpack(array.array('d', [1])), spin)",
     ],
 )

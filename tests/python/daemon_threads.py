@@ -27,12 +27,14 @@ class Slow:
         spin()
         return (1, 0)
 
-class Interface:
-    '''An object whose array interface runs Python code.'''
-    @property
-    def __array_interface__(self):
+def only(name):
+    '''An object with one protocol, whose export runs Python code.'''
+    def export(self):
         spin()
-        return {"shape": (6,), "typestr": "<f4", "data": (DATA.buffer_info()[0], False), "version": 3}
+        return getattr(dlbridge.asdlpack(DATA), name)
+    return type("Only", (), {name: property(export)})()
+
+INTERFACE, STRUCT, ARROW = map(only, ["__array_interface__", "__array_struct__", "__arrow_c_array__"])
 
 class Owner(bytearray):
     '''Memory whose release runs Python code.'''

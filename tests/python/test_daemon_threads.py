@@ -16,16 +16,21 @@ import collections.abc, pickle, tempfile
 SHARED, SCOPE, LARGE = dlbridge.share_memory(b"abc"), dlbridge.SharedScope(), bytes(1 << 26)
 folder = tempfile.mkdtemp()
 class Model(collections.abc.Mapping):
-    def __len__(self): return 1
-    def __iter__(self): spin(); return iter(["x"])
+    def __len__(self): return 2
+    def __iter__(self): spin(); return iter(["x", "y"])
     def __getitem__(self, name): spin(); return Slow()
-def path():
-    return f"{folder}/{threading.get_ident()}.safetensors"
+def saved(suffix, tensors, **options):
+    path = f"{folder}/{threading.get_ident()}{suffix}"
+    dlbridge.save(path, tensors, **options)
+    return dlbridge.load(path)
 """
 
 BODIES = {
     "asdlpack of dlpack": "dlbridge.asdlpack(Slow())",
-    "asdlpack of an interface": "dlbridge.asdlpack(Interface())",
+    "asdlpack of an interface": "dlbridge.asdlpack(INTERFACE)",
+    "asdlpack of a struct": "dlbridge.asdlpack(STRUCT)",
+    "asdlpack of Arrow": "dlbridge.asdlpack(ARROW)",
+    "chunks": "list(dlbridge.chunks(ARROW))",
     "asdlpack with a copy": "dlbridge.asdlpack(Slow(), copy=True)",
     "from_dlpack": "dlbridge.from_dlpack(Slow())",
     "compat": "__import__('dlbridge.compat.dlpack').asdlpack(Slow())",
@@ -42,7 +47,10 @@ BODIES = {
     "SharedScope": "SCOPE.share_memory(Slow()).tensor",
     "pickle": "pickle.loads(pickle.dumps(dlbridge.asdlpack(Slow())))",
     "copy of 64 MiB": "dlbridge.asdlpack(LARGE, copy=True)",
-    "save and load": "dlbridge.save(path(), Model()); dlbridge.load(path())['x'].tolist()",
+    "safetensors": "saved('.safetensors', Model())['x'].tolist()",
+    "shards": "saved('.safetensors', Model(), max_shard_bytes=24)['x'].tolist()",
+    "npz": "saved('.npz', Model())['x'].tolist()",
+    "npy": "saved('.npy', Slow()).tolist()",
 }
 
 

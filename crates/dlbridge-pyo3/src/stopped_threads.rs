@@ -7,7 +7,8 @@
 //! The unwinder asks the *personality function* of each frame what to do there. All Rust frames of a library find theirs
 //! through one variable, which the compiler makes. When the library is loaded, this module points the variable at a
 //! function that waits for ever if the unwinding is of that kind, and otherwise calls Rust's. So it covers the frames of
-//! PyO3 and of the extension too. Other C libraries and systems end a thread without unwinding it.
+//! PyO3 and of the extension too. musl and macOS end a thread without unwinding it. FreeBSD unwinds it, and is not covered; nor
+//! are libraries of operators that do not link this crate.
 
 use std::ffi::{c_int, c_void};
 use std::mem;

@@ -10,16 +10,20 @@ use crate::python::{self, Venv, answer};
 use crate::step::{Report, Result, Step};
 use crate::test::{LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
 
-/// The package with each Python of this machine that `cargo xtask ci` does not test.
+/// The package with each Python of this machine that `cargo xtask ci` does not test, and exits with daemon threads in typed
+/// arguments and operators with all but the oldest.
 pub(super) fn pythons(root: &Path, _: &Venv) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     let newest = python::newest().map(|(version, _)| version);
     for version in &python::VERSIONS[1..] {
+        let Some(python) = python::find(version) else { continue };
+        let venv = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
+        let exits = "-m pytest --quiet -p no:cacheprovider -k daemon \
+            tests/arguments/test_daemon_threads.py tests/operators/test_numpy.py";
+        steps.push(on_site(root, venv.python(format!("Python {version}: daemon threads"), exits)));
         if newest == Some(*version) {
             continue;
         }
-        let Some(python) = python::find(version) else { continue };
-        let venv = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
         steps.extend([".", "conformance"].map(|project| venv.installs_built(project)));
         let tests = pytest(root, &venv, "tests/python", &[], LEFT_OUT_OF_CI).into_iter();
         steps.extend(tests.map(|step| step.named(|name| format!("Python {version}: {name}"))));
@@ -130,8 +134,8 @@ pub(super) fn examples(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// The examples in C by the commands of their README, with an older `dlpack.h`, which TensorFlow has, under the sanitizers
-/// and under valgrind.
+/// The examples in C by the commands of their README, under the sanitizers and under valgrind; and they and the program for
+/// newcomers with an older `dlpack.h`, which TensorFlow has.
 pub(super) fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let mut steps = vec![debian("command -v valgrind", "valgrind")];
     for name in ["c_consumer", "c_producer"] {
@@ -142,13 +146,15 @@ pub(super) fn c_examples(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         let script = format!(
             "sed -n 's/^\\$ //p' examples/{name}/README.md > target/{name}.sh && \
             test -s target/{name}.sh && bash -e target/{name}.sh && \
-            cc -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only examples/{name}/main.c \
-            -I \"$(echo .venv/lib/python3*/site-packages/tensorflow/include/external/dlpack/include)\" && \
             cc -fsanitize=address,undefined -fno-sanitize-recover=all {compile} && target/{name} && \
             cc {compile} && valgrind --quiet --error-exitcode=1 --leak-check=full target/{name}"
         );
         steps.push(Step::sh(name, &script).env("CARGO_TARGET_DIR", "target"));
     }
+    let older = "sed -n '/^```c$/,/^```$/{//!p}' docs/getting-started/c.md > target/page.c && test -s target/page.c && \
+        cc -std=c11 -Wall -Wextra -Werror -pedantic -fsyntax-only examples/c_*/main.c target/page.c \
+        -I \"$(echo .venv/lib/python3*/site-packages/tensorflow/include/external/dlpack/include)\"";
+    steps.push(Step::sh("an older dlpack.h", older));
     Ok(steps.into_iter().map(|step| ci::with_header(step, venv)).collect())
 }
 
