@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use dlbridge_ops::{Array, View, op};
+use dlbridge_ops::{Array, Uninit, View, op};
 use num_traits::{Float, PrimInt};
 
 /// The sum of the rows of each segment: row i of `values` counts to the segment `ids[i]`, from 0 to n - 1.
@@ -36,13 +36,15 @@ pub(crate) fn segment_sum_vjp<T: Float, I: PrimInt + Display>(
     ids: View<'_, I, 1>,
     n: i64,
     grad_out: Array<'_, T>,
-    grad_values: &mut [T],
+    grad_values: &mut [Uninit<T>],
 ) -> Result<(), String> {
     let width = grad_values.len() / ids.len().max(1);
     for (position, &id) in ids.iter().enumerate() {
         let segment = segment(id, position, n)?;
         let row = &mut grad_values[position * width..][..width];
-        row.copy_from_slice(&grad_out[segment * width..][..width]);
+        row.iter_mut().zip(&grad_out[segment * width..]).for_each(|(grad_value, &grad)| {
+            grad_value.write(grad);
+        });
     }
     Ok(())
 }

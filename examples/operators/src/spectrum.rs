@@ -8,6 +8,7 @@ use realfft::{FftError, FftNum, RealFftPlanner};
 /// Its input and output are real, because PyTorch and JAX have opposite conventions for gradients of complex numbers.
 #[op(vjp = power_spectrum_vjp, T in [f32, f64], shape(power = [x[..-1], x[-1] / 2 + 1]))]
 pub(crate) fn power_spectrum<T: FftNum>(x: View<'_, T>, power: &mut [T]) -> Result<(), FftError> {
+    // Signals without samples keep the zeros, so `power` is not of `Uninit`.
     let Some(samples) = samples(&x) else { return Ok(()) };
     let transform = RealFftPlanner::new().plan_fft_forward(samples);
     let (mut signal, mut coefficients) = (transform.make_input_vec(), transform.make_output_vec());
