@@ -146,9 +146,10 @@ import typed_arguments as typed
 try:
     typed.matrix([1.0, 2.0], 1, 2).__dlpack__(max_version=(1, 1), dl_device=(2, 0))
 except BufferError as refusal:
-    print("the feature `gpu` of dlbridge-pyo3" in str(refusal), typed.has_drivers())
+    print("driver" in str(refusal))
 """
-    assert output(program, options=(), quiet=False).split() in (["True", "False"], ["False", "True"])
+    assert output(program, options=(), quiet=False).strip() == "True"
+
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i4", "f4", "f8", ">i4", ">f8"])

@@ -33,7 +33,7 @@ const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 pub(crate) const OWNER_OF_ARRAY: &CStr = c"dlbridge_owner_of_array";
 
 /// The `max_version` that imports request.
-pub(crate) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
+pub fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
     static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
     let make = || Ok((DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION).into_pyobject(py)?.unbind());
     once(&VERSION, py, make).map(|version| version.bind(py))
@@ -44,7 +44,7 @@ pub(crate) fn max_version(py: Python<'_>) -> PyResult<&Bound<'_, PyTuple>> {
 /// # Safety
 /// `managed` is valid, and the caller gives up its ownership.
 #[inline]
-pub(crate) unsafe fn versioned(
+pub unsafe fn versioned(
     py: Python<'_>,
     managed: *mut DLManagedTensorVersioned,
 ) -> PyResult<Bound<'_, PyCapsule>> {
@@ -59,7 +59,7 @@ pub(crate) unsafe fn versioned(
 ///
 /// # Safety
 /// `managed` is valid, and the caller gives up its ownership.
-pub(crate) unsafe fn legacy(
+pub unsafe fn legacy(
     py: Python<'_>,
     managed: *mut DLManagedTensor,
 ) -> PyResult<Bound<'_, PyCapsule>> {
@@ -72,7 +72,7 @@ pub(crate) unsafe fn legacy(
 
 /// A capsule that owns a tensor, as the base object of a NumPy array.
 #[inline]
-pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
+pub fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = tensor.into_raw();
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), OWNER_OF_ARRAY, destroy_owner_of_array) };
@@ -165,7 +165,7 @@ unsafe fn destroy(
 ///
 /// The capsule counts as consumed from then on, even if the tensor is invalid; its deleter has run then, except
 /// for a misaligned tensor, which is not read.
-pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
+pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
     // Without the GIL, two threads could find the same capsule unused.
     if let Some(managed) =
         with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
@@ -200,7 +200,7 @@ pub(crate) fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
 }
 
 /// Refuses a versioned capsule where a legacy one is requested, and leaves it unconsumed.
-pub(crate) fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
+pub fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
     if !capsule.is_valid_checked(Some(VERSIONED)) {
         return Ok(());
     }
@@ -229,7 +229,7 @@ fn rename(
 }
 
 /// Checks that a producer's `__dlpack__` returned a capsule.
-pub(crate) fn expect<'py>(
+pub fn expect<'py>(
     answer: Bound<'py, PyAny>,
     producer: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyCapsule>> {

@@ -23,7 +23,7 @@ pub(crate) fn is_short(bytes: u128) -> bool {
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// The number of elements between two checks, for work that checks by itself.
-pub(crate) const BLOCK: usize = 1 << 22;
+pub const BLOCK: usize = 1 << 22;
 
 /// A copy in C order in new memory, aligned to `alignment` bytes, a power of two. The caller must hold a borrow of
 /// the source, and keep it alive.
@@ -36,7 +36,7 @@ pub fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
 }
 
 /// As [`copied`], with the bytes of each number reversed.
-pub(crate) fn byte_swapped(source: &TensorRef<'_>) -> PyResult<Tensor> {
+pub fn byte_swapped(source: &TensorRef<'_>) -> PyResult<Tensor> {
     detached(bytes(source), |go_on| source.to_byte_swapped_while(go_on))
 }
 
@@ -121,14 +121,14 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
 }
 
 /// Called when an import begins.
-pub(crate) fn forget_interrupt() {
+pub fn forget_interrupt() {
     INTERRUPT.set(0);
 }
 
 /// Returns true for an exception that ends the program, so that no other protocol is tried and no other refusal
 /// replaces it: `KeyboardInterrupt` and others that are not an `Exception`, and those of [signal
 /// handlers](is_interrupt).
-pub(crate) fn must_be_raised(py: Python<'_>, error: &PyErr) -> bool {
+pub fn must_be_raised(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || is_interrupt(py, error)
 }
 

@@ -33,7 +33,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// All protocols.
-    pub(crate) const ALL: [Self; 8] = [
+    pub const ALL: [Self; 8] = [
         Self::ExchangeApi,
         Self::Dlpack,
         Self::LegacyDlpack,
@@ -64,12 +64,12 @@ impl Protocol {
 
     /// Returns true if a producer can mark its data as read-only. A legacy producer cannot, and may share data that
     /// must not change, so such data is treated as read-only unless it is a copy, as in NumPy.
-    pub(crate) const fn tells_read_only(self) -> bool {
+    pub const fn tells_read_only(self) -> bool {
         !matches!(self, Self::LegacyDlpack)
     }
 
     /// The attribute or the name of this protocol, for messages.
-    pub(crate) const fn words(self) -> &'static str {
+    pub const fn words(self) -> &'static str {
         match self {
             Self::ExchangeApi => "__dlpack_c_exchange_api__",
             Self::Dlpack | Self::LegacyDlpack => "__dlpack__",
@@ -98,7 +98,7 @@ impl Imported {
     }
 
     /// Returns true if the data is read-only, or if its producer could not mark it.
-    pub(crate) fn is_read_only(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         let told = self.reason.is_some() || self.protocol.tells_read_only();
         !told || self.tensor.is_read_only()
     }

@@ -68,7 +68,8 @@ pub mod once;
 mod argument;
 #[doc(hidden)]
 pub mod borrow;
-mod capsule;
+#[doc(hidden)]
+pub mod capsule;
 #[doc(hidden)]
 pub mod classes;
 #[doc(hidden)]
@@ -78,8 +79,6 @@ mod elements;
 pub mod error;
 #[doc(hidden)]
 pub mod frameworks;
-#[doc(hidden)]
-pub mod gpu;
 #[doc(hidden)]
 pub mod import;
 #[doc(hidden)]

@@ -35,7 +35,6 @@ impl PyTensor {
     /// ```
     pub fn to_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let table = hub::tensor_table(py)?;
-        self.in_default_order(py)?;
         let managed = self.to_raw_as_it_is()?;
         // SAFETY: the managed tensor was just made, and this is its only use. If Python code writes while a view is alive, the
         // program has a race (see the crate documentation).

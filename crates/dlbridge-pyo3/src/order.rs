@@ -25,7 +25,7 @@ pub enum Order {
 impl Order {
     /// Returns true if the elements of a tensor are in this order.
     #[inline(always)]
-    pub(crate) fn fits(self, tensor: &TensorRef<'_>) -> bool {
+    pub fn fits(self, tensor: &TensorRef<'_>) -> bool {
         match self {
             Self::Strided => true,
             Self::C => tensor.is_c_contiguous(),

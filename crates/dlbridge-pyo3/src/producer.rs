@@ -43,6 +43,14 @@ pub unsafe trait Producer: PyClass + Sized {
     fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
         tensor.into_pyobject(py)
     }
+
+    /// Makes the device's default stream wait for the pending writes to a tensor. An extension's data is synchronised with it.
+    ///
+    /// # Errors
+    /// `BufferError` if the driver refuses.
+    fn put_in_order(_: Python<'_>, _: &PyTensor) -> PyResult<()> {
+        Ok(())
+    }
 }
 
 /// The results of a function that returns the tensor of an object.

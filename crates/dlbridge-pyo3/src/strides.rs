@@ -4,7 +4,7 @@ use dlbridge::Tensor;
 
 /// An extent that no tensor has: marks an axis that cannot be described, so that the one check of a layout refuses
 /// it. A second exit would keep the compiler from writing the tensor once.
-pub(crate) const NO_EXTENT: i64 = -1;
+pub const NO_EXTENT: i64 = -1;
 
 /// The extent and the stride of an axis, for elements of `1 << shift` bytes; [`NO_EXTENT`] if the byte stride is not
 /// a multiple of the element size.

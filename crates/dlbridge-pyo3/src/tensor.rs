@@ -8,7 +8,7 @@ use crate::borrow::{Borrowed, Guard};
 use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
 use crate::record::{Common, Record};
-use crate::stream::{self, DataStream};
+use crate::stream::DataStream;
 
 /// A tensor over memory that Rust owns or a producer shares, as a result: in Python it is a `dlbridge.Tensor`.
 ///
@@ -122,7 +122,7 @@ impl PyTensor {
 
     /// An import that is synchronised with a stream.
     #[inline]
-    pub(crate) fn imported_on(imported: Imported, stream: DataStream) -> Self {
+    pub fn imported_on(imported: Imported, stream: DataStream) -> Self {
         let Imported { tensor, protocol, reason, version } = imported;
         Self::with_record(tensor, Common { protocol: Some(protocol), reason, version }, stream)
     }
@@ -142,15 +142,6 @@ impl PyTensor {
     /// The stream that the data is synchronised with.
     pub fn stream(&self) -> &DataStream {
         self.record.stream()
-    }
-
-    /// Makes the device's default stream wait, for a consumer that knows no other stream.
-    pub fn in_default_order(&self, py: Python<'_>) -> PyResult<()> {
-        let device = self.tensor.device();
-        match stream::has_streams(device) {
-            true => stream::order(py, device, self.stream(), &DataStream::Default),
-            false => Ok(()),
-        }
     }
 
     /// The device as a tuple of DLPack device type and device id.
@@ -232,7 +223,7 @@ impl PyTensor {
 
     /// A managed tensor over the same memory for a consumer.
     #[inline]
-    pub(crate) fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {
+    pub fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {
         match self.record.is_plain() && !self.tensor.is_read_only() {
             true => Ok(self.tensor.to_raw()),
             false => self.to_raw_of_import(),
@@ -256,7 +247,7 @@ impl PyTensor {
     }
 
     /// A legacy managed tensor over the same memory, for data that it can express.
-    pub(crate) fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
+    pub fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
         self.tensor.to_raw_legacy().map_err(to_py_err)
     }
 }

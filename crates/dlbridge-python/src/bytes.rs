@@ -2,21 +2,27 @@
 //!
 //! A pickle has the elements as a buffer, which protocol 5 can pass on without a copy.
 
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
+
 use dlbridge::{
     Access, ArcTensor, DataType, DataTypeCode, Error, RawParts, Result, Tensor, TensorRef,
     TensorRefMut,
 };
 use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyTuple};
 
+use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::error::{repr_in_message, to_py_err};
-use dlbridge_pyo3::import_options::{ImportOptions, integer, wrong_type};
+use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
 use dlbridge_pyo3::keepalive::root;
 use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::protocol::buffer;
 use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, copies};
 
+use crate::import::options::integer;
 use crate::tensor::TensorObject;
 
 /// The result for pickle: a function and its arguments. The elements are in C order.
@@ -52,7 +58,7 @@ pub(crate) fn reduce<'py>(
             let pickle = py.import(intern!(py, "pickle"))?;
             pickle.getattr(intern!(py, "PickleBuffer"))?.call1((bytes,))?
         }
-        _ => buffer::to_bytearray(py, bytes.get().tensor())?.into_any(),
+        _ => to_bytearray(py, bytes.get().tensor())?.into_any(),
     };
     let rebuild = py.import(intern!(py, "dlbridge._core"))?.getattr(intern!(py, "_rebuild"))?;
     Ok((rebuild, (bytes, dtype.to_string(), shape, padded).into_pyobject(py)?))
@@ -200,4 +206,58 @@ fn check_on_cpu(tensor: &Tensor) -> Result<()> {
         true => Ok(()),
         false => Err(Error::NotHostAccessible { device }),
     }
+}
+
+/// The bytes of a contiguous tensor in a new bytearray.
+pub(crate) fn to_bytearray<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+) -> PyResult<Bound<'py, PyByteArray>> {
+    // SAFETY: these two functions of Python follow the contract.
+    let array = unsafe {
+        copied(py, tensor, ffi::PyByteArray_FromStringAndSize, ffi::PyByteArray_AsString)
+    };
+    Ok(array?.cast_into()?)
+}
+
+/// The bytes of a contiguous tensor.
+pub(crate) fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: these two functions of Python follow the contract: without a source, only the object without bytes is one
+    // that other code has.
+    let bytes =
+        unsafe { copied(py, tensor, ffi::PyBytes_FromStringAndSize, ffi::PyBytes_AsString) };
+    Ok(bytes?.cast_into()?)
+}
+
+/// Copies the bytes of a contiguous tensor into a new Python object.
+///
+/// # Safety
+/// With NULL as its source, the first function makes an object of that many bytes, which may be written because no other
+/// code has it, or which is empty; the second one returns the address of the first byte. The first one may return
+/// NULL with an exception.
+unsafe fn copied<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    new: unsafe extern "C" fn(*const c_char, ffi::Py_ssize_t) -> *mut ffi::PyObject,
+    first: unsafe extern "C" fn(*mut ffi::PyObject) -> *mut c_char,
+) -> PyResult<Bound<'py, PyAny>> {
+    let _reading = Guard::for_copy(tensor)?;
+    let tensor = TensorRef::from(tensor);
+    let from = tensor.as_bytes().map_err(to_py_err)?;
+    // SAFETY: attached; a new reference, or NULL with an exception.
+    let object = unsafe {
+        Bound::from_owned_ptr_or_err(py, new(ptr::null(), from.len() as ffi::Py_ssize_t))?
+    };
+    // SAFETY: the object has `from.len()` bytes; only this function has it, and keeps it until they are written.
+    let to = unsafe {
+        slice::from_raw_parts_mut(first(object.as_ptr()).cast::<MaybeUninit<u8>>(), from.len())
+    };
+    copies::detached(from.len(), |go_on| {
+        Ok(copies::each_block(to, go_on, |begin, block| {
+            for (to, &from) in block.iter_mut().zip(&from[begin..]) {
+                to.write(from);
+            }
+        }))
+    })?;
+    Ok(object)
 }

@@ -8,14 +8,12 @@ use pyo3::prelude::*;
 
 use crate::class::dtype::DtypeName;
 use dlbridge_pyo3::error::{repr_in_message, to_py_err};
-use dlbridge_pyo3::import_options::{
-    ImportOptions, expect_alignment, expect_bool, expect_order, expect_protocol, integer,
-    wrong_type,
-};
-use dlbridge_pyo3::protocol::dlpack::expect_named_device;
-use dlbridge_pyo3::stream::Streams;
+use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
 use dlbridge_pyo3::{PyTensor, import};
 
+use crate::import::dlpack::expect_named_device;
+use crate::import::options::{expect_alignment, expect_order, expect_protocol, integer};
+use crate::stream::Streams;
 use crate::tensor::TensorObject;
 use crate::{bytes, frameworks};
 
@@ -58,7 +56,7 @@ pub(crate) fn asdlpack<'py>(
     };
     match stream {
         None => TensorObject::import(obj, &options),
-        Some(stream) => TensorObject::import_on(obj, &options, Streams::named(stream)),
+        Some(_) => TensorObject::import_on(obj, &options, Streams::named(stream)),
     }
 }
 
@@ -78,8 +76,7 @@ pub(crate) fn from_dlpack<'py>(
     let device = device.map(expect_named_device).transpose()?;
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, device, ..ImportOptions::default() };
-    let streams = stream.map_or_else(Streams::default, Streams::named);
-    TensorObject::from_dlpack_on(x, &options, streams)
+    TensorObject::from_dlpack_on(x, &options, Streams::named(stream))
 }
 
 /// Make a new tensor in C order on the CPU, with unspecified contents.

@@ -8,13 +8,17 @@ mod arrow;
 mod bytes;
 mod class;
 mod columns;
+mod device_copy;
+mod export;
 mod files;
 mod frameworks;
 mod functions;
 mod import;
 mod interfaces;
+mod memory;
 #[cfg(unix)]
 mod shared_map;
+mod stream;
 mod tensor;
 mod times;
 mod to_library;

@@ -18,18 +18,20 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge::{ArcTensor, CopyReason, Device};
-use dlbridge_pyo3::import::{self, ImportRequest, satisfy};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::interpreter::PyOwner;
 use dlbridge_pyo3::producer::Producer;
 use dlbridge_pyo3::protocol::buffer::Buffer;
-use dlbridge_pyo3::protocol::device_copy::{copied, kept_until_passed};
 use dlbridge_pyo3::record::Common;
-use dlbridge_pyo3::stream::{self, DataStream, Streams};
-use dlbridge_pyo3::{PyTensor, gpu, numpy};
+use dlbridge_pyo3::stream::DataStream;
+use dlbridge_pyo3::{PyTensor, numpy};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
+
+use crate::device_copy::{copied, is_possible, kept_until_passed};
+use crate::import::{self, ImportRequest, satisfy};
+use crate::stream::{self, Streams};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
@@ -70,6 +72,10 @@ unsafe impl Producer for TensorObject {
 
     fn object(py: Python<'_>, tensor: PyTensor) -> PyResult<Bound<'_, PyAny>> {
         Ok(Self::new(py, tensor)?.into_any())
+    }
+
+    fn put_in_order(py: Python<'_>, tensor: &PyTensor) -> PyResult<()> {
+        stream::in_default_order(py, tensor)
     }
 }
 
@@ -112,8 +118,8 @@ impl TensorObject {
         options: &ImportOptions,
         streams: Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
-        let imported = import::from_dlpack(object, options, streams.clone())?;
-        Self::tracked(object.py(), PyTensor::on_stream(object, imported, &streams)?)
+        let imported = import::from_dlpack(object, options, streams)?;
+        Self::tracked(object.py(), import::on_stream(object, imported, streams)?)
     }
 
     /// As [`import`](Self::import), synchronised with a stream that the caller names.
@@ -124,11 +130,10 @@ impl TensorObject {
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
         let Some(ours) = Self::if_ours(object, options) else {
-            let request = ImportRequest { object, options, streams };
-            let imported = request.required()?;
-            return Self::tracked(py, PyTensor::on_stream(object, imported, &request.streams)?);
+            let imported = ImportRequest { object, options, streams }.required()?;
+            return Self::tracked(py, import::on_stream(object, imported, streams)?);
         };
-        if let Some(copied) = copied_by_driver(ours.get(), py, options, &streams)? {
+        if let Some(copied) = copied_by_driver(ours.get(), py, options, streams)? {
             return Self::new(py, copied);
         }
         let ours = Self::satisfied(ours, options)?;
@@ -161,7 +166,7 @@ impl TensorObject {
         let (py, this) = (ours.py(), ours.get());
         let (tensor, record) = (this.tensor(), this.record());
         let read_only = this.is_read_only();
-        if let Some(copied) = copied_by_driver(this, py, options, &Streams::default())? {
+        if let Some(copied) = copied_by_driver(this, py, options, Streams::default())? {
             return Self::new(py, copied);
         }
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
@@ -192,12 +197,12 @@ fn copied_by_driver(
     this: &PyTensor,
     py: Python<'_>,
     options: &ImportOptions,
-    streams: &Streams<'_, '_>,
+    streams: Streams<'_, '_>,
 ) -> PyResult<Option<PyTensor>> {
     let found = this.tensor().device();
     let to = options.device.unwrap_or(found);
     let is_asked = to != found || options.copy == Some(true);
-    if !is_asked || options.copy == Some(false) || !gpu::is_possible(found, to) {
+    if !is_asked || options.copy == Some(false) || !is_possible(found, to) {
         return Ok(None);
     }
     let stream = match to == Device::CPU {

@@ -137,12 +137,6 @@ impl Lent {
     }
 }
 
-/// Returns true if this extension can use the drivers of CUDA and ROCm.
-#[pyfunction]
-pub(crate) fn has_drivers() -> bool {
-    cfg!(feature = "gpu")
-}
-
 /// The sum of a vector in memory that CUDA pinned.
 #[pyfunction]
 pub(crate) fn total_of_pinned(

@@ -412,9 +412,8 @@ mod _native {
     use super::core_errors::core_error_classes;
     #[pymodule_export]
     use super::device::{
-        Lent, aligned_on_device, choose_stream, has_drivers, kept, on_chosen_stream,
-        on_default_stream, on_own_stream, on_work_stream, to_be_changed, total_of_pinned,
-        while_on_device,
+        Lent, aligned_on_device, choose_stream, kept, on_chosen_stream, on_default_stream,
+        on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
     };
     #[pymodule_export]
     use super::results::{cube, fetched, matrix, names_in_file, writable_once, zeros};

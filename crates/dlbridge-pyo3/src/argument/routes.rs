@@ -271,7 +271,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let imported = import::plain::import(object, type_info, &self.import_options());
+        let imported = import::import_as_it_is(object, type_info, &self.import_options());
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
     }
@@ -334,8 +334,9 @@ impl ArgumentSpec {
         if classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
-        let (imported, stream) = import::on_device::on_device(object, choice)
+        let imported = import::on_device::on_device(object, choice)
             .map_err(|error| self.no_tensor(object, error))?;
+        let (imported, stream) = imported.ok_or(Refusal::Object(self))?;
         let tensor = TensorRef::from(&imported.tensor);
         let mismatch = self.compare(&tensor, Access::of(&imported), imported.reason);
         if !mismatch.is_empty() {
@@ -363,7 +364,7 @@ impl ArgumentSpec {
             None => {
                 let type_info = type_info::of(object);
                 let imported = type_info.and_then(|type_info| {
-                    import::plain::import(object, &type_info, &self.import_options())
+                    import::import_as_it_is(object, &type_info, &self.import_options())
                 });
                 imported.map_err(Refusal::from).err()
             }

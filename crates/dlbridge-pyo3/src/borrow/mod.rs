@@ -45,7 +45,7 @@ pub struct BorrowedType {
     /// The name as a label of borrows.
     pub(crate) label: LabelWords,
     /// True for NumPy's array and classes derived from it.
-    pub(crate) numpy_array: bool,
+    pub numpy_array: bool,
 }
 
 impl<N> Guard<N> {
@@ -219,7 +219,7 @@ impl Guard {
 
     /// As [`for_copy`](Self::for_copy); `None` if the copy is not short, or if the borrow needs a lock.
     #[inline]
-    pub(crate) fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
+    pub fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
         static LABEL: LabelWords = LabelWords::from_static(COPIED);
         // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
         // borrow may also cover bytes between the elements, and takes no lock.

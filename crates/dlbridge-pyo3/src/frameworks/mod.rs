@@ -12,8 +12,7 @@ use crate::import::hub;
 
 /// The import rules of the frameworks that need some. Those of the package come first.
 pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {
-    let of_package = hub::linked().map_or(&[][..], |package| package.rules);
-    of_package.iter().copied().chain(IMPORT_RULES)
+    hub::rules().iter().copied().chain(IMPORT_RULES)
 }
 
 static IMPORT_RULES: [&ImportRules; 7] = [

@@ -7,10 +7,9 @@ use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyType};
+use pyo3::types::{PyDict, PyType};
 
 use super::has;
-use crate::PyTensor;
 use crate::classes::{attr, attr_if_any, modules};
 use crate::error::{self, is_absent, type_name, with_article};
 use crate::frameworks::ImportRules;
@@ -18,42 +17,19 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::order::Order;
-use crate::protocol::dlpack_export::{ExportOptions, Keywords};
+use crate::protocol::dlpack_export::Keywords;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
-use crate::protocol::{TypeInfo, type_info};
-use crate::stream::Streams;
+use crate::protocol::type_info;
+use crate::{PyTensor, capsule};
 
-/// The functions that the package adds to imports in its own module, which links this crate.
+/// What the package adds to this crate in its own module, which links it.
 pub struct Linked {
-    /// Imports through one of the protocols that only the package reads; `None` if the object does not have it.
-    pub import: Import,
-    /// The advice for an object without a protocol.
-    pub remedy: fn(&Bound<'_, PyAny>) -> Option<String>,
     /// The tensor of an object of the package's class.
     pub tensor: for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>,
-    /// Exports a tensor for a call of `__dlpack__` that an extension leaves to the package.
-    pub export: Export,
     /// The import rules of the frameworks whose protocols only the package reads.
     pub rules: &'static [&'static ImportRules],
 }
-
-/// Imports through one protocol.
-pub type Import = for<'py> fn(
-    Protocol,
-    &Bound<'py, PyAny>,
-    &TypeInfo,
-    &ImportOptions,
-    &Streams<'_, 'py>,
-) -> PyResult<Option<Imported>>;
-
-/// Exports a tensor, synchronised with a stream.
-pub type Export = for<'py> fn(
-    ExportOptions,
-    Python<'py>,
-    &PyTensor,
-    Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyCapsule>>;
 
 /// Empty in an extension, which asks the installed package.
 static LINKED: OnceLock<&Linked> = OnceLock::new();
@@ -63,25 +39,26 @@ pub fn link(package: &'static Linked) {
     let _ = LINKED.set(package);
 }
 
-/// The functions of the package; `None` in an extension.
-pub(crate) fn linked() -> Option<&'static Linked> {
-    LINKED.get().copied()
-}
-
 /// The tensor of an object of the package's class, in the package.
 pub(crate) fn tensor_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor> {
-    (linked()?.tensor)(object)
+    (LINKED.get()?.tensor)(object)
+}
+
+/// The import rules of the package, in the package.
+pub(crate) fn rules() -> &'static [&'static ImportRules] {
+    LINKED.get().map_or(&[], |package| package.rules)
 }
 
 /// The package, and the module of its name.
 const PACKAGE: &str = "dlbridge";
 
-/// Imports an object by `dlbridge.asdlpack`, synchronised with the default stream. The protocol is one that only the package
-/// reads.
+/// Imports an object by `dlbridge.asdlpack`, synchronised with a stream by its number, or with the default stream. The
+/// protocol is one that only the package reads.
 pub(super) fn import(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
     protocol: Option<Protocol>,
+    stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Imported> {
     static ASDLPACK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
@@ -92,8 +69,8 @@ pub(super) fn import(
             Ok::<_, PyErr>(attr(&package, "asdlpack")?.unbind())
         })?,
     };
-    let keywords = keywords(py, options)?;
-    exported(&asdlpack.bind(py).call((object,), keywords.as_ref())?)
+    let keywords = keywords(py, options, stream)?;
+    exported(&asdlpack.bind(py).call((object,), keywords.as_ref())?, stream)
 }
 
 /// Imports the times of a column; `None` for other elements.
@@ -105,7 +82,7 @@ pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option
     let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) = answer.extract()?;
     match (tensor, found) {
         (Some(tensor), Some(found)) if times.choose(Elements::Named(&found)) => {
-            exported(&tensor).map(Some)
+            exported(&tensor, None).map(Some)
         }
         (_, Some(found)) => {
             times.set_found(found);
@@ -117,9 +94,6 @@ pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option
 
 /// The advice for an object without a protocol; `None` without the package.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    if let Some(package) = linked() {
-        return (package.remedy)(object);
-    }
     let remedy = private(object.py(), "_remedy", String::new).ok()?;
     remedy.call1((object,)).ok()?.extract().ok()?
 }
@@ -229,7 +203,11 @@ pub(crate) fn like_times<'py>(
 }
 
 /// The keywords of `asdlpack` for these options; `None` without options.
-fn keywords<'py>(py: Python<'py>, options: &ImportOptions) -> PyResult<Option<Bound<'py, PyDict>>> {
+fn keywords<'py>(
+    py: Python<'py>,
+    options: &ImportOptions,
+    stream: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
     let ImportOptions { protocol, copy, device, align, order, writable } = *options;
     let keywords = PyDict::new(py);
     if let Some(protocol) = protocol {
@@ -253,16 +231,29 @@ fn keywords<'py>(py: Python<'py>, options: &ImportOptions) -> PyResult<Option<Bo
     if let Some(writable) = writable {
         keywords.set_item(intern!(py, "writable"), writable)?;
     }
+    if let Some(stream) = stream {
+        keywords.set_item(intern!(py, "stream"), stream)?;
+    }
     Ok((!keywords.is_empty()).then_some(keywords))
 }
 
-/// Imports a `dlbridge.Tensor` with its record.
-fn exported(tensor: &Bound<'_, PyAny>) -> PyResult<Imported> {
+/// Imports a `dlbridge.Tensor` with its record. Data on a device is already synchronised with the stream.
+fn exported(tensor: &Bound<'_, PyAny>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Imported> {
     let py = tensor.py();
     let wrong = || not_a_tensor(with_article(&type_name(tensor)));
     let type_info = type_info::of(tensor)?;
     let table = type_info.table.ok_or_else(wrong)?;
-    let imported = table.import_unsynchronized(tensor)?;
+    let imported = match stream {
+        None => table.import(tensor)?,
+        // The table would make the default stream wait.
+        Some(stream) => {
+            let keywords = PyDict::new(py);
+            keywords.set_item(intern!(py, "stream"), stream)?;
+            keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
+            let answer = tensor.call_method(intern!(py, "__dlpack__"), (), Some(&keywords))?;
+            capsule::take(&capsule::expect(answer, tensor)?)?
+        }
+    };
     let name = tensor.getattr(intern!(py, "protocol"))?.extract::<Option<String>>()?;
     let protocol = Protocol::ALL.into_iter().find(|known| name.as_deref() == Some(known.name()));
     let reason = match tensor.getattr(intern!(py, "copied"))?.is_truthy()? {
@@ -349,5 +340,5 @@ fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, 
 
 /// Returns true for the error of an object that needs the package, which is not installed.
 pub(crate) fn is_missing(error: &PyErr) -> bool {
-    linked().is_none() && Python::attach(|py| is_absent(error, py, PACKAGE).unwrap_or(false))
+    Python::attach(|py| is_absent(error, py, PACKAGE).unwrap_or(false))
 }

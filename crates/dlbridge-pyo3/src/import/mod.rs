@@ -1,41 +1,32 @@
-//! The import of an object: [`ImportRequest::run`]. Its stages:
+//! The import of an extension: NumPy's arrays, DLPack and buffers as they are. The package imports everything else
+//! ([`hub`]): other protocols and options, devices, and what a producer refuses or a tensor cannot share.
 //!
-//! | stage | file | |
-//! | --- | --- | --- |
-//! | shortcut | `shortcut.rs` | NumPy's and JAX's arrays are read in place; PyTorch's tensors come from their type's C functions |
-//! | select | this file | refuses objects in a state that no protocol reports; the NumPy array of a column replaces the column |
-//! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
-//! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
-//!
-//! A shortcut makes all checks of an import. The package imports in these stages, and so does an argument on a work stream
-//! ([`on_device`]). All other imports of an extension are shorter ([`plain`]), and ask the package for the rest ([`hub`]). A typed
-//! argument compares the result with its type (`argument/`).
+//! A typed argument compares the result with its type (`argument/`).
 
 pub mod hub;
 pub(crate) mod on_device;
-pub(crate) mod plain;
-mod protocols;
-pub mod satisfy;
-mod shortcut;
-mod tensor;
+pub mod same_buffer;
 pub mod times;
 
 use std::cell::Cell;
 
-use dlbridge::{Access, CopyReason, Tensor};
-use pyo3::exceptions::{PyAttributeError, PyRecursionError};
+use dlbridge::{Access, CopyReason, Device, Tensor};
+use pyo3::exceptions::{
+    PyAttributeError, PyException, PyMemoryError, PyRecursionError, PyTypeError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-pub use self::protocols::{has, has_protocol, refusal};
 use crate::borrow::Borrowed;
-use crate::capsule;
 use crate::classes::attribute;
 use crate::error::type_name;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::{TypeInfo, framework_checks, type_info};
-use crate::stream::Streams;
+use crate::protocol::storage::{storage, with_storage};
+use crate::protocol::{
+    TypeInfo, buffer, dlpack, framework_checks, is_copied, numpy_import, torch_view, type_info,
+};
+use crate::{PyTensor, capsule};
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
 /// DLPack producer may still copy. Data of a legacy producer is read-only, because that producer cannot say whether
@@ -72,38 +63,55 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
-/// Imports an object of a known type as an extension does. Data on a device is synchronised with the default stream.
-pub(crate) fn required(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    options: &ImportOptions,
-) -> PyResult<Imported> {
-    if !options.is_plain() {
-        return hub::import(object, options, None);
+impl PyTensor {
+    /// Imports any Python object that supports a protocol.
+    ///
+    /// # Errors
+    /// As [`import`](crate::import); `BufferError` if the data cannot meet the options.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::{PyTensor, ImportOptions};
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn keep(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    ///     PyTensor::import(x, &ImportOptions::default())
+    /// }
+    /// ```
+    #[inline]
+    pub fn import(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Self> {
+        required(object, &*type_info::of(object)?, options).map(Self::from)
     }
-    let imported = plain::import(object, type_info, options)?;
-    let imported = imported.ok_or_else(|| refusal(object, options.protocol))?;
-    let is_here = imported.tensor.device().device_type().is_host_accessible();
-    match is_here || object.is_instance_of::<PyCapsule>() {
-        true => Ok(imported),
-        false => hub::import(object, options, None),
-    }
-}
 
-/// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
-/// without it.
-pub fn from_dlpack<'py>(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    streams: Streams<'_, 'py>,
-) -> PyResult<Imported> {
-    expect_dlpack(object)?;
-    let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
-    ImportRequest { object, options: &options, streams }.required()
+    /// Imports through `__dlpack__` alone, like `from_dlpack` of the array API standard; `device` is the target
+    /// device.
+    ///
+    /// # Errors
+    /// As [`import`](crate::import); `BufferError` if the producer cannot export the data to `device`;
+    /// `AttributeError` for an object without `__dlpack__`.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn on_cpu(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    ///     PyTensor::from_dlpack(x, Some(dlbridge::Device::CPU), None)
+    /// }
+    /// ```
+    pub fn from_dlpack(
+        object: &Bound<'_, PyAny>,
+        device: Option<Device>,
+        copy: Option<bool>,
+    ) -> PyResult<Self> {
+        expect_dlpack(object)?;
+        let protocol = Some(Protocol::Dlpack);
+        Self::import(object, &ImportOptions { protocol, copy, device, ..ImportOptions::default() })
+    }
 }
 
 /// Refuses an object without `__dlpack__`.
-fn expect_dlpack(object: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn expect_dlpack(object: &Bound<'_, PyAny>) -> PyResult<()> {
     match attribute(object, intern!(object.py(), "__dlpack__"))? {
         Some(_) => Ok(()),
         None => Err(PyAttributeError::new_err(format!(
@@ -113,94 +121,165 @@ fn expect_dlpack(object: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// An import: the object, and what the caller demands.
-pub struct ImportRequest<'a, 'py> {
-    pub object: &'a Bound<'py, PyAny>,
-    pub options: &'a ImportOptions,
-    pub streams: Streams<'a, 'py>,
-}
-
-impl<'a, 'py> ImportRequest<'a, 'py> {
-    /// The request of a caller on the default stream.
-    #[inline]
-    pub fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
-        Self { object, options, streams: Streams::default() }
-    }
-
-    /// Imports the object of another library; `None` for one without a protocol.
-    #[inline]
-    pub(crate) fn run(&self) -> PyResult<Option<Imported>> {
-        let type_info = type_info::of(self.object)?;
-        if self.options.protocol.is_none()
-            && self.streams.is_default()
-            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
-        {
-            return valid.settle(self.options).map(Some);
-        }
-        self.run_stages(&type_info)
-    }
-
-    /// As [`run`](Self::run), and refuses an object without a protocol.
-    #[inline]
-    pub fn required(&self) -> PyResult<Imported> {
-        let imported = self.run()?;
-        imported.ok_or_else(|| refusal(self.object, self.options.protocol))
-    }
-
-    fn run_stages(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
-        let Self { object, options, streams } = self;
-        let _depth = Depth::enter()?;
-        if let Ok(capsule) = object.cast::<PyCapsule>()
-            && let None | Some(Protocol::Dlpack | Protocol::LegacyDlpack) = options.protocol
-        {
-            if options.protocol == Some(Protocol::LegacyDlpack) {
-                capsule::expect_legacy(capsule)?;
-            }
-            let valid = satisfy::with_claim(capsule::take(capsule)?, options)?;
-            return valid.satisfy(object, options, streams).map(Some);
-        }
-        if let Err(refusal) = framework_checks::check_before(object, &type_info.checks) {
-            return match options.protocol {
-                Some(protocol) if !has(object, protocol)? => Ok(None),
-                _ => Err(refusal),
-            };
-        }
-        if options.protocol.is_none()
-            && let Some((array, reason)) = array_of(object, type_info, options)?
-        {
-            return self.import_array(&array, reason);
-        }
-        let Some(received) = self.request(type_info)? else { return Ok(None) };
-        let valid = received.validate(object, type_info, options)?;
-        shortcut::learn(object, type_info, valid.imported())?;
-        valid.satisfy(object, options, streams).map(Some)
-    }
-
-    /// Imports the array of a column, which may be a copy that was made for this import.
-    fn import_array(
-        &self,
-        array: &Bound<'py, PyAny>,
-        reason: Option<CopyReason>,
-    ) -> PyResult<Option<Imported>> {
-        let copy = if reason.is_some() { None } else { self.options.copy };
-        let options = ImportOptions { copy, ..*self.options };
-        let streams = self.streams.clone();
-        let imported = ImportRequest { object: array, options: &options, streams }.required()?;
-        Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }))
-    }
-}
-
-/// The NumPy array that holds the values of a column, and why it is a copy if it is one; `None` for all other objects.
-pub fn array_of<'py>(
-    object: &Bound<'py, PyAny>,
+/// Imports an object of a known type. Data on a device is synchronised with the default stream.
+pub(crate) fn required(
+    object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
-) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
-    let Some(array_of) = type_info.checks.array_of() else { return Ok(None) };
-    let is_numpy_array =
-        |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
-    array_of(object, options, is_numpy_array)
-        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+) -> PyResult<Imported> {
+    if !options.is_plain() {
+        return hub::import(object, options, None, None);
+    }
+    let Some(imported) = import_as_it_is(object, type_info, options)? else {
+        return hub::import(object, options, None, None).map_err(|error| refusal(object, error));
+    };
+    let is_here = imported.tensor.device().device_type().is_host_accessible();
+    match is_here || object.is_instance_of::<PyCapsule>() {
+        true => Ok(imported),
+        false => hub::import(object, options, None, None),
+    }
+}
+
+/// The refusal of an object without a protocol: that of the package, or a shorter one if it is not installed.
+#[cold]
+fn refusal(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    match hub::is_missing(&error) {
+        true => PyTypeError::new_err(format!(
+            "'{}' object supports no exchange protocol; pass an array or tensor of its elements",
+            type_name(object)
+        )),
+        false => error,
+    }
+}
+
+/// Imports an object; `None` for one without a protocol. The options name at most a device and DLPack. Without a device,
+/// the tensor may be on any, with pending work.
+pub(crate) fn import_as_it_is(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    let of_package = || hub::import(object, options, None, None).map(Some);
+    let fits = |imported: &Imported| options.device.is_none_or(|to| to == imported.tensor.device());
+    if options.protocol.is_none() {
+        if let Some(head) = type_info.head {
+            let imported = numpy_import::import(head, object)?.filter(fits);
+            return imported.map_or_else(of_package, |imported| Ok(Some(imported)));
+        }
+        if type_info.same_buffer
+            && let Some(imported) = same_buffer::import(object, type_info)?
+            && fits(&imported)
+        {
+            return Ok(Some(imported));
+        }
+    }
+    let _depth = Depth::enter()?;
+    if let Ok(capsule) = object.cast::<PyCapsule>()
+        && options.device.is_none()
+    {
+        return Ok(Some(with_claim(capsule::take(capsule)?)));
+    }
+    framework_checks::check_before(object, &type_info.checks)?;
+    // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
+    let storage = storage(object, type_info)?;
+    for &protocol in type_info.checks.order {
+        if options.protocol.is_some_and(|only| only != protocol) {
+            continue;
+        }
+        let received = match protocol {
+            Protocol::ExchangeApi => type_info.table.map(|table| table.import(object)).transpose(),
+            Protocol::Dlpack => dlpack::import(object),
+            Protocol::Buffer => buffer::import(object),
+            _ if type_info.checks.is_column() || has(object, protocol)? => {
+                return hub::import(object, options, Some(protocol), None).map(Some);
+            }
+            _ => Ok(None),
+        };
+        let imported = match received {
+            Ok(Some(imported)) if fits(&imported) => imported,
+            Ok(Some(_)) => return of_package(),
+            Ok(None) => continue,
+            Err(refusal) => return instead(object, options, refusal).map(Some),
+        };
+        let imported = validated(object, type_info, storage, imported)?;
+        if protocol == Protocol::ExchangeApi {
+            torch_view::measure(object, type_info, &imported.tensor)?;
+        }
+        same_buffer::learn(object, type_info, &imported)?;
+        return Ok(Some(imported));
+    }
+    Ok(None)
+}
+
+/// Imports an object by the package, which may know another protocol, or a better explanation than the producer's refusal.
+#[cold]
+fn instead(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+    refusal: PyErr,
+) -> PyResult<Imported> {
+    let py = object.py();
+    let is_final = !refusal.is_instance_of::<PyException>(py)
+        || refusal.is_instance_of::<PyRecursionError>(py)
+        || refusal.is_instance_of::<PyMemoryError>(py)
+        || hub::is_missing(&refusal);
+    if is_final {
+        return Err(refusal);
+    }
+    hub::import(object, options, None, None).inspect_err(|error| {
+        if hub::is_missing(error) {
+            error.set_cause(py, Some(refusal));
+        }
+    })
+}
+
+/// Checks the states of a producer that its protocols do not report, and keeps the memory of storages.
+pub fn validated<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
+    storage: Option<Bound<'py, PyAny>>,
+    imported: Imported,
+) -> PyResult<Imported> {
+    framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+    let tensor = with_storage(object, type_info, storage, imported.tensor)?;
+    Ok(with_claim(Imported { tensor, ..imported }))
+}
+
+/// Records that the producer marked a copy.
+#[inline]
+pub fn with_claim(mut imported: Imported) -> Imported {
+    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
+    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
+        imported.reason = Some(CopyReason::Producer);
+    }
+    imported
+}
+
+/// Returns true if an object has the methods of a protocol; does not call them.
+pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
+    let py = object.py();
+    let has = |name| attribute(object, name).map(|found| found.is_some());
+    match protocol {
+        Protocol::ExchangeApi => Ok(type_info::of(object)?.table.is_some()),
+        Protocol::Dlpack | Protocol::LegacyDlpack => has(intern!(py, "__dlpack__")),
+        Protocol::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
+        Protocol::ArrayInterface => has(intern!(py, "__array_interface__")),
+        Protocol::ArrayStruct => has(intern!(py, "__array_struct__")),
+        Protocol::Buffer => Ok(buffer::is_supported(object)),
+        Protocol::Arrow => Ok(has(intern!(py, "__arrow_c_array__"))?
+            || has(intern!(py, "__arrow_c_device_array__"))?
+            || has(intern!(py, "__arrow_c_stream__"))?),
+    }
+}
+
+/// Returns true if an object has any protocol.
+pub fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for &protocol in type_info::of(object)?.checks.order {
+        if has(object, protocol)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Stops a producer that imports itself again and again. Python's own limit counts calls, and the calls of an import

@@ -1,75 +1,125 @@
 //! The import for code that works on a device: the data, and the stream that it is synchronised with.
 
 use std::ffi::c_void;
+use std::ptr;
 
-use pyo3::exceptions::PyBufferError;
+use dlbridge::Device;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::ImportRequest;
-use super::satisfy::Received;
+use super::{hub, import_as_it_is, validated};
 use crate::import_options::ImportOptions;
-use crate::imported::Imported;
-use crate::protocol::device_copy::kept_until_passed;
+use crate::imported::{Imported, Protocol};
+use crate::protocol::dlpack::claimed_device;
 use crate::protocol::storage::storage;
-use crate::protocol::{framework_checks, type_info};
-use crate::stream::{DataStream, StreamOf, Streams};
+use crate::protocol::{TypeInfo, framework_checks, type_info};
+use crate::stream::{DataStream, Kind, StreamOf, kind};
 
 /// Imports an object with the handle of a stream; work on that stream runs after the producer's pending writes. It is
 /// the stream that the caller chooses. Without a choice, it is the producer's if its exchange API reports one, or
-/// else the device's default stream.
+/// else the device's default stream. `None` for an object without a protocol.
 pub(crate) fn on_device(
     object: &Bound<'_, PyAny>,
     choice: Option<StreamOf>,
-) -> PyResult<(Imported, *mut c_void)> {
-    let streams = choice.map_or_else(Streams::default, Streams::chosen);
+) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let type_info = type_info::of(object)?;
     if choice.is_none()
-        && let Some(answer) = on_work_stream(object)?
+        && let Some(answer) = on_work_stream(object, &type_info)?
     {
-        return Ok(answer);
+        return Ok(Some(answer));
+    }
+    if type_info.head.is_none()
+        && let Some(device) = claimed_device(object)?.filter(|device| is_on_device(*device))
+    {
+        return synchronised(object, device, choice).map(Some);
     }
     let options = ImportOptions::default();
-    let request = ImportRequest { object, options: &options, streams };
-    let (imported, streams) = (request.required()?, request.streams);
+    let Some(imported) = import_as_it_is(object, &type_info, &options)? else { return Ok(None) };
     let device = imported.tensor.device();
-    if object.is_instance_of::<PyCapsule>() && !device.device_type().is_host_accessible() {
+    if !is_on_device(device) {
+        return Ok(Some((imported, ptr::null_mut())));
+    }
+    if object.is_instance_of::<PyCapsule>() {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device}, and a capsule cannot synchronise with a stream; pass \
              the object that makes it"
         )));
     }
-    let stream = streams.handle(device)?;
-    Ok((kept(imported, &streams)?, stream))
+    // By the standard, a producer that is not asked synchronises with the default stream.
+    let is_default =
+        imported.protocol != Protocol::ExchangeApi && stream(device, choice)?.is_null();
+    match is_default {
+        true => Ok(Some((imported, ptr::null_mut()))),
+        false => synchronised(object, device, choice).map(Some),
+    }
 }
 
-/// Keeps data until a stream that its producer does not know has finished its queued work. Producers synchronise with
-/// the default stream.
-fn kept(imported: Imported, streams: &Streams<'_, '_>) -> PyResult<Imported> {
-    let device = imported.tensor.device();
-    if streams.is_default() || device.device_type().is_host_accessible() {
-        return Ok(imported);
-    }
-    match streams.on(device)? {
-        stream @ (DataStream::Handle(_) | DataStream::PerThread(_)) => {
-            let tensor = kept_until_passed(imported.tensor, &stream)?;
-            Ok(Imported { tensor, ..imported })
+fn is_on_device(device: Device) -> bool {
+    !device.device_type().is_host_accessible()
+}
+
+fn stream(device: Device, choice: Option<StreamOf>) -> PyResult<*mut c_void> {
+    choice.map_or(Ok(ptr::null_mut()), |stream_of| stream_of(device))
+}
+
+/// Imports data on a device by the package, which synchronises it, and keeps it until the stream has finished its work.
+fn synchronised(
+    object: &Bound<'_, PyAny>,
+    device: Device,
+    choice: Option<StreamOf>,
+) -> PyResult<(Imported, *mut c_void)> {
+    let stream = stream(device, choice)?;
+    let number = number(object.py(), device, stream)?;
+    let imported = hub::import(object, &ImportOptions::default(), None, number.as_ref())?;
+    Ok((imported, stream))
+}
+
+/// The number of a stream in DLPack; `None` for the default stream of the device.
+fn number<'py>(
+    py: Python<'py>,
+    device: Device,
+    stream: *mut c_void,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let handle = stream.addr();
+    let wrong = |why: &str| {
+        let refusal = format!("the stream for data on {device} is {handle:#x}, {why}");
+        Err(PyValueError::new_err(refusal))
+    };
+    match (kind(device), i64::try_from(handle)) {
+        // In DLPack, -1 requests no synchronisation.
+        (Some(_), Err(_)) => wrong("which is not a handle"),
+        (Some(Kind::Rocm), Ok(1 | 2)) => {
+            wrong("which is not a stream of ROCm; its default one is NULL")
         }
-        _ => Ok(imported),
+        (_, Ok(0)) => Ok(None),
+        (Some(_), Ok(_)) => DataStream::of_handle(device, stream).to_object(py, device).map(Some),
+        (None, _) => Err(PyBufferError::new_err(format!(
+            "a stream is named for data on {device}, and DLPack does not number its streams, so the \
+             producer cannot synchronise with it"
+        ))),
     }
 }
 
 /// Imports an object of a type with a table, without synchronising; `None` for other objects.
-fn on_work_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<(Imported, *mut c_void)>> {
-    let type_info = type_info::of(object)?;
-    let Some(table) = type_info.table else { return Ok(None) };
+fn on_work_stream(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let Some(table) = type_info.table.filter(|table| table.has_work_stream()) else {
+        return Ok(None);
+    };
     framework_checks::check_before(object, &type_info.checks)?;
-    // Before the table, because other code may give the object other memory meanwhile; `with_values` compares.
-    let storage = storage(object, &type_info)?;
-    let answer = table
-        .import_on_work_stream(object)
+    // Before the table, because other code may give the object other memory meanwhile; `validated` compares.
+    let storage = storage(object, type_info)?;
+    let imported = table
+        .import(object)
         .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
-    let Some((imported, stream)) = answer else { return Ok(None) };
-    let received = Received { imported, storage };
-    let valid = received.validate(object, &type_info, &ImportOptions::default())?;
-    Ok(Some((valid.unrestricted(), stream)))
+    let device = imported.tensor.device();
+    let stream = match device.device_type().is_host_accessible() {
+        true => Some(ptr::null_mut()),
+        false => table.work_stream(object.py(), device)?,
+    };
+    let Some(stream) = stream else { return Ok(None) };
+    Ok(Some((validated(object, type_info, storage, imported)?, stream)))
 }

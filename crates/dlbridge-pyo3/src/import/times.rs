@@ -6,8 +6,8 @@ use super::{has, hub};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
-use crate::protocol::time::{Elements, Times};
-use crate::protocol::{framework_checks, memory, type_info};
+use crate::protocol::time::{self, Elements, Times};
+use crate::protocol::{framework_checks, type_info};
 
 /// Imports times, with the object that keeps their memory; `None` for an object with other elements.
 pub(crate) fn import<'py>(
@@ -56,7 +56,7 @@ fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
 
 /// The counts of times as times.
 pub fn as_times(imported: Imported) -> PyResult<Imported> {
-    Ok(Imported { tensor: memory::as_times(imported.tensor)?, ..imported })
+    Ok(Imported { tensor: time::as_times(imported.tensor)?, ..imported })
 }
 
 /// Returns true if the dtype of an array is accepted; otherwise records it.

@@ -34,7 +34,7 @@ const WARN_ON_WRITE: c_int = 1 << 31;
 
 /// The facts about the loaded NumPy that reading its arrays needs.
 #[derive(Clone, Copy)]
-pub(crate) struct NumpyArray(&'static Numpy);
+pub struct NumpyArray(&'static Numpy);
 
 struct Numpy {
     class: ArrayClass,
@@ -49,8 +49,8 @@ struct Numpy {
 }
 
 /// An array, described as `__dlpack__` would.
-pub(crate) struct Described<'a> {
-    pub(crate) tensor: TensorRef<'a>,
+pub struct Described<'a> {
+    pub tensor: TensorRef<'a>,
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
     pub(crate) data: *mut u8,
@@ -245,7 +245,7 @@ impl NumpyArray {
 
     /// Describes an array with numbers in the other byte order, as if they were in this machine's order; `None` for
     /// all other arrays.
-    pub(crate) fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+    pub fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
         let head = self.0.class.head(array)?;
         if !is_byte_swapped(head) {
             return None;
@@ -277,7 +277,7 @@ impl NumpyArray {
 
     /// Returns true if an array has numbers in the other byte order, which `__dlpack__` refuses because DLPack cannot
     /// express them.
-    pub(crate) fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
+    pub fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
         self.0.class.head(array).is_some_and(is_byte_swapped)
     }
 

@@ -4,26 +4,20 @@
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
-use std::ffi::{CStr, c_char, c_void};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ffi::{CStr, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::slice;
 
-use dlbridge::{Access, CopyReason, DataType, Device, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, DataType, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
 use pyo3::{PyTraverseError, PyVisit};
 
 use super::buffer_format::{self, Unfit};
 use super::exported::{Exported, FirstExport};
-use super::memory::{MAX_NDIM, Memory, access};
-use crate::borrow::Guard;
-use crate::copies;
-use crate::error::to_py_err;
-use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::references::has_one_reference;
@@ -126,26 +120,28 @@ impl Buffer {
         visit.call(exporter.as_deref())
     }
 
+    /// The fields, which Python filled.
     #[inline]
-    fn fields(&self) -> &Py_buffer {
+    pub fn fields(&self) -> &Py_buffer {
         // SAFETY: `get` filled the struct, and nothing writes it while the buffer is locked.
         unsafe { self.0.as_ref() }
     }
 
     /// The object that owns the memory. It may differ from `asked`: a `PickleBuffer` passes the request on.
-    fn exporter<'py>(&self, asked: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    pub fn exporter<'py>(&self, asked: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
         // SAFETY: attached; an object that the buffer has a reference to, or NULL.
         let exporter = unsafe { Bound::from_borrowed_ptr_or_opt(asked.py(), self.fields().obj) };
         exporter.unwrap_or_else(|| asked.clone())
     }
 
     /// An array of `ndim` numbers that the buffer points at.
-    fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
+    pub fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
         // SAFETY: the protocol: a pointer that is not NULL leads to `ndim` numbers that live as long as the buffer.
         (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
     }
 
-    fn format(&self) -> &[u8] {
+    /// The format of the elements.
+    pub fn format(&self) -> &[u8] {
         if self.fields().format.is_null() {
             // The protocol defines NULL as unsigned bytes.
             return b"B";
@@ -155,7 +151,7 @@ impl Buffer {
     }
 
     /// Describes the elements in place; `None` if a tensor cannot express them in place, or for unusual buffers.
-    pub(crate) fn describe(&self) -> Option<TensorRef<'_>> {
+    pub fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
         let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
         let (dtype, byte_swapped) = self.parsed().ok()?;
@@ -210,88 +206,8 @@ impl Buffer {
     }
 
     /// The dtype, and true for the other byte order.
-    fn parsed(&self) -> Result<(DataType, bool), Unfit> {
+    pub fn parsed(&self) -> Result<(DataType, bool), Unfit> {
         buffer_format::parse(self.format(), self.fields().itemsize.max(0) as usize)
-    }
-
-    fn dtype(&self) -> PyResult<(DataType, bool)> {
-        let (format, itemsize) = (self.format(), self.fields().itemsize);
-        self.parsed().map_err(|unfit| {
-            let format = String::from_utf8_lossy(format);
-            match unfit {
-                Unfit::NoNumber(kind) => {
-                    buffer_format::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
-                }
-                Unfit::Size(size) => PyBufferError::new_err(format!(
-                    "the buffer's format '{format}' says {size} bytes, but its itemsize is \
-                     {itemsize}; the exporter must make them agree"
-                )),
-            }
-        })
-    }
-
-    /// The tensor of the buffer of an object.
-    fn into_tensor(
-        self,
-        object: &Bound<'_, PyAny>,
-        copy: Option<bool>,
-    ) -> PyResult<(Tensor, Option<CopyReason>)> {
-        let (fields, (dtype, byte_swapped)) = (self.fields(), self.dtype()?);
-        let itemsize = dtype.itemsize() as isize;
-        let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
-        let Some(ndim) = ndim else {
-            return Err(PyBufferError::new_err(format!(
-                "the buffer has {} dimensions; 0 to {MAX_NDIM} are allowed",
-                fields.ndim
-            )));
-        };
-        if let Some(suboffsets) = self.numbers(fields.suboffsets, ndim)
-            && suboffsets.iter().any(|&suboffset| suboffset >= 0)
-        {
-            return Err(PyBufferError::new_err(
-                "the buffer has suboffsets: its elements are behind pointers, which a tensor cannot \
-                 express; copy it to contiguous memory first, for example with bytes()",
-            ));
-        }
-        let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
-        match self.numbers(fields.shape, ndim) {
-            Some(extents) => shape[..ndim].copy_from_slice(extents),
-            None if ndim == 1 => shape[0] = fields.len / itemsize,
-            None if ndim == 0 => {}
-            None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
-        }
-        let bytes = shape[..ndim].iter().try_fold(itemsize, |n, &extent| n.checked_mul(extent));
-        if bytes != Some(fields.len) {
-            return Err(PyBufferError::new_err(format!(
-                "the buffer's shape {:?} of {itemsize} byte elements disagrees with its length of {} \
-                 bytes; the exporter must make them agree",
-                &shape[..ndim],
-                fields.len
-            )));
-        }
-        let has_strides = match self.numbers(fields.strides, ndim) {
-            Some(numbers) => {
-                byte_strides[..ndim].copy_from_slice(numbers);
-                true
-            }
-            None => false,
-        };
-        let memory = Memory {
-            protocol: "buffer",
-            data: fields.buf,
-            dtype,
-            byte_swapped,
-            shape: &shape[..ndim],
-            byte_strides: has_strides.then_some(&byte_strides[..ndim]),
-            device: Device::CPU,
-            access: access(self.is_read_only()),
-            subbyte_padded: false,
-        };
-        let exporter = self.exporter(object);
-        // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
-        // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
-        // the crate documentation).
-        unsafe { memory.into_tensor_of(&exporter, self, copy) }
     }
 }
 
@@ -302,26 +218,13 @@ pub fn is_supported(object: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
 }
 
-/// Imports an object that exports a buffer; `None` for one that does not.
-pub(crate) fn import(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    if !is_supported(object) {
-        return Ok(None);
-    }
-    options.check_on_cpu("a buffer")?;
-    let (tensor, reason) = Buffer::get(object)?.into_tensor(object, options.copy)?;
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
-}
-
-/// As [`import`], for elements that a tensor can share.
-pub(crate) fn import_as_it_is(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports an object that exports a buffer whose elements a tensor can share; `None` for one that does not export any.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if !is_supported(object) {
         return Ok(None);
     }
     let buffer = Buffer::get(object)?;
-    let access = access(buffer.is_read_only());
+    let access = if buffer.is_read_only() { Access::ReadOnly } else { Access::Shared };
     let tensor = buffer.into_described(access);
     let tensor =
         tensor.ok_or_else(|| PyBufferError::new_err("a tensor cannot share the buffer"))?;
@@ -356,55 +259,4 @@ fn if_exported(object: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
         Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// The bytes of a contiguous tensor in a new bytearray.
-pub fn to_bytearray<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyByteArray>> {
-    // SAFETY: these two functions of Python follow the contract.
-    let array = unsafe {
-        copied(py, tensor, ffi::PyByteArray_FromStringAndSize, ffi::PyByteArray_AsString)
-    };
-    Ok(array?.cast_into()?)
-}
-
-/// The bytes of a contiguous tensor.
-pub fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
-    // SAFETY: these two functions of Python follow the contract: without a source, only the object without bytes is one
-    // that other code has.
-    let bytes =
-        unsafe { copied(py, tensor, ffi::PyBytes_FromStringAndSize, ffi::PyBytes_AsString) };
-    Ok(bytes?.cast_into()?)
-}
-
-/// Copies the bytes of a contiguous tensor into a new Python object.
-///
-/// # Safety
-/// With NULL as its source, the first function makes an object of that many bytes, which may be written because no other
-/// code has it, or which is empty; the second one returns the address of the first byte. The first one may return
-/// NULL with an exception.
-unsafe fn copied<'py>(
-    py: Python<'py>,
-    tensor: &Tensor,
-    new: unsafe extern "C" fn(*const c_char, ffi::Py_ssize_t) -> *mut ffi::PyObject,
-    first: unsafe extern "C" fn(*mut ffi::PyObject) -> *mut c_char,
-) -> PyResult<Bound<'py, PyAny>> {
-    let _reading = Guard::for_copy(tensor)?;
-    let tensor = TensorRef::from(tensor);
-    let from = tensor.as_bytes().map_err(to_py_err)?;
-    // SAFETY: attached; a new reference, or NULL with an exception.
-    let object = unsafe {
-        Bound::from_owned_ptr_or_err(py, new(ptr::null(), from.len() as ffi::Py_ssize_t))?
-    };
-    // SAFETY: the object has `from.len()` bytes; only this function has it, and keeps it until they are written.
-    let to = unsafe {
-        slice::from_raw_parts_mut(first(object.as_ptr()).cast::<MaybeUninit<u8>>(), from.len())
-    };
-    copies::detached(from.len(), |go_on| {
-        Ok(copies::each_block(to, go_on, |begin, block| {
-            for (to, &from) in block.iter_mut().zip(&from[begin..]) {
-                to.write(from);
-            }
-        }))
-    })?;
-    Ok(object)
 }

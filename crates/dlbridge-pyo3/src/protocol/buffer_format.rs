@@ -9,7 +9,7 @@ use crate::error::beyond_tensors;
 
 /// Why a format lacks a dtype.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub enum Unfit {
     /// Not a number. The letter is the kind in a typestr: text, an object, a structure, a pointer, several numbers,
     /// or anything else.
     NoNumber(char),
@@ -19,7 +19,7 @@ pub(super) enum Unfit {
 
 /// The dtype of a format, for elements of `itemsize` bytes; true if the bytes of each number are not in this
 /// machine's order.
-pub(super) fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), Unfit> {
+pub fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), Unfit> {
     let (order, letters) = match format {
         [order @ (b'@' | b'=' | b'<' | b'>' | b'!'), letters @ ..] => (*order, letters),
         letters => (b'@', letters),

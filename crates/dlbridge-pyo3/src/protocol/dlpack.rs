@@ -1,71 +1,23 @@
-//! DLPack's Python protocol, `__dlpack__` and `__dlpack_device__`: the import.
+//! DLPack's Python protocol, `__dlpack__` and `__dlpack_device__`: the import. The package asks
+//! for options, and older producers.
 //!
 //! Source: the array API standard 2024.12 and the Python specification of DLPack.
 
-use dlbridge::sys;
-use dlbridge::{CopyReason, Device, DeviceType, Error, Tensor};
-use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
+use dlbridge::{CopyReason, Device, DeviceType, Tensor};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList};
 
 use super::{framework_checks, type_info};
 use crate::capsule;
 use crate::classes::attribute;
-use crate::error::str_in_message;
-use crate::gpu;
-use crate::import::hub;
-use crate::import_options::{ImportOptions, wrong_type};
+use crate::import_options::wrong_type;
 use crate::imported::Imported;
 use crate::optional_attr::optional_attr;
-use crate::stream::Streams;
 
-/// Imports an object that has `__dlpack__`; `None` for an object without it.
-pub(crate) fn import<'py>(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Option<Imported>> {
-    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
-        return Ok(None);
-    };
-    let claimed = claimed_device(object)?;
-    let copy = copy_to_ask(options.copy, claimed);
-    // Data for the CPU is complete when the call returns.
-    let to_host = options.device.is_some_and(|device| device.device_type().is_host_accessible());
-    let stream = match to_host {
-        true => None,
-        false => streams.keyword(object.py(), options.device.or(claimed))?,
-    };
-    let answer = ask(&method, object, options, claimed, copy, stream)?;
-    // A producer that moves the data reports the requested device.
-    let imported = received(&method, object, answer, options.device.or(claimed))?;
-    let found = imported.tensor.device();
-    streams.check_asked(claimed, found)?;
-    let says_copied = imported.tensor.flags() & sys::DLPACK_FLAG_BITMASK_IS_COPIED != 0;
-    if says_copied && options.copy == Some(false) {
-        return Err(PyBufferError::new_err(
-            "the producer made a copy despite copy=False; leave copy=False out",
-        ));
-    }
-    // Some producers copy or move without marking that.
-    let moved = claimed.is_some_and(|claimed| !agree(claimed, found) || is_moved(claimed, found));
-    if moved && options.copy == Some(false) {
-        return Err(PyBufferError::new_err(format!(
-            "the producer moved the data to {found}, which is a copy, and copy=False forbids it; \
-             leave copy=False out"
-        )));
-    }
-    let copied = says_copied || moved || copy == Some(true);
-    let reason = copied.then_some(match copy {
-        Some(true) => CopyReason::Requested,
-        _ => CopyReason::Producer,
-    });
-    Ok(Some(Imported { reason, ..imported }))
-}
-
-/// As [`import`], of a producer that supports versioned capsules, without options. The data may have pending work on its
-/// device.
-pub(crate) fn import_versioned(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports an object that has `__dlpack__` with versioned capsules, in the memory where it is; `None` for an object without
+/// it. The data may have pending work on its device.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let py = object.py();
     let Some(method) = attribute(object, intern!(py, "__dlpack__"))? else { return Ok(None) };
     let claimed = claimed_device(object)?;
@@ -77,7 +29,7 @@ pub(crate) fn import_versioned(object: &Bound<'_, PyAny>) -> PyResult<Option<Imp
 }
 
 /// The tensor of a capsule that an object exported on a device.
-fn received(
+pub fn received(
     method: &Bound<'_, PyAny>,
     object: &Bound<'_, PyAny>,
     answer: Bound<'_, PyAny>,
@@ -90,35 +42,6 @@ fn received(
         Some(device) => Err(disagreement(device, found)),
         None => Ok(imported),
     }
-}
-
-/// The refusal of a producer that does not export its data to the requested device, with the producer's exception as
-/// the cause. Other exceptions are passed on.
-fn not_there(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-    claimed: Option<Device>,
-    error: PyErr,
-) -> PyErr {
-    let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = hub::tensor_of(object).is_some();
-    if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
-        return error;
-    }
-    let reason = match options.missing_driver(to) {
-        Some(failure) => format!(" and cannot be copied to {to}: {failure}"),
-        None => {
-            let text = str_in_message(error.value(object.py()));
-            let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
-            format!(
-                ", and its producer does not export it to {to} ({sentence}); move it there with the producer's \
-                 library first"
-            )
-        }
-    };
-    let refusal = PyBufferError::new_err(format!("the data is on {claimed}{reason}"));
-    refusal.set_cause(object.py(), Some(error));
-    refusal
 }
 
 /// If `__dlpack__` forwards to another object, checks that object too.
@@ -137,44 +60,7 @@ fn check_behind(
     framework_checks::check(&behind, &type_info.checks, tensor.dtype())
 }
 
-/// Returns true if an object reports that the CPU cannot read its data.
-pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> bool {
-    matches!(is_on_host(object), Ok(false))
-}
-
-/// Returns true unless an object reports that the CPU cannot read its data.
-pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let claimed = claimed_device(object)?;
-    Ok(claimed.is_none_or(|device| device.device_type().is_host_accessible()))
-}
-
-/// Imports an object that has `__dlpack__` as a legacy consumer does, with no keyword except `stream`; `None` for an
-/// object without it.
-pub(crate) fn import_legacy<'py>(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
-) -> PyResult<Option<Imported>> {
-    let Some(method) = attribute(object, intern!(object.py(), "__dlpack__"))? else {
-        return Ok(None);
-    };
-    let claimed = claimed_device(object)?;
-    let keywords = PyDict::new(object.py());
-    if let Some(stream) = streams.keyword(object.py(), claimed)? {
-        keywords.set_item(intern!(object.py(), "stream"), stream)?;
-    }
-    let answer = method.call((), Some(&keywords))?;
-    let imported = capsule::take(&capsule::expect(answer, object)?)?;
-    let found = imported.tensor.device();
-    if let Some(claimed) = claimed.filter(|&claimed| !agree(claimed, found)) {
-        return Err(disagreement(claimed, found));
-    }
-    streams.check_asked(claimed, found)?;
-    options.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
-    Ok(Some(imported))
-}
-
-fn disagreement(said: Device, found: Device) -> PyErr {
+pub fn disagreement(said: Device, found: Device) -> PyErr {
     PyBufferError::new_err(format!(
         "the producer should export a tensor on {said}, but exported one on {found}; its \
          __dlpack_device__ and __dlpack__ must agree"
@@ -183,19 +69,19 @@ fn disagreement(said: Device, found: Device) -> PyErr {
 
 /// Returns true if data that is reported on one device may be found on another: pinned memory is main memory, and
 /// some producers do not distinguish them.
-fn agree(said: Device, found: Device) -> bool {
+pub fn agree(said: Device, found: Device) -> bool {
     let both_on_host = [said, found].iter().all(|d| d.device_type().is_host_accessible());
     said == found || both_on_host
 }
 
 /// Returns true if data that is reported on one device is found on another of the same kind: JAX can have several
 /// devices for the CPU.
-fn is_moved(said: Device, found: Device) -> bool {
+pub fn is_moved(said: Device, found: Device) -> bool {
     said.device_type() == found.device_type() && said.id() != found.id()
 }
 
 /// The result of `__dlpack_device__`. Some producers lack the method, and one returns `None` as the CPU's number.
-fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
+pub fn claimed_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     let py = object.py();
     let Some(method) = attribute(object, intern!(py, "__dlpack_device__"))? else {
         return Ok(None);
@@ -223,117 +109,8 @@ fn device(device_type: i32, id: i32) -> Device {
     Device::new(DeviceType::from_code(device_type), id)
 }
 
-/// The `copy` to request from the producer. dlbridge itself copies memory that the CPU can read, to aligned memory,
-/// and CUDA memory if the driver can be loaded: not every producer synchronises its copy with the requested stream.
-fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
-    let is_ours_to_copy = || {
-        claimed.is_none_or(|device| {
-            let by_driver = || gpu::is_possible(device, device) && has_driver(device);
-            device.device_type().is_host_accessible() || by_driver()
-        })
-    };
-    wanted.filter(|&copy| !(copy && is_ours_to_copy()))
-}
-
-fn has_driver(device: Device) -> bool {
-    gpu::Driver::of(device.device_type()).is_ok()
-}
-
-/// Calls `__dlpack__` with all keywords. If the producer is older than versioned capsules, calls it again with the
-/// keywords that such producers support.
-fn ask<'py>(
-    method: &Bound<'py, PyAny>,
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    claimed: Option<Device>,
-    copy: Option<bool>,
-    stream: Option<Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = method.py();
-    let keywords = PyDict::new(py);
-    keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
-    if let Some(stream) = &stream {
-        keywords.set_item(intern!(py, "stream"), stream)?;
-    }
-    // Some producers refuse the keyword itself, so it is passed only if needed.
-    if let Some(device) = options.device.filter(|&wanted| claimed != Some(wanted)) {
-        keywords.set_item(intern!(py, "dl_device"), (device.device_type().code(), device.id()))?;
-    }
-    if let Some(copy) = copy {
-        keywords.set_item(intern!(py, "copy"), copy)?;
-    }
-    let error = match method.call((), Some(&keywords)) {
-        // A producer that has the keyword, and does not support it yet.
-        Err(error) if is_not_implemented(&error, py, "max_version") => {
-            keywords.del_item(intern!(py, "max_version"))?;
-            let answer = method.call((), Some(&keywords));
-            return answer.map_err(|error| not_there(object, options, claimed, error));
-        }
-        Err(error) if is_unknown_keyword(&error, &keywords)? => error,
-        answer => return answer.map_err(|error| not_there(object, options, claimed, error)),
-    };
-    let elsewhere =
-        options.device.is_some_and(|wanted| claimed.is_some_and(|claimed| claimed != wanted));
-    // Producers that are older than the keyword `copy` share their memory, so `copy=False` can be left out.
-    if elsewhere || copy == Some(true) {
-        let (keyword, option) =
-            if elsewhere { ("dl_device", "device") } else { ("copy", "copy=True") };
-        let refusal = PyBufferError::new_err(format!(
-            "the producer's __dlpack__ is older than the keyword {keyword}, so it cannot be asked \
-             for that; leave {option} out, and copy or move the tensor first"
-        ));
-        refusal.set_cause(py, Some(error));
-        return Err(refusal);
-    }
-    let old_keywords = PyDict::new(py);
-    if let Some(stream) = stream {
-        old_keywords.set_item(intern!(py, "stream"), stream)?;
-    }
-    method.call((), Some(&old_keywords))
-}
-
-/// Returns true for a `NotImplementedError` that names a keyword.
-fn is_not_implemented(error: &PyErr, py: Python<'_>, keyword: &str) -> bool {
-    error.is_instance_of::<PyNotImplementedError>(py)
-        && error.value(py).str().is_ok_and(|text| text.to_string_lossy().contains(keyword))
-}
-
-/// Returns true if a call failed because the callee does not support a keyword, and not because of a call inside it.
-///
-/// Python refuses unknown keywords before the callee's first line, so a traceback is missing. With a traceback, the
-/// callee may have passed `max_version` on to a function that does not support it; any other complaint is about a
-/// call of the callee's own.
-fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let py = sent.py();
-    if !error.get_type(py).is(py.get_type::<PyTypeError>()) {
-        return Ok(false);
-    }
-    let Ok(message) = error.value(py).str() else { return Ok(false) };
-    let message = message.to_string_lossy();
-    let refuses = |keyword: &str| {
-        message.contains(&format!("unexpected keyword argument '{keyword}'"))
-            || message.contains(&format!("'{keyword}' is an invalid keyword argument"))
-    };
-    if let Some(traceback) = error.traceback(py) {
-        // Raised by a direct call of the callee, not by a call further down.
-        let direct = traceback.getattr(intern!(py, "tb_next"))?.is_none();
-        return Ok(direct && refuses("max_version"));
-    }
-    let takes_none = ["takes no keyword arguments", "takes no arguments"];
-    let overloaded = "incompatible function arguments";
-    if message.contains(overloaded) || takes_none.iter().any(|phrase| message.contains(phrase)) {
-        return Ok(true);
-    }
-    for keyword in sent.keys() {
-        if refuses(&keyword.extract::<String>()?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Returns true if the data must be copied for the requested device.
-pub(super) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
+pub fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     if asked == ours {
         return Ok(false);
     }
@@ -345,7 +122,7 @@ pub(super) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
     )))
 }
 
-pub(super) fn expect_pair(
+pub fn expect_pair(
     argument: &str,
     expected: &str,
     dl_device: &Bound<'_, PyAny>,
@@ -353,17 +130,4 @@ pub(super) fn expect_pair(
     let wrong = || wrong_type(argument, expected, dl_device);
     let (device_type, id) = pair(dl_device)?.extract::<(i32, i32)>().map_err(|_| wrong())?;
     Ok(device(device_type, id))
-}
-
-/// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as in `Tensor.device`.
-pub fn expect_named_device(device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    if let Ok(name) = device.cast::<PyString>() {
-        let parsed = name.to_cow()?.parse();
-        return parsed.map_err(|error: Error| {
-            PyValueError::new_err(format!("device is {device:?}: {error}"))
-        });
-    }
-    const EXPECTED: &str =
-        "None, a name like 'cpu' or 'cuda:0', or a tuple of two integers like (1, 0)";
-    expect_pair("device", EXPECTED, device)
 }

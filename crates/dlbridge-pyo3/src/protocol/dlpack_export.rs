@@ -1,19 +1,14 @@
 //! An export through `__dlpack__`: **read** the consumer's options, **satisfy** them, and **return** a capsule.
 
-use dlbridge::{Device, Error, Tensor, TensorRef};
-use pyo3::exceptions::PyBufferError;
+use dlbridge::Device;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyInt, PyTuple};
 
-use super::device_copy::copied;
-use super::dlpack::{expect_pair, must_move};
-use crate::borrow::Guard;
-use crate::error::to_py_err;
+use super::dlpack::expect_pair;
 use crate::import::hub;
 use crate::import_options::{expect_bool, wrong_type};
-use crate::stream::{self, DataStream};
-use crate::{PyTensor, capsule, copies, gpu};
+use crate::{PyTensor, capsule};
 
 /// The keywords of a call of `__dlpack__`, as passed.
 pub struct Keywords<'a, 'py> {
@@ -50,10 +45,6 @@ fn by_package<'py>(
     options: ExportOptions,
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(package) = hub::linked() {
-        let stream = keywords.stream.as_deref();
-        return (package.export)(options, py, exporter, stream).map(Bound::into_any);
-    }
     // Without the package, the only writable export is left to another consumer.
     hub::require(py, || "the package dlbridge makes this export".to_owned())?;
     let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
@@ -64,15 +55,15 @@ fn by_package<'py>(
 #[derive(Clone, Copy)]
 pub struct ExportOptions {
     /// True if the consumer supports versioned capsules.
-    versioned: bool,
-    copy: Option<bool>,
+    pub versioned: bool,
+    pub copy: Option<bool>,
     /// The requested device.
-    to: Device,
+    pub to: Device,
 }
 
 impl ExportOptions {
     #[inline]
-    fn read(keywords: &Keywords<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
+    pub fn read(keywords: &Keywords<'_, '_>, exporter: &PyTensor) -> PyResult<Self> {
         let versioned =
             keywords.max_version.map(|v| major(&v)).transpose()?.is_some_and(|v| v >= 1);
         let copy = keywords.copy.map(|copy| expect_bool("copy", &copy)).transpose()?;
@@ -85,62 +76,25 @@ impl ExportOptions {
 
     /// Returns true if the consumer gets the exporter's own memory, on its device.
     #[inline]
-    fn is_sharable(self, exporter: &PyTensor) -> bool {
+    pub fn is_sharable(self, exporter: &PyTensor) -> bool {
         self.copy != Some(true)
             && self.to == exporter.tensor().device()
             && !self.is_inexpressible(exporter)
     }
 
     /// Returns true if the consumer supports only legacy capsules, and they cannot express the data.
-    fn is_inexpressible(self, exporter: &PyTensor) -> bool {
+    pub fn is_inexpressible(self, exporter: &PyTensor) -> bool {
         let tensor = exporter.tensor();
         !self.versioned && (tensor.is_read_only() || tensor.is_subbyte_padded())
     }
 
-    /// Satisfy, in the package: copies if the memory cannot be shared, otherwise makes the consumer's stream wait.
-    ///
-    /// With `copy=None` the data is copied only if the consumer requests the CPU, and the data is in host-accessible memory of
-    /// another device; if it requests another device, and the CUDA driver can copy between the two; and if it supports only
-    /// legacy capsules, which cannot express the data.
-    pub fn satisfy<'py>(
+    /// Returns a capsule with the exporter's own memory.
+    #[inline]
+    pub fn shared<'py>(
         self,
         py: Python<'py>,
         exporter: &PyTensor,
-        stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let Self { versioned, copy, to } = self;
-        let tensor = exporter.tensor();
-        let mut moved = false;
-        if copy == Some(true) || to != tensor.device() {
-            if copy != Some(false) && gpu::is_possible(tensor.device(), to) {
-                return give(py, copied_to(py, exporter, to, stream)?, versioned);
-            }
-            moved = must_move(tensor.device(), to)?;
-        }
-        if stream.is_some() || !tensor.device().device_type().is_host_accessible() {
-            put_in_order(py, exporter, stream)?;
-        }
-        let inexpressible = self.is_inexpressible(exporter);
-        if copy != Some(true) && !moved && !inexpressible {
-            return self.shared(py, exporter);
-        }
-        if copy == Some(false) {
-            return Err(match (inexpressible, tensor.is_read_only()) {
-                (true, true) => to_py_err(Error::LegacyReadOnly),
-                (true, false) => to_py_err(Error::LegacySubbytePadded),
-                _ => PyBufferError::new_err(format!(
-                    "moving the data from {} to the CPU needs a copy; leave out copy=False",
-                    tensor.device()
-                )),
-            });
-        }
-        let _reading = Guard::for_copy(tensor)?;
-        give(py, copies::copied(&TensorRef::from(&**tensor), 1)?, versioned)
-    }
-
-    /// Returns a capsule with the exporter's own memory.
-    #[inline]
-    fn shared<'py>(self, py: Python<'py>, exporter: &PyTensor) -> PyResult<Bound<'py, PyCapsule>> {
         // SAFETY: the managed tensor was just made, and only the capsule gets it.
         unsafe {
             match self.versioned {
@@ -149,17 +103,6 @@ impl ExportOptions {
             }
         }
     }
-}
-
-/// A capsule that owns a copy.
-fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, PyCapsule>> {
-    if versioned {
-        // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
-        return unsafe { capsule::versioned(py, tensor.into_raw()) };
-    }
-    let managed = tensor.into_raw_legacy().map_err(|(_, error)| to_py_err(error))?;
-    // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
-    unsafe { capsule::legacy(py, managed) }
 }
 
 /// The major version of a `max_version`.
@@ -189,42 +132,4 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
 #[inline]
 fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
     expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
-}
-
-/// Makes the consumer's stream wait for the stream of the data.
-#[cold]
-fn put_in_order(
-    py: Python<'_>,
-    exporter: &PyTensor,
-    stream: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let device = exporter.tensor().device();
-    match stream {
-        // By the standard, `None` is right for devices without streams.
-        None if !stream::has_streams(device) => Ok(()),
-        None => stream::order(py, device, exporter.stream(), &DataStream::Default),
-        Some(stream) => {
-            let consumers = DataStream::expect(stream, device)?;
-            stream::order(py, device, exporter.stream(), &consumers)
-        }
-    }
-}
-
-/// A copy on a device, or on the CPU of data on a device.
-#[cold]
-fn copied_to(
-    py: Python<'_>,
-    exporter: &PyTensor,
-    to: Device,
-    stream: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Tensor> {
-    let consumers = match (to == Device::CPU, stream) {
-        (true, stream) => {
-            stream::expect_none(stream)?;
-            *exporter.stream()
-        }
-        (false, None) => DataStream::Default,
-        (false, Some(stream)) => DataStream::expect(stream, to)?,
-    };
-    copied(py, exporter.tensor(), exporter.stream(), to, &consumers)
 }

@@ -17,12 +17,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use crate::classes::{attr_if_any, attribute};
+use crate::classes::attr_if_any;
 use crate::error::to_py_err;
-use crate::gpu::Driver;
-use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::stream::{self, DataStream, Streams};
 
 /// The name of the capsule in the type's attribute.
 pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
@@ -78,47 +75,6 @@ impl Table {
         })
     }
 
-    /// Imports an object of the type. The table does not synchronise streams: for data on a device, the caller's
-    /// stream waits for the stream that the table reports. `None` if that is not possible and the object has
-    /// `__dlpack__`, which synchronises.
-    pub(crate) fn import<'py>(
-        self,
-        object: &Bound<'py, PyAny>,
-        options: &ImportOptions,
-        streams: &Streams<'_, 'py>,
-    ) -> PyResult<Option<Imported>> {
-        let (tensor, version) = self.unsynchronized(object)?;
-        let device = tensor.device();
-        if !device.device_type().is_host_accessible()
-            && !self.put_in_order(device, &streams.on_source(device, options)?, object)?
-        {
-            return on_device(object, &tensor, options.protocol).map(|()| None);
-        }
-        Ok(Some(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) }))
-    }
-
-    /// Makes the caller's stream wait for the producer's. Returns false if that is not possible.
-    #[cold]
-    fn put_in_order<'py>(
-        self,
-        device: Device,
-        ours: &DataStream,
-        object: &Bound<'py, PyAny>,
-    ) -> PyResult<bool> {
-        let py = object.py();
-        let Some(function) = self.current_work_stream.filter(|_| stream::has_streams(device))
-        else {
-            return Ok(false);
-        };
-        let theirs = DataStream::of_handle(device, work_stream(py, function, device)?);
-        let is_same = ours.handle() == theirs.handle();
-        if !is_same && Driver::of(device.device_type()).is_err() {
-            return Ok(false);
-        }
-        stream::order(py, device, &theirs, ours)?;
-        Ok(true)
-    }
-
     /// The description of an object of the type, without flags; `None` if the table has no function for it. Its
     /// extents and strides belong to the object, and stay until other code runs.
     #[inline]
@@ -133,37 +89,26 @@ impl Table {
         Ok(Some(unsafe { found.assume_init() }))
     }
 
-    /// Imports an object of the type with the stream on which its producer works on the data, for a caller that works
-    /// on that stream; `None` if the table cannot report the stream. NULL on the CPU.
-    pub(crate) fn import_on_work_stream(
-        self,
-        object: &Bound<'_, PyAny>,
-    ) -> PyResult<Option<(Imported, *mut c_void)>> {
+    /// Returns true if the table can report the stream of its producer's work.
+    pub fn has_work_stream(&self) -> bool {
+        self.current_work_stream.is_some()
+    }
+
+    /// The stream on which the producer of the type works on a device; `None` if the table cannot report it.
+    pub fn work_stream(self, py: Python<'_>, device: Device) -> PyResult<Option<*mut c_void>> {
         let Some(current_work_stream) = self.current_work_stream else { return Ok(None) };
-        let (tensor, version) = self.unsynchronized(object)?;
-        let device = tensor.device();
-        let stream = match device.device_type().is_host_accessible() {
-            true => ptr::null_mut(),
-            false => work_stream(object.py(), current_work_stream, device)?,
-        };
-        let imported = Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) };
-        Ok(Some((imported, stream)))
+        let (device_type, mut stream) =
+            (DLDeviceType(device.device_type().code()), ptr::null_mut());
+        // SAFETY: attached; the result is writable.
+        match unsafe { current_work_stream(device_type, device.id(), &mut stream) } {
+            0 => Ok(Some(stream)),
+            _ => Err(failed(py, "current_work_stream")),
+        }
     }
 
     /// Imports an object of the type, which may have pending work on its device.
     #[inline]
-    pub(crate) fn import_unsynchronized(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
-        let (tensor, version) = self.unsynchronized(object)?;
-        Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
-    }
-
-    /// The tensor of an object of the type, which may have pending work on its device, and the version in its managed
-    /// tensor.
-    #[inline]
-    fn unsynchronized(
-        self,
-        object: &Bound<'_, PyAny>,
-    ) -> PyResult<(Tensor, Option<DLPackVersion>)> {
+    pub fn import(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
         let mut managed = ptr::null_mut();
         // SAFETY: attached; an object of the table's type, and a writable result.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
@@ -175,7 +120,7 @@ impl Table {
         unsafe {
             let version = NonNull::new(managed.cast::<DLPackVersion>()).map(|v| v.read_unaligned());
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
-            Ok((tensor, version))
+            Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
         }
     }
 
@@ -203,38 +148,6 @@ impl Table {
         // SAFETY: the function returned a new reference, which is not NULL.
         Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
     }
-}
-
-/// The stream on which the producers of a table work on a device.
-fn work_stream(
-    py: Python<'_>,
-    current_work_stream: DLPackCurrentWorkStream,
-    device: Device,
-) -> PyResult<*mut c_void> {
-    let (device_type, mut stream) = (DLDeviceType(device.device_type().code()), ptr::null_mut());
-    // SAFETY: attached; the result is writable.
-    match unsafe { current_work_stream(device_type, device.id(), &mut stream) } {
-        0 => Ok(stream),
-        _ => Err(failed(py, "current_work_stream")),
-    }
-}
-
-/// Refuses data on a device, unless the object has `__dlpack__` to import it by and no protocol is requested.
-#[cold]
-fn on_device(
-    object: &Bound<'_, PyAny>,
-    tensor: &Tensor,
-    asked_for: Option<Protocol>,
-) -> PyResult<()> {
-    let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
-    if asked_for.is_none() && dlpack.is_some() {
-        return Ok(());
-    }
-    Err(PyBufferError::new_err(format!(
-        "the data is on {}, and the exchange API does not synchronise the pending work \
-         there; import it through __dlpack__, which does",
-        tensor.device()
-    )))
 }
 
 /// The exception that a function of a table has set, or a new one if it has set none.

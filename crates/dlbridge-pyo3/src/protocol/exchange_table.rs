@@ -105,7 +105,7 @@ unsafe extern "C" fn from_py_object<P: Producer>(
     unsafe {
         raising(|py| {
             P::with_tensor(&object_at::<P>(py, object)?, |tensor| {
-                tensor.in_default_order(py)?;
+                P::put_in_order(py, tensor)?;
                 *out = tensor.to_raw()?;
                 Ok(())
             })
@@ -131,7 +131,7 @@ unsafe extern "C" fn borrow<P: Producer>(object: *mut c_void, out: *mut DLTensor
                          borrowed DLTensor cannot express; import the managed tensor instead",
                     ));
                 }
-                tensor.in_default_order(py)?;
+                P::put_in_order(py, tensor)?;
                 ptr::copy(&raw const (*tensor.tensor().as_raw()).dl_tensor, out, 1);
                 Ok(())
             })

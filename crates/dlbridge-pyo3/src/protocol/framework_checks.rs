@@ -18,11 +18,7 @@ use crate::frameworks::State;
 /// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
 /// belong to some dtypes only.
 #[inline]
-pub(crate) fn check(
-    object: &Bound<'_, PyAny>,
-    checks: &TypeChecks,
-    dtype: DataType,
-) -> PyResult<()> {
+pub fn check(object: &Bound<'_, PyAny>, checks: &TypeChecks, dtype: DataType) -> PyResult<()> {
     if checks.states.is_empty() { Ok(()) } else { check_states(object, &checks.states, dtype) }
 }
 
@@ -78,7 +74,7 @@ pub fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -
 }
 
 /// Returns true if a producer's exception means that it cannot export its data, judged by the exception's class.
-pub(crate) fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
+pub fn is_refusal(object: &Bound<'_, PyAny>, error: &PyErr) -> bool {
     let py = object.py();
     let of_library =
         || type_info::of(object).is_ok_and(|type_info| type_info.checks.raises_its_own);

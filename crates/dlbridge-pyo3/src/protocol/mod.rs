@@ -3,20 +3,18 @@
 pub mod buffer;
 pub mod buffer_format;
 pub(crate) mod cached_attr;
-pub mod device_copy;
 pub mod dlpack;
 pub mod dlpack_export;
 pub mod exchange_api;
 pub mod exchange_table;
 pub(crate) mod exported;
 pub mod framework_checks;
-pub mod memory;
 pub(crate) mod memory_owner;
-pub(crate) mod numpy_import;
-pub(crate) mod source;
-pub(crate) mod storage;
+pub mod numpy_import;
+pub mod source;
+pub mod storage;
 pub mod time;
-pub(crate) mod torch_view;
+pub mod torch_view;
 pub(crate) mod type_checks;
 pub mod type_info;
 

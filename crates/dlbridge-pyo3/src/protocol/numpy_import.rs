@@ -10,7 +10,7 @@ use crate::keepalive::address_range;
 use crate::numpy::array::{Described, NumpyArray};
 
 /// Imports an array of `head`'s type; `None` if `__dlpack__` is needed.
-pub(crate) fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let (tensor, read_only) = match head
         .run(array, None, &[])
         .and_then(|run| Some((run.tensor()?, run.is_read_only())))

@@ -24,7 +24,7 @@ const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
 const MOST: usize = 8;
 
 /// The owner of memory.
-pub(super) enum Source {
+pub enum Source {
     /// A dlbridge tensor.
     Tensor(ArcTensor),
     /// The Python object that a dlbridge tensor was made from.
@@ -35,7 +35,7 @@ impl Source {
     /// The owner of some bytes of an object's memory (Within); `None` if it is not known.
     ///
     /// Only types that Python code cannot imitate are examined: dlbridge's own, NumPy's array, memoryview, capsule.
-    pub(super) fn of(object: &Bound<'_, PyAny>, bytes: &Range<usize>) -> Option<Self> {
+    pub fn of(object: &Bound<'_, PyAny>, bytes: &Range<usize>) -> Option<Self> {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {

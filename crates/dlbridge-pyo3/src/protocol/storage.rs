@@ -16,7 +16,7 @@ use crate::once::once;
 
 /// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a
 /// storage or whose library does not return it: their managed tensor keeps the memory alive, as for any producer.
-pub(crate) fn storage<'py>(
+pub fn storage<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -30,7 +30,7 @@ pub(crate) fn storage<'py>(
 
 /// Returns true for an exception after which an import goes on without an answer of the library. False for an import
 /// within an import that goes too deep, which must end all of them.
-pub(super) fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
+pub fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py)
 }
 
@@ -75,7 +75,7 @@ impl Extent {
 
 /// Returns true if a storage has the memory of a tensor, false if it has other memory, and `None` if it does not say.
 #[inline]
-pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<Option<bool>> {
+pub fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<Option<bool>> {
     if tensor.is_empty() {
         return Ok(Some(true));
     }
@@ -97,7 +97,7 @@ pub(super) fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyRes
 
 /// Adds the storage that keeps the memory to a tensor that was imported from an object. `found` is the object's storage
 /// before the import. If other code gave the object other memory meanwhile, the object's present storage is kept.
-pub(crate) fn with_storage(
+pub fn with_storage(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     found: Option<Bound<'_, PyAny>>,

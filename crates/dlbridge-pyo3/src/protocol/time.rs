@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use std::fmt;
 
 use dlbridge::{
-    Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit, Weeks,
+    DataType, Datetime64, Days, Element, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds,
+    RawParts, Seconds, Tensor, TimeUnit, Weeks,
 };
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use crate::error::{type_name, with_article};
+use crate::error::{to_py_err, type_name, with_article};
 
 /// The accepted times.
 pub struct Times {
@@ -219,4 +221,34 @@ fn unit(name: &str) -> Option<(&str, i64)> {
     let (kind, letters) = name.split_once('[')?;
     let same = |other: &str| other.split_once('[').is_some_and(|(_, other)| other == letters);
     Some((kind, units.into_iter().find(|(name, _)| same(name))?.1))
+}
+
+/// 64-bit integers as counts of a unit of time.
+pub fn as_times(counts: Tensor) -> PyResult<Tensor> {
+    if counts.dtype() != DataType::INT64 {
+        let refusal = format!("times must be counted by int64, not by {}", counts.dtype());
+        return Err(PyBufferError::new_err(refusal));
+    }
+    relabelled(counts, Datetime64::<Seconds>::DATA_TYPE)
+}
+
+/// The counts of a tensor of times, as integers.
+pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
+    assert_eq!(times.dtype(), Datetime64::<Seconds>::DATA_TYPE, "the elements are not times");
+    relabelled(times, DataType::INT64)
+}
+
+/// A tensor of times as one of integers, or the reverse.
+fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
+    let parts = RawParts {
+        device: tensor.device(),
+        access: tensor.access(),
+        byte_offset: tensor.byte_offset(),
+        ..RawParts::new(tensor.data(), dtype)
+    };
+    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+    // SAFETY: the tensor's own metadata, and the new tensor owns it; both dtypes have 64 bits, and any bits are a
+    // value.
+    let relabelled = unsafe { Tensor::from_raw_parts(tensor, parts, &shape, Some(&strides[..])) };
+    relabelled.map_err(to_py_err)
 }

@@ -40,7 +40,7 @@ impl TriState {
 
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
-pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
+pub fn is_described(type_info: &TypeInfo) -> bool {
     type_info.torch_view.is(TriState::YES)
 }
 
@@ -141,7 +141,7 @@ impl<'py> Described<'py> {
 /// # Errors
 /// Exceptions that are not errors, such as `KeyboardInterrupt`.
 #[inline]
-pub(crate) fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<bool> {
+pub fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<bool> {
     Ok(holds(storage, tensor)? == Some(true))
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> P
 /// # Errors
 /// Exceptions that are not errors, such as `KeyboardInterrupt`.
 #[inline]
-pub(crate) fn is_sound(
+pub fn is_sound(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     dtype: DataType,
@@ -171,11 +171,7 @@ fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
 /// Compares the description of an object with its imported tensor, once per type. A type whose table describes
 /// something else is always imported.
 #[inline]
-pub(crate) fn measure(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    imported: &Tensor,
-) -> PyResult<()> {
+pub fn measure(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tensor) -> PyResult<()> {
     match type_info.torch_view.is(TriState::UNKNOWN) {
         // Empty tensors lack an address to compare.
         true if !imported.is_empty() => measure_now(object, type_info, imported),

@@ -19,7 +19,7 @@ pub struct TypeChecks {
     /// True if the framework raises other exceptions than the standard's for data that it cannot export.
     pub(super) raises_its_own: bool,
     /// The protocols in the order in which they are tried.
-    pub(crate) order: &'static [Protocol],
+    pub order: &'static [Protocol],
     /// True for Python's memoryview, whose object may need a check.
     pub(super) is_memoryview: bool,
 }

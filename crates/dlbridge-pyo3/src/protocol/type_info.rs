@@ -37,13 +37,13 @@ pub struct TypeInfo {
     /// The facts about the type that borrows need.
     pub borrowed: BorrowedType,
     /// Its table of C functions.
-    pub(crate) table: Option<Table>,
+    pub table: Option<Table>,
     /// The checks of its objects that no protocol makes.
     pub checks: TypeChecks,
     /// How to read an object in place, if the type is exactly NumPy's array.
-    pub(crate) head: Option<NumpyArray>,
+    pub head: Option<NumpyArray>,
     /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
-    pub(crate) same_buffer: bool,
+    pub same_buffer: bool,
     /// How `__dlpack__` exports such objects.
     pub(crate) exported: FirstExport,
     /// The known facts about descriptions of its objects in place.

@@ -16,7 +16,7 @@ use crate::elements::Elements;
 use crate::error::{library, to_py_err};
 use crate::import::hub;
 use crate::numpy::api::NumpyApi;
-use crate::protocol::memory;
+use crate::protocol::time;
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///
@@ -205,7 +205,7 @@ pub(super) fn array_of_times<'py>(
     times: Tensor,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let counts = give_numpy(py, memory::counts_of_times(times)?)?;
+    let counts = give_numpy(py, time::counts_of_times(times)?)?;
     counts.call_method1(intern!(py, "view"), (name,))
 }
 

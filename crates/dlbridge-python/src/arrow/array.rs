@@ -11,10 +11,10 @@ use super::elements::{Bits, nulls, room, values, without_nulls};
 use super::export;
 use super::fixed_shape::{self, Shape};
 use super::format::Level;
+use crate::memory::{MAX_NDIM, normalized, with_dtype};
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::keepalive::{is_within, root};
-use dlbridge_pyo3::protocol::memory::{MAX_NDIM, normalized, with_dtype};
 use dlbridge_pyo3::protocol::time::Times;
 use dlbridge_pyo3::protocol::type_info;
 

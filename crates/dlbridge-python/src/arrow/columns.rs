@@ -1,6 +1,6 @@
 //! The import of Arrow columns that are more than one tensor: chunk by chunk, or as lists.
 
-use dlbridge_pyo3::import::{Depth, array_of, satisfy};
+use dlbridge_pyo3::import::Depth;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::protocol::framework_checks;
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::{Chunks, Lists};
 use crate::arrow;
+use crate::import::{array_of, satisfy};
 use crate::tensor::TensorObject;
 
 /// The chunks of a column that exports a stream; `None` for an object that is imported as one tensor.

@@ -11,6 +11,7 @@ use pyo3::types::PyTuple;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned};
 use crate::frameworks::pandas;
+use crate::import::options::check_on_cpu;
 
 /// The arrays that an object exports.
 pub(super) enum Exported {
@@ -49,7 +50,7 @@ pub(super) fn exported(
         return Ok(None);
     };
     check_main_interpreter(py)?;
-    options.check_on_cpu("an Arrow array")?;
+    check_on_cpu(options, "an Arrow array")?;
     Ok(Some(exported))
 }
 

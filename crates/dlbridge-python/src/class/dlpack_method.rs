@@ -16,8 +16,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
 use dlbridge_pyo3::once::once;
-use dlbridge_pyo3::protocol::dlpack_export::{self, Keywords};
+use dlbridge_pyo3::protocol::dlpack_export::Keywords;
 
+use crate::export::export;
 use crate::tensor::TensorObject;
 
 /// A definition that Python keeps a pointer to.
@@ -122,7 +123,7 @@ unsafe fn answer<'py>(
     }
     let [max_version, dl_device, copy, stream] = given;
     let keywords = Keywords { stream, max_version, dl_device, copy };
-    dlpack_export::export(py, object.get(), &keywords)
+    export(py, object.get(), &keywords).map(Bound::into_any)
 }
 
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually

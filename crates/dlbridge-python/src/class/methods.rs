@@ -16,7 +16,7 @@ use crate::{arrow, bytes};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::protocol::{buffer, exchange_table};
+use dlbridge_pyo3::protocol::exchange_table;
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -217,7 +217,7 @@ impl TensorObject {
         // Python copies data that is not contiguous element by element, and lets no other thread run.
         let options = ImportOptions { order: Order::C, ..ImportOptions::default() };
         let contiguous = Self::import(this.as_any(), &options)?;
-        Ok(buffer::to_bytes(py, contiguous.get().tensor())?.into_any())
+        Ok(bytes::to_bytes(py, contiguous.get().tensor())?.into_any())
     }
 
     fn __copy__(&self) -> PyResult<Self> {

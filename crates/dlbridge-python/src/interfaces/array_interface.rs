@@ -14,13 +14,14 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::{self as typestr, ElementType};
 use crate::arrow;
+use crate::import::options::check_on_cpu;
+use crate::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::error::{repr_in_message, str_in_message};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::interpreter::PyOwner;
 use dlbridge_pyo3::protocol::buffer::Buffer;
-use dlbridge_pyo3::protocol::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::protocol::type_info;
 use dlbridge_pyo3::strides::byte_strides;
 
@@ -33,7 +34,7 @@ pub(crate) fn import(
         return Ok(None);
     };
     let interface = Interface::new(object, interface)?;
-    options.check_on_cpu("an array interface")?;
+    check_on_cpu(options, "an array interface")?;
     let shape = interface.shape()?;
     let strides = interface.byte_strides(shape.len())?;
     let ElementType { dtype, byte_swapped } = interface.element_type()?;

@@ -12,13 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use super::{self as typestr, ElementType};
+use crate::import::options::check_on_cpu;
+use crate::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::interpreter::PyOwner;
 use dlbridge_pyo3::keepalive::root;
-use dlbridge_pyo3::protocol::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::strides::byte_strides;
 
 /// The struct that the capsule points at.
@@ -51,7 +52,7 @@ pub(crate) fn import(
     let Some(answer) = attribute(object, intern!(object.py(), "__array_struct__"))? else {
         return Ok(None);
     };
-    options.check_on_cpu("an array interface")?;
+    check_on_cpu(options, "an array interface")?;
     let capsule = answer.cast::<PyCapsule>().map_err(|_| {
         PyBufferError::new_err(format!(
             "__array_struct__ must be a capsule, not {}",

@@ -11,13 +11,15 @@ use pyo3::types::PyDict;
 
 use super::ElementType;
 use super::array_interface::{Interface, fields};
+use crate::device_copy::is_possible;
+use crate::memory::{Memory, access};
+use crate::stream::{self, Streams};
+use dlbridge_gpu::{Driver, Failure};
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::gpu::{self, Driver, Failure};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::memory::{Memory, access};
-use dlbridge_pyo3::stream::{self, DataStream, Streams};
+use dlbridge_pyo3::stream::{DataStream, has_streams};
 
 /// Imports an object that has `__cuda_array_interface__`; `None` for an object without it.
 ///
@@ -26,7 +28,7 @@ use dlbridge_pyo3::stream::{self, DataStream, Streams};
 pub(crate) fn import<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
+    streams: Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     let Some(interface) = attribute(object, intern!(object.py(), "__cuda_array_interface__"))?
     else {
@@ -58,7 +60,7 @@ pub(crate) fn import<'py>(
     };
     // Elements that can be copied to the device are copied afterwards.
     let out_of_reach =
-        |to: Device| to != device && (options.copy == Some(false) || !gpu::is_possible(device, to));
+        |to: Device| to != device && (options.copy == Some(false) || !is_possible(device, to));
     if let Some(wanted) = options.device.filter(|&to| out_of_reach(to)) {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device} and cannot be imported on {wanted}; move it first"
@@ -109,7 +111,7 @@ fn no_driver(failure: Failure) -> PyErr {
 /// The dictionary over a tensor; `AttributeError` if the tensor has none.
 pub(crate) fn export<'py>(py: Python<'py>, tensor: &PyTensor) -> PyResult<Bound<'py, PyDict>> {
     let device = tensor.tensor().device();
-    if !stream::has_streams(device) {
+    if !has_streams(device) {
         return Err(PyAttributeError::new_err(format!(
             "__cuda_array_interface__: the data is on {device}"
         )));

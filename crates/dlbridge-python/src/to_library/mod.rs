@@ -10,7 +10,6 @@ use dlbridge::{DataType, Device};
 use dlbridge_pyo3::error::type_name;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::memory::normalized;
 use dlbridge_pyo3::protocol::{buffer, exchange_table};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -18,6 +17,8 @@ use pyo3::types::PyMemoryView;
 
 use self::framework::{Columns, Input, Need, is_common};
 use self::probe::{Installed, is_refusal};
+use crate::memory::normalized;
+use crate::stream;
 use crate::tensor::TensorObject;
 
 pub(crate) use framework::Framework;
@@ -186,7 +187,7 @@ fn like_tensor<'py>(
         return to(tensor, framework, copy).map(Some);
     }
     if let Some(table) = Table::of_type(&likeness.get_type())? {
-        tensor.get().in_default_order(py)?;
+        stream::in_default_order(py, tensor.get())?;
         return exchange_table::export(py, table, tensor.get()).map(Some);
     }
     if buffer::is_supported(likeness) {

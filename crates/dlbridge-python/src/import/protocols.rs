@@ -1,24 +1,28 @@
-//! Request: tries one protocol after another. The package adds those that an extension does not read (`Linked`).
+//! Request: tries one protocol after another.
 
-use dlbridge::{Device, DeviceType};
+use dlbridge::{Device, DeviceType, Tensor};
+use dlbridge_gpu::Driver;
+use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::error::type_name;
+use dlbridge_pyo3::frameworks::ORDER;
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::protocol::exchange_api::Table;
+use dlbridge_pyo3::protocol::storage::storage;
+use dlbridge_pyo3::protocol::{TypeInfo, buffer_format, framework_checks};
+use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use super::satisfy::Received;
 use super::shortcut::may_use_table;
-use super::{ImportRequest, hub};
-use crate::classes::attribute;
-use crate::copies;
-use crate::error::type_name;
-use crate::frameworks::ORDER;
-use crate::gpu::{self, Driver};
-use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
-use crate::protocol::dlpack::is_on_device;
-use crate::protocol::storage::storage;
-use crate::protocol::{TypeInfo, buffer, buffer_format, dlpack, framework_checks, type_info};
-use crate::stream::{self, DataStream, Streams, has_streams};
+use super::{ImportRequest, buffer, dlpack, is_on_device};
+use crate::device_copy::is_possible;
+use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
+use crate::stream::{self, Streams};
+use crate::{arrow, frameworks};
 
 impl<'py> ImportRequest<'_, 'py> {
     /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
@@ -28,7 +32,7 @@ impl<'py> ImportRequest<'_, 'py> {
         // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
         let storage = storage(object, type_info)?;
         let received = |imported| Received { imported, storage };
-        let refusal = match self.first(type_info, options, streams) {
+        let refusal = match self.first(type_info, options, *streams) {
             Ok(imported) => return Ok(imported.map(received)),
             Err(refusal) => refusal,
         };
@@ -37,12 +41,12 @@ impl<'py> ImportRequest<'_, 'py> {
         }
         let options_there = ImportOptions { device: None, copy: None, ..**options };
         // The caller's stream belongs to the target device, if that has streams.
-        let default = Streams::default();
-        let streams = if options.device.is_some_and(has_streams) { &default } else { streams };
+        let is_targets = options.device.is_some_and(has_streams);
+        let streams = if is_targets { Streams::default() } else { *streams };
         match self.first(type_info, &options_there, streams) {
             Ok(Some(imported)) => {
                 let found = imported.tensor.device();
-                let is_within_reach = gpu::is_possible(found, options.device.unwrap_or(found));
+                let is_within_reach = is_possible(found, options.device.unwrap_or(found));
                 if is_within_reach { Ok(Some(received(imported))) } else { Err(refusal) }
             }
             Err(error) if copies::must_be_raised(object.py(), &error) => Err(error),
@@ -55,17 +59,12 @@ impl<'py> ImportRequest<'_, 'py> {
         &self,
         type_info: &TypeInfo,
         options: &ImportOptions,
-        streams: &Streams<'_, 'py>,
+        streams: Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let object = self.object;
-        // The package has explained its errors.
-        let explained = |protocol: Protocol, error| match is_asked(protocol) {
-            true => error,
-            false => framework_checks::explained(object, &type_info.checks, error),
-        };
+        let explained = |error| framework_checks::explained(object, &type_info.checks, error);
         if let Some(protocol) = options.protocol {
-            return import(protocol, object, type_info, options, streams)
-                .map_err(|error| explained(protocol, error));
+            return import(protocol, object, type_info, options, streams).map_err(explained);
         }
         // The shortcut has tried the table, and found data on a device with which it cannot synchronise.
         let past_table = self.streams.is_default() && may_use_table(self.options);
@@ -79,9 +78,9 @@ impl<'py> ImportRequest<'_, 'py> {
                 Err(interrupt) if copies::is_interrupt(object.py(), &interrupt) => Err(interrupt),
                 Err(refusal) if protocol == Protocol::Dlpack => {
                     let imported = instead_of_dlpack(object, type_info, options, refusal);
-                    imported.map_err(|error| explained(protocol, error)).map(Some)
+                    imported.map_err(explained).map(Some)
                 }
-                Err(error) => Err(explained(protocol, error)),
+                Err(error) => Err(explained(error)),
             };
         }
         Ok(None)
@@ -110,38 +109,82 @@ fn import<'py>(
     object: &Bound<'py, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
+    streams: Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
     match protocol {
         Protocol::ExchangeApi => match type_info.table {
-            Some(table) => table.import(object, options, streams),
+            Some(table) => import_by_table(table, object, options, streams),
             None => Ok(None),
         },
         Protocol::Dlpack => dlpack::import(object, options, streams),
         Protocol::LegacyDlpack => dlpack::import_legacy(object, options, streams),
+        Protocol::CudaArrayInterface => cuda_array_interface::import(object, options, streams),
+        Protocol::ArrayInterface => array_interface::import(object, options),
+        Protocol::ArrayStruct => array_struct::import(object, options),
         Protocol::Buffer => buffer::import(object, options),
-        Protocol::CudaArrayInterface
-        | Protocol::ArrayInterface
-        | Protocol::ArrayStruct
-        | Protocol::Arrow => match hub::linked() {
-            Some(package) => (package.import)(protocol, object, type_info, options, streams),
-            None if type_info.checks.is_column() || has(object, protocol)? => {
-                let imported = hub::import(object, options, Some(protocol))?;
-                let device = imported.tensor.device();
-                if has_streams(device) {
-                    stream::order(object.py(), device, &DataStream::Default, &streams.on(device)?)?;
-                }
-                Ok(Some(imported))
-            }
-            None => Ok(None),
-        },
+        Protocol::Arrow => arrow::import(object, type_info, options),
+        // No protocol is left.
+        _ => Ok(None),
     }
 }
 
-/// Returns true if this extension asks the package for a protocol.
-fn is_asked(protocol: Protocol) -> bool {
-    use Protocol::{Buffer, Dlpack, ExchangeApi, LegacyDlpack};
-    !matches!(protocol, ExchangeApi | Dlpack | LegacyDlpack | Buffer) && hub::linked().is_none()
+/// Imports an object by the exchange table of its type. The table does not synchronise streams: for data on a device, the
+/// caller's stream waits for the stream that the table reports. `None` if that is not possible and the object has
+/// `__dlpack__`, which synchronises.
+pub(super) fn import_by_table<'py>(
+    table: Table,
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+    streams: Streams<'_, 'py>,
+) -> PyResult<Option<Imported>> {
+    let imported = table.import(object)?;
+    let device = imported.tensor.device();
+    if !device.device_type().is_host_accessible()
+        && !put_in_order(table, device, &streams.on_source(device, options)?, object)?
+    {
+        return on_device(object, &imported.tensor, options.protocol).map(|()| None);
+    }
+    Ok(Some(imported))
+}
+
+/// Makes the caller's stream wait for the producer's. Returns false if that is not possible.
+#[cold]
+fn put_in_order(
+    table: Table,
+    device: Device,
+    ours: &DataStream,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let py = object.py();
+    if !has_streams(device) {
+        return Ok(false);
+    }
+    let Some(handle) = table.work_stream(py, device)? else { return Ok(false) };
+    let theirs = DataStream::of_handle(device, handle);
+    let is_same = ours.handle() == theirs.handle();
+    if !is_same && Driver::of(device.device_type()).is_err() {
+        return Ok(false);
+    }
+    stream::order(py, device, &theirs, ours)?;
+    Ok(true)
+}
+
+/// Refuses data on a device, unless the object has `__dlpack__` to import it by and no protocol is requested.
+#[cold]
+fn on_device(
+    object: &Bound<'_, PyAny>,
+    tensor: &Tensor,
+    asked_for: Option<Protocol>,
+) -> PyResult<()> {
+    let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
+    if asked_for.is_none() && dlpack.is_some() {
+        return Ok(());
+    }
+    Err(PyBufferError::new_err(format!(
+        "the data is on {}, and the exchange API does not synchronise the pending work \
+         there; import it through __dlpack__, which does",
+        tensor.device()
+    )))
 }
 
 /// Requests data by another protocol if `__dlpack__` refused it because DLPack or the producer cannot express it: the
@@ -165,7 +208,7 @@ fn instead_of_dlpack(
     }
     if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
         // Arrow's own exceptions are not a BufferError, and do not say what to do.
-        return match import(Protocol::Arrow, object, type_info, options, &Streams::default()) {
+        return match import(Protocol::Arrow, object, type_info, options, Streams::default()) {
             Ok(imported) => imported.ok_or(refusal),
             Err(error) => {
                 error.set_cause(py, Some(refusal));
@@ -178,16 +221,12 @@ fn instead_of_dlpack(
     }
     let mut final_refusal = None;
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
-        match import(other, object, type_info, options, &Streams::default()) {
+        match import(other, object, type_info, options, Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             Ok(_) => {}
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
-            // The next protocol may support it.
-            Err(error) if hub::is_missing(&error) && final_refusal.is_none() => {
-                final_refusal = Some(error);
-            }
             Err(error) => {
-                final_refusal = final_refusal.or(Some(error));
+                final_refusal = Some(error);
                 break;
             }
         }
@@ -209,36 +248,9 @@ fn is_beyond_dlpack(imported: &Imported) -> bool {
     imported.reason.is_some() || buffer_format::of_dtype(imported.tensor.dtype()).is_none()
 }
 
-/// Returns true if an object has the methods of a protocol; does not call them.
-pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
-    let py = object.py();
-    let has = |name| attribute(object, name).map(|found| found.is_some());
-    match protocol {
-        Protocol::ExchangeApi => Ok(type_info::of(object)?.table.is_some()),
-        Protocol::Dlpack | Protocol::LegacyDlpack => has(intern!(py, "__dlpack__")),
-        Protocol::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
-        Protocol::ArrayInterface => has(intern!(py, "__array_interface__")),
-        Protocol::ArrayStruct => has(intern!(py, "__array_struct__")),
-        Protocol::Buffer => Ok(buffer::is_supported(object)),
-        Protocol::Arrow => Ok(has(intern!(py, "__arrow_c_array__"))?
-            || has(intern!(py, "__arrow_c_device_array__"))?
-            || has(intern!(py, "__arrow_c_stream__"))?),
-    }
-}
-
-/// Returns true if an object has any protocol.
-pub fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    for &protocol in type_info::of(object)?.checks.order {
-        if has(object, protocol)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// The refusal of an object that lacks a protocol, or all of them.
 #[cold]
-pub fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
+pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr {
     let name = type_name(object);
     let names = match looked_for {
         Some(protocol) => protocol.words().to_owned(),
@@ -248,7 +260,7 @@ pub fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -> PyErr
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_framework = hub::remedy(object);
+    let of_framework = frameworks::remedy(object);
     let remedy = match (of_framework.as_deref(), looked_for) {
         (Some(remedy), _) => remedy,
         _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",

@@ -5,43 +5,41 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use dlbridge::{
-    Access, CopyReason, DataType, Datetime64, Device, Element, Error, RawParts, Seconds, Tensor,
-    TensorRef, TensorRefMut,
+    Access, CopyReason, DataType, Device, Error, RawParts, Tensor, TensorRef, TensorRefMut,
 };
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::protocol::source::Source;
+use dlbridge_pyo3::strides::NO_EXTENT;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::source::Source;
-use crate::borrow::Guard;
-use crate::copies;
-use crate::error::to_py_err;
-use crate::strides::NO_EXTENT;
-
 /// The most dimensions that these protocols support.
-pub const MAX_NDIM: usize = 64;
+pub(crate) const MAX_NDIM: usize = 64;
 
 /// Elements at any place in memory.
-pub struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     /// The protocol's name for the source, for messages.
-    pub protocol: &'static str,
+    pub(crate) protocol: &'static str,
     /// The address of the element at index zero.
-    pub data: *mut c_void,
-    pub dtype: DataType,
+    pub(crate) data: *mut c_void,
+    pub(crate) dtype: DataType,
     /// True if each number has the byte order that this machine does not use.
-    pub byte_swapped: bool,
+    pub(crate) byte_swapped: bool,
     /// At most [`MAX_NDIM`] extents, none of them negative.
-    pub shape: &'a [isize],
+    pub(crate) shape: &'a [isize],
     /// `None` means C order.
-    pub byte_strides: Option<&'a [isize]>,
-    pub device: Device,
+    pub(crate) byte_strides: Option<&'a [isize]>,
+    pub(crate) device: Device,
     /// `Exclusive` if nothing else can reach the memory.
-    pub access: Access,
+    pub(crate) access: Access,
     /// True if elements narrower than a byte take a whole byte each.
-    pub subbyte_padded: bool,
+    pub(crate) subbyte_padded: bool,
 }
 
 /// The access to memory that its producer keeps.
-pub fn access(read_only: bool) -> Access {
+pub(crate) fn access(read_only: bool) -> Access {
     if read_only { Access::ReadOnly } else { Access::Shared }
 }
 
@@ -69,7 +67,7 @@ impl Memory<'_> {
     ///
     /// # Safety
     /// As for `into_tensor`.
-    pub unsafe fn into_tensor_of<O: Send + 'static>(
+    pub(crate) unsafe fn into_tensor_of<O: Send + 'static>(
         self,
         object: &Bound<'_, PyAny>,
         owner: O,
@@ -93,7 +91,7 @@ impl Memory<'_> {
     /// # Safety
     /// The contract of [`Tensor::from_raw_parts`] holds for these extents and byte strides, except that the memory
     /// may be unaligned.
-    pub unsafe fn into_tensor<O: Send + 'static>(
+    pub(crate) unsafe fn into_tensor<O: Send + 'static>(
         self,
         owner: O,
         copy: Option<bool>,
@@ -240,7 +238,7 @@ fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
 }
 
 /// The bytes of an exclusive, contiguous copy as elements of a dtype of whole bytes.
-pub fn with_dtype<S: Copy + TryInto<i64>>(
+pub(crate) fn with_dtype<S: Copy + TryInto<i64>>(
     copy: Tensor,
     dtype: DataType,
     subbyte_padded: bool,
@@ -256,36 +254,6 @@ pub fn with_dtype<S: Copy + TryInto<i64>>(
     // bytes as the elements need (compared above), in C order.
     let tensor = unsafe { Tensor::from_raw_parts(copy, parts, shape, None::<&[i64]>) };
     tensor.map_err(to_py_err)
-}
-
-/// 64-bit integers as counts of a unit of time.
-pub(crate) fn as_times(counts: Tensor) -> PyResult<Tensor> {
-    if counts.dtype() != DataType::INT64 {
-        let refusal = format!("times must be counted by int64, not by {}", counts.dtype());
-        return Err(PyBufferError::new_err(refusal));
-    }
-    relabelled(counts, Datetime64::<Seconds>::DATA_TYPE)
-}
-
-/// The counts of a tensor of times, as integers.
-pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
-    assert_eq!(times.dtype(), Datetime64::<Seconds>::DATA_TYPE, "the elements are not times");
-    relabelled(times, DataType::INT64)
-}
-
-/// A tensor of times as one of integers, or the reverse.
-fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
-    let parts = RawParts {
-        device: tensor.device(),
-        access: tensor.access(),
-        byte_offset: tensor.byte_offset(),
-        ..RawParts::new(tensor.data(), dtype)
-    };
-    let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-    // SAFETY: the tensor's own metadata, and the new tensor owns it; both dtypes have 64 bits, and any bits are a
-    // value.
-    let relabelled = unsafe { Tensor::from_raw_parts(tensor, parts, &shape, Some(&strides[..])) };
-    relabelled.map_err(to_py_err)
 }
 
 /// Returns true if all bytes of booleans are 0 or 1.
@@ -325,7 +293,10 @@ fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
 
 /// Booleans as bytes of 0 and 1, which consumers rely on: other bytes become 1, in a copy unless the tensor is
 /// exclusive.
-pub fn normalized(tensor: Tensor, copy: Option<bool>) -> PyResult<(Tensor, Option<CopyReason>)> {
+pub(crate) fn normalized(
+    tensor: Tensor,
+    copy: Option<bool>,
+) -> PyResult<(Tensor, Option<CopyReason>)> {
     let on_cpu = tensor.device().device_type().is_host_accessible();
     if tensor.dtype() != DataType::BOOL || !on_cpu {
         return Ok((tensor, None));

@@ -1,18 +1,19 @@
 //! The shortcuts of an import, for the frequent types: without a search for a protocol, and with all checks.
 
-use dlbridge::{CopyReason, DataTypeCode, Device};
+use dlbridge::{CopyReason, Device};
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::import::{Depth, same_buffer};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::numpy::array::NumpyArray;
+use dlbridge_pyo3::protocol::exchange_api::Table;
+use dlbridge_pyo3::protocol::{TypeInfo, framework_checks, numpy_import, storage, torch_view};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::Depth;
-use super::satisfy::{Valid, with_claim};
-use crate::borrow::Guard;
-use crate::copies;
-use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
-use crate::numpy::array::NumpyArray;
-use crate::protocol::exchange_api::Table;
-use crate::protocol::{TypeInfo, buffer, framework_checks, numpy_import, storage, torch_view};
+use super::satisfy::{Received, Valid};
+use super::{buffer, protocols};
 use crate::stream::Streams;
 
 /// Imports an object whose type has a shortcut, for a caller on the default stream; `None` if a protocol is needed.
@@ -30,7 +31,7 @@ pub(super) fn import(
         }
         // The producer of a requested copy is the object's library.
         (None, None) if on_cpu && type_info.same_buffer && options.copy != Some(true) => {
-            Ok(buffer_in_place(object, type_info)?.map(Valid::of))
+            Ok(same_buffer::import(object, type_info)?.map(Valid::of))
         }
         _ => Ok(None),
     }
@@ -89,56 +90,11 @@ fn by_table(
     framework_checks::check_before(object, checks)?;
     // Before the table, because other code may give the object other memory meanwhile.
     let storage = storage::storage(object, type_info)?;
-    let imported = table
-        .import(object, options, &Streams::default())
+    let imported = protocols::import_by_table(table, object, options, Streams::default())
         .map_err(|error| framework_checks::explained(object, checks, error))?;
     let Some(imported) = imported else { return Ok(None) };
-    framework_checks::check(object, checks, imported.tensor.dtype())?;
     if imported.tensor.device().device_type().is_host_accessible() {
         torch_view::measure(object, type_info, &imported.tensor)?;
     }
-    let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
-    with_claim(Imported { tensor, ..imported }, options).map(Some)
-}
-
-/// Reads an object through its buffer, which is exported faster than by `__dlpack__` and has the same data: the first
-/// object of its type showed it.
-pub(super) fn buffer_in_place(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-) -> PyResult<Option<Imported>> {
-    let first = &type_info.exported;
-    let Some(exported) = first.get().filter(|_| first.may_have_format(object)) else {
-        return Ok(None);
-    };
-    framework_checks::check_before(object, &type_info.checks)?;
-    let Some(imported) = buffer::import_in_place(object, exported)? else {
-        // An object that cannot tell its dtype is imported by the protocols, which report the reason.
-        let _ = first.learn_refusal(object);
-        return Ok(None);
-    };
-    framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    Ok(Some(imported))
-}
-
-/// Compares the buffer of the first object of a type with its import by `__dlpack__`.
-pub(super) fn learn(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    imported: &Imported,
-) -> PyResult<()> {
-    if !type_info.same_buffer || !type_info.exported.is_unknown() {
-        return Ok(());
-    }
-    let by_dlpack = matches!(imported.protocol, Protocol::Dlpack | Protocol::LegacyDlpack);
-    // A buffer lacks the address of an empty array, and a format for most other dtypes.
-    let dtype = imported.tensor.dtype();
-    let has_format = dtype.itemsize() * 8 == usize::from(dtype.bits())
-        && matches!(
-            dtype.code(),
-            DataTypeCode::INT | DataTypeCode::UINT | DataTypeCode::FLOAT | DataTypeCode::COMPLEX
-        );
-    let is_plain =
-        by_dlpack && has_format && !imported.tensor.is_empty() && imported.reason.is_none();
-    if is_plain { buffer::learn(object, &type_info.exported, imported) } else { Ok(()) }
+    Received { imported, storage }.validate(object, type_info, options).map(Some)
 }

@@ -2,15 +2,16 @@
 //!
 //! Also keeps memory until a stream has passed.
 
-use dlbridge::{ArcTensor, Device, Tensor};
+use dlbridge::{ArcTensor, Device, DeviceType, Tensor};
+use dlbridge_gpu::{Place, after_stream};
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::prelude::*;
 
-use crate::borrow::Guard;
-use crate::gpu::{self, Place};
-use crate::stream::{self, DataStream, has_streams};
+use crate::stream;
 
 /// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
-pub fn copied(
+pub(crate) fn copied(
     py: Python<'_>,
     tensor: &ArcTensor,
     passed: &DataStream,
@@ -30,7 +31,7 @@ pub fn copied(
     // Other threads run meanwhile: pending work may wait for Python code.
     // SAFETY: the streams belong to their devices, and live until the copy is dropped: Stream numbers in
     // `docs/safety.md`. Without a stream it is the default one.
-    let copied = py.detach(|| unsafe { gpu::copied(&kept, passed, to) });
+    let copied = py.detach(|| unsafe { dlbridge_gpu::copied(&kept, passed, to) });
     py.check_signals()?;
     copied.map_err(|failure| {
         let text = format!("the data is on {from} and cannot be copied to {device}: {failure}");
@@ -39,14 +40,25 @@ pub fn copied(
 }
 
 /// The same tensor, whose memory is released after the work that the caller has queued on its stream.
-pub fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
+pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
     match stream.handle().filter(|_| has_streams(tensor.device()) && !tensor.is_empty()) {
         None => Ok(tensor),
         // SAFETY: the stream belongs to the tensor's device, and lives until the tensor is dropped: Stream numbers in
         // `docs/safety.md`.
-        Some(handle) => unsafe { gpu::after_stream(tensor, handle) }.map_err(|failure| {
+        Some(handle) => unsafe { after_stream(tensor, handle) }.map_err(|failure| {
             let text = format!("the stream cannot be used: {failure}");
             stream::refused(&failure, text)
         }),
+    }
+}
+
+/// Returns true if the CUDA driver can copy from one device to another.
+pub(crate) fn is_possible(from: Device, to: Device) -> bool {
+    let is_cuda = |device: Device| {
+        matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)
+    };
+    match to.device_type() {
+        DeviceType::CUDA => is_cuda(from) || from.device_type().is_host_accessible(),
+        _ => to == Device::CPU && is_cuda(from),
     }
 }

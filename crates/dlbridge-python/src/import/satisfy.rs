@@ -3,19 +3,20 @@
 //! options, and records the reason.
 
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::copies;
+use dlbridge_pyo3::import::{validated, with_claim};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::Imported;
+use dlbridge_pyo3::order::Order;
+use dlbridge_pyo3::protocol::TypeInfo;
+use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use crate::borrow::Guard;
-use crate::copies;
-use crate::gpu;
-use crate::import_options::ImportOptions;
-use crate::imported::{Imported, Protocol};
-use crate::order::Order;
-use crate::protocol::device_copy::copied;
-use crate::protocol::memory::normalized;
-use crate::protocol::{TypeInfo, framework_checks, is_copied, storage};
-use crate::stream::{DataStream, Streams, has_streams};
+use crate::device_copy::{copied, is_possible};
+use crate::memory::normalized;
+use crate::stream::Streams;
 
 /// A tensor as its producer exported it.
 pub(super) struct Received<'py> {
@@ -32,19 +33,9 @@ impl<'py> Received<'py> {
         type_info: &TypeInfo,
         options: &ImportOptions,
     ) -> PyResult<Valid> {
-        with_claim(self.with_values(object, type_info)?, options)
-    }
-
-    /// Refuses the tensor of an object whose state changes the meaning of its bytes, and keeps the memory of storages.
-    pub(super) fn with_values(
-        self,
-        object: &Bound<'py, PyAny>,
-        type_info: &TypeInfo,
-    ) -> PyResult<Imported> {
         let Self { imported, storage } = self;
-        framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-        let tensor = storage::with_storage(object, type_info, storage, imported.tensor)?;
-        Ok(Imported { tensor, ..imported })
+        let unmarked = imported.reason.is_none();
+        Valid(validated(object, type_info, storage, imported)?).unless_copied(unmarked, options)
     }
 }
 
@@ -62,9 +53,20 @@ impl Valid {
         &self.0
     }
 
-    /// The tensor for a caller without options.
-    pub(super) fn unrestricted(self) -> Imported {
-        self.0
+    /// A tensor that its producer exported, with the producer's own mark of a copy.
+    pub(super) fn claimed(imported: Imported, options: &ImportOptions) -> PyResult<Self> {
+        let unmarked = imported.reason.is_none();
+        Self(with_claim(imported)).unless_copied(unmarked, options)
+    }
+
+    /// Refuses a copy that only the producer's mark shows, if `copy=False`.
+    fn unless_copied(self, unmarked: bool, options: &ImportOptions) -> PyResult<Self> {
+        match unmarked && self.0.reason.is_some() && options.copy == Some(false) {
+            true => Err(PyBufferError::new_err(
+                "the producer made a copy, and copy=False forbids it; leave copy=False out",
+            )),
+            false => Ok(self),
+        }
     }
 
     /// Copies the tensor to the requested device, and makes it meet the options there.
@@ -72,7 +74,7 @@ impl Valid {
         self,
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
-        streams: &Streams<'_, 'py>,
+        streams: Streams<'_, 'py>,
     ) -> PyResult<Imported> {
         let imported = match options.device.is_some() || options.copy == Some(true) {
             true => moved(object, self.0, options, streams)?,
@@ -90,25 +92,10 @@ impl Valid {
 
 /// Makes a tensor meet the options on its device, and records why its elements were copied: the first reason counts.
 #[inline]
-pub fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
+pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
     let is_met =
         options.device.is_none() && ImportOptions { protocol: None, ..*options }.is_plain();
     if is_met { Ok(imported) } else { satisfied(imported, options) }
-}
-
-/// Records that the producer marked a copy, and refuses it if `copy=False`.
-#[inline]
-pub(super) fn with_claim(mut imported: Imported, options: &ImportOptions) -> PyResult<Valid> {
-    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
-    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
-        if options.copy == Some(false) {
-            return Err(PyBufferError::new_err(
-                "the producer made a copy, and copy=False forbids it; leave copy=False out",
-            ));
-        }
-        imported.reason = Some(CopyReason::Producer);
-    }
-    Ok(Valid(imported))
 }
 
 fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Imported> {
@@ -129,7 +116,7 @@ fn moved<'py>(
     object: &Bound<'py, PyAny>,
     imported: Imported,
     options: &ImportOptions,
-    streams: &Streams<'_, 'py>,
+    streams: Streams<'_, 'py>,
 ) -> PyResult<Imported> {
     let found = imported.tensor.device();
     let to = options.device.unwrap_or(found);
@@ -139,7 +126,7 @@ fn moved<'py>(
         true => return Ok(imported),
         false => CopyReason::Device,
     };
-    if !gpu::is_possible(found, to) || options.copy == Some(false) {
+    if !is_possible(found, to) || options.copy == Some(false) {
         return Ok(imported);
     }
     // The producer has already synchronised its data with the stream `passed`.
@@ -183,7 +170,7 @@ fn needed_copy(
 }
 
 /// A copy of the tensor that meets the options; `None` if the tensor meets them already.
-pub fn copy_of(
+pub(crate) fn copy_of(
     options: &ImportOptions,
     tensor: &Tensor,
     read_only: bool,

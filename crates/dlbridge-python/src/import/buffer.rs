@@ -1,0 +1,108 @@
+//! The import of buffers with all options: copies of elements that a tensor cannot express, and precise refusals.
+//!
+//! Source: PEP 3118 and the C API documentation of `Py_buffer`.
+
+use dlbridge::{CopyReason, DataType, Device, Tensor};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::protocol::buffer::{Buffer, is_supported};
+use dlbridge_pyo3::protocol::buffer_format::{self, Unfit};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use super::options::check_on_cpu;
+use crate::memory::{MAX_NDIM, Memory, access};
+
+/// Imports an object that exports a buffer; `None` for one that does not.
+pub(crate) fn import(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Imported>> {
+    if !is_supported(object) {
+        return Ok(None);
+    }
+    check_on_cpu(options, "a buffer")?;
+    let (tensor, reason) = into_tensor(Buffer::get(object)?, object, options.copy)?;
+    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
+}
+
+/// The tensor of the buffer of an object.
+fn into_tensor(
+    buffer: Buffer,
+    object: &Bound<'_, PyAny>,
+    copy: Option<bool>,
+) -> PyResult<(Tensor, Option<CopyReason>)> {
+    let (fields, (dtype, byte_swapped)) = (buffer.fields(), dtype(&buffer)?);
+    let itemsize = dtype.itemsize() as isize;
+    let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
+    let Some(ndim) = ndim else {
+        return Err(PyBufferError::new_err(format!(
+            "the buffer has {} dimensions; 0 to {MAX_NDIM} are allowed",
+            fields.ndim
+        )));
+    };
+    if let Some(suboffsets) = buffer.numbers(fields.suboffsets, ndim)
+        && suboffsets.iter().any(|&suboffset| suboffset >= 0)
+    {
+        return Err(PyBufferError::new_err(
+            "the buffer has suboffsets: its elements are behind pointers, which a tensor cannot \
+             express; copy it to contiguous memory first, for example with bytes()",
+        ));
+    }
+    let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
+    match buffer.numbers(fields.shape, ndim) {
+        Some(extents) => shape[..ndim].copy_from_slice(extents),
+        None if ndim == 1 => shape[0] = fields.len / itemsize,
+        None if ndim == 0 => {}
+        None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
+    }
+    let bytes = shape[..ndim].iter().try_fold(itemsize, |n, &extent| n.checked_mul(extent));
+    if bytes != Some(fields.len) {
+        return Err(PyBufferError::new_err(format!(
+            "the buffer's shape {:?} of {itemsize} byte elements disagrees with its length of {} \
+             bytes; the exporter must make them agree",
+            &shape[..ndim],
+            fields.len
+        )));
+    }
+    let has_strides = match buffer.numbers(fields.strides, ndim) {
+        Some(numbers) => {
+            byte_strides[..ndim].copy_from_slice(numbers);
+            true
+        }
+        None => false,
+    };
+    let memory = Memory {
+        protocol: "buffer",
+        data: fields.buf,
+        dtype,
+        byte_swapped,
+        shape: &shape[..ndim],
+        byte_strides: has_strides.then_some(&byte_strides[..ndim]),
+        device: Device::CPU,
+        access: access(buffer.is_read_only()),
+        subbyte_padded: false,
+    };
+    let exporter = buffer.exporter(object);
+    // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
+    // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
+    // the crate documentation).
+    unsafe { memory.into_tensor_of(&exporter, buffer, copy) }
+}
+
+/// The dtype, and true for the other byte order.
+fn dtype(buffer: &Buffer) -> PyResult<(DataType, bool)> {
+    let (format, itemsize) = (buffer.format(), buffer.fields().itemsize);
+    buffer.parsed().map_err(|unfit| {
+        let format = String::from_utf8_lossy(format);
+        match unfit {
+            Unfit::NoNumber(kind) => {
+                buffer_format::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
+            }
+            Unfit::Size(size) => PyBufferError::new_err(format!(
+                "the buffer's format '{format}' says {size} bytes, but its itemsize is \
+                 {itemsize}; the exporter must make them agree"
+            )),
+        }
+    })
+}

@@ -1,0 +1,184 @@
+//! The import of an object: [`ImportRequest::run`]. Its stages:
+//!
+//! | stage | file | |
+//! | --- | --- | --- |
+//! | shortcut | `shortcut.rs` | NumPy's and JAX's arrays are read in place; PyTorch's tensors come from their type's C functions |
+//! | select | this file | refuses objects in a state that no protocol reports; the NumPy array of a column replaces the column |
+//! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
+//! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
+//!
+//! A shortcut makes all checks of an import.
+
+mod buffer;
+pub(crate) mod dlpack;
+pub(crate) mod options;
+mod protocols;
+pub(crate) mod satisfy;
+mod shortcut;
+
+use dlbridge::{CopyReason, DeviceType};
+use dlbridge_pyo3::import::hub::{self, Linked};
+use dlbridge_pyo3::import::{Depth, expect_dlpack, has, same_buffer};
+use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::protocol::{TypeInfo, framework_checks, type_info};
+use dlbridge_pyo3::stream::DataStream;
+use dlbridge_pyo3::{PyTensor, capsule};
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use self::dlpack::is_on_device;
+use self::satisfy::Valid;
+use crate::device_copy::kept_until_passed;
+use crate::frameworks;
+use crate::stream::Streams;
+use crate::tensor::TensorObject;
+
+/// Tells `dlbridge-pyo3` what this package adds to its imports.
+pub(crate) fn link() {
+    static PACKAGE: Linked = Linked {
+        tensor: |object| TensorObject::of(object).map(|tensor| &**tensor.get()),
+        rules: &frameworks::IMPORT_RULES,
+    };
+    hub::link(&PACKAGE);
+}
+
+/// An import: the object, and what the caller demands.
+pub(crate) struct ImportRequest<'a, 'py> {
+    pub(crate) object: &'a Bound<'py, PyAny>,
+    pub(crate) options: &'a ImportOptions,
+    pub(crate) streams: Streams<'a, 'py>,
+}
+
+impl<'a, 'py> ImportRequest<'a, 'py> {
+    /// The request of a caller on the default stream.
+    #[inline]
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
+        Self { object, options, streams: Streams::default() }
+    }
+
+    /// Imports the object of another library; `None` for one without a protocol.
+    #[inline]
+    fn run(&self) -> PyResult<Option<Imported>> {
+        let type_info = type_info::of(self.object)?;
+        if self.options.protocol.is_none()
+            && self.streams.is_default()
+            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
+        {
+            return valid.settle(self.options).map(Some);
+        }
+        self.run_stages(&type_info)
+    }
+
+    /// As [`run`](Self::run), and refuses an object without a protocol.
+    #[inline]
+    pub(crate) fn required(&self) -> PyResult<Imported> {
+        let imported = self.run()?;
+        imported.ok_or_else(|| protocols::refusal(self.object, self.options.protocol))
+    }
+
+    fn run_stages(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
+        let Self { object, options, streams } = self;
+        let _depth = Depth::enter()?;
+        if let Ok(capsule) = object.cast::<PyCapsule>()
+            && let None | Some(Protocol::Dlpack | Protocol::LegacyDlpack) = options.protocol
+        {
+            if options.protocol == Some(Protocol::LegacyDlpack) {
+                capsule::expect_legacy(capsule)?;
+            }
+            let valid = Valid::claimed(capsule::take(capsule)?, options)?;
+            return valid.satisfy(object, options, *streams).map(Some);
+        }
+        if let Err(refusal) = framework_checks::check_before(object, &type_info.checks) {
+            return match options.protocol {
+                Some(protocol) if !has(object, protocol)? => Ok(None),
+                _ => Err(refusal),
+            };
+        }
+        if options.protocol.is_none()
+            && let Some((array, reason)) = array_of(object, type_info, options)?
+        {
+            return self.import_array(&array, reason);
+        }
+        let Some(received) = self.request(type_info)? else { return Ok(None) };
+        let valid = received.validate(object, type_info, options)?;
+        same_buffer::learn(object, type_info, valid.imported())?;
+        valid.satisfy(object, options, *streams).map(Some)
+    }
+
+    /// Imports the array of a column, which may be a copy that was made for this import.
+    fn import_array(
+        &self,
+        array: &Bound<'py, PyAny>,
+        reason: Option<CopyReason>,
+    ) -> PyResult<Option<Imported>> {
+        let copy = if reason.is_some() { None } else { self.options.copy };
+        let options = ImportOptions { copy, ..*self.options };
+        let request = ImportRequest { object: array, options: &options, streams: self.streams };
+        let imported = request.required()?;
+        Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }))
+    }
+}
+
+/// The NumPy array that holds the values of a column, and why it is a copy if it is one; `None` for all other objects.
+pub(crate) fn array_of<'py>(
+    object: &Bound<'py, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
+    let Some(array_of) = type_info.checks.array_of() else { return Ok(None) };
+    let is_numpy_array =
+        |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
+    array_of(object, options, is_numpy_array)
+        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+}
+
+/// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
+/// without it.
+pub(crate) fn from_dlpack<'py>(
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+    streams: Streams<'_, 'py>,
+) -> PyResult<Imported> {
+    expect_dlpack(object)?;
+    let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
+    ImportRequest { object, options: &options, streams }.required()
+}
+
+/// The tensor of an import that was synchronised with a stream, which it remembers.
+pub(crate) fn on_stream(
+    object: &Bound<'_, PyAny>,
+    mut imported: Imported,
+    streams: Streams<'_, '_>,
+) -> PyResult<PyTensor> {
+    let device = imported.tensor.device();
+    let is_here = device.device_type().is_host_accessible();
+    let came_here = is_here
+        && !streams.is_default()
+        && (device.device_type() == DeviceType::CUDA_HOST
+            || imported.reason == Some(CopyReason::Device)
+            || is_on_device(object));
+    let stream = match came_here {
+        // The stream belongs to the source device.
+        true => DataStream::Default,
+        false => match is_here && streams.is_default() {
+            true => DataStream::Default,
+            false => streams.on(device)?,
+        },
+    };
+    if object.is_instance_of::<PyCapsule>()
+        && !is_here
+        && !streams.is_default()
+        && !matches!(stream, DataStream::Unsynchronized)
+    {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, and a capsule cannot synchronise with a stream; pass the \
+             object that makes it, or stream=-1 and synchronise yourself"
+        )));
+    }
+    if !streams.is_default() {
+        imported.tensor = kept_until_passed(imported.tensor, &stream)?;
+    }
+    Ok(PyTensor::imported_on(imported, stream))
+}
