@@ -2,14 +2,14 @@
 //!
 //! The stable ABI has a function for this from Python 3.13 on. Earlier versions of CPython export the same function
 //! under a private name; the last of them, 3.12, gets only security fixes. Both are looked up by name at run time, so an
-//! extension that is built for an older ABI uses the function of its interpreter. An interpreter without either raises
-//! and drops an `AttributeError` for each missing attribute, which takes ten times as long.
+//! extension that is built for an older ABI uses the function of its interpreter. Without either, and on Windows, Python
+//! raises an `AttributeError` for each missing attribute, which takes ten times as long.
 
 use std::convert::Infallible;
-use std::ffi::c_int;
-use std::{mem, ptr};
+use std::ffi::{CStr, c_int, c_void};
+use std::mem;
+use std::ptr::{self, NonNull};
 
-use libloading::Library;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -22,7 +22,7 @@ type LookUp =
     unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject, *mut *mut ffi::PyObject) -> c_int;
 
 /// The name from Python 3.13 on, and the one before.
-const NAMES: [&[u8]; 2] = [b"PyObject_GetOptionalAttr\0", b"_PyObject_LookupAttr\0"];
+const NAMES: [&CStr; 2] = [c"PyObject_GetOptionalAttr", c"_PyObject_LookupAttr"];
 
 /// An attribute of an object; `None` if the object lacks it.
 ///
@@ -47,28 +47,19 @@ pub(crate) fn optional_attr<'py>(
 fn function(py: Python<'_>) -> Option<LookUp> {
     static FUNCTION: PyOnceLock<Option<LookUp>> = PyOnceLock::new();
     let find = || {
-        let library = interpreter(py)?;
+        let found = NAMES.into_iter().find_map(symbol)?;
         // SAFETY: the signature that `Python.h` gives both functions, in every version of CPython that has one of them.
-        let found =
-            NAMES.iter().find_map(|name| unsafe { *library.get::<Option<LookUp>>(name).ok()? });
-        // The interpreter stays loaded.
-        mem::forget(library);
-        found
+        Some(unsafe { mem::transmute::<NonNull<c_void>, LookUp>(found) })
     };
     let Ok(function) = once(&FUNCTION, py, || Ok::<_, Infallible>(find()));
     *function
 }
 
-/// The library that the interpreter is in.
-#[cfg(unix)]
-pub(crate) fn interpreter(_py: Python<'_>) -> Option<Library> {
-    Some(libloading::os::unix::Library::this().into())
-}
-
-/// The library that the interpreter is in.
-#[cfg(windows)]
-pub(crate) fn interpreter(py: Python<'_>) -> Option<Library> {
-    let handle = py.import("sys").ok()?.getattr("dllhandle").ok()?.extract::<isize>().ok()?;
-    // SAFETY: the handle of the interpreter, which the callers never close.
-    Some(unsafe { libloading::os::windows::Library::from_raw(handle as _) }.into())
+/// A function that the interpreter exports, by its name; always `None` on Windows.
+pub(crate) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    #[cfg(unix)]
+    // SAFETY: a name that ends with a zero, and the symbols of the process, in which the interpreter stays loaded.
+    return NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
+    #[cfg(not(unix))]
+    return Some(name).and(None);
 }

@@ -173,7 +173,7 @@ pub fn call<'py, P: Producer>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
-    hub::require(py, || format!("{name} is a method of dlbridge.Tensor"))?;
+    hub::require(py, &|| format!("{name} is a method of dlbridge.Tensor"))?;
     P::with_tensor(object, |tensor| tensor.to_object(py))?.call_method(name, arguments, keywords)
 }
 

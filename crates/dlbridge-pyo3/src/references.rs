@@ -14,6 +14,9 @@ pub unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> b
         return unsafe { is_unique(object) } != 0;
     }
     let _ = py;
+    // Without that function: Python 3.13, or Windows, where a reference is never known to be the only one.
+    #[cfg(all(Py_GIL_DISABLED, not(unix)))]
+    return false;
     // SAFETY: attached; the caller promises a live object.
     unsafe { ffi::Py_REFCNT(object) == 1 }
 }
@@ -24,28 +27,25 @@ pub unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> b
 #[cfg(Py_GIL_DISABLED)]
 mod free_threaded {
     use std::convert::Infallible;
-    use std::ffi::c_int;
+    use std::ffi::{c_int, c_void};
     use std::mem;
+    use std::ptr::NonNull;
 
     use pyo3::ffi;
     use pyo3::prelude::*;
     use pyo3::sync::PyOnceLock;
 
     use crate::once::once;
-    use crate::optional_attr::interpreter;
+    use crate::optional_attr::symbol;
 
     type IsUnique = unsafe extern "C" fn(*mut ffi::PyObject) -> c_int;
 
     pub(super) fn function(py: Python<'_>) -> Option<IsUnique> {
         static FUNCTION: PyOnceLock<Option<IsUnique>> = PyOnceLock::new();
         let find = || {
-            let library = interpreter(py)?;
+            let found = symbol(c"PyUnstable_Object_IsUniquelyReferenced")?;
             // SAFETY: the signature that `Python.h` gives the function, in every version of CPython that has it.
-            let found = unsafe { library.get(b"PyUnstable_Object_IsUniquelyReferenced\0") };
-            let found = found.ok().and_then(|found| *found);
-            // The interpreter stays loaded.
-            mem::forget(library);
-            found
+            Some(unsafe { mem::transmute::<NonNull<c_void>, IsUnique>(found) })
         };
         let Ok(function) = once(&FUNCTION, py, || Ok::<_, Infallible>(find()));
         *function

@@ -65,7 +65,7 @@ pub(super) fn import(
     let asdlpack = match ASDLPACK.get(py) {
         Some(function) => function,
         None => once(&ASDLPACK, py, || {
-            let package = package(py, || only_imports(protocol, object))?;
+            let package = package(py, &|| only_imports(protocol, object))?;
             Ok::<_, PyErr>(attr(&package, "asdlpack")?.unbind())
         })?,
     };
@@ -76,7 +76,7 @@ pub(super) fn import(
 /// Imports the times of a column; `None` for other elements.
 pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let times_of = private(py, "_times", || only_imports(Some(Protocol::Arrow), object))?;
+    let times_of = private(py, "_times", &|| only_imports(Some(Protocol::Arrow), object))?;
     let (fill, casts) = times.conversions();
     let answer = times_of.call1((object, times.names().to_vec(), fill, casts))?;
     let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) = answer.extract()?;
@@ -94,7 +94,7 @@ pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option
 
 /// The advice for an object without a protocol; `None` without the package.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    let remedy = private(object.py(), "_remedy", String::new).ok()?;
+    let remedy = private(object.py(), "_remedy", &String::new).ok()?;
     remedy.call1((object,)).ok()?.extract().ok()?
 }
 
@@ -115,7 +115,7 @@ fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table
     if ABSENT.get(py).is_some() && !is_loaded(py)? {
         return Ok(None);
     }
-    let package = match package(py, made_by_package) {
+    let package = match package(py, &made_by_package) {
         Ok(package) => package,
         Err(error) if is_missing(&error) => {
             let _ = ABSENT.set(py, ());
@@ -134,7 +134,7 @@ fn is_loaded(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Raises that the package is not installed. `need` says what needs it.
-pub(crate) fn require(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<()> {
+pub(crate) fn require(py: Python<'_>, need: &dyn Fn() -> String) -> PyResult<()> {
     match tensor_table(py)? {
         Some(_) => Ok(()),
         None => package(py, need).map(drop),
@@ -164,7 +164,7 @@ pub(crate) fn export<'py>(
 
 /// A tensor of the package whose first export may be written, from one that may be written.
 pub(crate) fn writable_once<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    private(tensor.py(), "_writable_once", made_by_package)?.call1((tensor,))
+    private(tensor.py(), "_writable_once", &made_by_package)?.call1((tensor,))
 }
 
 /// A tensor as an object of a library, by its name.
@@ -174,7 +174,7 @@ pub(crate) fn converted<'py>(
     library: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (dtype, device) = (tensor.tensor().dtype(), tensor.tensor().device());
-    require(py, || {
+    require(py, &|| {
         format!(
             "the package dlbridge makes a {library} result of {dtype} on {device} from this tensor"
         )
@@ -187,7 +187,7 @@ pub(crate) fn like<'py>(
     likeness: &Bound<'py, PyAny>,
     tensor: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    private(likeness.py(), "_like", made_by_package)?.call1((likeness, tensor))
+    private(likeness.py(), "_like", &made_by_package)?.call1((likeness, tensor))
 }
 
 /// An array of times as a column of the library that another object belongs to; unchanged if that library lacks columns.
@@ -199,7 +199,7 @@ pub(crate) fn like_times<'py>(
     if !is_column && tensor_table(likeness.py())?.is_none() {
         return Ok(array);
     }
-    private(likeness.py(), "_like_times", made_by_package)?.call1((likeness, array))
+    private(likeness.py(), "_like_times", &made_by_package)?.call1((likeness, array))
 }
 
 /// The keywords of `asdlpack` for these options; `None` without options.
@@ -301,7 +301,7 @@ fn only_imports(protocol: Option<Protocol>, object: &Bound<'_, PyAny>) -> String
 fn private<'py>(
     py: Python<'py>,
     name: &str,
-    need: impl FnOnce() -> String,
+    need: &dyn Fn() -> String,
 ) -> PyResult<Bound<'py, PyAny>> {
     let package = package(py, need)?;
     let found = attr_if_any(&attr(&package, "_core")?, name)?;
@@ -313,7 +313,7 @@ fn private<'py>(
 }
 
 /// The package. `need` says what needs it.
-fn package(py: Python<'_>, need: impl FnOnce() -> String) -> PyResult<Bound<'_, PyModule>> {
+fn package<'py>(py: Python<'py>, need: &dyn Fn() -> String) -> PyResult<Bound<'py, PyModule>> {
     let cause = match error::import(py, PACKAGE) {
         // A folder of that name, such as a clone of the repository, is a package without a file.
         Some(Ok(package))

@@ -46,7 +46,7 @@ fn by_package<'py>(
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     // Without the package, the only writable export is left to another consumer.
-    hub::require(py, || "the package dlbridge makes this export".to_owned())?;
+    hub::require(py, &|| "the package dlbridge makes this export".to_owned())?;
     let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
     hub::export(py, writable.as_ref().unwrap_or(exporter), keywords)
 }

@@ -1,6 +1,5 @@
 //! The facts about Python types that imports need, found once per type.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
@@ -29,8 +28,8 @@ static KEPT_TYPES: [AtomicPtr<Entry>; 64] = [const { AtomicPtr::new(ptr::null_mu
 /// NumPy's array, with a place of its own.
 static ARRAY_TYPE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
-/// The other types that were seen, by their addresses.
-static TYPES: ForkMutex<Option<HashMap<usize, Arc<Entry>>>> = ForkMutex::new(None);
+/// The other types that were seen, sorted by their addresses.
+static TYPES: ForkMutex<Vec<(usize, Arc<Entry>)>> = ForkMutex::new(Vec::new());
 
 /// The facts about a type.
 pub struct TypeInfo {
@@ -138,8 +137,8 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     let address = object.get_type_ptr().addr();
     // No Python code runs while the lock is held.
     let known = TYPES.lock();
-    if let Some(entry) = known.as_ref().and_then(|entries| entries.get(&address)) {
-        return Ok(Known::Shared(Arc::clone(entry)));
+    if let Ok(place) = known.binary_search_by_key(&address, |entry| entry.0) {
+        return Ok(Known::Shared(Arc::clone(&known[place].1)));
     }
     drop(known);
     let object_type = object.get_type();
@@ -158,9 +157,10 @@ fn look_up(object: &Bound<'_, PyAny>) -> PyResult<Known> {
     }
     let entry = Arc::new(entry);
     let mut known = TYPES.lock();
-    let entries = known.get_or_insert_default();
-    let forgotten = if entries.len() < MAX_SHARED { None } else { Some(std::mem::take(entries)) };
-    entries.entry(address).or_insert_with(|| Arc::clone(&entry));
+    let forgotten = if known.len() < MAX_SHARED { Vec::new() } else { std::mem::take(&mut *known) };
+    if let Err(place) = known.binary_search_by_key(&address, |entry| entry.0) {
+        known.insert(place, (address, Arc::clone(&entry)));
+    }
     drop(known);
     // Dropping types may run Python code.
     drop(forgotten);

@@ -95,7 +95,7 @@ impl PyTensor {
         {
             return Ok(PyMemoryView::from(&self.into_pyobject(py)?)?.into_any());
         }
-        hub::require(py, || {
+        hub::require(py, &|| {
             format!("a result like {} is made by the package dlbridge", type_name(likeness))
         })?;
         hub::like(likeness, &self.into_pyobject(py)?)
