@@ -90,7 +90,7 @@ impl Record {
     #[inline]
     pub(crate) fn common(&self) -> Common {
         match self.fields() {
-            None => Common::unpacked(self.0.addr()),
+            None => Common::of_number(self.0.addr()),
             Some(fields) => fields.common,
         }
     }
@@ -156,6 +156,13 @@ const REASONS: [CopyReason; 14] = [
 ];
 
 impl Common {
+    /// The record as a number, for an extension of any release. A reason that has no number is `Requested`.
+    pub fn number(self) -> usize {
+        let reason = Some(CopyReason::Requested);
+        let rest = Self { reason, version: None, ..self };
+        self.packed().or(rest.packed()).unwrap_or(PLAIN_RUST)
+    }
+
     /// The fields as an odd number: 1, then a byte each for the protocol, the minor version, and the reason, each of
     /// which is zero for none. `None` if they do not fit.
     #[inline]
@@ -175,15 +182,16 @@ impl Common {
         Some(PLAIN_RUST | protocol << 1 | version << 8 | reason << 16)
     }
 
+    /// The record with a number, without the facts that this release does not know.
     #[inline]
-    fn unpacked(packed: usize) -> Self {
+    pub fn of_number(packed: usize) -> Self {
         let (protocol, version, reason) = (packed >> 1 & 0x7f, packed >> 8 & 0xff, packed >> 16);
         let minor = |version: usize| version as u32 - 1;
         Self {
-            protocol: protocol.checked_sub(1).map(|place| Protocol::ALL[place]),
+            protocol: protocol.checked_sub(1).and_then(|place| Protocol::ALL.get(place).copied()),
             version: (version != 0)
                 .then(|| DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: minor(version) }),
-            reason: reason.checked_sub(1).map(|place| REASONS[place]),
+            reason: reason.checked_sub(1).and_then(|place| REASONS.get(place).copied()),
         }
     }
 }

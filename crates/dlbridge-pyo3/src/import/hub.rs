@@ -3,7 +3,6 @@
 
 use std::sync::OnceLock;
 
-use dlbridge::CopyReason;
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -21,6 +20,7 @@ use crate::protocol::dlpack_export::Keywords;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
+use crate::record::Common;
 use crate::{PyTensor, capsule};
 
 /// What the package adds to this crate in its own module, which links it.
@@ -254,36 +254,17 @@ fn exported(tensor: &Bound<'_, PyAny>, stream: Option<&Bound<'_, PyAny>>) -> PyR
             capsule::take(&capsule::expect(answer, tensor)?)?
         }
     };
-    let name = tensor.getattr(intern!(py, "protocol"))?.extract::<Option<String>>()?;
-    let protocol = Protocol::ALL.into_iter().find(|known| name.as_deref() == Some(known.name()));
-    let reason = match tensor.getattr(intern!(py, "copied"))?.is_truthy()? {
-        true => Some(reason(&tensor.getattr(intern!(py, "copy_reason"))?)?),
-        false => None,
-    };
-    Ok(Imported { protocol: protocol.unwrap_or(imported.protocol), reason, ..imported })
+    let record = tensor.getattr_opt(intern!(py, "_record"))?.ok_or_else(wrong)?;
+    let Common { protocol, reason, version } =
+        Common::of_number(record.extract().map_err(|_| wrong())?);
+    let protocol = protocol.unwrap_or(imported.protocol);
+    Ok(Imported { tensor: imported.tensor, protocol, reason, version })
 }
 
 fn not_a_tensor(found: String) -> PyErr {
     PyBufferError::new_err(format!(
         "the installed package dlbridge returned {found}, not a Tensor; reinstall it: pip install dlbridge"
     ))
-}
-
-/// The reason of a copy, by its text. Another release may have other texts; then the reason is `Requested`.
-fn reason(text: &Bound<'_, PyAny>) -> PyResult<CopyReason> {
-    let text: String = text.extract()?;
-    let reasons = [
-        CopyReason::Producer,
-        CopyReason::BitPacked,
-        CopyReason::ByteOrder,
-        CopyReason::ByteStrides,
-        CopyReason::SeveralChunks,
-        CopyReason::InvalidBooleans,
-        CopyReason::Nulls,
-        CopyReason::Device,
-    ];
-    let found = reasons.into_iter().find(|reason| reason.to_string() == text);
-    Ok(found.unwrap_or(CopyReason::Requested))
 }
 
 /// Says that only the package imports an object.

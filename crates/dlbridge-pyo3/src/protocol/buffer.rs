@@ -134,8 +134,23 @@ impl Buffer {
         exporter.unwrap_or_else(|| asked.clone())
     }
 
+    /// The extents, for the buffer's number of dimensions; `None` for a buffer without them.
+    pub fn shape(&self, ndim: usize) -> Option<&[isize]> {
+        self.numbers(self.fields().shape, ndim)
+    }
+
+    /// The strides in bytes; `None` for C order.
+    pub fn strides(&self, ndim: usize) -> Option<&[isize]> {
+        self.numbers(self.fields().strides, ndim)
+    }
+
+    /// The suboffsets; `None` for a buffer without them.
+    pub fn suboffsets(&self, ndim: usize) -> Option<&[isize]> {
+        self.numbers(self.fields().suboffsets, ndim)
+    }
+
     /// An array of `ndim` numbers that the buffer points at.
-    pub fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
+    fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
         // SAFETY: the protocol: a pointer that is not NULL leads to `ndim` numbers that live as long as the buffer.
         (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
     }
@@ -157,8 +172,8 @@ impl Buffer {
         let (dtype, byte_swapped) = self.parsed().ok()?;
         // The bytes of booleans may be neither 0 nor 1.
         let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
-        let shape = self.numbers(fields.shape, ndim).filter(|_| plain)?;
-        let strides = self.numbers(fields.strides, ndim)?;
+        let shape = self.shape(ndim).filter(|_| plain)?;
+        let strides = self.strides(ndim)?;
         // The item sizes of all formats are powers of two.
         let shift = dtype.itemsize().trailing_zeros();
         let axes =

@@ -314,6 +314,12 @@ impl TensorObject {
         self.record().reason.map(|reason| reason.to_string())
     }
 
+    /// The protocol, version and reason of the import as a number, for extensions of any release.
+    #[getter(_record)]
+    fn record_number(&self) -> usize {
+        self.record().number()
+    }
+
     /// The tensor's stream, which runs its work after pending writes: its number as in the array API standard, -1 if
     /// it is not known; None on devices without numbered streams.
     #[getter(stream)]
