@@ -8,6 +8,7 @@ use dlbridge_pyo3::protocol::{framework_checks, type_info};
 use pyo3::prelude::*;
 
 use crate::arrow;
+use crate::frameworks::explain::explained;
 use crate::frameworks::pandas;
 use crate::tensor::TensorObject;
 
@@ -59,7 +60,7 @@ fn import(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>
     }
     if ours.is_none() && arrow::is_supported(object)? {
         let imported = arrow::import_times(object, &type_info, times)
-            .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
+            .map_err(|error| explained(object, &type_info.checks, error))?;
         return imported.map(as_times).transpose();
     }
     if let Some(found) = pandas::not_exported(object) {

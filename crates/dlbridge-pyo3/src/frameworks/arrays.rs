@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::import_rules::{Attribute, Dtypes, ImportRules, NO_RULES, State};
-use crate::classes::{attr, is_instance};
+use crate::classes::attr;
 use crate::error::beyond_tensors;
 
 pub(super) static NUMPY: ImportRules = ImportRules {
@@ -34,11 +34,10 @@ fn check_mask(object: &Bound<'_, PyAny>) -> PyResult<()> {
 /// PyTorch's protocols check neither gradients nor the lazy conjugate and negative bits. `x.data = y` and `x.set_(y)`
 /// give a tensor other memory, and a managed tensor that PyTorch exports keeps only the tensor: the memory belongs to
 /// the storage, a separate object.
-pub(super) static TORCH: ImportRules = ImportRules {
+pub static TORCH: ImportRules = ImportRules {
     packages: &["torch"],
     states: &[&[REQUIRES_GRAD], &[IS_CONJ, IS_NEG]],
     storage: Some("untyped_storage"),
-    explain: Some(|object| not_strided(object).map(PyBufferError::new_err)),
     ..NO_RULES
 };
 
@@ -66,66 +65,11 @@ const IS_NEG: State = State {
              memory; call resolve_neg() first",
 };
 
-/// Tensors without strided memory: the attribute that reports the state, and the message.
-const NOT_STRIDED: [(&str, &str); 4] = [
-    (
-        "is_nested",
-        "the tensor is nested: its rows have different lengths; call to_padded_tensor(padding) first",
-    ),
-    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another device"),
-    (
-        "is_quantized",
-        "the tensor is quantised: its values are not what is in memory; call dequantize() or int_repr() first",
-    ),
-    (
-        "layout",
-        "the tensor is sparse or has another layout than torch.strided; call to_dense() first",
-    ),
-];
-
-/// Returns why a tensor does not have strided memory, or `None` if no reason is found.
-fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
-    let applies = |name: &str| -> PyResult<bool> {
-        let found = object.getattr(name)?;
-        match name {
-            "layout" => Ok(found.str()?.to_cow()? != "torch.strided"),
-            _ => found.is_truthy(),
-        }
-    };
-    let found = NOT_STRIDED.iter().find(|(name, _)| applies(name).unwrap_or(false));
-    if let Some((_, reason)) = found {
-        return Some(reason);
-    }
-    let asked = |name: &str| object.call_method0(name).and_then(|answer| answer.extract::<u64>());
-    (asked("data_ptr").ok()? == 0 && asked("numel").ok()? > 0).then_some(
-        "the tensor has elements but no memory, as a FakeTensor, a MaskedTensor and a tensor with a \
-         resized storage have; make a tensor that holds its data first",
-    )
-}
-
-pub(super) static JAX: ImportRules = ImportRules {
+pub static JAX: ImportRules = ImportRules {
     packages: &["jax", "jaxlib"],
-    explain: Some(|object| gone(object).map(PyBufferError::new_err)),
     same_buffer: |py, package| package == "jaxlib" && has_one_cpu(py),
     ..NO_RULES
 };
-
-/// Returns why an array lacks elements in memory, or `None` if no reason is found.
-fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
-    let py = object.py();
-    if is_instance(object, "jax.core", "Tracer").ok()? {
-        return Some(
-            "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
-             it outside of the transformed function, or in a function called by jax.pure_callback",
-        );
-    }
-    let is_deleted =
-        object.call_method0(intern!(py, "is_deleted")).and_then(|deleted| deleted.is_truthy());
-    is_deleted.unwrap_or(false).then_some(
-        "the array was deleted, or donated to a compiled function, so its memory is gone; convert \
-         it before that, or make a new one",
-    )
-}
 
 /// Returns true if JAX has a single CPU device, instead of several with numbers, which a buffer cannot report. Called
 /// for the first array only: if the program restarts JAX with several devices, dlbridge does not notice.
@@ -154,12 +98,8 @@ fn check_dtype(object: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-pub(super) static PADDLE: ImportRules = ImportRules {
-    packages: &["paddle"],
-    states: &[&[STOP_GRADIENT]],
-    explain: Some(|object| is_sparse(object).then(|| PyBufferError::new_err(SPARSE))),
-    ..NO_RULES
-};
+pub static PADDLE: ImportRules =
+    ImportRules { packages: &["paddle"], states: &[&[STOP_GRADIENT]], ..NO_RULES };
 
 const STOP_GRADIENT: State = State {
     attribute: Attribute::Value("stop_gradient"),
@@ -168,10 +108,3 @@ const STOP_GRADIENT: State = State {
     reason: "the tensor has stop_gradient=False, and autograd would not see what is done through \
              the shared memory; call detach() first",
 };
-
-const SPARSE: &str =
-    "the tensor is sparse: its values are not in one piece of memory; call to_dense() first";
-
-fn is_sparse(object: &Bound<'_, PyAny>) -> bool {
-    object.call_method0("is_sparse").and_then(|sparse| sparse.is_truthy()).unwrap_or(false)
-}

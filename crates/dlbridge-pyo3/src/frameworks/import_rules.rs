@@ -44,8 +44,6 @@ pub struct ImportRules {
     pub storage: Option<&'static str>,
     /// Refuses an object for a state that must be checked before an import through any protocol.
     pub check_before: Option<Check>,
-    /// The refusal of an object whose export failed, if its state gives the reason; its result is `None` if not.
-    pub explain: Option<Explain>,
     /// Returns the array to import instead of an object.
     pub array_of: Option<ArrayOf>,
     /// Facts about its Arrow protocol.
@@ -58,8 +56,6 @@ pub struct ImportRules {
 
 /// Refuses an object.
 pub type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
-/// The refusal of an object, if its state gives the reason.
-pub type Explain = fn(&Bound<'_, PyAny>) -> Option<PyErr>;
 
 impl ImportRules {
     /// Returns true if a package is one of the framework's.
@@ -131,7 +127,6 @@ pub const NO_RULES: ImportRules = ImportRules {
     states: &[],
     storage: None,
     check_before: None,
-    explain: None,
     array_of: None,
     arrow: None,
     same_buffer: |_, _| false,

@@ -4,9 +4,10 @@
 mod arrays;
 mod import_rules;
 
+pub use self::arrays::{JAX, PADDLE, TORCH};
 pub use self::import_rules::{
-    ARROW_FIRST, ArrayOf, ArrowRules, Attribute, Check, Explain, ImportRules, IsArray, NO_RULES,
-    ORDER, State,
+    ARROW_FIRST, ArrayOf, ArrowRules, Attribute, Check, ImportRules, IsArray, NO_RULES, ORDER,
+    State,
 };
 use crate::import::hub;
 

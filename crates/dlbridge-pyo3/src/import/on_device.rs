@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{hub, import_as_it_is, validated};
+use super::{hub, import_as_it_is, instead, validated};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::claimed_device;
@@ -112,9 +112,13 @@ fn on_work_stream(
     framework_checks::check_before(object, &type_info.checks)?;
     // Before the table, because other code may give the object other memory meanwhile; `validated` compares.
     let storage = storage(object, type_info)?;
-    let imported = table
-        .import(object)
-        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))?;
+    let imported = match table.import(object) {
+        Ok(imported) => imported,
+        Err(refusal) => {
+            let imported = instead(object, &ImportOptions::default(), refusal)?;
+            return Ok(Some((imported, ptr::null_mut())));
+        }
+    };
     let device = imported.tensor.device();
     let stream = match device.device_type().is_host_accessible() {
         true => Some(ptr::null_mut()),

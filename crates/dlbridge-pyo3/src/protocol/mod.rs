@@ -15,7 +15,7 @@ pub mod source;
 pub mod storage;
 pub mod time;
 pub mod torch_view;
-pub(crate) mod type_checks;
+pub mod type_checks;
 pub mod type_info;
 
 use dlbridge::Tensor;

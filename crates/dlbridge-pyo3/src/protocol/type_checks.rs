@@ -15,9 +15,9 @@ pub struct TypeChecks {
     /// The method that returns the owner of the memory, for types that may replace their memory.
     pub(super) storage: Option<CachedAttr>,
     /// The rules of the framework that the type belongs to.
-    pub(super) rules: Option<&'static ImportRules>,
+    pub rules: Option<&'static ImportRules>,
     /// True if the framework raises other exceptions than the standard's for data that it cannot export.
-    pub(super) raises_its_own: bool,
+    pub raises_its_own: bool,
     /// The protocols in the order in which they are tried.
     pub order: &'static [Protocol],
     /// True for Python's memoryview, whose object may need a check.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::{Chunks, Lists};
 use crate::arrow;
+use crate::frameworks::explain::explained;
 use crate::import::{array_of, satisfy};
 use crate::tensor::TensorObject;
 
@@ -24,7 +25,7 @@ pub(crate) fn chunks(
         return Ok(None);
     }
     arrow::chunks(object, &type_info, options)
-        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+        .map_err(|error| explained(object, &type_info.checks, error))
 }
 
 /// Imports the next chunk of a column; `None` at the end.
@@ -50,7 +51,7 @@ pub(crate) fn lists(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyRes
         ));
     }
     arrow::import_lists(object, &type_info, options)
-        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+        .map_err(|error| explained(object, &type_info.checks, error))
 }
 
 /// The facts about the type of a column, and its array if NumPy's memory holds its values; `None` for a tensor of our

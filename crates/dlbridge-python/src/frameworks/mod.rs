@@ -1,5 +1,6 @@
 //! Facts about columns and images that their protocols do not report, and the advice for objects without a protocol.
 
+pub(crate) mod explain;
 pub(crate) mod pandas;
 
 use dlbridge_pyo3::error::{str_in_message, type_name};

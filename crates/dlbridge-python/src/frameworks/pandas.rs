@@ -19,7 +19,6 @@ use dlbridge_pyo3::references::has_one_reference;
 pub(super) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],
     class: Some(("pandas", "Series")),
-    explain: Some(refusal),
     array_of: Some(array_of),
     arrow: Some(ArrowRules {
         check: |_, _| Ok(()),
@@ -136,7 +135,7 @@ fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
 }
 
 /// The refusal of a column whose dtype is not numeric; `None` for a numeric dtype.
-fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
+pub(super) fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
     let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
     let remedy = not_numbers(&dtype)?.column;
     Some(beyond_tensors(format!(

@@ -14,13 +14,13 @@ use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::protocol::dlpack::{
     agree, claimed_device, disagreement, expect_pair, is_moved, must_move, received,
 };
-use dlbridge_pyo3::protocol::framework_checks;
 use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::options::missing_driver;
 use crate::device_copy::is_possible;
+use crate::frameworks::explain::is_refusal;
 use crate::stream::Streams;
 use crate::tensor::TensorObject;
 
@@ -78,7 +78,7 @@ fn not_there(
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
     let is_ours = TensorObject::of(object).is_some();
-    if claimed == to || is_ours || !framework_checks::is_refusal(object, &error) {
+    if claimed == to || is_ours || !is_refusal(object, &error) {
         return error;
     }
     let reason = match missing_driver(options, to) {

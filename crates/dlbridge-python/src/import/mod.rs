@@ -32,6 +32,7 @@ use self::dlpack::is_on_device;
 use self::satisfy::Valid;
 use crate::device_copy::kept_until_passed;
 use crate::frameworks;
+use crate::frameworks::explain::explained;
 use crate::stream::Streams;
 use crate::tensor::TensorObject;
 
@@ -131,7 +132,7 @@ pub(crate) fn array_of<'py>(
     let is_numpy_array =
         |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
     array_of(object, options, is_numpy_array)
-        .map_err(|error| framework_checks::explained(object, &type_info.checks, error))
+        .map_err(|error| explained(object, &type_info.checks, error))
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object

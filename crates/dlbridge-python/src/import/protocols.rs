@@ -10,7 +10,7 @@ use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
 use dlbridge_pyo3::protocol::storage::storage;
-use dlbridge_pyo3::protocol::{TypeInfo, buffer_format, framework_checks};
+use dlbridge_pyo3::protocol::{TypeInfo, buffer_format};
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use super::satisfy::Received;
 use super::shortcut::may_use_table;
 use super::{ImportRequest, buffer, dlpack, is_on_device};
 use crate::device_copy::is_possible;
+use crate::frameworks::explain::explained;
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
 use crate::stream::{self, Streams};
 use crate::{arrow, frameworks};
@@ -62,7 +63,7 @@ impl<'py> ImportRequest<'_, 'py> {
         streams: Streams<'_, 'py>,
     ) -> PyResult<Option<Imported>> {
         let object = self.object;
-        let explained = |error| framework_checks::explained(object, &type_info.checks, error);
+        let explained = |error| explained(object, &type_info.checks, error);
         if let Some(protocol) = options.protocol {
             return import(protocol, object, type_info, options, streams).map_err(explained);
         }

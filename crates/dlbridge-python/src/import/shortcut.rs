@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 
 use super::satisfy::{Received, Valid};
 use super::{buffer, protocols};
+use crate::frameworks::explain::explained;
 use crate::stream::Streams;
 
 /// Imports an object whose type has a shortcut, for a caller on the default stream; `None` if a protocol is needed.
@@ -91,7 +92,7 @@ fn by_table(
     // Before the table, because other code may give the object other memory meanwhile.
     let storage = storage::storage(object, type_info)?;
     let imported = protocols::import_by_table(table, object, options, Streams::default())
-        .map_err(|error| framework_checks::explained(object, checks, error))?;
+        .map_err(|error| explained(object, checks, error))?;
     let Some(imported) = imported else { return Ok(None) };
     if imported.tensor.device().device_type().is_host_accessible() {
         torch_view::measure(object, type_info, &imported.tensor)?;
