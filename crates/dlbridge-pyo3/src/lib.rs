@@ -89,6 +89,8 @@ pub mod imported;
 pub mod interpreter;
 #[doc(hidden)]
 pub mod keepalive;
+#[doc(hidden)]
+pub mod linked;
 #[cfg(doctest)]
 mod must_not_compile;
 #[doc(hidden)]

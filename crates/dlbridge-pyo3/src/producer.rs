@@ -14,7 +14,6 @@ use crate::PyTensor;
 use crate::error::to_py_err;
 use crate::import::hub;
 use crate::protocol::dlpack_export::{self, Keywords};
-use crate::protocol::exchange_table;
 
 /// A class whose objects export a tensor.
 ///
@@ -134,10 +133,6 @@ pub fn dlpack<'py, P: Producer>(
 
 pub fn device<P: Producer>(object: &Bound<'_, P>) -> PyResult<(i32, i32)> {
     P::with_tensor(object, |tensor| Ok(tensor.device_pair()))
-}
-
-pub fn exchange_api<P: Producer>(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    exchange_table::capsule::<P>(py).map(Bound::unbind)
 }
 
 /// An attribute of the `dlbridge.Tensor`, which objects without the package lack.

@@ -62,8 +62,7 @@ pub mod _core {
                 "dlbridge does not support subinterpreters; import it in the main interpreter",
             ));
         }
-        TensorObject::note_class(module.py());
-        crate::import::link();
+        TensorObject::link(module.py());
         module.add("DTypeName", crate::class::dtype::class(module.py())?)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

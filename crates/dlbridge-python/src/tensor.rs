@@ -21,6 +21,7 @@ use dlbridge::{ArcTensor, CopyReason, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::interpreter::PyOwner;
+use dlbridge_pyo3::linked::{self, Linked};
 use dlbridge_pyo3::producer::Producer;
 use dlbridge_pyo3::protocol::buffer::Buffer;
 use dlbridge_pyo3::record::Common;
@@ -30,6 +31,7 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::device_copy::{copied, is_possible, kept_until_passed};
+use crate::frameworks;
 use crate::import::{self, ImportRequest, satisfy};
 use crate::stream::{self, Streams};
 
@@ -92,9 +94,14 @@ impl TensorObject {
         is_ours.then(|| unsafe { object.cast_unchecked() })
     }
 
-    /// Lets [`of`](Self::of) find the class, when the module is made.
-    pub(crate) fn note_class(py: Python<'_>) {
+    /// Lets [`of`](Self::of) find the class, and tells `dlbridge-pyo3` what this package adds, when the module is made.
+    pub(crate) fn link(py: Python<'_>) {
+        static PACKAGE: Linked = Linked {
+            tensor: |object| TensorObject::of(object).map(|tensor| &**tensor.get()),
+            rules: &frameworks::IMPORT_RULES,
+        };
         CLASS.store(Self::type_object_raw(py), Ordering::Relaxed);
+        linked::link(&PACKAGE);
     }
 
     /// Imports any Python object that supports a protocol. A `Tensor` is returned unchanged if it meets the options

@@ -2,18 +2,18 @@
 //! to know. The package adds those of columns and images.
 
 mod arrays;
-mod import_rules;
+pub(crate) mod import_rules;
 
 pub use self::arrays::{JAX, PADDLE, TORCH};
 pub use self::import_rules::{
     ARROW_FIRST, ArrayOf, ArrowRules, Attribute, Check, ImportRules, IsArray, NO_RULES, ORDER,
     State,
 };
-use crate::import::hub;
+use crate::linked;
 
 /// The import rules of the frameworks that need some. Those of the package come first.
 pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {
-    hub::rules().iter().copied().chain(IMPORT_RULES)
+    linked::rules().iter().copied().chain(IMPORT_RULES)
 }
 
 static IMPORT_RULES: [&ImportRules; 7] = [

@@ -1,8 +1,6 @@
 //! The work that an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
 //! libraries. The package's `Tensor` comes back by DLPack's exchange table.
 
-use std::sync::OnceLock;
-
 use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,43 +9,15 @@ use pyo3::types::{PyDict, PyType};
 use super::has;
 use crate::classes::{attr, attr_if_any, modules};
 use crate::error::{self, is_absent, type_name, with_article};
-use crate::frameworks::ImportRules;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
 use crate::order::Order;
-use crate::protocol::dlpack_export::Keywords;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
 use crate::record::Common;
 use crate::{PyTensor, capsule};
-
-/// What the package adds to this crate in its own module, which links it.
-pub struct Linked {
-    /// The tensor of an object of the package's class.
-    pub tensor: for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>,
-    /// The import rules of the frameworks whose protocols only the package reads.
-    pub rules: &'static [&'static ImportRules],
-}
-
-/// Empty in an extension, which asks the installed package.
-static LINKED: OnceLock<&Linked> = OnceLock::new();
-
-/// Makes this module the package's own.
-pub fn link(package: &'static Linked) {
-    let _ = LINKED.set(package);
-}
-
-/// The tensor of an object of the package's class, in the package.
-pub(crate) fn tensor_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor> {
-    (LINKED.get()?.tensor)(object)
-}
-
-/// The import rules of the package, in the package.
-pub(crate) fn rules() -> &'static [&'static ImportRules] {
-    LINKED.get().map_or(&[], |package| package.rules)
-}
 
 /// The package, and the module of its name.
 const PACKAGE: &str = "dlbridge";
@@ -143,23 +113,6 @@ pub(crate) fn require(py: Python<'_>, need: &dyn Fn() -> String) -> PyResult<()>
 
 fn made_by_package() -> String {
     "the package dlbridge makes this result".to_owned()
-}
-
-/// Exports a tensor by the `__dlpack__` of the package's `Tensor`.
-pub(crate) fn export<'py>(
-    py: Python<'py>,
-    exporter: &PyTensor,
-    keywords: &Keywords<'_, 'py>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let Keywords { stream, max_version, dl_device, copy } = *keywords;
-    let given = PyDict::new(py);
-    let names = ["stream", "max_version", "dl_device", "copy"];
-    for (name, value) in names.into_iter().zip([stream, max_version, dl_device, copy]) {
-        if let Some(value) = value {
-            given.set_item(name, value)?;
-        }
-    }
-    exporter.to_object(py)?.call_method(intern!(py, "__dlpack__"), (), Some(&given))
 }
 
 /// A tensor of the package whose first export may be written, from one that may be written.

@@ -23,7 +23,6 @@ use crate::capsule;
 use crate::classes::attr_if_any;
 use crate::interpreter::PyOwner;
 use crate::once::once;
-use crate::protocol::type_info;
 use crate::strides::{NO_EXTENT, in_elements};
 
 /// The most dimensions that a [`Run`] and a [`Geometry`](super::geometry::Geometry) can hold.
@@ -235,8 +234,11 @@ impl NumpyArray {
     /// # Safety
     /// NumPy has just made the array, which owns its memory, and the caller drops it: nothing else can reach it.
     pub(crate) unsafe fn owned(array: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let info = type_info::of(array)?;
-        let Some(found) = info.head.and_then(|head| head.describe(array)) else { return Ok(None) };
+        let facts = match Self::known(array) {
+            Some((facts, _)) => Some(facts),
+            None => Self::of_type(&array.get_type())?,
+        };
+        let Some(found) = facts.and_then(|facts| facts.describe(array)) else { return Ok(None) };
         let owner = PyOwner::new(array)?;
         // SAFETY: the memory of the array's elements, which the owner keeps; the caller promises that nothing else
         // reaches it.

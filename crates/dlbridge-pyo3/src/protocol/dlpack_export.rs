@@ -3,7 +3,7 @@
 use dlbridge::Device;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyInt, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyInt, PyTuple};
 
 use super::dlpack::expect_pair;
 use crate::import::hub;
@@ -48,7 +48,16 @@ fn by_package<'py>(
     // Without the package, the only writable export is left to another consumer.
     hub::require(py, &|| "the package dlbridge makes this export".to_owned())?;
     let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
-    hub::export(py, writable.as_ref().unwrap_or(exporter), keywords)
+    let Keywords { stream, max_version, dl_device, copy } = *keywords;
+    let given = PyDict::new(py);
+    let names = ["stream", "max_version", "dl_device", "copy"];
+    for (name, value) in names.into_iter().zip([stream, max_version, dl_device, copy]) {
+        if let Some(value) = value {
+            given.set_item(name, value)?;
+        }
+    }
+    let object = writable.as_ref().unwrap_or(exporter).to_object(py)?;
+    object.call_method(intern!(py, "__dlpack__"), (), Some(&given))
 }
 
 /// Read: the options of the consumer.

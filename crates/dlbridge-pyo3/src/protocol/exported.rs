@@ -1,6 +1,7 @@
 //! How `__dlpack__` exports the objects of a type whose buffer has the same data, found with the first object.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, Tensor, TensorRef};
@@ -89,5 +90,28 @@ impl FirstExport {
         });
         let exported = Exported { protocol: *protocol, version: *version, access: tensor.access() };
         let _ = self.exported.set((is_same && !is_copied(tensor)).then_some(exported));
+    }
+}
+
+/// Whether the table of a type describes the elements of its objects in their storages: unknown until the first of them
+/// was imported.
+pub(crate) struct TriState(AtomicU8);
+
+impl TriState {
+    pub(super) const UNKNOWN: u8 = 0;
+    pub(super) const YES: u8 = 1;
+    pub(super) const NO: u8 = 2;
+
+    pub(super) const fn unknown() -> Self {
+        Self(AtomicU8::new(Self::UNKNOWN))
+    }
+
+    #[inline]
+    pub(super) fn is(&self, state: u8) -> bool {
+        self.0.load(Ordering::Relaxed) == state
+    }
+
+    pub(super) fn set(&self, state: u8) {
+        self.0.store(state, Ordering::Relaxed);
     }
 }

@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
 use crate::capsule::OWNER_OF_ARRAY;
-use crate::import::hub;
 use crate::interpreter::PyOwner;
 use crate::keepalive::{inner, is_within, root};
+use crate::linked;
 use crate::numpy::array::NumpyArray;
 
 /// The name of the capsule in which a NumPy array holds the versioned managed tensor that it was made from.
@@ -39,7 +39,7 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
-            if let Some(tensor) = hub::tensor_of(&object) {
+            if let Some(tensor) = linked::tensor_of(&object) {
                 // Such an object may hold a borrow, so it must be kept itself.
                 let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
                 return (!is_kept && is_within(bytes, tensor.tensor()))

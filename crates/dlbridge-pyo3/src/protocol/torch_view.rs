@@ -8,35 +8,16 @@
 //!   (`docs/free-threaded.md`), for PyTorch's own functions too.
 
 use std::slice;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlbridge::sys::DLTensor;
 use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
+use super::exported::TriState;
 use super::storage::{holds, is_ignored, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};
-
-/// Whether the table of a type describes the elements of its objects in their storages: unknown until the first of them
-/// was imported.
-pub(crate) struct TriState(AtomicU8);
-
-impl TriState {
-    const UNKNOWN: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-
-    pub(super) const fn unknown() -> Self {
-        Self(AtomicU8::new(Self::UNKNOWN))
-    }
-
-    #[inline]
-    fn is(&self, state: u8) -> bool {
-        self.0.load(Ordering::Relaxed) == state
-    }
-}
 
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
@@ -193,7 +174,7 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
         };
     }
     let state = if is_equal { TriState::YES } else { TriState::NO };
-    type_info.torch_view.0.store(state, Ordering::Relaxed);
+    type_info.torch_view.set(state);
     Ok(())
 }
 

@@ -11,8 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::exchange_api::Table;
-use super::exported::FirstExport;
-use super::torch_view::TriState;
+use super::exported::{FirstExport, TriState};
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
 use crate::classes::{attr, package_of};

@@ -73,10 +73,17 @@ fn explain(object: &Bound<'_, PyAny>, rules: &'static ImportRules) -> Option<PyE
     if ptr::eq(rules, &PANDAS) {
         return pandas::refusal(object);
     }
-    let explanations: [(&ImportRules, fn(&Bound<'_, PyAny>) -> Option<&'static str>); 3] =
-        [(&TORCH, not_strided), (&JAX, gone), (&PADDLE, sparse)];
-    let (_, why) = explanations.into_iter().find(|(known, _)| ptr::eq(rules, *known))?;
-    why(object).map(PyBufferError::new_err)
+    let is = |known| ptr::eq(rules, known);
+    let reason = if is(&TORCH) {
+        not_strided(object)
+    } else if is(&JAX) {
+        gone(object)
+    } else if is(&PADDLE) {
+        sparse(object)
+    } else {
+        None
+    };
+    reason.map(PyBufferError::new_err)
 }
 
 /// Tensors without strided memory: the attribute that reports the state, and the message.

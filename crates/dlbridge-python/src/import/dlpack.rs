@@ -11,6 +11,7 @@ use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::error::str_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
+use dlbridge_pyo3::linked;
 use dlbridge_pyo3::protocol::dlpack::{
     agree, claimed_device, disagreement, expect_pair, is_moved, must_move, received,
 };
@@ -22,7 +23,6 @@ use super::options::missing_driver;
 use crate::device_copy::is_possible;
 use crate::frameworks::explain::is_refusal;
 use crate::stream::Streams;
-use crate::tensor::TensorObject;
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
 pub(crate) fn import<'py>(
@@ -77,7 +77,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = TensorObject::of(object).is_some();
+    let is_ours = linked::tensor_of(object).is_some();
     if claimed == to || is_ours || !is_refusal(object, &error) {
         return error;
     }

@@ -17,7 +17,6 @@ pub(crate) mod satisfy;
 mod shortcut;
 
 use dlbridge::{CopyReason, DeviceType};
-use dlbridge_pyo3::import::hub::{self, Linked};
 use dlbridge_pyo3::import::{Depth, expect_dlpack, has, same_buffer};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
@@ -31,19 +30,8 @@ use pyo3::types::PyCapsule;
 use self::dlpack::is_on_device;
 use self::satisfy::Valid;
 use crate::device_copy::kept_until_passed;
-use crate::frameworks;
 use crate::frameworks::explain::explained;
 use crate::stream::Streams;
-use crate::tensor::TensorObject;
-
-/// Tells `dlbridge-pyo3` what this package adds to its imports.
-pub(crate) fn link() {
-    static PACKAGE: Linked = Linked {
-        tensor: |object| TensorObject::of(object).map(|tensor| &**tensor.get()),
-        rules: &frameworks::IMPORT_RULES,
-    };
-    hub::link(&PACKAGE);
-}
 
 /// An import: the object, and what the caller demands.
 pub(crate) struct ImportRequest<'a, 'py> {

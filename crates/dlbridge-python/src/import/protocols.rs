@@ -17,7 +17,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use super::satisfy::Received;
-use super::shortcut::may_use_table;
 use super::{ImportRequest, buffer, dlpack, is_on_device};
 use crate::device_copy::is_possible;
 use crate::frameworks::explain::explained;
@@ -127,6 +126,12 @@ fn import<'py>(
         // No protocol is left.
         _ => Ok(None),
     }
+}
+
+/// Returns true if the exchange table of a type can meet the options. The protocols choose what copies to a device, and
+/// the library of the object makes a requested copy.
+pub(super) fn may_use_table(options: &ImportOptions) -> bool {
+    options.protocol.is_none() && options.device.is_none() && options.copy != Some(true)
 }
 
 /// Imports an object by the exchange table of its type. The table does not synchronise streams: for data on a device, the

@@ -27,7 +27,7 @@ pub(super) fn import(
     let on_cpu = options.device.is_none_or(|device| device == Device::CPU);
     match (type_info.head, type_info.table) {
         (Some(head), _) if on_cpu => Ok(array_in_place(object, head, options)?.map(Valid::of)),
-        (None, Some(table)) if may_use_table(options) => {
+        (None, Some(table)) if protocols::may_use_table(options) => {
             by_table(object, type_info, table, options)
         }
         // The producer of a requested copy is the object's library.
@@ -36,12 +36,6 @@ pub(super) fn import(
         }
         _ => Ok(None),
     }
-}
-
-/// Returns true if the exchange table of a type can meet the options. The protocols choose what copies to a device, and
-/// the library of the object makes a requested copy.
-pub(super) fn may_use_table(options: &ImportOptions) -> bool {
-    options.protocol.is_none() && options.device.is_none() && options.copy != Some(true)
 }
 
 /// Reads an array of exactly NumPy's class, with the result of `__dlpack__` but without a call.
