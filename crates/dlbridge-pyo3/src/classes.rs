@@ -52,6 +52,21 @@ pub(crate) fn package_of(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(module.split('.').next().unwrap_or_default().to_owned())
 }
 
+/// The first class in the order of a type's bases that defines an attribute, and its place.
+#[cold]
+#[inline(never)]
+pub(crate) fn defining_class<'py>(
+    object_type: &Bound<'py, PyType>,
+    name: &str,
+) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
+    for (place, class) in object_type.mro().iter().enumerate() {
+        if attr(&class, "__dict__")?.contains(name)? {
+            return Ok(Some((place, class)));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns true if a type looks up attributes as `object` does.
 pub(crate) fn is_plain(object_type: &Bound<'_, PyType>) -> bool {
     // SAFETY: attached; a type object, and the number of one of its slots.

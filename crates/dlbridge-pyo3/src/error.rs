@@ -181,12 +181,24 @@ pub fn library<'py>(
         if !is_absent(&error, py, package)? {
             return Err(error);
         }
-        let missing =
-            PyModuleNotFoundError::new_err(format!("{name} is not installed; install it first"));
-        missing.value(py).setattr(intern!(py, "name"), package)?;
-        missing.set_cause(py, Some(error));
-        Err(missing)
+        let text = format!("{name} is not installed; install it first");
+        Err(not_installed(py, text, package, Some(error)))
     })
+}
+
+/// The error for a package that is missing.
+#[cold]
+pub(crate) fn not_installed(
+    py: Python<'_>,
+    text: String,
+    package: &str,
+    cause: Option<PyErr>,
+) -> PyErr {
+    let missing = PyModuleNotFoundError::new_err(text);
+    // Python's own exceptions of this class have the name; without it the text still says all.
+    let _ = missing.value(py).setattr("name", package);
+    missing.set_cause(py, cause);
+    missing
 }
 
 /// Returns true if an import failed because `package` itself is missing, and not one of its dependencies.

@@ -103,7 +103,7 @@ impl<'py> IntoPyObject<'py> for PyTensor {
 
     #[inline]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Some(table) = hub::tensor_table(py)? else { return self.into_library(py, "numpy") };
+        let Some(table) = hub::tensor_table(py)? else { return self.into_numpy(py) };
         match self.into_tensor() {
             Ok(tensor) => table.give(py, tensor),
             Err(tensor) => match tensor.take_writable() {

@@ -279,9 +279,11 @@ impl fmt::Display for Error {
                 Count(shape, "element", "elements"),
                 are(owner)
             ),
+            // No memory has more bytes, and the code that writes larger numbers is long.
             Self::ByteCount { needed, available } => write!(
                 f,
-                "the elements end at byte {needed} but there {} {}; change shape, dtype or offset",
+                "the elements end at byte {} but there {} {}; change shape, dtype or offset",
+                u64::try_from(needed).unwrap_or(u64::MAX),
                 are(available),
                 Count(available, "byte", "bytes")
             ),

@@ -1,14 +1,14 @@
 //! The work that an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
 //! libraries. The package's `Tensor` comes back by DLPack's exchange table.
 
-use pyo3::exceptions::{PyBufferError, PyImportError, PyModuleNotFoundError};
+use pyo3::exceptions::{PyBufferError, PyImportError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::has;
 use crate::classes::{attr, attr_if_any, modules};
-use crate::error::{self, is_absent, type_name, with_article};
+use crate::error::{self, is_absent, not_installed, type_name, with_article};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::once::once;
@@ -251,7 +251,8 @@ fn package<'py>(py: Python<'py>, need: &dyn Fn() -> String) -> PyResult<Bound<'p
     let cause = match error::import(py, PACKAGE) {
         // A folder of that name, such as a clone of the repository, is a package without a file.
         Some(Ok(package))
-            if package.hasattr(intern!(py, "__path__"))? && package.filename().is_err() =>
+            if attr_if_any(&package, "__path__")?.is_some()
+                && attr_if_any(&package, "__file__")?.is_none_or(|file| file.is_none()) =>
         {
             None
         }
@@ -264,12 +265,8 @@ fn package<'py>(py: Python<'py>, need: &dyn Fn() -> String) -> PyResult<Bound<'p
             ));
         }
     };
-    let missing =
-        PyModuleNotFoundError::new_err(format!("{}; install it: pip install dlbridge", need()));
-    // Python's own exceptions of this class have the name; without it the text still says all.
-    let _ = missing.value(py).setattr(intern!(py, "name"), PACKAGE);
-    missing.set_cause(py, cause);
-    Err(missing)
+    let text = need() + "; install it: pip install dlbridge";
+    Err(not_installed(py, text, PACKAGE, cause))
 }
 
 /// Returns true for the error of an object that needs the package, which is not installed.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
-use crate::classes::{attr, is_subclass, package_of};
+use crate::classes::{defining_class, is_subclass, package_of};
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 
@@ -49,7 +49,8 @@ impl TypeChecks {
             }
         }
         let of_package = import_rules().find(|rules| rules.is_of(package));
-        let exporter = exporter_of(object_type)?;
+        let exporter = defining_class(object_type, "__dlpack__")?;
+        let exporter = exporter.map(|(_, class)| package_of(&class)).transpose()?;
         let mut storage = None;
         for rules in import_rules() {
             // A class of a program that exports by a method of its own may export other memory.
@@ -88,18 +89,6 @@ impl TypeChecks {
     pub(super) fn same_buffer(&self, py: Python<'_>, package: &str) -> bool {
         self.rules.is_some_and(|rules| (rules.same_buffer)(py, package))
     }
-}
-
-/// The package of the class that has the method `__dlpack__` of a type.
-fn exporter_of(object_type: &Bound<'_, PyType>) -> PyResult<Option<String>> {
-    let py = object_type.py();
-    for class in object_type.mro().iter() {
-        let namespace = attr(&class, "__dict__")?;
-        if namespace.contains(intern!(py, "__dlpack__"))? {
-            return package_of(class.cast::<PyType>()?).map(Some);
-        }
-    }
-    Ok(None)
 }
 
 /// The rules of the framework that a type belongs to: by its class, or else by its package.

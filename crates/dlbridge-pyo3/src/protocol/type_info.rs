@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge::fork::ForkMutex;
 use dlbridge_borrow::LabelWords;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 
 use super::exchange_api::Table;
 use super::exported::{FirstExport, TriState};
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
-use crate::classes::{attr, package_of};
+use crate::classes::{defining_class, package_of};
 use crate::error::type_name;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
@@ -192,16 +192,7 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass
 /// counts.
 fn overrides_table(object_type: &Bound<'_, PyType>) -> PyResult<bool> {
-    let py = object_type.py();
-    let bases = attr(object_type, "__mro__")?.cast_into::<PyTuple>()?;
-    for class in bases.iter() {
-        let namespace = attr(&class, "__dict__")?;
-        if namespace.contains(intern!(py, "__dlpack_c_exchange_api__"))? {
-            return Ok(false);
-        }
-        if namespace.contains(intern!(py, "__dlpack__"))? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let table = defining_class(object_type, "__dlpack_c_exchange_api__")?;
+    let method = defining_class(object_type, "__dlpack__")?;
+    Ok(matches!((table, method), (Some((table, _)), Some((method, _))) if method < table))
 }

@@ -83,7 +83,7 @@ impl PyTensor {
     /// ```
     pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if type_info::array_of(likeness).is_some() {
-            return self.into_library(likeness.py(), "numpy");
+            return self.into_numpy(likeness.py());
         }
         if torch::is_torch(likeness)? {
             return torch::give_torch(likeness.py(), self);
@@ -120,12 +120,17 @@ impl PyTensor {
     /// ```
     pub fn into_library<'py>(self, py: Python<'py>, library: &str) -> PyResult<Bound<'py, PyAny>> {
         match library {
-            "numpy" => match self.into_tensor() {
-                Ok(tensor) => give_numpy(py, tensor),
-                Err(tensor) => tensor.numpy(py),
-            },
+            "numpy" => self.into_numpy(py),
             "torch" => torch::give_torch(py, self),
             _ => hub::converted(py, self, library),
+        }
+    }
+
+    /// The tensor as a NumPy array.
+    pub(crate) fn into_numpy(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self.into_tensor() {
+            Ok(tensor) => give_numpy(py, tensor),
+            Err(tensor) => tensor.numpy(py),
         }
     }
 }
