@@ -302,6 +302,9 @@ class Tensor:
         """The reason why the import copied the elements, as a sentence; None if it did not."""
 
     @property
+    def _record(self) -> int: ...
+
+    @property
     def stream(self) -> int | None:
         """The tensor's stream: work queued on it runs after pending writes to the tensor.
 

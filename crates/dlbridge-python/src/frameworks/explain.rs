@@ -26,7 +26,7 @@ pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: P
     }
     let refusal = match checks.rules.and_then(|rules| explain(object, rules)) {
         Some(refusal) => refusal,
-        None if checks.raises_its_own => return of_standard(py, error),
+        None if checks.raises_its_own || is_column(checks) => return of_standard(py, error),
         None => return error,
     };
     refusal.set_cause(py, Some(error));
@@ -68,12 +68,17 @@ fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
     refusal
 }
 
+/// Returns true for a column of pandas, also of a class that another package derives.
+fn is_column(checks: &TypeChecks) -> bool {
+    checks.rules.is_some_and(|rules| ptr::eq(rules, &PANDAS))
+}
+
 /// The refusal of an object of a framework, if its state gives the reason.
 fn explain(object: &Bound<'_, PyAny>, rules: &'static ImportRules) -> Option<PyErr> {
-    if ptr::eq(rules, &PANDAS) {
+    let is = |known| ptr::eq(rules, known);
+    if is(&PANDAS) {
         return pandas::refusal(object);
     }
-    let is = |known| ptr::eq(rules, known);
     let reason = if is(&TORCH) {
         not_strided(object)
     } else if is(&JAX) {
