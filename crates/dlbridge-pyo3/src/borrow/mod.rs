@@ -219,7 +219,7 @@ impl Guard {
 
     /// As [`for_copy`](Self::for_copy); `None` if the copy is not short, or if the borrow needs a lock.
     #[inline]
-    pub fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
+    pub(crate) fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
         static LABEL: LabelWords = LabelWords::from_static(COPIED);
         // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
         // borrow may also cover bytes between the elements, and takes no lock.

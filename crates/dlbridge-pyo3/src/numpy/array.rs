@@ -48,8 +48,8 @@ struct Numpy {
 }
 
 /// An array, described as `__dlpack__` would.
-pub struct Described<'a> {
-    pub tensor: TensorRef<'a>,
+pub(crate) struct Described<'a> {
+    pub(crate) tensor: TensorRef<'a>,
     pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
     pub(crate) data: *mut u8,
@@ -247,7 +247,7 @@ impl NumpyArray {
 
     /// Describes an array with numbers in the other byte order, as if they were in this machine's order; `None` for
     /// all other arrays.
-    pub fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
+    pub(crate) fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
         let head = self.0.class.head(array)?;
         if !is_byte_swapped(head) {
             return None;
@@ -275,12 +275,6 @@ impl NumpyArray {
         // other code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
         Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
-    }
-
-    /// Returns true if an array has numbers in the other byte order, which `__dlpack__` refuses because DLPack cannot
-    /// express them.
-    pub fn is_byte_swapped(self, array: &Bound<'_, PyAny>) -> bool {
-        self.0.class.head(array).is_some_and(is_byte_swapped)
     }
 
     /// Returns true if an array has points or spans of time.

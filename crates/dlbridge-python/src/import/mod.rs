@@ -2,7 +2,7 @@
 //!
 //! | stage | file | |
 //! | --- | --- | --- |
-//! | shortcut | `shortcut.rs` | NumPy's and JAX's arrays are read in place; PyTorch's tensors come from their type's C functions |
+//! | shortcut | this file | NumPy's and JAX's arrays are read in place; PyTorch's tensors come from their type's C functions |
 //! | select | this file | refuses objects in a state that no protocol reports; the NumPy array of a column replaces the column |
 //! | request | `protocols.rs` | tries the protocols in the order of the object's framework |
 //! | validate, satisfy | `satisfy.rs` | the elements are the object's values, their memory stays, and the options hold |
@@ -14,13 +14,15 @@ pub(crate) mod dlpack;
 pub(crate) mod options;
 mod protocols;
 pub(crate) mod satisfy;
-mod shortcut;
 
-use dlbridge::{CopyReason, DeviceType};
+use dlbridge::{CopyReason, Device, DeviceType};
 use dlbridge_pyo3::import::{Depth, expect_dlpack, has, same_buffer};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::{TypeInfo, framework_checks, type_info};
+use dlbridge_pyo3::protocol::exchange_api::Table;
+use dlbridge_pyo3::protocol::{
+    TypeInfo, framework_checks, numpy_import, storage, torch_view, type_info,
+};
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
 use pyo3::exceptions::PyBufferError;
@@ -28,7 +30,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use self::dlpack::is_on_device;
-use self::satisfy::Valid;
+use self::satisfy::{Received, Valid};
 use crate::device_copy::kept_until_passed;
 use crate::frameworks::explain::explained;
 use crate::stream::Streams;
@@ -53,7 +55,7 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
         let type_info = type_info::of(self.object)?;
         if self.options.protocol.is_none()
             && self.streams.is_default()
-            && let Some(valid) = shortcut::import(self.object, &type_info, self.options)?
+            && let Some(valid) = by_shortcut(self.object, &type_info, self.options)?
         {
             return valid.settle(self.options).map(Some);
         }
@@ -121,6 +123,49 @@ pub(crate) fn array_of<'py>(
         |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
     array_of(object, options, is_numpy_array)
         .map_err(|error| explained(object, &type_info.checks, error))
+}
+
+/// Imports an object whose type has a shortcut, for a caller on the default stream; `None` if a protocol is needed.
+#[inline(always)]
+fn by_shortcut(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+) -> PyResult<Option<Valid>> {
+    let on_cpu = options.device.is_none_or(|device| device == Device::CPU);
+    match (type_info.head, type_info.table) {
+        (Some(head), _) if on_cpu => Ok(numpy_import::import(head, object)?.map(Valid::of)),
+        (None, Some(table)) if protocols::may_use_table(options) => {
+            by_table(object, type_info, table, options)
+        }
+        // The producer of a requested copy is the object's library.
+        (None, None) if on_cpu && type_info.same_buffer && options.copy != Some(true) => {
+            Ok(same_buffer::import(object, type_info)?.map(Valid::of))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Imports an object by the exchange table of its type.
+#[inline(always)]
+fn by_table(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    table: Table,
+    options: &ImportOptions,
+) -> PyResult<Option<Valid>> {
+    let checks = &type_info.checks;
+    let _depth = Depth::enter()?;
+    framework_checks::check_before(object, checks)?;
+    // Before the table, because other code may give the object other memory meanwhile.
+    let storage = storage::storage(object, type_info)?;
+    let imported = protocols::import_by_table(table, object, options, Streams::default())
+        .map_err(|error| explained(object, checks, error))?;
+    let Some(imported) = imported else { return Ok(None) };
+    if imported.tensor.device().device_type().is_host_accessible() {
+        torch_view::measure(object, type_info, &imported.tensor)?;
+    }
+    Received { imported, storage }.validate(object, type_info, options).map(Some)
 }
 
 /// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
