@@ -11,7 +11,7 @@ use crate::order::Order;
 
 /// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
 ///
-/// Options other than `device`, and DLPack as the `protocol`, need the Python package `dlbridge`.
+/// All options need the Python package `dlbridge`, except DLPack as the `protocol`, and the `device` that the data is on.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyTensor, ImportOptions};

@@ -9,7 +9,8 @@
 //! 4. [`import_argument`](ArgumentSpec::import_argument): every other object is imported, as `import/mod.rs` describes,
 //!    and compared.
 //! 5. [`copy_sequence`](ArgumentSpec::copy_sequence): a list or tuple is copied, if the argument allows that.
-//! 6. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
+//! 6. [`import_times`](ArgumentSpec::import_times): elements that are times, in a unit of the argument.
+//! 7. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
 
 use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;

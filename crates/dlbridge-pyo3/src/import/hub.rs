@@ -207,7 +207,7 @@ fn exported(tensor: &Bound<'_, PyAny>, stream: Option<&Bound<'_, PyAny>>) -> PyR
             capsule::take(&capsule::expect(answer, tensor)?)?
         }
     };
-    let record = tensor.getattr_opt(intern!(py, "_record"))?.ok_or_else(wrong)?;
+    let record = tensor.getattr_opt(intern!(py, "_record"))?.ok_or_else(|| lacks("_record"))?;
     let Common { protocol, reason, version } =
         Common::of_number(record.extract().map_err(|_| wrong())?);
     let protocol = protocol.unwrap_or(imported.protocol);
@@ -239,11 +239,14 @@ fn private<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let package = package(py, need)?;
     let found = attr_if_any(&attr(&package, "_core")?, name)?;
-    found.ok_or_else(|| {
-        PyImportError::new_err(format!(
-            "the installed package dlbridge lacks {name}, which this extension needs; run pip install --upgrade dlbridge"
-        ))
-    })
+    found.ok_or_else(|| lacks(name))
+}
+
+/// The error for a package that is too old.
+fn lacks(name: &str) -> PyErr {
+    PyImportError::new_err(format!(
+        "the installed package dlbridge lacks {name}, which this extension needs; run pip install --upgrade dlbridge"
+    ))
 }
 
 /// The package. `need` says what needs it.
