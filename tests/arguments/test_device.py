@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 
+jax = pytest.importorskip("jax")
 torch = pytest.importorskip("torch")
 
 import native as n
@@ -280,3 +281,32 @@ def test_pinned_memory(native: n.Native) -> None:
     with pytest.raises(TypeError, match=r"expected float32\[_\] on cuda_host; got float32\[3\] on cpu"):
         typed.total_of_pinned(np.ones(3, np.float32))
     assert crafted.record.calls == 1
+
+
+def test_refusals_of_the_device_are_explained_and_recursion_ends() -> None:
+    deleted = jax.numpy.arange(3.0)
+    deleted.delete()
+    functions = [typed.on_work_stream, typed.on_default_stream, typed.on_own_stream]
+    for function in functions:
+        with pytest.raises(BufferError, match="the array was deleted"):
+            function(deleted)
+
+    class Endless:
+        def __dlpack_device__(self) -> Any:
+            return typed.on_default_stream(self)
+
+        def __dlpack__(self, **_: object) -> Any: ...
+
+    with pytest.raises(RecursionError, match="nested too deeply"):
+        typed.on_default_stream(Endless())
+
+
+def test_device_that_changes_is_refused(driver: Driver, native: n.Native) -> None:
+    class Changing(OnDevice):
+        devices = iter([(2, 0)])
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return next(self.devices, (2, 1))
+
+    with pytest.raises(BufferError, match="on cuda:0, but exported one on cuda:1"):
+        typed.on_default_stream(Changing(native.craft((6,), device=(2, 1))))

@@ -75,6 +75,32 @@ def test_interrupt_while_attributes_are_looked_up_is_raised(imports: Any, name: 
         imports(Interrupting())
 
 
+def test_producer_that_refuses_is_asked_for_its_device_with_care() -> None:
+    class Producer:
+        asked = 0
+
+        def __dlpack_device__(self) -> Any:
+            self.asked += 1
+            if self.asked == 2:
+                raise KeyboardInterrupt
+            return 1, 0
+
+        def __dlpack__(self, **_: object) -> Any:
+            raise BufferError("no")
+
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.asdlpack(Producer())
+
+    class Endless(Producer):
+        def __dlpack_device__(self) -> Any:
+            Endless.asked += 1
+            return dlbridge.asdlpack(self)
+
+    with pytest.raises(RecursionError):
+        dlbridge.asdlpack(Endless())
+    assert Endless.asked < 100
+
+
 @pytest.mark.parametrize("name", ["copy", "open_stream", "negotiate_max_version", "dl_device"])
 def test_unknown_keyword_inside_a_producer_is_not_retried(name: str) -> None:
     """A function that the producer calls may have the name of one of our keywords."""

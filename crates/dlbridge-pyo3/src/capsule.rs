@@ -72,7 +72,7 @@ pub unsafe fn legacy(
 
 /// A capsule that owns a tensor, as the base object of a NumPy array.
 #[inline]
-pub fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
+pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
     let managed = tensor.into_raw();
     // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
     let capsule = unsafe { new(py, managed.cast(), OWNER_OF_ARRAY, destroy_owner_of_array) };

@@ -121,7 +121,7 @@ fn address(py: Python<'_>, error: &PyErr) -> usize {
 }
 
 /// Called when an import begins.
-pub fn forget_interrupt() {
+pub(crate) fn forget_interrupt() {
     INTERRUPT.set(0);
 }
 

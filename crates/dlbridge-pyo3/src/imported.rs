@@ -32,7 +32,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All protocols.
+    /// All protocols. Other releases know them by their places.
     pub const ALL: [Self; 8] = [
         Self::ExchangeApi,
         Self::Dlpack,

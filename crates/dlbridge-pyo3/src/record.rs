@@ -137,7 +137,7 @@ impl Drop for Record {
 /// The word of a record without a protocol, a version and a reason.
 const PLAIN_RUST: usize = 1;
 
-/// The reasons that fit into a word.
+/// The reasons that fit into a word. Other releases know them by their places.
 const REASONS: [CopyReason; 14] = [
     CopyReason::NotContiguous,
     CopyReason::NotFortranContiguous,
@@ -156,11 +156,13 @@ const REASONS: [CopyReason; 14] = [
 ];
 
 impl Common {
-    /// The record as a number, for an extension of any release. A reason that has no number is `Requested`.
+    /// The record as a number, for extensions of any release: later ones may only add protocols and reasons at the end. Without
+    /// a version or a reason that has no number.
     pub fn number(self) -> usize {
-        let reason = Some(CopyReason::Requested);
-        let rest = Self { reason, version: None, ..self };
-        self.packed().or(rest.packed()).unwrap_or(PLAIN_RUST)
+        let unversioned = Self { version: None, ..self };
+        let requested = Self { reason: self.reason.map(|_| CopyReason::Requested), ..unversioned };
+        let numbers = [self, unversioned, requested].into_iter().find_map(Self::packed);
+        numbers.unwrap_or(PLAIN_RUST)
     }
 
     /// The fields as an odd number: 1, then a byte each for the protocol, the minor version, and the reason, each of
@@ -182,7 +184,7 @@ impl Common {
         Some(PLAIN_RUST | protocol << 1 | version << 8 | reason << 16)
     }
 
-    /// The record with a number, without the facts that this release does not know.
+    /// The record with a number. A reason that this release does not know is `Requested`.
     #[inline]
     pub fn of_number(packed: usize) -> Self {
         let (protocol, version, reason) = (packed >> 1 & 0x7f, packed >> 8 & 0xff, packed >> 16);
@@ -191,7 +193,8 @@ impl Common {
             protocol: protocol.checked_sub(1).and_then(|place| Protocol::ALL.get(place).copied()),
             version: (version != 0)
                 .then(|| DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: minor(version) }),
-            reason: reason.checked_sub(1).and_then(|place| REASONS.get(place).copied()),
+            reason: (reason != 0)
+                .then(|| REASONS.get(reason - 1).copied().unwrap_or(CopyReason::Requested)),
         }
     }
 }

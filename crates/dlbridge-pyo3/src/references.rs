@@ -15,10 +15,9 @@ pub unsafe fn has_one_reference(py: Python<'_>, object: *mut ffi::PyObject) -> b
     }
     let _ = py;
     // Without that function: Python 3.13, or Windows, where a reference is never known to be the only one.
-    #[cfg(all(Py_GIL_DISABLED, not(unix)))]
-    return false;
+    let is_counted = cfg!(any(unix, not(Py_GIL_DISABLED)));
     // SAFETY: attached; the caller promises a live object.
-    unsafe { ffi::Py_REFCNT(object) == 1 }
+    is_counted && unsafe { ffi::Py_REFCNT(object) == 1 }
 }
 
 /// Without the GIL other threads change a count, which has two halves, while it is read. So Python 3.14 and later have a

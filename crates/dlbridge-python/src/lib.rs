@@ -50,8 +50,8 @@ pub mod _core {
     use crate::tensor::TensorObject;
     #[pymodule_export]
     use crate::times::times;
-    // Extensions of other releases call `_like`, `_like_times`, `_times`, `_remedy` and `_writable_once` by name: keep their
-    // names, arguments and results.
+    // Extensions of other releases use `asdlpack` with its keywords, `Tensor._record`, `_like`, `_like_times`, `_times`,
+    // `_remedy` and `_writable_once`: keep their names, arguments and results.
     #[pymodule_export]
     use crate::to_library::{canonical, consumers, fit, like, like_result, like_times, origin};
 

@@ -222,7 +222,8 @@ fn instead(
     let is_final = !refusal.is_instance_of::<PyException>(py)
         || refusal.is_instance_of::<PyRecursionError>(py)
         || refusal.is_instance_of::<PyMemoryError>(py)
-        || hub::is_missing(&refusal);
+        || hub::is_missing(&refusal)
+        || Depth::is_unusual();
     if is_final {
         return Err(refusal);
     }
@@ -293,6 +294,11 @@ thread_local! {
 impl Depth {
     /// Real wrappers of wrappers are a few levels deep.
     const MAX: u8 = 24;
+
+    /// Returns true so deep that a second request for the same object at each level would take too long.
+    fn is_unusual() -> bool {
+        DEPTH.get() > 6
+    }
 
     pub fn enter() -> PyResult<Self> {
         DEPTH.with(|depth| match depth.get() {

@@ -8,10 +8,10 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{hub, import_as_it_is, instead, validated};
+use super::{Depth, hub, import_as_it_is, instead, validated};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::dlpack::claimed_device;
+use crate::protocol::dlpack::{claimed_device, disagreement};
 use crate::protocol::storage::storage;
 use crate::protocol::{TypeInfo, framework_checks, type_info};
 use crate::stream::{DataStream, Kind, StreamOf, kind};
@@ -23,16 +23,19 @@ pub(crate) fn on_device(
     object: &Bound<'_, PyAny>,
     choice: Option<StreamOf>,
 ) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let _depth = Depth::enter()?;
     let type_info = type_info::of(object)?;
     if choice.is_none()
         && let Some(answer) = on_work_stream(object, &type_info)?
     {
         return Ok(Some(answer));
     }
-    if type_info.head.is_none()
-        && let Some(device) = claimed_device(object)?.filter(|device| is_on_device(*device))
-    {
-        return synchronised(object, device, choice).map(Some);
+    let stream = |device| choice.map_or(Ok(ptr::null_mut()), |stream_of| stream_of(device));
+    if type_info.head.is_none() {
+        let claimed = claimed_device(object).map_err(|refusal| explained(object, refusal))?;
+        if let Some(device) = claimed.filter(|&device| is_on_device(device)) {
+            return synchronised(object, device, stream(device)?).map(Some);
+        }
     }
     let options = ImportOptions::default();
     let Some(imported) = import_as_it_is(object, &type_info, &options)? else { return Ok(None) };
@@ -46,12 +49,11 @@ pub(crate) fn on_device(
              the object that makes it"
         )));
     }
+    let stream = stream(device)?;
     // By the standard, a producer that is not asked synchronises with the default stream.
-    let is_default =
-        imported.protocol != Protocol::ExchangeApi && stream(device, choice)?.is_null();
-    match is_default {
-        true => Ok(Some((imported, ptr::null_mut()))),
-        false => synchronised(object, device, choice).map(Some),
+    match imported.protocol != Protocol::ExchangeApi && stream.is_null() {
+        true => Ok(Some((imported, stream))),
+        false => synchronised(object, device, stream).map(Some),
     }
 }
 
@@ -59,20 +61,26 @@ fn is_on_device(device: Device) -> bool {
     !device.device_type().is_host_accessible()
 }
 
-fn stream(device: Device, choice: Option<StreamOf>) -> PyResult<*mut c_void> {
-    choice.map_or(Ok(ptr::null_mut()), |stream_of| stream_of(device))
-}
-
 /// Imports data on a device by the package, which synchronises it, and keeps it until the stream has finished its work.
 fn synchronised(
     object: &Bound<'_, PyAny>,
     device: Device,
-    choice: Option<StreamOf>,
+    stream: *mut c_void,
 ) -> PyResult<(Imported, *mut c_void)> {
-    let stream = stream(device, choice)?;
     let number = number(object.py(), device, stream)?;
     let imported = hub::import(object, &ImportOptions::default(), None, number.as_ref())?;
-    Ok((imported, stream))
+    // The stream belongs to the device that the producer reported.
+    match imported.tensor.device() {
+        found if found == device => Ok((imported, stream)),
+        found => Err(disagreement(device, found)),
+    }
+}
+
+/// The package's refusal of an object, if it gives one, or else the producer's.
+#[cold]
+fn explained(object: &Bound<'_, PyAny>, refusal: PyErr) -> PyErr {
+    let own = refusal.clone_ref(object.py());
+    instead(object, &ImportOptions::default(), refusal).err().unwrap_or(own)
 }
 
 /// The number of a stream in DLPack; `None` for the default stream of the device.
@@ -112,13 +120,7 @@ fn on_work_stream(
     framework_checks::check_before(object, &type_info.checks)?;
     // Before the table, because other code may give the object other memory meanwhile; `validated` compares.
     let storage = storage(object, type_info)?;
-    let imported = match table.import(object) {
-        Ok(imported) => imported,
-        Err(refusal) => {
-            let imported = instead(object, &ImportOptions::default(), refusal)?;
-            return Ok(Some((imported, ptr::null_mut())));
-        }
-    };
+    let imported = table.import(object).map_err(|refusal| explained(object, refusal))?;
     let device = imported.tensor.device();
     let stream = match device.device_type().is_host_accessible() {
         true => Some(ptr::null_mut()),

@@ -134,23 +134,24 @@ impl Buffer {
         exporter.unwrap_or_else(|| asked.clone())
     }
 
-    /// The extents, for the buffer's number of dimensions; `None` for a buffer without them.
-    pub fn shape(&self, ndim: usize) -> Option<&[isize]> {
-        self.numbers(self.fields().shape, ndim)
+    /// The extents; `None` for a buffer without them.
+    pub fn shape(&self) -> Option<&[isize]> {
+        self.numbers(self.fields().shape)
     }
 
     /// The strides in bytes; `None` for C order.
-    pub fn strides(&self, ndim: usize) -> Option<&[isize]> {
-        self.numbers(self.fields().strides, ndim)
+    pub fn strides(&self) -> Option<&[isize]> {
+        self.numbers(self.fields().strides)
     }
 
     /// The suboffsets; `None` for a buffer without them.
-    pub fn suboffsets(&self, ndim: usize) -> Option<&[isize]> {
-        self.numbers(self.fields().suboffsets, ndim)
+    pub fn suboffsets(&self) -> Option<&[isize]> {
+        self.numbers(self.fields().suboffsets)
     }
 
-    /// An array of `ndim` numbers that the buffer points at.
-    fn numbers(&self, pointer: *const ffi::Py_ssize_t, ndim: usize) -> Option<&[isize]> {
+    /// A number for each dimension, which the buffer points at.
+    fn numbers(&self, pointer: *const ffi::Py_ssize_t) -> Option<&[isize]> {
+        let ndim = usize::try_from(self.fields().ndim).ok()?;
         // SAFETY: the protocol: a pointer that is not NULL leads to `ndim` numbers that live as long as the buffer.
         (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, ndim) })
     }
@@ -168,12 +169,14 @@ impl Buffer {
     /// Describes the elements in place; `None` if a tensor cannot express them in place, or for unusual buffers.
     pub fn describe(&self) -> Option<TensorRef<'_>> {
         let fields = self.fields();
-        let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM)?;
+        if usize::try_from(fields.ndim).is_ok_and(|ndim| ndim > MAX_NDIM) {
+            return None;
+        }
         let (dtype, byte_swapped) = self.parsed().ok()?;
         // The bytes of booleans may be neither 0 nor 1.
         let plain = !byte_swapped && dtype != DataType::BOOL && fields.suboffsets.is_null();
-        let shape = self.shape(ndim).filter(|_| plain)?;
-        let strides = self.strides(ndim)?;
+        let shape = self.shape().filter(|_| plain)?;
+        let strides = self.strides()?;
         // The item sizes of all formats are powers of two.
         let shift = dtype.itemsize().trailing_zeros();
         let axes =

@@ -30,7 +30,7 @@ pub fn storage<'py>(
 
 /// Returns true for an exception after which an import goes on without an answer of the library. False for an import
 /// within an import that goes too deep, which must end all of them.
-pub fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
+pub(super) fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py)
 }
 
@@ -97,7 +97,7 @@ pub fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<Opt
 
 /// Adds the storage that keeps the memory to a tensor that was imported from an object. `found` is the object's storage
 /// before the import. If other code gave the object other memory meanwhile, the object's present storage is kept.
-pub fn with_storage(
+pub(crate) fn with_storage(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     found: Option<Bound<'_, PyAny>>,

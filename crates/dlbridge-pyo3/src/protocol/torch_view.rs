@@ -21,7 +21,7 @@ use super::{framework_checks, is_copied};
 
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
-pub fn is_described(type_info: &TypeInfo) -> bool {
+pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
     type_info.torch_view.is(TriState::YES)
 }
 
@@ -122,7 +122,7 @@ impl<'py> Described<'py> {
 /// # Errors
 /// Exceptions that are not errors, such as `KeyboardInterrupt`.
 #[inline]
-pub fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<bool> {
+pub(crate) fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<bool> {
     Ok(holds(storage, tensor)? == Some(true))
 }
 
@@ -132,7 +132,7 @@ pub fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult
 /// # Errors
 /// Exceptions that are not errors, such as `KeyboardInterrupt`.
 #[inline]
-pub fn is_sound(
+pub(crate) fn is_sound(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     dtype: DataType,

@@ -41,7 +41,7 @@ fn into_tensor(
             fields.ndim
         )));
     };
-    if let Some(suboffsets) = buffer.suboffsets(ndim)
+    if let Some(suboffsets) = buffer.suboffsets()
         && suboffsets.iter().any(|&suboffset| suboffset >= 0)
     {
         return Err(PyBufferError::new_err(
@@ -50,7 +50,7 @@ fn into_tensor(
         ));
     }
     let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
-    match buffer.shape(ndim) {
+    match buffer.shape() {
         Some(extents) => shape[..ndim].copy_from_slice(extents),
         None if ndim == 1 => shape[0] = fields.len / itemsize,
         None if ndim == 0 => {}
@@ -65,7 +65,7 @@ fn into_tensor(
             fields.len
         )));
     }
-    let has_strides = match buffer.strides(ndim) {
+    let has_strides = match buffer.strides() {
         Some(numbers) => {
             byte_strides[..ndim].copy_from_slice(numbers);
             true

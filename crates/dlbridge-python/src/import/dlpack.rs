@@ -15,7 +15,9 @@ use dlbridge_pyo3::linked;
 use dlbridge_pyo3::protocol::dlpack::{
     agree, claimed_device, disagreement, expect_pair, is_moved, must_move, received,
 };
-use pyo3::exceptions::{PyBufferError, PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -97,15 +99,13 @@ fn not_there(
     refusal
 }
 
-/// Returns true if an object reports that the CPU cannot read its data.
-pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> bool {
-    matches!(is_on_host(object), Ok(false))
-}
-
-/// Returns true unless an object reports that the CPU cannot read its data.
-pub(crate) fn is_on_host(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let claimed = claimed_device(object)?;
-    Ok(claimed.is_none_or(|device| device.device_type().is_host_accessible()))
+/// Returns true if an object reports that the CPU cannot read its data. One that refuses to say is taken for one on the CPU.
+pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match claimed_device(object) {
+        Ok(claimed) => Ok(claimed.is_some_and(|device| !device.device_type().is_host_accessible())),
+        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Imports an object that has `__dlpack__` as a legacy consumer does, with no keyword except `stream`; `None` for an

@@ -192,7 +192,7 @@ pub(crate) fn on_stream(
         && !streams.is_default()
         && (device.device_type() == DeviceType::CUDA_HOST
             || imported.reason == Some(CopyReason::Device)
-            || is_on_device(object));
+            || is_on_device(object)?);
     let stream = match came_here {
         // The stream belongs to the source device.
         true => DataStream::Default,

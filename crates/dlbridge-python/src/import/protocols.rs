@@ -12,7 +12,7 @@ use dlbridge_pyo3::protocol::exchange_api::Table;
 use dlbridge_pyo3::protocol::storage::storage;
 use dlbridge_pyo3::protocol::{TypeInfo, buffer_format};
 use dlbridge_pyo3::stream::{DataStream, has_streams};
-use pyo3::exceptions::{PyBufferError, PyException, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
@@ -36,7 +36,7 @@ impl<'py> ImportRequest<'_, 'py> {
             Ok(imported) => return Ok(imported.map(received)),
             Err(refusal) => refusal,
         };
-        if !self.may_export_elsewhere(&refusal) {
+        if !self.may_export_elsewhere(&refusal)? {
             return Err(refusal);
         }
         let options_there = ImportOptions { device: None, copy: None, ..**options };
@@ -88,18 +88,18 @@ impl<'py> ImportRequest<'_, 'py> {
 
     /// Returns true if a producer that refused may still export its data on its own device, from which the CUDA
     /// driver may copy it.
-    fn may_export_elsewhere(&self, refusal: &PyErr) -> bool {
+    fn may_export_elsewhere(&self, refusal: &PyErr) -> PyResult<bool> {
         let Self { object, options, .. } = self;
         // Memory of the CPU is copied on the CPU without a driver.
         let by_driver = match options.device {
-            Some(Device::CPU) => is_on_device(object),
+            Some(Device::CPU) => is_on_device(object)?,
             Some(device) => has_streams(device),
-            None => options.copy == Some(true) && is_on_device(object),
+            None => options.copy == Some(true) && is_on_device(object)?,
         };
-        by_driver
+        Ok(by_driver
             && options.copy != Some(false)
             && refusal.is_instance_of::<PyBufferError>(object.py())
-            && Driver::of(DeviceType::CUDA).is_ok()
+            && Driver::of(DeviceType::CUDA).is_ok())
     }
 }
 
@@ -203,13 +203,12 @@ fn instead_of_dlpack(
     refusal: PyErr,
 ) -> PyResult<Imported> {
     let py = object.py();
-    if !refusal.is_instance_of::<PyException>(py) {
+    if !refusal.is_instance_of::<PyException>(py) || refusal.is_instance_of::<PyRecursionError>(py)
+    {
         return Err(refusal);
     }
     // The other protocols cannot import from a device, or to one.
-    if matches!(dlpack::is_on_host(object), Ok(false))
-        || options.device.is_some_and(|device| device != Device::CPU)
-    {
+    if is_on_device(object)? || options.device.is_some_and(|device| device != Device::CPU) {
         return Err(refusal);
     }
     if attribute(object, intern!(py, "__arrow_c_array__"))?.is_some() {
