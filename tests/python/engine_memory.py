@@ -1,11 +1,12 @@
-"""Measures the memory that each way to another process needs: ``python engine_memory.py [MIB] [ENGINE ...]``.
+"""Measures the memory that each way to another process needs: ``python engine_memory.py MIB ENGINE``.
 
 The numbers are the peaks of new memory, as multiples of the size of the tensor: in the process that sends, and in the
-one that receives. Memory that several processes map counts where it is written first. docs/processes.md has the table.
+one that receives. Memory that several processes map counts where it is written first.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 import dlbridge
 
-Row = tuple[str, str, str, float, float]
+Rows = dict[str, tuple[float, float]]
 
 
 def status(field: str) -> int:
@@ -36,9 +37,9 @@ def peak(*_: Any) -> int:
     return status("VmHWM")
 
 
-def tensor(mib: int, dtype: str = "float32") -> dlbridge.Tensor:
+def tensor(mib: int) -> dlbridge.Tensor:
     """A tensor whose pages are in memory."""
-    made = dlbridge.empty(mib << 18, dtype)
+    made = dlbridge.empty(mib << 18)
     made.numpy()[:] = 1
     return made
 
@@ -56,7 +57,7 @@ class Between:
         result = action()
         here, there = peak() - here, self.run_there(peak) - there
         del result
-        return round(here / self.nbytes, 1), round(there / self.nbytes, 1)
+        return here / self.nbytes, there / self.nbytes
 
 
 def first(obj: Any) -> float:
@@ -90,7 +91,7 @@ kept: dlbridge.Tensor | None = None
 worker_scope: dlbridge.SharedScope
 
 
-def multiprocessing_rows(mib: int) -> list[Row]:
+def multiprocessing_rows(mib: int) -> Rows:
     """A pool with one worker."""
     with (
         dlbridge.SharedScope() as scope,
@@ -105,16 +106,16 @@ def multiprocessing_rows(mib: int) -> list[Row]:
         with dlbridge.share_memory(source) as shared:
             to_shared = between(lambda: pool.apply(first, (shared,)))
         back_shared = between(lambda: pool.apply(make_shared, (mib,)))
-        return [
-            ("multiprocessing", "`Tensor`", "to a worker", *to),
-            ("multiprocessing", "`Tensor`", "back", *back[::-1]),
-            ("multiprocessing", "`SharedTensor`", "to a worker", *to_shared),
+        return {
+            "Tensor to a worker": to,
+            "Tensor back": back[::-1],
+            "SharedTensor to a worker": to_shared,
             # Less the tensor itself, which the worker makes meanwhile.
-            ("multiprocessing", "`scope.empty`", "back", back_shared[1] - 1, back_shared[0]),
-        ]
+            "scope.empty back": (back_shared[1] - 1, back_shared[0]),
+        }
 
 
-def ray_rows(mib: int) -> list[Row]:
+def ray_rows(mib: int) -> Rows:
     """An actor of Ray."""
     import ray
 
@@ -146,12 +147,12 @@ def ray_rows(mib: int) -> list[Row]:
         results = []
         made = between(lambda: results.append(ray.wait([worker.make.remote(mib)])))
         back = between(lambda: first(ray.get(results[0][0][0])))
-        return [
-            ("Ray", "`ray.put`", "to the object store", *put),
-            ("Ray", "`ray.get`", "from the object store", get[1], get[0]),
-            ("Ray", "argument of a task", "to a worker", *to),
-            ("Ray", "result of a task", "back", made[1], back[0]),
-        ]
+        return {
+            "put": put,
+            "get": get[::-1],
+            "argument of a task": to,
+            "result of a task": (made[1], back[0]),
+        }
     finally:
         ray.shutdown()
 
@@ -167,20 +168,20 @@ class Collate:
         mib = samples[0]
         if mib < 0:
             return peak() if mib == -2 else reset()
-        if self.way == "`scope.empty`":
-            shared = self.scope.empty(mib << 18)
-            shared.tensor.numpy()[:] = 1
-            return shared
-        return make(mib)
+        if self.way == "Tensor":
+            return make(mib)
+        shared = self.scope.empty(mib << 18)
+        shared.tensor.numpy()[:] = 1
+        return shared
 
 
-def loader_rows(mib: int) -> list[Row]:
+def loader_rows(mib: int) -> Rows:
     """A DataLoader with one worker, so that all batches come from one process."""
     import torch
 
-    rows: list[Row] = []
+    rows: Rows = {}
     with dlbridge.SharedScope() as scope:
-        for way in ("`Tensor`", "`scope.empty`"):
+        for way in ("Tensor", "scope.empty"):
             collate = Collate(way, scope)
             data = [mib, -1, mib, -2]
             batches = iter(
@@ -195,30 +196,17 @@ def loader_rows(mib: int) -> list[Row]:
             here = peak() - here
             there = next(batches) - there
             size = mib << 20
-            if way == "`scope.empty`":
-                # The tensor itself, which the worker makes meanwhile.
-                there -= size
-            rows.append(("DataLoader", way, "to the loop", round(there / size, 1), round(here / size, 1)))
+            # Less the tensor itself, which the worker makes meanwhile.
+            rows[way] = there / size - (way == "scope.empty"), here / size
             del batch
     return rows
 
 
-ENGINES: dict[str, Callable[[int], list[Row]]] = {
+ENGINES: dict[str, Callable[[int], Rows]] = {
     "multiprocessing": multiprocessing_rows,
     "loader": loader_rows,
     "ray": ray_rows,
 }
 
-
-def main(mib: int, engines: list[str]) -> None:
-    """Prints the table."""
-    print("| engine | what | direction | new memory of the sender | of the receiver |")
-    print("| --- | --- | --- | --- | --- |")
-    for name in engines or ENGINES:
-        for engine, what, direction, sender, receiver in ENGINES[name](mib):
-            print(f"| {engine} | {what} | {direction} | {abs(sender):.1f} | {abs(receiver):.1f} |", flush=True)
-
-
 if __name__ == "__main__":
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    main(size, sys.argv[2:])
+    print(json.dumps(ENGINES[sys.argv[2]](int(sys.argv[1]))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 from typing import Any
 
@@ -120,26 +119,6 @@ def test_last_of_many_holders_frees(native: Native, kind: str, order: tuple[int,
         assert crafted.record.calls == 0
         holders[which].clear()
     assert crafted.record.calls == 1
-
-
-def test_pyarrow_releases_a_buffer_once(native: Native) -> None:
-    exporter = native.exporter(on_release=list)
-    back = pa.Tensor.from_dlpack(dlbridge.asdlpack(exporter))
-    assert back.to_numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
-    del back
-    assert native.released(exporter).calls == exporter.exports == 1
-
-
-def test_refusal_keeps_its_exception_while_python_is_called(native: Native) -> None:
-    def fails() -> None:
-        """Raises, as a producer may while its buffer is released."""
-        raise KeyError("lost")
-
-    exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
-    with pytest.raises(pa.ArrowInvalid):
-        pa.Tensor.from_dlpack(dlbridge.asdlpack(exporter))
-    gc.collect()
-    assert native.released(exporter).calls == exporter.exports == 1
 
 
 @pytest.mark.parametrize(

@@ -176,16 +176,6 @@ def test_jax() -> None:
         crooked.jax(copy=False)
 
 
-def test_jax_array_is_copied_for_torch() -> None:
-    jax, torch = require("jax"), require("torch")
-    source = jax.numpy.arange(6)
-    tensor = dlbridge.asdlpack(source)
-    home = tensor.torch()
-    home[0] = 100
-    assert source.tolist() == [0, 1, 2, 3, 4, 5]
-    assert torch.from_dlpack(tensor).data_ptr() == source.unsafe_buffer_pointer()
-
-
 def test_pyarrow() -> None:
     pa = require("pyarrow")
     tensor = numbers()
