@@ -52,6 +52,17 @@ const LONG: &[&str] = &[
     "tests/python/test_typing.py",
 ];
 
+/// The tests of shared memory, which is written in Python: a change of the crates below the package need not run them.
+const SHARED_MEMORY: &[&str] = &[
+    "tests/python/test_engine_memory.py",
+    "tests/python/test_processes.py",
+    "tests/python/test_shared_memory.py",
+    "tests/python/test_shared_owners.py",
+    "tests/python/test_shared_scope.py",
+    "tests/python/test_shared_threads.py",
+    "tests/python/test_torch_loader.py",
+];
+
 /// Runs all steps.
 pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let venv = Venv::new(root, "test")?;
@@ -62,13 +73,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
     let mut rust = vec![rust_tests(CRATES, &features), doc_tests(&venv, doc)];
     // First, because a lane would wait for the other's build.
     report.run(site::built(root, &venv));
-    let mut python = Vec::new();
-    for folder in ["tests/arguments", "tests/python"] {
-        let mut steps = short_tests(root, &venv, folder);
-        // The files that run alone use one core, which the other list leaves free at its end.
-        rust.extend(steps.split_off(1));
-        python.extend(steps);
-    }
+    let python = python_tests(root, &venv, &["tests/arguments", "tests/python"], &[], &mut rust);
     report.beside(vec![rust, python]);
     Ok(())
 }
@@ -104,14 +109,15 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     if !name.ends_with("-macros") && name != "dlbridge-python" {
         rust.push(doc_tests(&venv, &package));
     }
-    if matches!(short, "pyo3" | "python") {
+    if short == "python" {
         rust.extend(types(root, &venv));
     }
-    report.run(site::built(root, &venv));
-    let mut python = Vec::new();
-    for folder in folders {
-        python.extend(short_tests(root, &venv, folder));
+    if !root.join(site::FOLDER).exists() {
+        println!("building the extension modules first, which takes about two minutes more");
     }
+    report.run(site::built(root, &venv));
+    let left_out = if short == "python" { &[] } else { SHARED_MEMORY };
+    let python = python_tests(root, &venv, folders, left_out, &mut rust);
     report.beside(vec![rust, python]);
     Ok(())
 }
@@ -162,9 +168,23 @@ pub(crate) fn on_site(root: &Path, step: Step) -> Step {
     step.env("PYTHONPATH", root.join(site::FOLDER))
 }
 
-/// The tests of a folder on [`site`], without the longest.
-fn short_tests(root: &Path, venv: &Venv, folder: &str) -> Vec<Step> {
-    pytest(root, venv, folder, LONG, LEFT_OUT).into_iter().map(|step| on_site(root, step)).collect()
+/// The tests of some folders on [`site`], without the longest. The files that run alone go to the list of the Rust tests,
+/// because they use one core, which that list leaves free at its end.
+fn python_tests(
+    root: &Path,
+    venv: &Venv,
+    folders: &[&str],
+    ignored: &[&str],
+    rust: &mut Vec<Step>,
+) -> Vec<Step> {
+    let mut python = Vec::new();
+    for folder in folders {
+        let tests = pytest(root, venv, folder, &[LONG, ignored].concat(), LEFT_OUT);
+        let mut steps = tests.into_iter().map(|step| on_site(root, step));
+        python.extend(steps.next());
+        rust.extend(steps);
+    }
+    python
 }
 
 /// The tests in Python of a folder: one run over the cores, and a run for each file marked `alone`. A missing library
