@@ -100,7 +100,7 @@ def test_module_has_the_outcomes_of_its_adapter(folder: Path, library: str) -> N
 @pytest.mark.parametrize("library", ["shapeless", "awkward"])
 def test_array_without_shape_breaks_no_rule_by_that(folder: Path, library: str) -> None:
     if library != "shapeless":
-        pytest.importorskip(library)
+        require(library)
     done = command(folder, library, "-q", "--json", "r.json", "--rule", "C-LIFETIME", "--rule", "C-FLAG", "--rule", "P-VIEWS")
     assert done.returncode in (0, 1), done.stderr
     (checked,) = json.loads(Path(folder, "r.json").read_text())["libraries"]
