@@ -111,6 +111,12 @@ def test_array_without_shape_breaks_no_rule_by_that(folder: Path, library: str) 
     assert found["C-LIFETIME-TWICE"][0] == "passed"
 
 
+def test_small_floats_that_onnxruntime_returns_as_bytes_break_no_rule(folder: Path) -> None:
+    require("onnxruntime")
+    found = outcomes(folder, "onnxruntime", "C-DTYPE-FLOAT8-E4M3FN", "C-DTYPE-FLOAT4-E2M1FN")
+    assert set(found.values()) == {"not applicable"}
+
+
 @pytest.mark.parametrize("library", ["mylib", "mylib:Array", "mylib:Array.from_dlpack", "mylib:from_dlpack"])
 def test_library_can_be_named_in_each_way(folder: Path, library: str) -> None:
     done = command(folder, library, "--rule", "C-DELETER-ONCE", "--rule", "P-CAPSULE-TYPE")

@@ -68,6 +68,8 @@ fn lint_steps(venv: &Venv) -> Vec<Step> {
         Step::sh(format!("check-jsonschema: {name}"), &check)
     };
     vec![
+        // Without the programs that some machines have.
+        program("actionlint", "-shellcheck= -pyflakes="),
         program("zizmor", "--offline --no-progress --pedantic .github"),
         schema("vendor.github-workflows", ".github/workflows/*.yml"),
         schema("vendor.github-actions", ".github/actions/*/action.yml"),
@@ -176,11 +178,11 @@ fn package(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     for project in [".", "conformance"] {
         steps.extend(venv.installs(project, "--release"));
     }
-    if let Some((version, python)) = python::newest() {
-        let newest = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
-        steps.extend([".", "conformance"].map(|project| newest.installs_built(project)));
-        steps.extend(pytest(root, &newest, "tests/python", &[], LEFT_OUT_OF_CI));
-    }
+    let (version, python) = python::newest()
+        .ok_or("no Python from 3.11 to 3.13 was found, for which the frameworks have wheels")?;
+    let newest = Venv::of(root, &format!(".venv-{version}"), &python, "ci")?;
+    steps.extend([".", "conformance"].map(|project| newest.installs_built(project)));
+    steps.extend(pytest(root, &newest, "tests/python", &[], LEFT_OUT_OF_CI));
     Ok(steps)
 }
 
@@ -237,8 +239,17 @@ fn budgets(venv: &Venv) -> [Step; 2] {
     ]
 }
 
-/// The extensions of the tests under AddressSanitizer.
+/// Five files of tests under AddressSanitizer. The night runs all.
 fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
+    let tests = "-m pytest --quiet -p no:cacheprovider tests/arguments/test_arguments.py \
+        tests/arguments/test_borrows.py tests/arguments/test_results.py tests/operators/test_numpy.py \
+        tests/operators/test_torch.py";
+    let run = on_sanitized_site(root, venv.python("AddressSanitizer", tests));
+    sanitized_site(venv).into_iter().chain([run]).collect()
+}
+
+/// Builds `target/asan-site`: `target/site` with the extension modules under AddressSanitizer.
+pub(crate) fn sanitized_site(venv: &Venv) -> [Step; 3] {
     let target = "x86_64-unknown-linux-gnu";
     // In two builds, as for `site`.
     let build = |packages: &str| {
@@ -254,20 +265,25 @@ fn address_sanitizer(root: &Path, venv: &Venv) -> Vec<Step> {
         cp libtyped_arguments.so ../../../asan-site/typed_arguments/_native.abi3.so && \
         cp liboperators.so ../../../asan-site/operators.abi3.so"
     );
-    let preload = "export LD_PRELOAD=\"$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so.6)\"";
-    let python = venv.program("python");
-    let tests = "tests/arguments/test_arguments.py tests/arguments/test_borrows.py tests/arguments/test_results.py \
-        tests/operators/test_numpy.py tests/operators/test_torch.py";
-    let run = format!(
-        "{preload}; '{}' -m pytest --quiet -p no:cacheprovider --capture=sys {tests}",
-        python.display()
-    );
-    let run = Step::sh("AddressSanitizer", &run)
+    [
+        build("--package dlbridge-python"),
+        build("--package typed_arguments --package operators"),
+        Step::sh("AddressSanitizer: target/asan-site", &site).needed(),
+    ]
+}
+
+/// Lets tests use `target/asan-site`, with the runtime of AddressSanitizer in Python.
+pub(crate) fn on_sanitized_site(root: &Path, tests: Step) -> Step {
+    let library = |name: &str| {
+        answer(Command::new("gcc").arg(format!("-print-file-name={name}"))).unwrap_or_default()
+    };
+    let (asan, cpp) = (library("libasan.so"), library("libstdc++.so.6"));
+    // Otherwise pytest keeps the report of an error that ends the process.
+    tests
+        .arg("--capture=sys")
+        .env("LD_PRELOAD", format!("{} {}", asan.trim(), cpp.trim()))
         .env("ASAN_OPTIONS", "detect_leaks=0:allocator_may_return_null=1")
-        .env("PYTHONPATH", root.join("target/asan-site"));
-    let package = build("--package dlbridge-python");
-    let extensions = build("--package typed_arguments --package operators");
-    vec![package, extensions, Step::sh("AddressSanitizer: target/asan-site", &site).needed(), run]
+        .env("PYTHONPATH", root.join("target/asan-site"))
 }
 
 /// The stand-in for the driver of CUDA, which the suite for GPUs uses if the machine has none.

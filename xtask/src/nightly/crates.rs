@@ -7,7 +7,7 @@ use super::{debian, with_tools};
 use crate::ci::{self, adapters};
 use crate::python::{Venv, answer};
 use crate::step::{Result, Step};
-use crate::test::{CORE_FEATURES, for_pyo3, on_site};
+use crate::test::{CORE_FEATURES, for_pyo3, on_site, pytest};
 use crate::tool;
 
 /// Each feature of the crates alone, and none.
@@ -103,8 +103,8 @@ pub(super) fn miri_adapters(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// The core, and the adapter of ONNX Runtime, which Miri cannot run.
-pub(super) fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
+/// The core; the adapter of ONNX Runtime, which Miri cannot run; and the extensions of the tests, inside of the frameworks.
+pub(super) fn address_sanitizer(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
     let test =
         format!("cargo +nightly test --lib --tests --target {HOST} --target-dir target/asan-tests");
     let core = Step::new(
@@ -117,7 +117,16 @@ pub(super) fn address_sanitizer(_: &Path, venv: &Venv) -> Result<Vec<Step>> {
         let options = "detect_leaks=1:allocator_may_return_null=1";
         step.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", options)
     };
-    Ok([core, ort].map(sanitized).into())
+    let mut steps = Vec::from([core, ort].map(sanitized));
+    steps.extend(ci::sanitized_site(venv));
+    for folder in ["tests/arguments", "tests/operators"] {
+        // The ignored file loads a library without Python, which has no sanitizer.
+        let tests = pytest(root, venv, folder, &["tests/operators/test_plain.py"], "rust-numpy");
+        let named =
+            tests.into_iter().map(|step| step.named(|name| format!("AddressSanitizer: {name}")));
+        steps.extend(named.map(|step| ci::on_sanitized_site(root, step)));
+    }
+    Ok(steps)
 }
 
 /// The tests of the core that use several threads.

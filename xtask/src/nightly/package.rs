@@ -193,9 +193,11 @@ pub(super) fn release(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
         let maturin = format!("'{}'", venv.program("maturin").display());
         let sdist = format!("cd {project} && {maturin} sdist --out {out}");
         steps.push(Step::sh(format!("source distribution: {project}"), &sdist));
-        // Each processor and each C library once; the workflow of a release builds all.
+        // All, because the workflow of a release uploads what this step leaves.
         for (target, library) in [
             ("x86_64-unknown-linux-gnu", "manylinux_2_17"),
+            ("aarch64-unknown-linux-gnu", "manylinux_2_17"),
+            ("x86_64-unknown-linux-musl", "musllinux_1_2"),
             ("aarch64-unknown-linux-musl", "musllinux_1_2"),
         ] {
             let build = format!(

@@ -154,6 +154,8 @@ class ONNXRuntime(WithNumPy):
         return self.library.OrtValue.from_dlpack(producer, **keywords)
 
     def as_numpy(self, array: Any) -> Any:
+        if "float8" in (kind := array.data_type()) or "float4" in kind:
+            raise NotApplicable(f"OrtValue.numpy returns the bytes of a {kind}")
         return array.numpy()
 
     def address(self, array: Any) -> int:
