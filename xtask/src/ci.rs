@@ -68,6 +68,8 @@ fn lint_steps(venv: &Venv) -> Vec<Step> {
         Step::sh(format!("check-jsonschema: {name}"), &check)
     };
     vec![
+        // Without the programs that some machines have.
+        program("actionlint", "-shellcheck= -pyflakes="),
         program("zizmor", "--offline --no-progress --pedantic .github"),
         schema("vendor.github-workflows", ".github/workflows/*.yml"),
         schema("vendor.github-actions", ".github/actions/*/action.yml"),
