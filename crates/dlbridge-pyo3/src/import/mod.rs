@@ -10,10 +10,8 @@ pub mod times;
 
 use std::cell::Cell;
 
-use dlbridge::{Access, CopyReason, Device, Tensor};
-use pyo3::exceptions::{
-    PyAttributeError, PyException, PyMemoryError, PyRecursionError, PyTypeError,
-};
+use dlbridge::{Access, CopyReason, Tensor};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -81,43 +79,6 @@ impl PyTensor {
     #[inline]
     pub fn import(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<Self> {
         required(object, &*type_info::of(object)?, options).map(Self::from)
-    }
-
-    /// Imports through `__dlpack__` alone, like `from_dlpack` of the array API standard; `device` is the target
-    /// device.
-    ///
-    /// # Errors
-    /// As [`import`](crate::import); `BufferError` if the producer cannot export the data to `device`;
-    /// `AttributeError` for an object without `__dlpack__`.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn on_cpu(x: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-    ///     PyTensor::from_dlpack(x, Some(dlbridge::Device::CPU), None)
-    /// }
-    /// ```
-    pub fn from_dlpack(
-        object: &Bound<'_, PyAny>,
-        device: Option<Device>,
-        copy: Option<bool>,
-    ) -> PyResult<Self> {
-        expect_dlpack(object)?;
-        let protocol = Some(Protocol::Dlpack);
-        Self::import(object, &ImportOptions { protocol, copy, device, ..ImportOptions::default() })
-    }
-}
-
-/// Refuses an object without `__dlpack__`.
-pub fn expect_dlpack(object: &Bound<'_, PyAny>) -> PyResult<()> {
-    match attribute(object, intern!(object.py(), "__dlpack__"))? {
-        Some(_) => Ok(()),
-        None => Err(PyAttributeError::new_err(format!(
-            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
-            type_name(object)
-        ))),
     }
 }
 

@@ -16,7 +16,9 @@ mod protocols;
 pub(crate) mod satisfy;
 
 use dlbridge::{CopyReason, Device, DeviceType};
-use dlbridge_pyo3::import::{Depth, expect_dlpack, has, same_buffer};
+use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::error::type_name;
+use dlbridge_pyo3::import::{Depth, has, same_buffer};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
@@ -25,7 +27,7 @@ use dlbridge_pyo3::protocol::{
 };
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -175,7 +177,12 @@ pub(crate) fn from_dlpack<'py>(
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    expect_dlpack(object)?;
+    if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() {
+        return Err(PyAttributeError::new_err(format!(
+            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
+            type_name(object)
+        )));
+    }
     let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
     ImportRequest { object, options: &options, streams }.required()
 }
