@@ -27,8 +27,6 @@ pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 /// The functions of a table that dlbridge uses. A table lives as long as the process.
 #[derive(Clone, Copy)]
 pub struct Table {
-    /// The address of the type, which stays alive with the table.
-    object_type: usize,
     from_py_object: DLPackManagedTensorFromPyObjectNoSync,
     to_py_object: DLPackManagedTensorToPyObjectNoSync,
     describe: Option<DLPackDLTensorFromPyObjectNoSync>,
@@ -45,19 +43,15 @@ impl Table {
             return Ok(None);
         }
         let newest = capsule.pointer_checked(Some(CAPSULE_NAME))?;
-        let address = object_type.as_ptr().addr();
         // SAFETY: the name shows that this is a table, which lives as long as the process by the specification.
-        Ok(unsafe { Self::of_version(address, newest.cast()) })
+        Ok(unsafe { Self::of_version(newest.cast()) })
     }
 
     /// Among a table and its older versions, the table of our major version.
     ///
     /// # Safety
     /// A valid table, which lives as long as the process.
-    unsafe fn of_version(
-        object_type: usize,
-        newest: NonNull<DLPackExchangeAPIHeader>,
-    ) -> Option<Self> {
+    unsafe fn of_version(newest: NonNull<DLPackExchangeAPIHeader>) -> Option<Self> {
         /// More major versions than will exist: a table may lead back to itself.
         const MOST: u32 = 64;
         let (mut header, mut seen) = (newest, 0);
@@ -74,7 +68,6 @@ impl Table {
         // SAFETY: a table of our major version has at least our fields, and is constant.
         let table = unsafe { header.cast::<DLPackExchangeAPI>().as_ref() };
         Some(Self {
-            object_type,
             from_py_object: table.managed_tensor_from_py_object_no_sync?,
             to_py_object: table.managed_tensor_to_py_object_no_sync?,
             describe: table.dltensor_from_py_object_no_sync,
@@ -113,12 +106,20 @@ impl Table {
         }
     }
 
+    /// Imports an object of the type, for the package. It may have pending work on its device.
+    ///
+    /// # Safety
+    /// The object is of the table's type.
+    #[inline]
+    pub unsafe fn import_of_type(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
+        self.import(object)
+    }
+
     /// Imports an object of the type, which may have pending work on its device.
     #[inline]
-    pub fn import(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
-        assert_eq!(object.get_type_ptr().addr(), self.object_type, "another type's object");
+    pub(crate) fn import(self, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
         let mut managed = ptr::null_mut();
-        // SAFETY: attached; an object of the table's type, as compared above, and a writable result.
+        // SAFETY: attached; an object of the table's type, and a writable result.
         if unsafe { (self.from_py_object)(object.as_ptr().cast(), &mut managed) } != 0 {
             return Err(failed(object.py(), "managed_tensor_from_py_object_no_sync"));
         }

@@ -161,8 +161,10 @@ fn by_table(
     framework_checks::check_before(object, checks)?;
     // Before the table, because other code may give the object other memory meanwhile.
     let storage = storage::storage(object, type_info)?;
-    let imported = protocols::import_by_table(table, object, options, Streams::default())
-        .map_err(|error| explained(object, checks, error))?;
+    // SAFETY: `ImportRequest::run` found these facts by the object's type.
+    let imported =
+        unsafe { protocols::import_by_table(table, object, options, Streams::default()) }
+            .map_err(|error| explained(object, checks, error))?;
     let Some(imported) = imported else { return Ok(None) };
     if imported.tensor.device().device_type().is_host_accessible() {
         torch_view::measure(object, type_info, &imported.tensor)?;

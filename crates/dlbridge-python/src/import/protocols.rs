@@ -113,7 +113,8 @@ fn import<'py>(
 ) -> PyResult<Option<Imported>> {
     match protocol {
         Protocol::ExchangeApi => match type_info.table {
-            Some(table) => import_by_table(table, object, options, streams),
+            // SAFETY: `ImportRequest::run` found these facts by the object's type.
+            Some(table) => unsafe { import_by_table(table, object, options, streams) },
             None => Ok(None),
         },
         Protocol::Dlpack => dlpack::import(object, options, streams),
@@ -137,13 +138,17 @@ pub(super) fn may_use_table(options: &ImportOptions) -> bool {
 /// Imports an object by the exchange table of its type. The table does not synchronise streams: for data on a device, the
 /// caller's stream waits for the stream that the table reports. `None` if that is not possible and the object has
 /// `__dlpack__`, which synchronises.
-pub(super) fn import_by_table<'py>(
+///
+/// # Safety
+/// The table is that of the object's type.
+pub(super) unsafe fn import_by_table<'py>(
     table: Table,
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let imported = table.import(object)?;
+    // SAFETY: the caller promises it.
+    let imported = unsafe { table.import_of_type(object) }?;
     let device = imported.tensor.device();
     if !device.device_type().is_host_accessible()
         && !put_in_order(table, device, &streams.on_source(device, options)?, object)?
