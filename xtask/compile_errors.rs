@@ -163,11 +163,6 @@ pub fn doubled(x: PyReadwriteTensor<'_, OneOf<(f32, f64)>, 1>) {
     dispatch!(T in (f32, f64), x => x.iter_mut().for_each(|value: &mut T| *value *= 2.0));
 }
 
-// error[E0277]: the trait bound `Numpy<AnyDataType, usize::MAX>: From<Vec<f32>>` is not satisfied
-pub fn any_array(values: Vec<f32>) -> Numpy {
-    values.into()
-}
-
 // error[E0277]: `ArrayBase<OwnedRepr<f32>, Dim<[usize; 2]>, f32>` cannot be converted to a Python object
 #[pyfunction]
 pub fn returned_array() -> Array2<f32> {

@@ -101,6 +101,9 @@ impl<'py> IntoPyObject<'py> for PyTensor {
     type Output = Bound<'py, PyAny>;
     type Error = PyErr;
 
+    #[cfg(feature = "experimental-inspect")]
+    const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
+
     #[inline]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Some(table) = hub::tensor_table(py)? else { return self.into_numpy(py) };
