@@ -45,8 +45,8 @@ swapped = np.ones(2, ">f8")
 for column in pl.Series([1.0]), pd.Series([1.0]), pl.Series([1.0]).to_arrow(), swapped, memoryview(b"a").cast("?"):
     try:
         print(typed.dtype(column))
-    except ModuleNotFoundError as error:
-        print(error, error.name, sep="; ")
+    except (TypeError, ModuleNotFoundError) as error:
+        print(error, getattr(error, "name", type(error)), sep="; ")
 for array in np.ones(2), torch.ones(2), memoryview(b"ab"), array.array("d", [1.0]):
     print(typed.dtype(array))
 print(typed.try_device(pl.Series([1.0])))
@@ -57,7 +57,8 @@ print(typed.try_device(pl.Series([1.0])))
     assert lines[1].endswith(install)
     install = "install it: pip install dlbridge; dlbridge"
     assert lines[2] == "float64"
-    assert lines[3] == f"only the package dlbridge imports this 'numpy.ndarray' object, or says what it lacks; {install}"
+    refused = "only the package dlbridge imports this 'numpy.ndarray' object, or says what it lacks"
+    assert lines[3] == f"{refused}; install it: pip install dlbridge; <class 'TypeError'>"
     assert lines[4] == f"only the package dlbridge imports this 'memoryview' object, or says what it lacks; {install}"
     assert lines[5:] == ["float64", "float32", "uint8", "float64", "False"]
 

@@ -20,7 +20,7 @@ use crate::error::to_py_err;
 const fn assert_any_bits<T: Element>() {
     assert!(
         T::CHECK.is_none(),
-        "Python code may write bytes that are not values of this type; use try_view()?, or try_as_array()? for ndarray, or their _mut counterparts"
+        "Python code may write bytes that are not values of this type; use try_view()?, try_as_array()? for ndarray, or try_view_mut()? to write"
     );
 }
 

@@ -1,7 +1,7 @@
 //! The work that an extension leaves to the Python package `dlbridge`, the hub: other imports and exports, and objects of other
 //! libraries. The package's `Tensor` comes back by DLPack's exchange table.
 
-use pyo3::exceptions::{PyBufferError, PyImportError};
+use pyo3::exceptions::{PyBufferError, PyImportError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -274,5 +274,19 @@ fn package<'py>(py: Python<'py>, need: &dyn Fn() -> String) -> PyResult<Bound<'p
 
 /// Returns true for the error of an object that needs the package, which is not installed.
 pub(crate) fn is_missing(error: &PyErr) -> bool {
-    Python::attach(|py| is_absent(error, py, PACKAGE).unwrap_or(false))
+    Python::attach(|py| {
+        let absent = |error: &PyErr| is_absent(error, py, PACKAGE).unwrap_or(false);
+        absent(error) || error.cause(py).is_some_and(|cause| absent(&cause))
+    })
+}
+
+/// The refusal of a NumPy array that cannot be shared, as rust-numpy refuses it: a `TypeError`, also without the package.
+#[cold]
+pub(super) fn not_shared(py: Python<'_>, error: PyErr) -> PyErr {
+    if !is_missing(&error) {
+        return error;
+    }
+    let refusal = PyTypeError::new_err(error.value(py).to_string());
+    refusal.set_cause(py, Some(error));
+    refusal
 }

@@ -125,7 +125,8 @@ pub(crate) fn import_as_it_is(
     if options.protocol.is_none() {
         if let Some(head) = type_info.head {
             let imported = numpy_import::import(head, object)?.filter(fits);
-            return imported.map_or_else(of_package, |imported| Ok(Some(imported)));
+            let refused = |error| hub::not_shared(object.py(), error);
+            return imported.map_or_else(|| of_package().map_err(refused), |it| Ok(Some(it)));
         }
         if type_info.same_buffer
             && let Some(imported) = same_buffer::import(object, type_info)?
