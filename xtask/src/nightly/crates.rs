@@ -86,14 +86,15 @@ pub(super) fn miri_big_endian(_: &Path, _: &Venv) -> Result<Vec<Step>> {
     Ok(vec![miri("miri-big-endian", test, "strict")])
 }
 
-/// Without `ort`, whose library is not Rust. The libraries of the second list convert integers to pointers.
+/// Without `ort`, `cuda` and the other devices, whose libraries are not Rust: Miri loads none. `faer` runs under valgrind. The
+/// libraries of the second list convert integers to pointers.
 pub(super) fn miri_adapters(_: &Path, _: &Venv) -> Result<Vec<Step>> {
     let test = |names: &[&str]| {
         let packages: String =
             names.iter().map(|name| format!(" --package dlbridge-{name}")).collect();
         format!("--manifest-path adapters/Cargo.toml --lib --tests{packages}")
     };
-    let strict = test(&["arrow", "kornia", "rten", "polars", "tract"]);
+    let strict = test(&["arrow", "kornia", "nalgebra", "rten", "polars", "tract"]);
     let permissive = test(&["burn", "candle"]);
     Ok(vec![
         miri("miri-adapters: strict", &strict, "strict"),
