@@ -75,6 +75,7 @@ FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
     "numpy-of-bytes": (lambda: dlbridge.asdlpack(b"12345678"), lambda: lambda t: dlbridge.asdlpack(t.numpy())),
     "asarray": (tensor, lambda: lambda t: dlbridge.asdlpack(np.asarray(t))),
     "from_dlpack": (tensor, lambda: lambda t: dlbridge.asdlpack(np.from_dlpack(t))),
+    "own": (tensor, lambda: dlbridge.from_dlpack),
     "capsule": (tensor, lambda: lambda t: dlbridge.asdlpack(t.__dlpack__(max_version=(1, 3)))),
     **{protocol: (tensor, lambda protocol=protocol: by(protocol)) for protocol in PROTOCOLS},
 }

@@ -209,12 +209,6 @@ def test_interface_without_data_uses_the_buffer_of_the_object() -> None:
     assert values(dlbridge.asdlpack(Bytes(b"\1\2\3\4"))) == [[1, 2], [3, 4]]
 
 
-def test_exported_dictionary_is_imported_again() -> None:
-    tensor = dlbridge.asdlpack(Memory(shape=(4, 6), strides=(1, 4)))
-    again = dlbridge.asdlpack(producer(__array_interface__=property(lambda _: tensor.__array_interface__)))
-    assert (again.shape, again.strides, again.address) == ((4, 6), (1, 4), tensor.address)
-
-
 @pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__"])
 def test_dtype_without_a_typestr_has_no_interface(name: str) -> None:
     tensor = dlbridge.empty(4, "bfloat16")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import itertools
 import threading
 from enum import IntEnum
 from typing import Any
@@ -285,20 +284,6 @@ def test_unused_capsule_frees_and_a_used_one_does_not(native: Native, abi: Any) 
     assert crafted.record.calls == 1
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_last_of_many_exports_frees(native: Native, order: tuple[int, ...]) -> None:
-    tensor, crafted = native.tensor()
-    held = [native.export(tensor, **LEGACY), native.export(tensor, **VERSIONED)]
-    drops: list[Any] = [held[0].delete, held[1].delete]
-    for holder in ([tensor], [tensor.__dlpack__(**VERSIONED)]):
-        drops.append(holder.clear)
-    del tensor, holder
-    for position, which in enumerate(order):
-        assert crafted.record.calls == 0, position
-        drops[which]()
-    assert crafted.record.calls == 1
-
-
 @BOTH
 @pytest.mark.parametrize("way", [Way.WITH_GIL, Way.WITHOUT_GIL, Way.NATIVE_THREAD])
 def test_deleter_runs_on_any_thread_with_or_without_the_gil(
@@ -349,16 +334,6 @@ def test_dlpack_device_returns_the_device(native: Native) -> None:
         tensor, _ = native.tensor(device=device)
         assert tensor.__dlpack_device__() == device
         assert all(type(number) is int for number in tensor.__dlpack_device__())
-
-
-def test_writes_to_exported_memory_reach_the_source(native: Native) -> None:
-    tensor = dlbridge.asdlpack(memory := bytearray(b"abc"))
-    held = [native.export(tensor, **LEGACY), native.export(tensor, **VERSIONED)]
-    (ctypes.c_char * 3).from_address(held[0].fields.data)[0] = b"x"
-    assert memory == b"xbc"
-    assert (ctypes.c_char * 3).from_address(held[1].fields.data).value == b"xbc"
-    for h in held:
-        h.delete()
 
 
 def test_producer_is_called_once_for_any_number_of_exports(native: Native) -> None:

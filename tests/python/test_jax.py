@@ -168,17 +168,6 @@ def test_last_of_many_holders_frees(native: Native, order: tuple[int, ...]) -> N
     assert crafted.record.calls == 1
 
 
-def test_jax_releases_a_buffer_with_the_gil(native: Native) -> None:
-    exporter = native.exporter(on_release=list)
-    back = from_dlpack(dlbridge.asdlpack(exporter))
-    assert back.tolist() == [[0, 1, 2], [3, 4, 5]]
-    del back
-    gc.collect()
-    released = native.released(exporter)
-    assert released.calls == exporter.exports == 1
-    assert released.gil
-
-
 def test_deleted_array_is_refused_with_the_reason() -> None:
     deleted = jax.numpy.arange(3)
     deleted.delete()

@@ -64,17 +64,6 @@ def test_native_owner_is_deleted_by_the_last_of_its_holders(
     assert crafted.record.calls == 1
 
 
-def test_long_chain_shares_one_memory(native: Native) -> None:
-    tensor, crafted = native.tensor((6,))
-    for _ in range(500):
-        tensor = dlbridge.asdlpack(np.from_dlpack(tensor))
-        tensor = dlbridge.from_dlpack(tensor)
-    assert tensor.address == crafted.fields.data
-    assert crafted.record.calls == 0
-    del tensor
-    assert crafted.record.calls == 1
-
-
 def test_weak_references(native: Native) -> None:
     tensor, crafted = native.tensor()
     seen: list[bool] = []
@@ -332,16 +321,6 @@ def test_import_holds_its_source_once(native: Native) -> None:
         assert sys.getrefcount(source) - count == held
         del tensors, tensor
         assert sys.getrefcount(source) == count
-
-
-def test_repeated_imports_of_a_tensor_grow_no_chain() -> None:
-    memory = bytearray(3)
-    tensor = dlbridge.asdlpack(memory)
-    for _ in range(100_000):
-        tensor = dlbridge.from_dlpack(tensor)
-    assert tensor.shape == (3,)
-    del tensor
-    memory.append(1)
 
 
 def test_subinterpreter_is_refused() -> None:

