@@ -91,8 +91,7 @@ pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     // Besides its own tests, those that assert its messages.
     let folders: &[&str] = match short {
         "ops" | "ops-macros" => &["tests/operators"],
-        "pyo3" | "pyo3-macros" | "python" => &["tests/arguments", "tests/python"],
-        "files" | "gpu" => &["tests/python"],
+        "python" | "files" | "gpu" => &["tests/python"],
         _ => &["tests/arguments"],
     };
     let venv = Venv::new(root, if folders == ["tests/operators"] { "ci" } else { "test" })?;
