@@ -30,8 +30,8 @@ fn run(file: &[u8]) {
             ranges.push(offset..offset + len);
         }
         let Some(blocks) = &entry.quantization else { continue };
-        let numbers: usize = blocks.shape.iter().product();
-        assert_eq!(numbers / blocks.block_len * blocks.block_bytes, len as usize);
+        let numbers: u128 = blocks.shape.iter().map(|&extent| extent as u128).product();
+        assert_eq!(numbers / blocks.block_len as u128 * blocks.block_bytes as u128, len.into());
     }
     ranges.sort_unstable_by_key(|range| range.start);
     assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));

@@ -2,8 +2,6 @@
 
 use std::io::{Read, Seek};
 
-use dlbridge::DataType;
-
 use crate::{Fault, Index};
 
 // The names of the formats, for messages.
@@ -70,15 +68,4 @@ pub(crate) fn invalid(format: &'static str, reason: impl Into<String>) -> Fault 
 /// A fault of a valid file of a format.
 pub(crate) fn unsupported(format: &'static str, reason: impl Into<String>) -> Fault {
     Fault::Unsupported { format, reason: reason.into() }
-}
-
-/// The number of bytes of elements, which are whole bytes each. `None` if no memory is as large, also without the
-/// extents of zero, which strides would exceed.
-pub(crate) fn data_len(dtype: DataType, shape: &[usize]) -> Option<u64> {
-    let limit = i64::MAX as u64;
-    let product = |product: u64, &extent: &usize| {
-        product.checked_mul(extent.max(1) as u64).filter(|&product| product <= limit)
-    };
-    let len = shape.iter().try_fold(dtype.itemsize() as u64, product)?;
-    Some(if shape.contains(&0) { 0 } else { len })
 }

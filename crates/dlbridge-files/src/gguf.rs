@@ -5,7 +5,7 @@ mod types;
 
 use std::io::{Read, Seek};
 
-use crate::format::{Format, GGUF as NAME, data_len, invalid, unsupported};
+use crate::format::{Format, GGUF as NAME, invalid, unsupported};
 use crate::{Entry, Fault, Index, Place, Value};
 use reader::Reader;
 
@@ -171,7 +171,7 @@ fn place(index: &mut Index, alignment: u64, begin: u64, len: u64) -> Result<(), 
             );
             return Err(invalid(NAME, reason));
         }
-        let nbytes = data_len(entry.dtype, &entry.shape).ok_or_else(|| types::too_large(name))?;
+        let nbytes = entry.nbytes().ok_or_else(|| types::too_large(name))?;
         let offset = begin.saturating_add(relative);
         if nbytes == 0 {
             // The file may end before the padding that would follow.

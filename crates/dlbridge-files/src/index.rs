@@ -139,12 +139,12 @@ impl Entry {
         }
     }
 
-    /// The number of bits of the elements; `None` if it overflows, also without the extents of zero, which strides would
-    /// exceed.
+    /// The number of bits of the elements; `None` if no memory has as many, also without the extents of zero, which strides
+    /// would exceed.
     pub(crate) fn bits(&self) -> Option<u128> {
         let bits = u128::from(self.dtype.element_bits());
         let bits = self.shape.iter().try_fold(bits, |product, &extent| {
-            product.checked_mul(extent.max(1) as u128).filter(|&bits| bits <= i64::MAX as u128)
+            product.checked_mul(extent.max(1) as u128).filter(|&bits| bits <= 8 * i64::MAX as u128)
         })?;
         Some(if self.shape.contains(&0) { 0 } else { bits })
     }

@@ -4,7 +4,7 @@ mod header;
 
 use std::io::{self, Read, Seek};
 
-use crate::format::{Format, NPY as NAME, data_len, invalid, unsupported};
+use crate::format::{Format, NPY as NAME, invalid, unsupported};
 use crate::{Entry, Fault, Index, Place};
 
 /// NumPy's format [npy](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1.0 to 3.0.
@@ -84,20 +84,20 @@ pub(crate) fn entry(file: &mut impl Read, len: u64) -> Result<(Entry, u64), Faul
     read(file, &mut text)?;
     let header = header::parse(&text)?;
     let (dtype, is_swapped) = header::dtype(header.descr)?;
-    let nbytes = data_len(dtype, &header.shape).ok_or_else(|| {
-        invalid(NAME, format!("no memory holds the shape {:?} of {dtype}", header.shape))
+    // Up to one dimension both orders are the same.
+    let is_fortran = header.is_fortran && header.shape.len() > 1;
+    let entry = Entry { is_fortran, is_swapped, ..Entry::stored(dtype, header.shape, begin) };
+    let nbytes = entry.nbytes().ok_or_else(|| {
+        invalid(NAME, format!("no memory holds the shape {:?} of {dtype}", entry.shape))
     })?;
     if nbytes > len - begin {
         let reason = format!(
             "the shape {:?} of {dtype} needs {nbytes} bytes, and {} follow the header",
-            header.shape,
+            entry.shape,
             len - begin
         );
         return Err(invalid(NAME, reason));
     }
-    // Up to one dimension both orders are the same.
-    let is_fortran = header.is_fortran && header.shape.len() > 1;
-    let entry = Entry { is_fortran, is_swapped, ..Entry::stored(dtype, header.shape, begin) };
     debug_assert_eq!(entry.place, Place::Stored { offset: begin });
     Ok((entry, begin))
 }

@@ -314,6 +314,9 @@ fn shapes_that_exceed_all_memory_are_refused() {
         let file = Parts::default().tensor("x", extents, 0, 0).file();
         assert_refused(&file, "tensor \"x\" has more bytes than any file");
     }
+    // No element, and just fewer bytes than the largest memory.
+    let empty = Parts::default().tensor("x", &[0, (1 << 61) - 1], 0, 0).file();
+    assert_eq!(index(&empty).unwrap().tensors["x"].nbytes(), Some(0));
     let file = Parts::default().tensor("x", &[1 << 63, 2], 12, 0).file();
     assert_refused(&file, "tensor \"x\" has more bytes than any file");
     let file = Parts::default().tensor("x", &[1; 5], 0, 0).data([0; 4]).file();
