@@ -3,17 +3,19 @@
 use std::num::NonZeroUsize;
 
 use dlbridge::{Device, Tensor};
-use pyo3::exceptions::{PyBufferError, PyException, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyException, PyValueError};
 use pyo3::prelude::*;
 
 use crate::class::dtype::DtypeName;
-use dlbridge_pyo3::error::{repr_in_message, to_py_err};
+use dlbridge_pyo3::classes::attribute;
+use dlbridge_pyo3::error::{repr_in_message, to_py_err, type_name};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
+use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::{PyTensor, import};
 
+use crate::device::Streams;
 use crate::import::dlpack::expect_named_device;
 use crate::import::options::{expect_alignment, expect_order, expect_protocol, integer};
-use crate::stream::Streams;
 use crate::tensor::TensorObject;
 use crate::{bytes, frameworks};
 
@@ -54,10 +56,7 @@ pub(crate) fn asdlpack<'py>(
         order: contiguous.map(expect_order).transpose()?.unwrap_or_default(),
         writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
     };
-    match stream {
-        None => TensorObject::import(obj, &options),
-        Some(_) => TensorObject::import_on(obj, &options, Streams::named(stream)),
-    }
+    TensorObject::import_on(obj, &options, Streams::named(stream))
 }
 
 /// Import an object that has __dlpack__, as the array API standard describes.
@@ -75,8 +74,15 @@ pub(crate) fn from_dlpack<'py>(
 ) -> PyResult<Bound<'py, TensorObject>> {
     let device = device.map(expect_named_device).transpose()?;
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
-    let options = ImportOptions { copy, device, ..ImportOptions::default() };
-    TensorObject::from_dlpack_on(x, &options, Streams::named(stream))
+    if attribute(x, intern!(x.py(), "__dlpack__"))?.is_none() {
+        return Err(PyAttributeError::new_err(format!(
+            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
+            type_name(x)
+        )));
+    }
+    let protocol = Some(Protocol::Dlpack);
+    let options = ImportOptions { protocol, copy, device, ..ImportOptions::default() };
+    TensorObject::import_on(x, &options, Streams::named(stream))
 }
 
 /// Make a new tensor in C order on the CPU, with unspecified contents.

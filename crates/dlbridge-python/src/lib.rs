@@ -8,7 +8,7 @@ mod arrow;
 mod bytes;
 mod class;
 mod columns;
-mod device_copy;
+mod device;
 mod export;
 mod files;
 mod frameworks;
@@ -18,7 +18,6 @@ mod interfaces;
 mod memory;
 #[cfg(unix)]
 mod shared_map;
-mod stream;
 mod tensor;
 mod times;
 mod to_library;

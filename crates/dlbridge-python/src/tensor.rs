@@ -30,10 +30,9 @@ use dlbridge_pyo3::{PyTensor, numpy};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
-use crate::device_copy::{copied, is_possible, kept_until_passed};
+use crate::device::{self, Streams, copied, is_possible, kept_until_passed};
 use crate::frameworks;
 use crate::import::{self, ImportRequest, satisfy};
-use crate::stream::{self, Streams};
 
 /// A tensor over memory that Rust owns or a producer shares.
 ///
@@ -77,7 +76,7 @@ unsafe impl Producer for TensorObject {
     }
 
     fn put_in_order(py: Python<'_>, tensor: &PyTensor) -> PyResult<()> {
-        stream::in_default_order(py, tensor)
+        device::put_in_order(py, tensor, Streams::default())
     }
 }
 
@@ -110,33 +109,17 @@ impl TensorObject {
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
     ) -> PyResult<Bound<'py, Self>> {
-        match Self::if_ours(object, options) {
-            Some(ours) => Self::satisfied(ours, options),
-            None => {
-                let imported = ImportRequest::new(object, options).required()?;
-                Self::tracked(object.py(), PyTensor::from(imported))
-            }
-        }
+        Self::import_on(object, options, Streams::default())
     }
 
-    /// Imports through `__dlpack__` alone, synchronised with a stream.
-    pub(crate) fn from_dlpack_on<'py>(
-        object: &Bound<'py, PyAny>,
-        options: &ImportOptions,
-        streams: Streams<'_, 'py>,
-    ) -> PyResult<Bound<'py, Self>> {
-        let imported = import::from_dlpack(object, options, streams)?;
-        Self::tracked(object.py(), import::on_stream(object, imported, streams)?)
-    }
-
-    /// As [`import`](Self::import), synchronised with a stream that the caller names.
+    /// As [`import`](Self::import), synchronised with a stream that the caller may name.
     pub(crate) fn import_on<'py>(
         object: &Bound<'py, PyAny>,
         options: &ImportOptions,
         streams: Streams<'_, 'py>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
-        let Some(ours) = Self::if_ours(object, options) else {
+        let Some(ours) = Self::of(object).filter(|_| options.protocol.is_none()) else {
             let imported = ImportRequest { object, options, streams }.required()?;
             return Self::tracked(py, import::on_stream(object, imported, streams)?);
         };
@@ -144,6 +127,9 @@ impl TensorObject {
             return Self::new(py, copied);
         }
         let ours = Self::satisfied(ours, options)?;
+        if streams.is_default() {
+            return Ok(ours);
+        }
         let (device, stream) = (ours.get().tensor().device(), ours.get().stream());
         let chosen = streams.on(device)?;
         if matches!((&chosen, stream), (DataStream::Handle(new), DataStream::Handle(old)) if new == old)
@@ -151,18 +137,10 @@ impl TensorObject {
             // It is synchronised already, and kept until that stream has passed.
             return Ok(ours);
         }
-        stream::order(py, device, stream, &chosen)?;
+        device::order(py, device, stream, &chosen)?;
         let tensor = ours.get().alias()?;
         let tensor = kept_until_passed(tensor, &chosen)?;
         Self::new(py, PyTensor::with_record(tensor, ours.get().record(), chosen))
-    }
-
-    /// The object, if it is a `Tensor` and the options do not select a protocol.
-    fn if_ours<'a, 'py>(
-        object: &'a Bound<'py, PyAny>,
-        options: &ImportOptions,
-    ) -> Option<&'a Bound<'py, Self>> {
-        Self::of(object).filter(|_| options.protocol.is_none())
     }
 
     /// The shortcut of a `Tensor`, which was selected, requested and validated when it was made: satisfies the options.
@@ -173,9 +151,6 @@ impl TensorObject {
         let (py, this) = (ours.py(), ours.get());
         let (tensor, record) = (this.tensor(), this.record());
         let read_only = this.is_read_only();
-        if let Some(copied) = copied_by_driver(this, py, options, Streams::default())? {
-            return Self::new(py, copied);
-        }
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
             let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
             let record = Common { reason: Some(reason), ..record };

@@ -13,7 +13,7 @@ use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::linked;
 use dlbridge_pyo3::protocol::dlpack::{
-    agree, claimed_device, disagreement, expect_pair, is_moved, must_move, received,
+    agree, claimed_device, expect_pair, is_moved, must_move, received,
 };
 use pyo3::exceptions::{
     PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
@@ -22,9 +22,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::options::missing_driver;
-use crate::device_copy::is_possible;
+use crate::device::{Streams, is_possible};
 use crate::frameworks::explain::is_refusal;
-use crate::stream::Streams;
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
 pub(crate) fn import<'py>(
@@ -124,11 +123,8 @@ pub(crate) fn import_legacy<'py>(
         keywords.set_item(intern!(object.py(), "stream"), stream)?;
     }
     let answer = method.call((), Some(&keywords))?;
-    let imported = capsule::take(&capsule::expect(answer, object)?)?;
+    let imported = received(&method, object, answer, claimed)?;
     let found = imported.tensor.device();
-    if let Some(claimed) = claimed.filter(|&claimed| !agree(claimed, found)) {
-        return Err(disagreement(claimed, found));
-    }
     streams.check_asked(claimed, found)?;
     options.device.map_or(Ok(()), |wanted| must_move(found, wanted).map(drop))?;
     Ok(Some(imported))
@@ -139,15 +135,11 @@ pub(crate) fn import_legacy<'py>(
 fn copy_to_ask(wanted: Option<bool>, claimed: Option<Device>) -> Option<bool> {
     let is_ours_to_copy = || {
         claimed.is_none_or(|device| {
-            let by_driver = || is_possible(device, device) && has_driver(device);
-            device.device_type().is_host_accessible() || by_driver()
+            device.device_type().is_host_accessible()
+                || (is_possible(device, device) && Driver::of(device.device_type()).is_ok())
         })
     };
     wanted.filter(|&copy| !(copy && is_ours_to_copy()))
-}
-
-fn has_driver(device: Device) -> bool {
-    Driver::of(device.device_type()).is_ok()
 }
 
 /// Calls `__dlpack__` with all keywords. If the producer is older than versioned capsules, calls it again with the

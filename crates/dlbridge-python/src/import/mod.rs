@@ -16,9 +16,7 @@ mod protocols;
 pub(crate) mod satisfy;
 
 use dlbridge::{CopyReason, Device, DeviceType};
-use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::error::type_name;
-use dlbridge_pyo3::import::{Depth, has, same_buffer};
+use dlbridge_pyo3::import::{Depth, has, same_buffer, validated, with_claim};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
@@ -27,15 +25,14 @@ use dlbridge_pyo3::protocol::{
 };
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
-use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use self::dlpack::is_on_device;
-use self::satisfy::{Received, Valid};
-use crate::device_copy::kept_until_passed;
+use self::satisfy::{satisfy, settle, unless_copied};
+use crate::device::{Streams, kept_until_passed};
 use crate::frameworks::explain::explained;
-use crate::stream::Streams;
 
 /// An import: the object, and what the caller demands.
 pub(crate) struct ImportRequest<'a, 'py> {
@@ -44,22 +41,16 @@ pub(crate) struct ImportRequest<'a, 'py> {
     pub(crate) streams: Streams<'a, 'py>,
 }
 
-impl<'a, 'py> ImportRequest<'a, 'py> {
-    /// The request of a caller on the default stream.
-    #[inline]
-    pub(crate) fn new(object: &'a Bound<'py, PyAny>, options: &'a ImportOptions) -> Self {
-        Self { object, options, streams: Streams::default() }
-    }
-
+impl<'py> ImportRequest<'_, 'py> {
     /// Imports the object of another library; `None` for one without a protocol.
     #[inline]
     fn run(&self) -> PyResult<Option<Imported>> {
         let type_info = type_info::of(self.object)?;
         if self.options.protocol.is_none()
             && self.streams.is_default()
-            && let Some(valid) = by_shortcut(self.object, &type_info, self.options)?
+            && let Some(imported) = by_shortcut(self.object, &type_info, self.options)?
         {
-            return valid.settle(self.options).map(Some);
+            return settle(self.options, imported).map(Some);
         }
         self.run_stages(&type_info)
     }
@@ -80,8 +71,8 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
             if options.protocol == Some(Protocol::LegacyDlpack) {
                 capsule::expect_legacy(capsule)?;
             }
-            let valid = Valid::claimed(capsule::take(capsule)?, options)?;
-            return valid.satisfy(object, options, *streams).map(Some);
+            let imported = unless_copied(with_claim(capsule::take(capsule)?), options)?;
+            return satisfy(object, imported, options, *streams).map(Some);
         }
         if let Err(refusal) = framework_checks::check_before(object, &type_info.checks) {
             return match options.protocol {
@@ -94,10 +85,12 @@ impl<'a, 'py> ImportRequest<'a, 'py> {
         {
             return self.import_array(&array, reason);
         }
-        let Some(received) = self.request(type_info)? else { return Ok(None) };
-        let valid = received.validate(object, type_info, options)?;
-        same_buffer::learn(object, type_info, valid.imported())?;
-        valid.satisfy(object, options, *streams).map(Some)
+        // Before the request, because other code may give the producer other memory meanwhile; `validated` compares.
+        let storage = storage::storage(object, type_info)?;
+        let Some(imported) = self.request(type_info)? else { return Ok(None) };
+        let imported = unless_copied(validated(object, type_info, storage, imported)?, options)?;
+        same_buffer::learn(object, type_info, &imported)?;
+        satisfy(object, imported, options, *streams).map(Some)
     }
 
     /// Imports the array of a column, which may be a copy that was made for this import.
@@ -133,16 +126,16 @@ fn by_shortcut(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
-) -> PyResult<Option<Valid>> {
+) -> PyResult<Option<Imported>> {
     let on_cpu = options.device.is_none_or(|device| device == Device::CPU);
     match (type_info.head, type_info.table) {
-        (Some(head), _) if on_cpu => Ok(numpy_import::import(head, object)?.map(Valid::of)),
+        (Some(head), _) if on_cpu => numpy_import::import(head, object),
         (None, Some(table)) if protocols::may_use_table(options) => {
             by_table(object, type_info, table, options)
         }
         // The producer of a requested copy is the object's library.
         (None, None) if on_cpu && type_info.same_buffer && options.copy != Some(true) => {
-            Ok(same_buffer::import(object, type_info)?.map(Valid::of))
+            same_buffer::import(object, type_info)
         }
         _ => Ok(None),
     }
@@ -155,7 +148,7 @@ fn by_table(
     type_info: &TypeInfo,
     table: Table,
     options: &ImportOptions,
-) -> PyResult<Option<Valid>> {
+) -> PyResult<Option<Imported>> {
     let checks = &type_info.checks;
     let _depth = Depth::enter()?;
     framework_checks::check_before(object, checks)?;
@@ -169,24 +162,7 @@ fn by_table(
     if imported.tensor.device().device_type().is_host_accessible() {
         torch_view::measure(object, type_info, &imported.tensor)?;
     }
-    Received { imported, storage }.validate(object, type_info, options).map(Some)
-}
-
-/// Imports through `__dlpack__` alone, as the array API standard describes; raises AttributeError for an object
-/// without it.
-pub(crate) fn from_dlpack<'py>(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-    streams: Streams<'_, 'py>,
-) -> PyResult<Imported> {
-    if attribute(object, intern!(object.py(), "__dlpack__"))?.is_none() {
-        return Err(PyAttributeError::new_err(format!(
-            "'{}' object has no attribute '__dlpack__'; asdlpack looks for other protocols too",
-            type_name(object)
-        )));
-    }
-    let options = ImportOptions { protocol: Some(Protocol::Dlpack), ..*options };
-    ImportRequest { object, options: &options, streams }.required()
+    unless_copied(validated(object, type_info, storage, imported)?, options).map(Some)
 }
 
 /// The tensor of an import that was synchronised with a stream, which it remembers.
@@ -195,33 +171,27 @@ pub(crate) fn on_stream(
     mut imported: Imported,
     streams: Streams<'_, '_>,
 ) -> PyResult<PyTensor> {
+    if streams.is_default() {
+        return Ok(PyTensor::from(imported));
+    }
     let device = imported.tensor.device();
     let is_here = device.device_type().is_host_accessible();
     let came_here = is_here
-        && !streams.is_default()
         && (device.device_type() == DeviceType::CUDA_HOST
             || imported.reason == Some(CopyReason::Device)
             || is_on_device(object)?);
     let stream = match came_here {
         // The stream belongs to the source device.
         true => DataStream::Default,
-        false => match is_here && streams.is_default() {
-            true => DataStream::Default,
-            false => streams.on(device)?,
-        },
+        false => streams.on(device)?,
     };
-    if object.is_instance_of::<PyCapsule>()
-        && !is_here
-        && !streams.is_default()
-        && !matches!(stream, DataStream::Unsynchronized)
-    {
+    let is_ordered = !is_here && !matches!(stream, DataStream::Unsynchronized);
+    if object.is_instance_of::<PyCapsule>() && is_ordered {
         return Err(PyBufferError::new_err(format!(
             "the data is on {device}, and a capsule cannot synchronise with a stream; pass the \
              object that makes it, or stream=-1 and synchronise yourself"
         )));
     }
-    if !streams.is_default() {
-        imported.tensor = kept_until_passed(imported.tensor, &stream)?;
-    }
+    imported.tensor = kept_until_passed(imported.tensor, &stream)?;
     Ok(PyTensor::imported_on(imported, stream))
 }

@@ -9,36 +9,27 @@ use dlbridge_pyo3::frameworks::ORDER;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::storage::storage;
 use dlbridge_pyo3::protocol::{TypeInfo, buffer_format};
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
-use super::satisfy::Received;
 use super::{ImportRequest, buffer, dlpack, is_on_device};
-use crate::device_copy::is_possible;
+use crate::device::{self, Streams, is_possible};
 use crate::frameworks::explain::explained;
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
-use crate::stream::{self, Streams};
 use crate::{arrow, frameworks};
 
 impl<'py> ImportRequest<'_, 'py> {
     /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
     /// to the requested device and a driver can copy it there, requests it on its own device.
-    pub(super) fn request(&self, type_info: &TypeInfo) -> PyResult<Option<Received<'py>>> {
+    pub(super) fn request(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
         let Self { object, options, streams } = self;
-        // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
-        let storage = storage(object, type_info)?;
-        let received = |imported| Received { imported, storage };
         let refusal = match self.first(type_info, options, *streams) {
-            Ok(imported) => return Ok(imported.map(received)),
-            Err(refusal) => refusal,
+            Err(refusal) if self.may_export_elsewhere(&refusal)? => refusal,
+            received => return received,
         };
-        if !self.may_export_elsewhere(&refusal)? {
-            return Err(refusal);
-        }
         let options_there = ImportOptions { device: None, copy: None, ..**options };
         // The caller's stream belongs to the target device, if that has streams.
         let is_targets = options.device.is_some_and(has_streams);
@@ -47,7 +38,7 @@ impl<'py> ImportRequest<'_, 'py> {
             Ok(Some(imported)) => {
                 let found = imported.tensor.device();
                 let is_within_reach = is_possible(found, options.device.unwrap_or(found));
-                if is_within_reach { Ok(Some(received(imported))) } else { Err(refusal) }
+                if is_within_reach { Ok(Some(imported)) } else { Err(refusal) }
             }
             Err(error) if copies::must_be_raised(object.py(), &error) => Err(error),
             _ => Err(refusal),
@@ -176,7 +167,7 @@ fn put_in_order(
     if !is_same && Driver::of(device.device_type()).is_err() {
         return Ok(false);
     }
-    stream::order(py, device, &theirs, ours)?;
+    device::order(py, device, &theirs, ours)?;
     Ok(true)
 }
 

@@ -5,88 +5,36 @@
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::copies;
-use dlbridge_pyo3::import::{validated, with_claim};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use crate::device_copy::{copied, is_possible};
+use crate::device::{Streams, copied, is_possible};
 use crate::memory::normalized;
-use crate::stream::Streams;
 
-/// A tensor as its producer exported it.
-pub(super) struct Received<'py> {
-    pub(super) imported: Imported,
-    /// The storage of the producer's memory, if it can be replaced.
-    pub(super) storage: Option<Bound<'py, PyAny>>,
-}
-
-impl<'py> Received<'py> {
-    /// Checks the states of the producer that its protocols do not report, and the producer's own mark of a copy.
-    pub(super) fn validate(
-        self,
-        object: &Bound<'py, PyAny>,
-        type_info: &TypeInfo,
-        options: &ImportOptions,
-    ) -> PyResult<Valid> {
-        let Self { imported, storage } = self;
-        let unmarked = imported.reason.is_none();
-        Valid(validated(object, type_info, storage, imported)?).unless_copied(unmarked, options)
+/// Refuses a copy that the producer's mark shows, if `copy=False`. The protocols refuse those that they know.
+pub(super) fn unless_copied(imported: Imported, options: &ImportOptions) -> PyResult<Imported> {
+    match imported.reason.is_some() && options.copy == Some(false) {
+        true => Err(PyBufferError::new_err(
+            "the producer made a copy, and copy=False forbids it; leave copy=False out",
+        )),
+        false => Ok(imported),
     }
 }
 
-/// A tensor whose elements are the values of its producer.
-pub(super) struct Valid(Imported);
-
-impl Valid {
-    /// A tensor of memory that was read in place, with all checks.
-    #[inline]
-    pub(super) fn of(imported: Imported) -> Self {
-        Self(imported)
-    }
-
-    pub(super) fn imported(&self) -> &Imported {
-        &self.0
-    }
-
-    /// A tensor that its producer exported, with the producer's own mark of a copy.
-    pub(super) fn claimed(imported: Imported, options: &ImportOptions) -> PyResult<Self> {
-        let unmarked = imported.reason.is_none();
-        Self(with_claim(imported)).unless_copied(unmarked, options)
-    }
-
-    /// Refuses a copy that only the producer's mark shows, if `copy=False`.
-    fn unless_copied(self, unmarked: bool, options: &ImportOptions) -> PyResult<Self> {
-        match unmarked && self.0.reason.is_some() && options.copy == Some(false) {
-            true => Err(PyBufferError::new_err(
-                "the producer made a copy, and copy=False forbids it; leave copy=False out",
-            )),
-            false => Ok(self),
-        }
-    }
-
-    /// Copies the tensor to the requested device, and makes it meet the options there.
-    pub(super) fn satisfy<'py>(
-        self,
-        object: &Bound<'py, PyAny>,
-        options: &ImportOptions,
-        streams: Streams<'_, 'py>,
-    ) -> PyResult<Imported> {
-        let imported = match options.device.is_some() || options.copy == Some(true) {
-            true => moved(object, self.0, options, streams)?,
-            false => self.0,
-        };
-        Self(imported).settle(options)
-    }
-
-    /// Makes a tensor that stays on its device meet the options. Without options it moves the tensor once.
-    #[inline]
-    pub(super) fn settle(self, options: &ImportOptions) -> PyResult<Imported> {
-        settle(options, self.0)
+/// Copies a tensor to the requested device, and makes it meet the options there.
+pub(super) fn satisfy<'py>(
+    object: &Bound<'py, PyAny>,
+    imported: Imported,
+    options: &ImportOptions,
+    streams: Streams<'_, 'py>,
+) -> PyResult<Imported> {
+    match options.device.is_some() || options.copy == Some(true) {
+        true => settle(options, moved(object, imported, options, streams)?),
+        false => settle(options, imported),
     }
 }
 

@@ -11,9 +11,8 @@ use pyo3::types::PyDict;
 
 use super::ElementType;
 use super::array_interface::{Interface, fields};
-use crate::device_copy::is_possible;
+use crate::device::{self, Streams, is_possible};
 use crate::memory::{Memory, access};
-use crate::stream::{self, Streams};
 use dlbridge_gpu::{Driver, Failure};
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::classes::attribute;
@@ -70,9 +69,9 @@ pub(crate) fn import<'py>(
     match device.device_type() {
         DeviceType::CUDA_HOST => {
             let on = Device::new(DeviceType::CUDA, number);
-            stream::wait(object.py(), on, &stream)?;
+            device::wait(object.py(), on, &stream)?;
         }
-        _ => stream::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
+        _ => device::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
     }
     let memory = Memory {
         protocol: "CUDA array interface",
@@ -98,7 +97,7 @@ fn locate(address: usize) -> PyResult<(Device, i32)> {
             "the CUDA driver does not know the address {address:#x}: {failure}; the producer's \
              __cuda_array_interface__ must give memory of CUDA"
         );
-        stream::refused(&failure, text)
+        device::refused(&failure, text)
     })
 }
 

@@ -17,8 +17,8 @@ use pyo3::types::PyMemoryView;
 
 use self::framework::{Columns, Input, Need, is_common};
 use self::probe::{Installed, is_refusal};
+use crate::device::{self, Streams};
 use crate::memory::normalized;
-use crate::stream;
 use crate::tensor::TensorObject;
 
 pub(crate) use framework::Framework;
@@ -187,7 +187,7 @@ fn like_tensor<'py>(
         return to(tensor, framework, copy).map(Some);
     }
     if let Some(table) = Table::of_type(&likeness.get_type())? {
-        stream::in_default_order(py, tensor.get())?;
+        device::put_in_order(py, tensor.get(), Streams::default())?;
         return exchange_table::export(py, table, tensor.get()).map(Some);
     }
     if buffer::is_supported(likeness) {

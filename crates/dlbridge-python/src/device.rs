@@ -1,10 +1,11 @@
-//! Streams of imports and exports: makes one stream wait for the pending writes on another.
+//! Data on devices. Streams: one waits for the pending writes on another. Copies by the CUDA driver.
 //!
 //! Source: the keyword `stream` of `__dlpack__` in the array API standard 2024.12.
 
-use dlbridge::Device;
-use dlbridge_gpu::Failure;
+use dlbridge::{ArcTensor, Device, DeviceType, Tensor};
+use dlbridge_gpu::{Failure, Place, after_stream};
 use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
 use dlbridge_pyo3::stream::{DataStream, Kind, has_streams, kind};
@@ -78,7 +79,7 @@ impl<'a, 'py> Streams<'a, 'py> {
 }
 
 /// The stream that the argument `stream` names, for data on a device.
-pub(crate) fn expect(stream: &Bound<'_, PyAny>, device: Device) -> PyResult<DataStream> {
+fn expect(stream: &Bound<'_, PyAny>, device: Device) -> PyResult<DataStream> {
     const EXPECTED: &str = "None or an integer";
     let number = match integer(stream)? {
         Some(number) => number.extract::<i64>(),
@@ -112,12 +113,16 @@ pub(crate) fn expect(stream: &Bound<'_, PyAny>, device: Device) -> PyResult<Data
     }
 }
 
-/// Makes the device's default stream wait for a tensor, for a consumer that knows no other stream.
-pub(crate) fn in_default_order(py: Python<'_>, tensor: &PyTensor) -> PyResult<()> {
+/// Makes the consumer's stream wait for a tensor. By the standard, no stream is right for devices without streams.
+pub(crate) fn put_in_order(
+    py: Python<'_>,
+    tensor: &PyTensor,
+    streams: Streams<'_, '_>,
+) -> PyResult<()> {
     let device = tensor.tensor().device();
-    match has_streams(device) {
-        true => order(py, device, tensor.stream(), &DataStream::Default),
-        false => Ok(()),
+    match streams.is_default() && !has_streams(device) {
+        true => Ok(()),
+        false => order(py, device, tensor.stream(), &streams.on(device)?),
     }
 }
 
@@ -172,12 +177,65 @@ pub(crate) fn refused(failure: &Failure, text: String) -> PyErr {
 }
 
 /// Refuses a stream for data that goes to the CPU, which does not have streams.
-pub(crate) fn expect_none(stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    match stream {
+pub(crate) fn expect_none(streams: Streams<'_, '_>) -> PyResult<()> {
+    match streams.0 {
         None => Ok(()),
         Some(stream) => Err(PyValueError::new_err(format!(
             "stream must be None for a tensor on the CPU, not {}: its elements are complete on return",
             repr_in_message(stream)
         ))),
+    }
+}
+
+/// A copy of a tensor on another device or its own; `passed` is the stream that the tensor is synchronised with.
+pub(crate) fn copied(
+    py: Python<'_>,
+    tensor: &ArcTensor,
+    passed: &DataStream,
+    device: Device,
+    stream: &DataStream,
+) -> PyResult<Tensor> {
+    let _reading = match tensor.device().device_type().is_host_accessible() {
+        true => Some(Guard::reading(tensor, "tensor that is copied")?),
+        false => None,
+    };
+    let from = tensor.device();
+    let passed = if has_streams(from) { passed.handle() } else { None };
+    // A caller without a stream synchronises itself; the copy runs on the default stream.
+    let to = Place { device, stream: stream.handle().unwrap_or_default() };
+    // The second handle keeps the garbage collector from seeing a sole handle, even while this thread is detached.
+    let kept = tensor.clone();
+    // Other threads run meanwhile: pending work may wait for Python code.
+    // SAFETY: the streams belong to their devices, and live until the copy is dropped: Stream numbers in
+    // `docs/safety.md`. Without a stream it is the default one.
+    let copied = py.detach(|| unsafe { dlbridge_gpu::copied(&kept, passed, to) });
+    py.check_signals()?;
+    copied.map_err(|failure| {
+        let text = format!("the data is on {from} and cannot be copied to {device}: {failure}");
+        refused(&failure, text)
+    })
+}
+
+/// The same tensor, whose memory is released after the work that the caller has queued on its stream.
+pub(crate) fn kept_until_passed(tensor: Tensor, stream: &DataStream) -> PyResult<Tensor> {
+    match stream.handle().filter(|_| has_streams(tensor.device()) && !tensor.is_empty()) {
+        None => Ok(tensor),
+        // SAFETY: the stream belongs to the tensor's device, and lives until the tensor is dropped: Stream numbers in
+        // `docs/safety.md`.
+        Some(handle) => unsafe { after_stream(tensor, handle) }.map_err(|failure| {
+            let text = format!("the stream cannot be used: {failure}");
+            refused(&failure, text)
+        }),
+    }
+}
+
+/// Returns true if the CUDA driver can copy from one device to another.
+pub(crate) fn is_possible(from: Device, to: Device) -> bool {
+    let is_cuda = |device: Device| {
+        matches!(device.device_type(), DeviceType::CUDA | DeviceType::CUDA_MANAGED)
+    };
+    match to.device_type() {
+        DeviceType::CUDA => is_cuda(from) || from.device_type().is_host_accessible(),
+        _ => to == Device::CPU && is_cuda(from),
     }
 }
