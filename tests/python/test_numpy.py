@@ -233,8 +233,9 @@ def test_masked_elements_behind_a_wrapper_are_refused() -> None:
             return getattr(self.source, name)
 
     masked = np.ma.array([1, 2], mask=[1, 0])
-    with pytest.raises(BufferError, match="masked"):
-        dlbridge.asdlpack(Wrapper(masked))
+    for protocol in (None, "dlpack-legacy"):
+        with pytest.raises(BufferError, match="masked"):
+            dlbridge.asdlpack(Wrapper(masked), protocol=protocol)
     assert np.from_dlpack(dlbridge.asdlpack(Wrapper(np.arange(3)))).tolist() == [0, 1, 2]
 
 

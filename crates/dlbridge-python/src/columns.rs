@@ -1,18 +1,28 @@
-//! Columns of Arrow, for Python: their chunks, and their lists behind the class `dlbridge.Ragged`.
+//! Columns, for Python: their chunks, their lists behind the class `dlbridge.Ragged`, and their times for the arguments of
+//! extensions.
 
 use std::mem;
 use std::sync::Mutex;
 
-use dlbridge::TensorRef;
-use pyo3::exceptions::PyValueError;
+use dlbridge::{DataType, TensorRef};
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::import::times::{as_times, import_array};
+use dlbridge_pyo3::import::{Depth, has};
+use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
+use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::protocol::framework_checks;
+use dlbridge_pyo3::protocol::time::{self, Elements, Times};
+use dlbridge_pyo3::protocol::type_info::{self, Known};
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::arrow::{self, Lists, columns};
+use crate::arrow::{self, Lists};
+use crate::frameworks::explain::explained;
+use crate::frameworks::pandas;
+use crate::import::{array_of, satisfy};
 use crate::tensor::TensorObject;
-use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 
 /// The iterator that `dlbridge.chunks` returns.
 #[pyclass(name = "_Chunks", module = "dlbridge._core", frozen)]
@@ -45,11 +55,39 @@ pub(crate) fn chunks(
 ) -> PyResult<PyChunks> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
-    let left = match columns::chunks(obj, &options)? {
+    let left = match stream_of(obj, &options)? {
         Some(stream) => Left::Stream(stream),
         None => Left::One(TensorObject::import(obj, &options)?.unbind()),
     };
     Ok(PyChunks { object: obj.clone().unbind(), options, left: Mutex::new(left) })
+}
+
+/// The chunks of a column that exports a stream; `None` for an object that is imported as one tensor.
+fn stream_of(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<arrow::Chunks>> {
+    let _depth = Depth::enter()?;
+    match selected(object, options)? {
+        Some((type_info, None)) => arrow::chunks(object, &type_info, options)
+            .map_err(|error| explained(object, &type_info.checks, error)),
+        _ => Ok(None),
+    }
+}
+
+/// The facts about the type of a column, and its array if NumPy's memory holds its values; `None` for a tensor of our
+/// own.
+fn selected<'py>(
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<(Known, Option<Bound<'py, PyAny>>)>> {
+    if TensorObject::of(object).is_some() {
+        return Ok(None);
+    }
+    let type_info = type_info::of(object)?;
+    framework_checks::check_before(object, &type_info.checks)?;
+    let array = array_of(object, &type_info, options)?.map(|(array, _)| array);
+    Ok(Some((type_info, array)))
 }
 
 #[pymethods]
@@ -68,9 +106,10 @@ impl PyChunks {
             Left::Nothing => Ok(None),
             Left::One(tensor) => Ok(Some(tensor.into_bound(py))),
             Left::Stream(mut stream) => {
-                let imported =
-                    columns::next_chunk(self.object.bind(py), &mut stream, &self.options)?;
-                let Some(imported) = imported else { return Ok(None) };
+                let _depth = Depth::enter()?;
+                let chunk = arrow::next_chunk(self.object.bind(py), &mut stream, &self.options)?;
+                let Some(chunk) = chunk else { return Ok(None) };
+                let imported = satisfy::settle(&self.options, chunk)?;
                 *left = Left::Stream(stream);
                 TensorObject::new(py, imported).map(Some)
             }
@@ -103,8 +142,16 @@ pub(crate) fn lists<'py>(
     let py = obj.py();
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
-    let Some(lists) = columns::lists(obj, &options)? else { return Ok(None) };
-    let Lists { offsets, range, values } = lists;
+    let _depth = Depth::enter()?;
+    let Some((type_info, array)) = selected(obj, &options)? else { return Ok(None) };
+    if array.is_some() {
+        return Err(PyBufferError::new_err(
+            "the column's dtype is one of NumPy, which has no lists; pass pyarrow.array(x), which copies them",
+        ));
+    }
+    let lists = arrow::import_lists(obj, &type_info, &options)
+        .map_err(|error| explained(obj, &type_info.checks, error))?;
+    let Some(Lists { offsets, range, values }) = lists else { return Ok(None) };
     let object = |imported| TensorObject::new(py, imported);
     Ok(Some((object(offsets)?, object(values)?, (range.start, range.end))))
 }
@@ -142,4 +189,63 @@ pub(crate) fn list_schema<'py>(
     values: &Bound<'py, TensorObject>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     arrow::export_lists_schema(offsets.py(), offsets.get().tensor(), values.get().tensor())
+}
+
+/// The counts of the times of a column, and NumPy's name for them; or None, and the elements that were found instead. The
+/// dtypes are those of an extension's argument; fill allows nulls, and casts says which units are converted.
+#[pyfunction]
+#[pyo3(name = "_times")]
+pub(crate) fn times<'py>(
+    obj: &Bound<'py, PyAny>,
+    dtypes: Vec<String>,
+    fill: bool,
+    casts: Option<bool>,
+) -> PyResult<(Option<Bound<'py, TensorObject>>, Option<String>)> {
+    let names: Vec<_> = dtypes.iter().filter_map(|name| time::named(name)).collect();
+    let times = Times::new(names, fill, casts);
+    let imported = import_times(obj, &times);
+    if let Some(found) = times.found() {
+        return Ok((None, Some(found)));
+    }
+    match (imported?, times.chosen()) {
+        (Some(imported), Some(chosen)) => {
+            Ok((Some(TensorObject::new(obj.py(), imported)?), Some(chosen.found)))
+        }
+        _ => Ok((None, None)),
+    }
+}
+
+/// Imports times; `None` for an object with other elements.
+fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
+    let type_info = type_info::of(object)?;
+    framework_checks::check_before(object, &type_info.checks)?;
+    match pandas::times(object, type_info.checks.array_of().is_some())? {
+        Some(pandas::Times::Array(array)) => {
+            return Ok(import_array(array, times)?.map(|(imported, _)| imported));
+        }
+        Some(pandas::Times::WithZone(zone)) => {
+            times.set_found(format!(
+                "times with the zone {zone}; remove the zone first with x.tz_convert(None)"
+            ));
+            return Ok(None);
+        }
+        None => {}
+    }
+    let ours = TensorObject::of(object);
+    // A tensor exports its counts as integers.
+    if ours.is_some_and(|ours| ours.get().tensor().dtype() == DataType::INT64) {
+        times.set_found(times.with_remedy(&Elements::Named("int64"), ""));
+        return Ok(None);
+    }
+    if ours.is_none() && has(object, Protocol::Arrow)? {
+        let imported = arrow::import(object, &type_info, &ImportOptions::default(), Some(times))
+            .map_err(|error| explained(object, &type_info.checks, error))?;
+        return imported.map(as_times).transpose();
+    }
+    if let Some(found) = pandas::not_exported(object) {
+        times.set_found(found);
+        return Ok(None);
+    }
+    times.set_no_column(object);
+    Ok(None)
 }

@@ -19,7 +19,6 @@ mod memory;
 #[cfg(unix)]
 mod shared_map;
 mod tensor;
-mod times;
 mod to_library;
 
 use pyo3::prelude::*;
@@ -34,7 +33,7 @@ pub mod _core {
     #[pymodule_export]
     use crate::bytes::{copy_bytes, rebuild};
     #[pymodule_export]
-    use crate::columns::{chunks, list_array, list_schema, lists, offsets_range};
+    use crate::columns::{chunks, list_array, list_schema, lists, offsets_range, times};
     #[pymodule_export]
     use crate::files::{File, Writer};
     #[pymodule_export]
@@ -47,8 +46,6 @@ pub mod _core {
     use crate::shared_map::SharedMap;
     #[pymodule_export]
     use crate::tensor::TensorObject;
-    #[pymodule_export]
-    use crate::times::times;
     // Extensions of other releases use `asdlpack` with its keywords, `Tensor._record`, `_like`, `_like_times`, `_times`,
     // `_remedy` and `_writable_once`: keep their names, arguments and results.
     #[pymodule_export]

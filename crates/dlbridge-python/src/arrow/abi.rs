@@ -12,11 +12,11 @@
 //!   those to buffers, for NULL and alignment, and all offsets.
 //!
 //! The producer guarantees Valid: `Owned::take` reads a struct out of a capsule with the name that the interface
-//! reserves for it, and `Owned::filled` gets one from a stream. `RELEASED` has NULL pointers, and `export.rs` makes
+//! reserves for it, and `Owned::filled` gets one from a stream. `RELEASED` has zeros, and `export.rs` makes
 //! all other structs of this crate.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr;
+use std::mem;
 
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -116,6 +116,20 @@ impl ArrowArray {
     }
 }
 
+/// The child of a schema with one child, and of its array.
+pub(super) fn only_children<'a>(
+    schema: &'a ArrowSchema,
+    array: &'a ArrowArray,
+) -> PyResult<(&'a ArrowSchema, &'a ArrowArray)> {
+    let (Some(schema), Some(array)) = (schema.only_child(), array.only_child()) else {
+        return Err(broken("a child that is NULL or not aligned"));
+    };
+    match schema.is_released() || array.is_released() {
+        true => Err(broken("a child that was released")),
+        false => Ok((schema, array)),
+    }
+}
+
 /// The first struct of a list; `None` if a pointer to it is NULL or not aligned.
 ///
 /// # Safety
@@ -132,11 +146,15 @@ unsafe fn first_of<'a, T>(list: *mut *mut T) -> Option<&'a T> {
 }
 
 /// A struct with a function that releases it.
-pub(super) trait Release {
+///
+/// # Safety
+/// Zeros in all fields are a released struct.
+pub(super) unsafe trait Release: Sized {
     /// The name of a capsule over it.
     const CAPSULE: &'static CStr;
     /// A released struct, to be filled.
-    const RELEASED: Self;
+    // SAFETY: zeros are a struct, as the implementer promises.
+    const RELEASED: Self = unsafe { mem::zeroed() };
 
     fn is_released(&self) -> bool;
 
@@ -147,10 +165,10 @@ pub(super) trait Release {
 }
 
 macro_rules! release {
-    ($name:ident, $capsule:literal, $released:expr) => {
-        impl Release for $name {
+    ($name:ident, $capsule:literal) => {
+        // SAFETY: the fields are numbers, pointers and an `Option` of a function, whose zero is `None`: released.
+        unsafe impl Release for $name {
             const CAPSULE: &'static CStr = $capsule;
-            const RELEASED: Self = $released;
 
             fn is_released(&self) -> bool {
                 self.release.is_none()
@@ -167,60 +185,13 @@ macro_rules! release {
     };
 }
 
-release!(
-    ArrowSchema,
-    c"arrow_schema",
-    Self {
-        format: ptr::null(),
-        name: ptr::null(),
-        metadata: ptr::null(),
-        flags: 0,
-        n_children: 0,
-        children: ptr::null_mut(),
-        dictionary: ptr::null_mut(),
-        release: None,
-        private_data: ptr::null_mut(),
-    }
-);
+release!(ArrowSchema, c"arrow_schema");
+release!(ArrowArray, c"arrow_array");
+release!(ArrowArrayStream, c"arrow_array_stream");
 
-release!(
-    ArrowArray,
-    c"arrow_array",
-    Self {
-        length: 0,
-        null_count: 0,
-        offset: 0,
-        n_buffers: 0,
-        n_children: 0,
-        buffers: ptr::null_mut(),
-        children: ptr::null_mut(),
-        dictionary: ptr::null_mut(),
-        release: None,
-        private_data: ptr::null_mut(),
-    }
-);
-
-release!(
-    ArrowArrayStream,
-    c"arrow_array_stream",
-    Self {
-        get_schema: None,
-        get_next: None,
-        get_last_error: None,
-        release: None,
-        private_data: ptr::null_mut(),
-    }
-);
-
-impl Release for ArrowDeviceArray {
+// SAFETY: the fields are numbers, a pointer, and an array, whose zeros are a released one.
+unsafe impl Release for ArrowDeviceArray {
     const CAPSULE: &'static CStr = c"arrow_device_array";
-    const RELEASED: Self = Self {
-        array: ArrowArray::RELEASED,
-        device_id: 0,
-        device_type: CPU,
-        sync_event: ptr::null_mut(),
-        reserved: [0; 3],
-    };
 
     fn is_released(&self) -> bool {
         self.array.is_released()
@@ -233,7 +204,7 @@ impl Release for ArrowDeviceArray {
 }
 
 /// A struct that this handle releases when it is dropped, on an attached thread.
-pub(super) struct Owned<T: Release>(Box<T>);
+pub(super) struct Owned<T: Release>(pub(super) Box<T>);
 
 // SAFETY: the interface allows releasing a struct on any thread. It is read only before it becomes the owner of a
 // tensor.
@@ -288,7 +259,7 @@ impl Owned<ArrowDeviceArray> {
                  such an event; synchronise its producer first, and export it without an event",
             ));
         }
-        let array = std::mem::replace(&mut self.0.array, ArrowArray::RELEASED);
+        let array = mem::replace(&mut self.0.array, ArrowArray::RELEASED);
         Ok(Owned(Box::new(array)))
     }
 }

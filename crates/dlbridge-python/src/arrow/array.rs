@@ -6,11 +6,10 @@ use dlbridge::{Access, ArcTensor, CopyReason, DataType, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowArray, ArrowSchema, Release, broken};
+use super::abi::{ArrowArray, ArrowSchema, broken, only_children};
 use super::elements::{Bits, nulls, room, values, without_nulls};
 use super::export;
-use super::fixed_shape::{self, Shape};
-use super::format::Level;
+use super::format::{Level, Shape, is_fixed_shape, not_read};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
@@ -26,10 +25,8 @@ pub(super) struct Elements {
 
 enum Data {
     Numbers(RawParts),
-    /// Already unpacked, in one dimension.
-    Bits(Tensor),
-    /// Times, with `NaT` for nulls, in one dimension.
-    Filled(Tensor),
+    /// A copy in one dimension: booleans in a byte each, or times with `NaT` for nulls.
+    Copy(Tensor, CopyReason),
 }
 
 /// A range of the elements of an array, counted from the start of its buffers.
@@ -45,19 +42,8 @@ pub(super) struct Span {
 pub(super) const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
 
 impl Elements {
-    /// All elements of an array.
-    pub(super) fn of(
-        object: &Bound<'_, PyAny>,
-        schema: &ArrowSchema,
-        array: &ArrowArray,
-        times: Option<&Times>,
-    ) -> PyResult<Self> {
-        let span = Span { first: array.offset, count: array.length, unused: 0 };
-        Self::within(object, schema, array, span, times)
-    }
-
     /// The elements of an array in a range.
-    pub(super) fn within(
+    pub(super) fn of(
         object: &Bound<'_, PyAny>,
         schema: &ArrowSchema,
         array: &ArrowArray,
@@ -81,7 +67,7 @@ impl Elements {
     pub(super) fn known_source(&self, array: &ArrowArray) -> Option<ArcTensor> {
         match &self.data {
             Data::Numbers(parts) => known_source(array, parts, &self.shape.extents),
-            Data::Bits(_) | Data::Filled(_) => None,
+            Data::Copy(..) => None,
         }
     }
 
@@ -104,14 +90,16 @@ impl Elements {
                     unsafe { Tensor::from_raw_parts(owner, parts, &shape.extents, None::<&[i64]>) };
                 normalized(imported.map_err(to_py_err)?, copy)?
             }
-            Data::Filled(times) => (times, Some(CopyReason::Nulls)),
-            Data::Bits(values) => {
-                if copy == Some(false) {
-                    return Err(packed());
-                }
+            Data::Copy(_, CopyReason::BitPacked) if copy == Some(false) => {
+                return Err(PyBufferError::new_err(
+                    "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave out copy=False, or cast \
+                     them to uint8 first",
+                ));
+            }
+            Data::Copy(values, reason) => {
                 let extents: Vec<_> = shape.extents.iter().map(|&extent| extent as usize).collect();
                 let tensor = values.reshape(extents).map_err(to_py_err)?;
-                (tensor, Some(CopyReason::BitPacked))
+                (tensor, Some(reason))
             }
         };
         let tensor = match shape.permutation {
@@ -182,17 +170,14 @@ impl Elements {
                         // SAFETY: Range. `times` is set, so the level has 64-bit numbers; there are elements, so
                         // `data` is not NULL.
                         let filled = unsafe { without_nulls(object, array, data, first, count) }?;
-                        return Ok((shape, Data::Filled(filled)));
+                        return Ok((shape, Data::Copy(filled, CopyReason::Nulls)));
                     }
-                    let bytes = first.checked_mul(dtype.itemsize() as i64);
-                    let bytes = bytes.ok_or_else(|| broken("an offset that is too large"))?;
-                    return Ok((shape, Data::Numbers(numbers(data, dtype, bytes))));
+                    return Ok((shape, Data::Numbers(numbers(data, dtype, first * bytes))));
                 }
                 Level::Bits => {
                     let data = values(array, count)?;
                     // SAFETY: Range: the buffer has a bit for each element, and is NULL only if there are none.
-                    let bits = unsafe { Bits::borrow(object, data, first, count) }?;
-                    let bits = bits.positions();
+                    let (bits, _reading) = unsafe { Bits::borrow(object, data, first, count) }?;
                     let Some(mut values) = room else { unreachable!("there is room for booleans") };
                     let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
                     let unpacked = unpacked.expect("new tensors are contiguous");
@@ -204,7 +189,7 @@ impl Elements {
                         }))
                     })?;
                     let values = with_dtype(values, DataType::BOOL, false, &[count])?;
-                    return Ok((shape, Data::Bits(values)));
+                    return Ok((shape, Data::Copy(values, CopyReason::BitPacked)));
                 }
             };
             if shape.len() == MAX_NDIM {
@@ -216,17 +201,10 @@ impl Elements {
             if array.n_buffers != 1 {
                 return Err(broken("lists with a number of buffers other than one"));
             }
-            let child = (schema.only_child(), array.only_child());
-            let (Some(schema_of_items), Some(array_of_items)) = child else {
-                return Err(broken("a child that is NULL or not aligned"));
-            };
-            if schema_of_items.is_released() || array_of_items.is_released() {
-                return Err(broken("a child that was released"));
+            (schema, array) = only_children(schema, array)?;
+            if is_fixed_shape(schema)? {
+                return Err(not_read("lists of tensors of a fixed shape"));
             }
-            if fixed_shape::is_one(schema_of_items)? {
-                return Err(fixed_shape::unfit("lists of tensors of a fixed shape"));
-            }
-            (schema, array) = (schema_of_items, array_of_items);
             shape.push(items);
             let scaled = (first.checked_mul(items), count.checked_mul(items));
             let (Some(start), Some(items)) = scaled else {
@@ -251,14 +229,6 @@ pub(super) fn numbers(data: *const c_void, dtype: DataType, bytes: i64) -> RawPa
         access: Access::ReadOnly,
         ..RawParts::new(data.cast_mut(), dtype)
     }
-}
-
-/// The refusal to share booleans.
-pub(super) fn packed() -> PyErr {
-    PyBufferError::new_err(
-        "Arrow packs booleans eight to a byte, and unpacking needs a copy; leave out copy=False, or cast them to uint8 \
-         first",
-    )
 }
 
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {

@@ -1,7 +1,6 @@
 //! The elements of an Arrow array: its values and its nulls.
 
 use std::ffi::c_void;
-use std::ops::Range;
 use std::{ptr, slice};
 
 use dlbridge::{DataType, Element, Tensor, TensorRef};
@@ -43,7 +42,7 @@ pub(super) unsafe fn nulls(
         return Ok(array.null_count.max(0));
     }
     // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
-    let bits = unsafe { Bits::borrow(object, validity, first, count) }?;
+    let (bits, _reading) = unsafe { Bits::borrow(object, validity, first, count) }?;
     Ok((0..count as usize).filter(|&nth| !bits.get(nth)).count() as i64)
 }
 
@@ -58,7 +57,6 @@ pub(super) unsafe fn without_nulls(
     first: i64,
     count: i64,
 ) -> PyResult<Tensor> {
-    range(first, count)?;
     let validity = array.buffer(0).filter(|validity| !validity.is_null());
     let validity = validity.ok_or_else(|| broken("nulls but no validity bits"))?;
     let numbers = data.cast::<[u8; 8]>().wrapping_add(first as usize);
@@ -69,8 +67,7 @@ pub(super) unsafe fn without_nulls(
     // by the borrow `_reading`. They are read as bytes, which need no alignment.
     let numbers = unsafe { slice::from_raw_parts(numbers, count) };
     // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
-    let bits = unsafe { Bits::borrow(object, validity, first, count as i64) }?;
-    let bits = bits.positions();
+    let (bits, _reading_bits) = unsafe { Bits::borrow(object, validity, first, count as i64) }?;
     let mut times = room::<i64>(count as i64, "times")?;
     let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
     let filled = filled.expect("new tensors are contiguous");
@@ -105,57 +102,39 @@ unsafe fn borrow_bytes<'py>(
     Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
 }
 
-/// The bits of some elements, borrowed for reading.
-pub(super) struct Bits<'a, 'py> {
-    positions: Positions<'a>,
-    _reading: AttachedGuard<'py>,
-}
-
-impl<'py> Bits<'_, 'py> {
-    /// Borrows the bytes that have the bits.
-    ///
-    /// # Safety
-    /// `buffer` has a bit for each element from `first` on, `count` of them, which live as long as the result (Valid of `abi.rs`). It is NULL
-    /// only if there are none. Neither number is negative.
-    pub(super) unsafe fn borrow(
-        object: &Bound<'py, PyAny>,
-        buffer: *const c_void,
-        first: i64,
-        count: i64,
-    ) -> PyResult<Self> {
-        let end = range(first, count)?.end as usize;
-        let (first, shift) = (first as usize / 8, first as usize % 8);
-        if count == 0 {
-            let positions = Positions { bytes: &[], shift };
-            return Ok(Self { positions, _reading: Guard::NONE });
-        }
-        let (data, bytes) = (buffer.cast::<u8>().wrapping_add(first), end.div_ceil(8) - first);
-        // SAFETY: the caller guarantees the bits, which are in these bytes.
-        let _reading = unsafe { borrow_bytes(object, data.cast(), bytes) }?;
-        // SAFETY: the caller guarantees the bits, which are in these bytes, as long as the result lives. Nothing writes
-        // them, by Valid and by the borrow `_reading`.
-        let bytes = unsafe { slice::from_raw_parts(data, bytes) };
-        Ok(Self { positions: Positions { bytes, shift }, _reading })
-    }
-
-    fn get(&self, nth: usize) -> bool {
-        self.positions.get(nth)
-    }
-
-    /// The bits without the borrow, for code that runs detached while `self` lives.
-    pub(super) fn positions(&self) -> &Positions<'_> {
-        &self.positions
-    }
-}
-
-/// Bits in bytes, the lowest first.
-pub(super) struct Positions<'a> {
+/// The bits of some elements, the lowest of each byte first.
+pub(super) struct Bits<'a> {
     bytes: &'a [u8],
     /// The position of the first bit in the first byte.
     shift: usize,
 }
 
-impl Positions<'_> {
+impl<'a> Bits<'a> {
+    /// The bits, and a borrow for reading of the bytes that have them, which must live as long.
+    ///
+    /// # Safety
+    /// `buffer` has a bit for each element from `first` on, `count` of them, which live as long as the result (Valid of
+    /// `abi.rs`). It is NULL only if there are none. Neither number is negative or above [`MOST`](super::array::MOST).
+    pub(super) unsafe fn borrow<'py>(
+        object: &Bound<'py, PyAny>,
+        buffer: *const c_void,
+        first: i64,
+        count: i64,
+    ) -> PyResult<(Self, AttachedGuard<'py>)> {
+        let end = (first + count) as usize;
+        let (first, shift) = (first as usize / 8, first as usize % 8);
+        if count == 0 {
+            return Ok((Self { bytes: &[], shift }, Guard::NONE));
+        }
+        let (data, bytes) = (buffer.cast::<u8>().wrapping_add(first), end.div_ceil(8) - first);
+        // SAFETY: the caller guarantees the bits, which are in these bytes.
+        let reading = unsafe { borrow_bytes(object, data.cast(), bytes) }?;
+        // SAFETY: the caller guarantees the bits, which are in these bytes, as long as the result lives. Nothing writes
+        // them, by Valid and by the borrow, which lives as long.
+        let bytes = unsafe { slice::from_raw_parts(data, bytes) };
+        Ok((Self { bytes, shift }, reading))
+    }
+
     /// Returns true if a bit is set.
     pub(super) fn get(&self, nth: usize) -> bool {
         let place = self.shift + nth;
@@ -173,9 +152,4 @@ pub(super) fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
             "no memory for the {count} {what}, of an Arrow array; import a slice of it"
         ))
     })
-}
-
-pub(super) fn range(first: i64, count: i64) -> PyResult<Range<i64>> {
-    let end = first.checked_add(count).ok_or_else(|| broken("an offset that is too large"))?;
-    Ok(first..end)
 }

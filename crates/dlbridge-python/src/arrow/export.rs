@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
-use super::format;
+use super::format::{self, FIXED_SHAPE};
 use dlbridge_pyo3::keepalive::root;
 
 /// A capsule over the schema and one over the array of a tensor.
@@ -19,9 +19,14 @@ pub(crate) fn export<'py>(
     py: Python<'py>,
     tensor: &ArcTensor,
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-    let form = Form::of(tensor)?;
-    let schema = capsule(py, form.schema())?;
-    Ok((schema, capsule(py, form.array(tensor))?))
+    let schema = export_schema(py, tensor)?;
+    let length = tensor.len() as i64;
+    let numbers = array(length, vec![ptr::null(), data(tensor)], None, Some(root(tensor)));
+    let array = match tensor.shape() {
+        [_] => numbers,
+        shape => array(shape[0], vec![ptr::null()], Some(numbers), None),
+    };
+    Ok((schema, capsule(py, array)?))
 }
 
 /// A capsule over the schema of a tensor.
@@ -29,80 +34,53 @@ pub(crate) fn export_schema<'py>(
     py: Python<'py>,
     tensor: &Tensor,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    capsule(py, Form::of(tensor)?.schema())
+    let (numbers, items) = form(tensor)?;
+    let [_, lists @ ..] = tensor.shape() else { unreachable!("the tensor has a dimension") };
+    if lists.is_empty() {
+        return capsule(py, schema(numbers, c"", Vec::new(), None));
+    }
+    let item = schema(numbers, c"item", Vec::new(), None);
+    let metadata = metadata(&[
+        ("ARROW:extension:name", FIXED_SHAPE.to_owned()),
+        ("ARROW:extension:metadata", format!("{{\"shape\":{lists:?}}}")),
+    ]);
+    capsule(py, schema(&list_of(items), c"", metadata, Some(item)))
 }
 
-/// The form of a tensor as an Arrow array: numbers, or fixed-size lists of numbers.
-pub(super) struct Form {
-    pub(super) numbers: &'static CStr,
-    pub(super) length: i64,
-    items: Option<i64>,
-    /// The shape of the lists, as the metadata of fixed-shape tensors.
-    metadata: Vec<u8>,
+/// The format of the numbers of a tensor that an Arrow array can hold, and their number in each of its lists.
+pub(super) fn form(tensor: &Tensor) -> PyResult<(&'static CStr, i64)> {
+    let refuse = |reason: String| Err(PyBufferError::new_err(reason));
+    let (dtype, device) = (tensor.dtype(), tensor.device());
+    if !device.device_type().is_host_accessible() {
+        return refuse(format!("the data is on {device}, and Arrow needs it on the CPU"));
+    }
+    let Some(numbers) = format::of_dtype(dtype) else {
+        return refuse(format!(
+            "Arrow has no type with the memory layout of {dtype}; convert the elements first (it packs \
+             booleans eight to a byte)"
+        ));
+    };
+    if !tensor.is_c_contiguous() {
+        return refuse(
+            "an Arrow array has no strides, and the elements are not contiguous; copy them first, \
+             for example with dlbridge.asdlpack(t, contiguous='C')"
+                .to_owned(),
+        );
+    }
+    let Some((_, lists)) = tensor.shape().split_first() else {
+        return refuse("an Arrow array has a length; give the tensor a dimension first".to_owned());
+    };
+    // The product of the extents fits, because the tensor has a size; but not if one of them is 0.
+    let items = lists.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
+    match items.filter(|&items| i32::try_from(items).is_ok()) {
+        Some(items) => Ok((numbers, items)),
+        None => refuse("the lists of an Arrow array must be shorter than 2^31".to_owned()),
+    }
 }
 
-impl Form {
-    pub(super) fn of(tensor: &Tensor) -> PyResult<Self> {
-        let refuse = |reason: String| Err(PyBufferError::new_err(reason));
-        let (dtype, device) = (tensor.dtype(), tensor.device());
-        if !device.device_type().is_host_accessible() {
-            return refuse(format!("the data is on {device}, and Arrow needs it on the CPU"));
-        }
-        let Some(numbers) = format::of_dtype(dtype) else {
-            return refuse(format!(
-                "Arrow has no type with the memory layout of {dtype}; convert the elements first (it packs \
-                 booleans eight to a byte)"
-            ));
-        };
-        if !tensor.is_c_contiguous() {
-            return refuse(
-                "an Arrow array has no strides, and the elements are not contiguous; copy them first, \
-                 for example with dlbridge.asdlpack(t, contiguous='C')"
-                    .to_owned(),
-            );
-        }
-        let Some((&length, lists)) = tensor.shape().split_first() else {
-            return refuse(
-                "an Arrow array has a length; give the tensor a dimension first".to_owned(),
-            );
-        };
-        // The product of the extents fits, because the tensor has a size; but not if one of them is 0.
-        let items = lists.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
-        let items = items.filter(|&items| i32::try_from(items).is_ok());
-        let Some(items) = items else {
-            return refuse("the lists of an Arrow array must be shorter than 2^31".to_owned());
-        };
-        let metadata = match lists {
-            [] => Vec::new(),
-            _ => metadata(&[
-                ("ARROW:extension:name", "arrow.fixed_shape_tensor".to_owned()),
-                ("ARROW:extension:metadata", format!("{{\"shape\":{lists:?}}}")),
-            ]),
-        };
-        let items = (!lists.is_empty()).then_some(items);
-        Ok(Self { numbers, length, items, metadata })
-    }
-
-    fn schema(&self) -> ArrowSchema {
-        let number = (self.numbers.to_owned(), c"item");
-        let Some(items) = self.items else {
-            return schema(number.0, c"", Vec::new(), None);
-        };
-        let item = schema(number.0, number.1, Vec::new(), None);
-        let lists = CString::new(format!("+w:{items}")).expect("digits");
-        schema(lists, c"", self.metadata.clone(), Some(item))
-    }
-
-    fn array(&self, tensor: &ArcTensor) -> ArrowArray {
-        let items = self.items.unwrap_or(1);
-        let data = data(tensor);
-        let count = self.length * items;
-        let numbers = array(count, vec![ptr::null(), data], None, Some(root(tensor)));
-        match self.items {
-            None => numbers,
-            Some(_) => array(self.length, vec![ptr::null()], Some(numbers), None),
-        }
-    }
+/// The format of fixed-size lists.
+pub(super) fn list_of(items: i64) -> CString {
+    CString::new(format!("+w:{items}")).expect("digits")
 }
 
 /// The buffer of a tensor's elements, which must not be NULL.
@@ -132,13 +110,13 @@ struct SchemaParts {
 }
 
 pub(super) fn schema(
-    format: CString,
+    format: &CStr,
     name: &'static CStr,
     metadata: Vec<u8>,
     child: Option<ArrowSchema>,
 ) -> ArrowSchema {
-    let parts =
-        SchemaParts { format, metadata, child: child.map(Box::new), children: [ptr::null_mut()] };
+    let (format, child) = (format.to_owned(), child.map(Box::new));
+    let parts = SchemaParts { format, metadata, child, children: [ptr::null_mut()] };
     let parts = Box::leak(Box::new(parts));
     if let Some(child) = &mut parts.child {
         parts.children = [ptr::from_mut(&mut **child)];

@@ -1,6 +1,7 @@
-//! Arrow's types: decodes what a schema says about one level of an array.
+//! Arrow's types: decodes what a schema says about one level of an array, and the extension type of fixed-shape tensors.
 //!
-//! Source: "Data type description" in the Arrow C data interface.
+//! Source: "Data type description" in the Arrow C data interface, and "Fixed shape tensor" in the canonical extension
+//! types of Apache Arrow.
 
 use std::ffi::CStr;
 use std::slice;
@@ -15,6 +16,21 @@ use dlbridge_pyo3::protocol::time::{Elements, Times};
 
 /// The name of the extension type of fixed-shape tensors.
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
+
+/// The formats of numbers, and their dtypes.
+const NUMBERS: [(&CStr, DataType); 11] = [
+    (c"c", DataType::INT8),
+    (c"C", DataType::UINT8),
+    (c"s", DataType::INT16),
+    (c"S", DataType::UINT16),
+    (c"i", DataType::INT32),
+    (c"I", DataType::UINT32),
+    (c"l", DataType::INT64),
+    (c"L", DataType::UINT64),
+    (c"e", DataType::FLOAT16),
+    (c"f", DataType::FLOAT32),
+    (c"g", DataType::FLOAT64),
+];
 
 /// One level of an array.
 pub(super) enum Level {
@@ -55,28 +71,17 @@ impl Level {
     }
 
     /// The level of a format without an extension type or a dictionary.
-    pub(super) fn of_format(format: &str) -> PyResult<Self> {
-        let numbers = match format {
-            "c" => DataType::INT8,
-            "C" => DataType::UINT8,
-            "s" => DataType::INT16,
-            "S" => DataType::UINT16,
-            "i" => DataType::INT32,
-            "I" => DataType::UINT32,
-            "l" => DataType::INT64,
-            "L" => DataType::UINT64,
-            "e" => DataType::FLOAT16,
-            "f" => DataType::FLOAT32,
-            "g" => DataType::FLOAT64,
-            "b" => return Ok(Self::Bits),
-            _ => {
-                if let Some(items) = format.strip_prefix("+w:").and_then(|n| n.parse().ok()) {
-                    return Ok(Self::Lists(items));
-                }
-                return Err(unfit(format, remedy(format)));
-            }
-        };
-        Ok(Self::Numbers(numbers))
+    fn of_format(format: &str) -> PyResult<Self> {
+        if let Some((_, dtype)) =
+            NUMBERS.iter().find(|(known, _)| known.to_bytes() == format.as_bytes())
+        {
+            return Ok(Self::Numbers(*dtype));
+        }
+        match format.strip_prefix("+w:").and_then(|items| items.parse().ok()) {
+            _ if format == "b" => Ok(Self::Bits),
+            Some(items) => Ok(Self::Lists(items)),
+            None => Err(unfit(format)),
+        }
     }
 }
 
@@ -169,7 +174,7 @@ fn unknown_extension(name: &str) -> PyErr {
     ))
 }
 
-fn unfit(format: &str, remedy: &str) -> PyErr {
+fn unfit(format: &str) -> PyErr {
     let times = match elements(format) {
         (Elements::Dates, _) => Some("datetime64[D]"),
         (Elements::Named(name), "") if name != "int64" => Some(name),
@@ -184,7 +189,8 @@ fn unfit(format: &str, remedy: &str) -> PyErr {
     let counts = counts.unwrap_or_default();
     beyond_tensors(format!(
         "the Arrow format '{format}' is not one of integers, floats or booleans, or of fixed-size \
-         lists of them; {remedy} first{counts}"
+         lists of them; {} first{counts}",
+        remedy(format)
     ))
 }
 
@@ -210,20 +216,7 @@ fn remedy(format: &str) -> &'static str {
 
 /// The format of a dtype, if Arrow has that type.
 pub(super) fn of_dtype(dtype: DataType) -> Option<&'static CStr> {
-    Some(match dtype {
-        DataType::INT8 => c"c",
-        DataType::UINT8 => c"C",
-        DataType::INT16 => c"s",
-        DataType::UINT16 => c"S",
-        DataType::INT32 => c"i",
-        DataType::UINT32 => c"I",
-        DataType::INT64 => c"l",
-        DataType::UINT64 => c"L",
-        DataType::FLOAT16 => c"e",
-        DataType::FLOAT32 => c"f",
-        DataType::FLOAT64 => c"g",
-        _ => return None,
-    })
+    NUMBERS.iter().find(|(_, known)| *known == dtype).map(|(format, _)| *format)
 }
 
 /// The value of a key in a schema's metadata. A negative length is refused; one that is too large cannot be detected,
@@ -270,4 +263,62 @@ unsafe fn bytes<'a>(place: &mut *const u8, length: usize) -> &'a [u8] {
     let bytes = unsafe { slice::from_raw_parts(*place, length) };
     *place = place.wrapping_add(length);
     bytes
+}
+
+/// The extents of elements in C order, and the permutation of the axes.
+pub(super) struct Shape {
+    pub(super) extents: Vec<i64>,
+    pub(super) permutation: Option<Vec<usize>>,
+}
+
+/// Returns true for the schema of fixed-shape tensors.
+pub(super) fn is_fixed_shape(schema: &ArrowSchema) -> PyResult<bool> {
+    Ok(extension_name(schema)?.is_some_and(|name| name == FIXED_SHAPE))
+}
+
+pub(super) fn not_read(what: &str) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the Arrow array has {what}, whose axes are not read; take the storage of the tensors first"
+    ))
+}
+
+impl Shape {
+    /// The shape of elements without the extension type.
+    pub(super) fn plain(extents: Vec<i64>) -> Self {
+        Self { extents, permutation: None }
+    }
+
+    /// The shape of an array; its lists get the shape of their extension type, if they have that one.
+    pub(super) fn of(py: Python<'_>, schema: &ArrowSchema, shape: Vec<i64>) -> PyResult<Self> {
+        if !is_fixed_shape(schema)? {
+            return Ok(Self::plain(shape));
+        }
+        let [length, items] = shape[..] else {
+            return Err(not_read("tensors of a fixed shape whose elements are not numbers"));
+        };
+        let wrong = || broken("metadata that is not that of fixed-shape tensors");
+        let text = metadata(schema, "ARROW:extension:metadata")?;
+        let text = text.ok_or_else(wrong)?;
+        let json = py.import(intern!(py, "json"))?;
+        let fields = json.call_method1(intern!(py, "loads"), (text,)).map_err(|_| wrong())?;
+        let extents = fields.get_item("shape").and_then(|shape| shape.extract::<Vec<i64>>());
+        let mut extents = extents.map_err(|_| wrong())?;
+        let product = extents.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
+        if extents.iter().any(|&extent| extent < 0) || product != Some(items) {
+            return Err(wrong());
+        }
+        let order = fields.call_method1(intern!(py, "get"), ("permutation",))?;
+        let order = order.extract::<Option<Vec<usize>>>().map_err(|_| wrong())?;
+        extents.insert(0, length);
+        let permutation = match order {
+            Some(order) if order.len() + 1 != extents.len() => return Err(wrong()),
+            Some(order) => {
+                // The addition saturates: the largest index is not an axis of the tensor either.
+                let order = order.into_iter().map(|axis| axis.saturating_add(1));
+                Some([0].into_iter().chain(order).collect())
+            }
+            None => None,
+        };
+        Ok(Self { extents, permutation })
+    }
 }

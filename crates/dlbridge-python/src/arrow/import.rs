@@ -1,108 +1,69 @@
 //! The import through Arrow.
 
-use dlbridge::{CopyReason, DataType, Tensor, TensorRef};
+use std::ptr;
+
+use dlbridge::{CopyReason, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::interpreter::check_main_interpreter;
 use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::protocol::time::Times;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use super::abi::{ArrowArray, ArrowSchema, Owned, broken};
-use super::array::{Elements, packed};
-use super::exported::{Chunks, Exported, exported, only_stream};
-use super::fixed_shape::Shape;
+use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Owned};
+use super::array::{Elements, Span};
+use super::export::array;
 use super::format::Level;
 use super::lists::no_chunk;
+use crate::frameworks::pandas;
+use crate::import::options::check_on_cpu;
 
-/// Imports an object that supports Arrow; `None` for other objects.
+/// Imports an object that supports Arrow, with `times` the counts of these; `None` for other objects.
 pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    import_as(object, type_info, options, None)
-}
-
-/// Returns true if an object has a method of Arrow; does not call it.
-pub(crate) fn is_supported(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = object.py();
-    Ok(attribute(object, intern!(py, "__arrow_c_array__"))?.is_some()
-        || attribute(object, intern!(py, "__arrow_c_device_array__"))?.is_some()
-        || attribute(object, intern!(py, "__arrow_c_stream__"))?.is_some())
-}
-
-/// Imports the counts of times.
-pub(crate) fn import_times(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    times: &Times,
-) -> PyResult<Option<Imported>> {
-    import_as(object, type_info, &ImportOptions::default(), Some(times))
-}
-
-fn import_as(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    options: &ImportOptions,
     times: Option<&Times>,
 ) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(exported) = exported(object, type_info, options)? else { return Ok(None) };
-    let import = |schema: &ArrowSchema, array| one(object, schema, array, options, times);
-    let mut chunks = match exported {
-        Exported::Array(schema, array) => return import(schema.get(), array).map(Some),
-        Exported::Stream(stream) => {
-            Chunks::of(py, stream, |schema| Level::of(schema, times).map(drop))?
+    let Some(mut chunks) = exported(object, type_info, options, false)? else { return Ok(None) };
+    chunks.check_stream(times)?;
+    let arrays = match options.copy {
+        Some(true) => {
+            let mut arrays: Vec<_> = chunks.next_with_elements(py)?.into_iter().collect();
+            while let Some(chunk) = chunks.next_with_elements(py)?.filter(|it| it.get().length > 0)
+            {
+                arrays.push(chunk);
+            }
+            arrays
         }
+        _ => chunks.only(py, several_chunks)?.into_iter().collect(),
     };
-    if options.copy != Some(true) {
-        return match chunks.only(py, several_chunks)? {
-            Some(array) => import(chunks.schema(), array).map(Some),
-            None => empty(py, chunks.schema(), times, options.copy).map(Some),
-        };
-    }
-    let arrays = chunks.with_elements(py)?.into_iter();
-    let mut imported =
-        arrays.map(|array| import(chunks.schema(), array)).collect::<PyResult<Vec<_>>>()?;
+    let import = |array| one(object, chunks.schema(), array, options, times);
+    let mut imported = arrays.into_iter().map(import).collect::<PyResult<Vec<_>>>()?;
     match imported.len() {
-        0 => return empty(py, chunks.schema(), times, options.copy).map(Some),
-        1 => return Ok(imported.pop()),
-        _ => {}
+        0 => {
+            // A stream without arrays is imported as an array without elements.
+            if let Level::Lists(_) = Level::of(chunks.schema(), times)? {
+                return Err(no_chunk());
+            }
+            let empty = Owned(Box::new(array(0, vec![ptr::null(); 2], None, None)));
+            import(empty).map(Some)
+        }
+        1 => Ok(imported.pop()),
+        _ => {
+            let tensors: Vec<_> = imported.into_iter().map(|imported| imported.tensor).collect();
+            let tensor = concatenated(&tensors, options.align.unwrap_or(1))?;
+            let reason = Some(CopyReason::SeveralChunks);
+            Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
+        }
     }
-    let tensors: Vec<_> = imported.into_iter().map(|imported| imported.tensor).collect();
-    let tensor = concatenated(&tensors, options.align.unwrap_or(1))?;
-    let reason = Some(CopyReason::SeveralChunks);
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Arrow) }))
-}
-
-/// Imports a stream without arrays, as an array without elements is imported.
-fn empty(
-    py: Python<'_>,
-    schema: &ArrowSchema,
-    times: Option<&Times>,
-    copy: Option<bool>,
-) -> PyResult<Imported> {
-    let (dtype, reason) = match Level::of(schema, times)? {
-        Level::Numbers(dtype) => (dtype, None),
-        Level::Bits if copy == Some(false) => return Err(packed()),
-        Level::Bits => (DataType::BOOL, Some(CopyReason::BitPacked)),
-        Level::Lists(_) => return Err(no_chunk()),
-    };
-    if schema.n_children != 0 {
-        return Err(broken("children although its type has none"));
-    }
-    // Only lists are tensors of a fixed shape.
-    Shape::of(py, schema, vec![0])?;
-    let tensor = match reason.is_some() || copy == Some(true) {
-        true => Tensor::zeroed(dtype, [0]),
-        false => Tensor::from_bytes([].as_slice(), dtype, [0], 0),
-    };
-    Ok(Imported { reason, ..Imported::new(tensor.map_err(to_py_err)?, Protocol::Arrow) })
 }
 
 fn several_chunks() -> PyErr {
@@ -113,16 +74,15 @@ fn several_chunks() -> PyErr {
     )
 }
 
-/// The chunks of an object that exports a stream; `None` for other objects.
+/// The chunks of an object that exports a stream, also if it exports an array too; `None` for other objects.
 pub(crate) fn chunks(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Option<Chunks>> {
-    let stream = only_stream(object, type_info, options)?;
-    let chunks =
-        |stream| Chunks::of(object.py(), stream, |schema| Level::of(schema, None).map(drop));
-    stream.map(chunks).transpose()
+    let chunks = exported(object, type_info, options, true)?;
+    chunks.as_ref().map_or(Ok(()), |chunks| chunks.check_stream(None))?;
+    Ok(chunks)
 }
 
 /// Imports the next chunk of an object; `None` at the end.
@@ -143,7 +103,9 @@ fn one(
     options: &ImportOptions,
     times: Option<&Times>,
 ) -> PyResult<Imported> {
-    let elements = Elements::of(object, schema, array.get(), times)?;
+    let &ArrowArray { offset: first, length: count, .. } = array.get();
+    let elements =
+        Elements::of(object, schema, array.get(), Span { first, count, unused: 0 }, times)?;
     let (tensor, reason) = match elements.known_source(array.get()) {
         // SAFETY: the elements lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
         Some(source) => unsafe { elements.into_tensor(source, options.copy) },
@@ -155,10 +117,128 @@ fn one(
 
 /// A copy of tensors of one dtype along their first dimension, in C order, aligned to `alignment` bytes. All other
 /// extents are equal.
-pub(super) fn concatenated(chunks: &[Tensor], alignment: usize) -> PyResult<Tensor> {
+fn concatenated(chunks: &[Tensor], alignment: usize) -> PyResult<Tensor> {
     let _reading = chunks.iter().map(Guard::for_copy).collect::<PyResult<Vec<_>>>()?;
     let chunks: Vec<_> = chunks.iter().map(TensorRef::from).collect();
     let bytes = chunks.iter().map(TensorRef::nbytes).sum::<u128>();
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     copies::detached(bytes, |go_on| TensorRef::concatenate_while(&chunks, alignment, go_on))
+}
+
+/// Calls the first method of Arrow that an object has, or the one for a stream; `None` for an object without it.
+pub(super) fn exported(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    options: &ImportOptions,
+    only_stream: bool,
+) -> PyResult<Option<Chunks>> {
+    let py = object.py();
+    let rules = type_info.checks.arrow();
+    if let Some(rules) = rules {
+        (rules.check)(object, options)?;
+    }
+    // Columns have only the stream, and look up the other methods in Python code.
+    let first = if only_stream || type_info.checks.is_column() { stream(object)? } else { None };
+    let exported = if first.is_some() || only_stream {
+        first
+    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_array__"))? {
+        let answer = method.call0().map_err(|error| match rules {
+            Some(rules) => (rules.explain)(object, options, error),
+            None => error,
+        })?;
+        pair(&answer, Owned::take)?
+    } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_device_array__"))? {
+        pair(&method.call0()?, |array| Owned::<ArrowDeviceArray>::take(array)?.on_cpu())?
+    } else {
+        stream(object)?
+    };
+    if exported.is_some() {
+        check_main_interpreter(py)?;
+        check_on_cpu(options, "an Arrow array")?;
+    }
+    Ok(exported)
+}
+
+/// Calls the method for a stream, and reads its schema.
+fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Chunks>> {
+    let Some(method) = attribute(object, intern!(object.py(), "__arrow_c_stream__"))? else {
+        return Ok(None);
+    };
+    let stream = method.call0().map_err(|error| pandas::without_pyarrow(object, error))?;
+    let mut stream = Owned::<ArrowArrayStream>::take(&stream)?;
+    let schema = stream.schema(object.py())?;
+    Ok(Some(Chunks { schema, array: None, stream: Some(stream) }))
+}
+
+/// The schema and the array in the two capsules that a method returned.
+fn pair(
+    answer: &Bound<'_, PyAny>,
+    take: fn(&Bound<'_, PyAny>) -> PyResult<Owned<ArrowArray>>,
+) -> PyResult<Option<Chunks>> {
+    let wrong = || {
+        PyBufferError::new_err(format!(
+            "expected a tuple of two capsules, not {}",
+            repr_in_message(answer)
+        ))
+    };
+    let pair = answer.cast::<PyTuple>().map_err(|_| wrong())?;
+    let (schema, array) = pair.extract::<(Bound<'_, PyAny>, _)>().map_err(|_| wrong())?;
+    let (schema, array) = (Owned::take(&schema)?, Some(take(&array)?));
+    Ok(Some(Chunks { schema, array, stream: None }))
+}
+
+/// The arrays that an object exports, and their type: one, or a stream.
+pub(crate) struct Chunks {
+    schema: Owned<ArrowSchema>,
+    array: Option<Owned<ArrowArray>>,
+    stream: Option<Owned<ArrowArrayStream>>,
+}
+
+impl Chunks {
+    pub(super) fn schema(&self) -> &ArrowSchema {
+        self.schema.get()
+    }
+
+    /// Checks the type of a stream, so that no array is taken from one that a tensor cannot express.
+    fn check_stream(&self, times: Option<&Times>) -> PyResult<()> {
+        self.stream.as_ref().map_or(Ok(()), |_| Level::of(self.schema(), times).map(drop))
+    }
+
+    /// The next array; `None` at the end.
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
+        let Some(stream) = &mut self.stream else { return Ok(self.array.take()) };
+        let chunk = stream.next(py)?;
+        // A stream of empty chunks may be endless.
+        py.check_signals()?;
+        Ok(chunk)
+    }
+
+    /// The only array that has elements, or the last one if none has; `None` without arrays. `refusal` makes the error
+    /// if two have elements.
+    pub(super) fn only(
+        &mut self,
+        py: Python<'_>,
+        refusal: impl FnOnce() -> PyErr,
+    ) -> PyResult<Option<Owned<ArrowArray>>> {
+        let has_elements = |chunk: &Owned<ArrowArray>| chunk.get().length > 0;
+        let Some(first) = self.next_with_elements(py)? else { return Ok(None) };
+        match has_elements(&first)
+            && self.next_with_elements(py)?.is_some_and(|it| has_elements(&it))
+        {
+            true => Err(refusal()),
+            false => Ok(Some(first)),
+        }
+    }
+
+    /// The next array that has elements, or the last one if none has.
+    fn next_with_elements(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
+        let mut empty = None;
+        while let Some(chunk) = self.next(py)? {
+            if chunk.get().length > 0 {
+                return Ok(Some(chunk));
+            }
+            empty = Some(chunk);
+        }
+        Ok(empty)
+    }
 }

@@ -1,12 +1,10 @@
 //! Lists: their offsets, and the values that the offsets divide; import and export.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 
-use dlbridge::{
-    Access, ArcTensor, CopyReason, DataType, Element, RawParts, Result, Tensor, TensorRef,
-};
+use dlbridge::{Access, ArcTensor, CopyReason, DataType, Element, Result, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::copies;
@@ -19,12 +17,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::abi::{ArrowArray, ArrowSchema, Owned, Release, broken};
+use super::abi::{ArrowArray, ArrowSchema, Owned, broken, only_children};
 use super::array::{Elements, MOST, Span, known_source, numbers};
 use super::elements::nulls;
-use super::export::{Form, array, capsule, data, schema};
-use super::exported::{Chunks, Exported, exported};
+use super::export::{array, capsule, data, form, list_of, schema};
 use super::format::{check_plain, unfit_for_lists};
+use super::import::exported;
 
 /// Lists: list `i` has the values from `offsets[i]` to `offsets[i + 1]`.
 pub(crate) struct Lists {
@@ -42,18 +40,10 @@ pub(crate) fn import_lists(
     options: &ImportOptions,
 ) -> PyResult<Option<Lists>> {
     let py = object.py();
-    let Some(exported) = exported(object, type_info, options)? else { return Ok(None) };
-    let (schema, array) = match exported {
-        Exported::Array(schema, array) => (schema, array),
-        Exported::Stream(stream) => {
-            let mut chunks = Chunks::of(py, stream, |schema| Kind::of(schema).map(drop))?;
-            let array = chunks.only(py, several_chunks)?.ok_or_else(no_chunk)?;
-            (chunks.into_schema(), array)
-        }
-    };
-    let kind = Kind::of(schema.get())?;
-    let described = kind.described(object, type_info, schema.get(), array.get())?;
-    described.into_lists(array, options).map(Some)
+    let Some(mut chunks) = exported(object, type_info, options, false)? else { return Ok(None) };
+    let kind = Kind::of(chunks.schema())?;
+    let array = chunks.only(py, several_chunks)?.ok_or_else(no_chunk)?;
+    kind.import(object, type_info, chunks.schema(), array, options).map(Some)
 }
 
 fn several_chunks() -> PyErr {
@@ -73,43 +63,22 @@ pub(super) fn no_chunk() -> PyErr {
 /// The type of an array of lists.
 struct Kind {
     offsets: DataType,
-    items: Items,
-}
-
-/// Where the items of lists are.
-#[derive(Clone, Copy, PartialEq)]
-enum Items {
-    /// In the only child of the array.
-    Child,
-    /// In its last buffer: the bytes of texts and binary values.
-    Bytes,
-}
-
-/// The offsets and the values in the memory of an array.
-struct Described {
-    /// `None` for an array without lists, whose buffer may lack offsets.
-    offsets: Option<RawParts>,
-    dtype: DataType,
-    /// The number of offsets.
-    count: i64,
-    /// The first and the last offset.
-    range: Range<i64>,
-    values: Elements,
-    known_offsets: Option<ArcTensor>,
-    known_values: Option<ArcTensor>,
+    /// True if the items are the bytes of texts or binary values, in the last buffer; false if they are in the only
+    /// child of the array.
+    has_bytes: bool,
 }
 
 impl Kind {
     fn of(schema: &ArrowSchema) -> PyResult<Self> {
         check_plain(schema)?;
-        let (offsets, items) = match schema.format().map(|format| format.to_bytes()) {
-            Some(b"+l") => (DataType::INT32, Items::Child),
-            Some(b"+L") => (DataType::INT64, Items::Child),
-            Some(b"u" | b"z") => (DataType::INT32, Items::Bytes),
-            Some(b"U" | b"Z") => (DataType::INT64, Items::Bytes),
+        let (offsets, has_bytes) = match schema.format().map(|format| format.to_bytes()) {
+            Some(b"+l") => (DataType::INT32, false),
+            Some(b"+L") => (DataType::INT64, false),
+            Some(b"u" | b"z") => (DataType::INT32, true),
+            Some(b"U" | b"Z") => (DataType::INT64, true),
             _ => return Err(unfit_for_lists(schema)),
         };
-        if items == Items::Child
+        if !has_bytes
             && let Some(child) = schema.only_child()
             && matches!(child.format().map(|format| format.to_bytes()), Some(b"+l" | b"+L"))
         {
@@ -118,38 +87,37 @@ impl Kind {
                  array.flatten() of pyarrow or series.explode() of polars",
             ));
         }
-        Ok(Self { offsets, items })
+        Ok(Self { offsets, has_bytes })
     }
 
-    /// Checks the array and its offsets.
-    fn described(
+    /// Checks the array and its offsets, and makes the tensors over it.
+    fn import(
         &self,
         object: &Bound<'_, PyAny>,
         type_info: &TypeInfo,
         schema: &ArrowSchema,
-        array: &ArrowArray,
-    ) -> PyResult<Described> {
-        let (first, length, width) = (array.offset, array.length, self.offsets.itemsize() as i64);
+        owner: Owned<ArrowArray>,
+        options: &ImportOptions,
+    ) -> PyResult<Lists> {
+        let (array, dtype) = (owner.get(), self.offsets);
+        let (first, length, width) = (array.offset, array.length, dtype.itemsize() as i64);
         if first < 0 || length < 0 {
             return Err(broken("a negative length or offset"));
         }
         if !array.dictionary.is_null() {
             return Err(broken("a dictionary that its schema lacks"));
         }
-        let (buffers, children) = match self.items {
-            Items::Child => (2, 1),
-            Items::Bytes => (3, 0),
-        };
-        if array.n_buffers != buffers {
-            return Err(broken(match self.items {
-                Items::Child => "lists with a number of buffers other than two",
-                Items::Bytes => "texts or binary values with a number of buffers other than three",
+        if array.n_buffers != if self.has_bytes { 3 } else { 2 } {
+            return Err(broken(match self.has_bytes {
+                false => "lists with a number of buffers other than two",
+                true => "texts or binary values with a number of buffers other than three",
             }));
         }
+        let children = i64::from(!self.has_bytes);
         if (schema.n_children, array.n_children) != (children, children) {
-            return Err(broken(match self.items {
-                Items::Child => "lists without their one child",
-                Items::Bytes => "children although its type has none",
+            return Err(broken(match self.has_bytes {
+                false => "lists without their one child",
+                true => "children although its type has none",
             }));
         }
         // Checked before the validity bits are read, to detect an impossible length.
@@ -176,7 +144,7 @@ impl Kind {
             // SAFETY: Valid of `abi.rs`: the buffer, which is not NULL, has an offset for each of the first
             // `offset + length` lists and one more, until the array is released, and nothing writes them.
             let borrowed = unsafe {
-                TensorRef::from_raw_run(place.cast_mut().cast::<c_void>(), self.offsets, &[count])
+                TensorRef::from_raw_run(place.cast_mut().cast::<c_void>(), dtype, &[count])
             };
             let borrowed =
                 borrowed.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
@@ -186,23 +154,17 @@ impl Kind {
                     "{fault} of the Arrow array; the producer must fix that"
                 ))
             })?;
-            offsets = Some(numbers(data, self.offsets, first * width));
+            offsets = Some(numbers(data, dtype, first * width));
         }
-        let (values, known_values) = match self.items {
-            Items::Child => {
-                let child = (schema.only_child(), array.only_child());
-                let (Some(schema_of_items), Some(items)) = child else {
-                    return Err(broken("a child that is NULL or not aligned"));
-                };
-                if schema_of_items.is_released() || items.is_released() {
-                    return Err(broken("a child that was released"));
-                }
+        let (values, known_values) = match self.has_bytes {
+            false => {
+                let (schema, items) = only_children(schema, array)?;
                 let span = Span { first: items.offset, count: range.end, unused: range.start };
-                let values = Elements::within(object, schema_of_items, items, span, None)?;
+                let values = Elements::of(object, schema, items, span, None)?;
                 let known = values.known_source(items);
                 (values, known)
             }
-            Items::Bytes => {
+            true => {
                 let bytes = array.buffer(2).ok_or_else(|| broken("no list of buffers"))?;
                 if range.end > MOST {
                     return Err(broken("more bytes than the address space has room for"));
@@ -215,29 +177,16 @@ impl Kind {
                 (values, None)
             }
         };
-        let known_offsets = offsets.as_ref().and_then(|parts| known_source(array, parts, &[count]));
-        let dtype = self.offsets;
-        Ok(Described { offsets, dtype, count, range, values, known_offsets, known_values })
-    }
-}
-
-/// Keeps the array that a tensor of offsets owns, for the tensor of its values.
-struct ArrayOf {
-    _offsets: ArcTensor,
-}
-
-impl Described {
-    /// The tensors over the array of this description.
-    fn into_lists(self, array: Owned<ArrowArray>, options: &ImportOptions) -> PyResult<Lists> {
-        let Self { offsets, dtype, count, range, values, known_offsets, known_values } = self;
+        let extents = [count];
         let Some(parts) = offsets else {
             // SAFETY: the elements are those of the array, which the owner releases when it is dropped.
-            let values = unsafe { values.into_tensor(array, options.copy) }?;
+            let values = unsafe { values.into_tensor(owner, options.copy) }?;
             let offsets = Tensor::zeroed(dtype, [1]).map_err(to_py_err)?.into_read_only();
             return Ok(lists(offsets, range, values));
         };
-        let extents = [count];
-        if let (Some(source), Some(source_of_values)) = (known_offsets, known_values) {
+        if let (Some(source), Some(source_of_values)) =
+            (known_source(array, &parts, &extents), known_values)
+        {
             // SAFETY: the offsets lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
             let offsets =
                 unsafe { Tensor::from_raw_parts(source, parts, &extents, None::<&[i64]>) };
@@ -245,15 +194,20 @@ impl Described {
             let values = unsafe { values.into_tensor(source_of_values, options.copy) }?;
             return Ok(lists(offsets.map_err(to_py_err)?, range, values));
         }
-        // SAFETY: Valid of `abi.rs`: the buffer has `count` offsets from there on, as `described` says, which nothing
-        // writes until the array is released; the owner releases it when it is dropped.
-        let offsets = unsafe { Tensor::from_raw_parts(array, parts, &extents, None::<&[i64]>) };
+        // SAFETY: Valid of `abi.rs`: the buffer has `count` offsets from there on, which nothing writes until the array
+        // is released; the owner releases it when it is dropped.
+        let offsets = unsafe { Tensor::from_raw_parts(owner, parts, &extents, None::<&[i64]>) };
         let offsets = offsets.map_err(to_py_err)?.into_shared();
         let owner = ArrayOf { _offsets: offsets.clone() };
         // SAFETY: the elements are those of the array, which is not released before `offsets` is dropped.
         let values = unsafe { values.into_tensor(owner, options.copy) }?;
         Ok(lists(offsets.share(), range, values))
     }
+}
+
+/// Keeps the array that a tensor of offsets owns, for the tensor of its values.
+struct ArrayOf {
+    _offsets: ArcTensor,
 }
 
 fn lists(
@@ -358,9 +312,26 @@ pub(crate) fn export_lists<'py>(
     offsets: &ArcTensor,
     values: &ArcTensor,
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-    let form = ListForm::of(offsets, values)?;
-    let schema = capsule(py, form.schema())?;
-    Ok((schema, capsule(py, form.array(offsets, values))?))
+    let schema = export_lists_schema(py, offsets, values)?;
+    // The number of elements at each level; their product fits because the tensor has a size, except for one
+    // without elements, for which Arrow stores no numbers.
+    let counts: Vec<_> = values
+        .shape()
+        .iter()
+        .scan(1_i64, |count, &extent| {
+            *count = count.saturating_mul(extent);
+            Some(*count)
+        })
+        .collect();
+    let (&numbers, lists) = counts.split_last().expect("the values have a dimension");
+    let numbers = array(numbers, vec![ptr::null(), data(values)], None, Some(root(values)));
+    let items = lists
+        .iter()
+        .rev()
+        .fold(numbers, |items, &count| array(count, vec![ptr::null()], Some(items), None));
+    let buffers = vec![ptr::null(), data(offsets)];
+    let length = offsets.shape()[0].saturating_sub(1);
+    Ok((schema, capsule(py, array(length, buffers, Some(items), Some(root(offsets))))?))
 }
 
 /// A capsule over the schema of the lists.
@@ -369,70 +340,29 @@ pub(crate) fn export_lists_schema<'py>(
     offsets: &Tensor,
     values: &Tensor,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    capsule(py, ListForm::of(offsets, values)?.schema())
-}
-
-/// The form of lists as an Arrow array.
-struct ListForm<'a> {
-    format: &'static CStr,
-    /// The number of lists.
-    length: i64,
-    /// The format of the numbers in the values.
-    numbers: &'static CStr,
-    /// The extents of the values. All except the first are sizes of fixed-size lists.
-    extents: &'a [i64],
-}
-
-impl<'a> ListForm<'a> {
-    fn of(offsets: &Tensor, values: &'a Tensor) -> PyResult<Self> {
-        let format = match (offsets.dtype(), offsets.shape()) {
-            (DataType::INT32, [_]) => c"+l",
-            (DataType::INT64, [_]) => c"+L",
-            (dtype, shape) => {
-                return Err(PyBufferError::new_err(format!(
-                    "the offsets of an Arrow array of lists are int32 or int64 in one dimension, not {dtype} in the \
-                     shape {shape:?}"
-                )));
-            }
-        };
-        // These refuse tensors that are not contiguous, or that the CPU cannot read.
-        let length = Form::of(offsets)?.length.saturating_sub(1);
-        let numbers = Form::of(values)?.numbers;
-        let extents = values.shape();
-        if extents[1..].iter().any(|&extent| i32::try_from(extent).is_err()) {
-            return Err(PyBufferError::new_err(
-                "the fixed-size lists of an Arrow array must be shorter than 2^31",
-            ));
+    let format = match (offsets.dtype(), offsets.shape()) {
+        (DataType::INT32, [_]) => c"+l",
+        (DataType::INT64, [_]) => c"+L",
+        (dtype, shape) => {
+            return Err(PyBufferError::new_err(format!(
+                "the offsets of an Arrow array of lists are int32 or int64 in one dimension, not {dtype} in the \
+                 shape {shape:?}"
+            )));
         }
-        Ok(Self { format, length, numbers, extents })
+    };
+    // These refuse tensors that are not contiguous, or that the CPU cannot read.
+    form(offsets)?;
+    let (numbers, _) = form(values)?;
+    // The product may be 0.
+    if values.shape()[1..].iter().any(|&extent| i32::try_from(extent).is_err()) {
+        return Err(PyBufferError::new_err(
+            "the fixed-size lists of an Arrow array must be shorter than 2^31",
+        ));
     }
-
-    fn schema(&self) -> ArrowSchema {
-        let numbers = schema(self.numbers.to_owned(), c"item", Vec::new(), None);
-        let items = self.extents[1..].iter().rev().fold(numbers, |items, extent| {
-            let format = CString::new(format!("+w:{extent}")).expect("digits");
-            schema(format, c"item", Vec::new(), Some(items))
-        });
-        schema(self.format.to_owned(), c"", Vec::new(), Some(items))
-    }
-
-    fn array(&self, offsets: &ArcTensor, values: &ArcTensor) -> ArrowArray {
-        // The number of elements at each level; their product fits because the tensor has a size, except for one
-        // without elements, for which Arrow stores no numbers.
-        let counts: Vec<_> = self
-            .extents
-            .iter()
-            .scan(1_i64, |count, &extent| {
-                *count = count.saturating_mul(extent);
-                Some(*count)
-            })
-            .collect();
-        let (&numbers, lists) = counts.split_last().expect("the values have a dimension");
-        let numbers = array(numbers, vec![ptr::null(), data(values)], None, Some(root(values)));
-        let items = lists
-            .iter()
-            .rev()
-            .fold(numbers, |items, &count| array(count, vec![ptr::null()], Some(items), None));
-        array(self.length, vec![ptr::null(), data(offsets)], Some(items), Some(root(offsets)))
-    }
+    let numbers = schema(numbers, c"item", Vec::new(), None);
+    let items = values.shape()[1..]
+        .iter()
+        .rev()
+        .fold(numbers, |items, &extent| schema(&list_of(extent), c"item", Vec::new(), Some(items)));
+    capsule(py, schema(format, c"", Vec::new(), Some(items)))
 }

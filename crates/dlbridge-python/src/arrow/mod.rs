@@ -5,16 +5,12 @@
 
 mod abi;
 mod array;
-pub(crate) mod columns;
 mod elements;
 mod export;
-mod exported;
-mod fixed_shape;
 mod format;
 mod import;
 mod lists;
 
 pub(crate) use export::{export, export_schema};
-pub(crate) use exported::Chunks;
-pub(crate) use import::{chunks, import, import_times, is_supported, next_chunk};
+pub(crate) use import::{Chunks, chunks, import, next_chunk};
 pub(crate) use lists::{Lists, export_lists, export_lists_schema, import_lists, offsets_range};

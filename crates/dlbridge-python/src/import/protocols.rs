@@ -114,7 +114,7 @@ fn import<'py>(
         Protocol::ArrayInterface => array_interface::import(object, options),
         Protocol::ArrayStruct => array_struct::import(object, options),
         Protocol::Buffer => buffer::import(object, options),
-        Protocol::Arrow => arrow::import(object, type_info, options),
+        Protocol::Arrow => arrow::import(object, type_info, options, None),
         // No protocol is left.
         _ => Ok(None),
     }

@@ -287,7 +287,7 @@ fn shared_by_arrow(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    arrow::import(object, &*type_info::of(object)?, options)
+    arrow::import(object, &*type_info::of(object)?, options, None)
 }
 
 /// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow
