@@ -265,3 +265,11 @@ def test_attached_tensor_beside_its_own_segment_is_the_same_memory(way: str) -> 
             typed.while_reading(tensor, lambda: typed.negate(again.tensor))
         typed.swap(tensor.numpy()[:2], again.tensor.numpy()[2:])
         assert tensor.numpy().tolist() == [2.0, 3.0, 0.0, 1.0]
+
+
+def test_two_extensions_and_the_package_share_one_registry() -> None:
+    operators = pytest.importorskip("operators")
+    array = np.zeros((2, 3), "f4")
+    for function in (operators.relu_, operators.softclip, partial(dlbridge.asdlpack, copy=True), typed.total_of_anything):
+        with pytest.raises(dlbridge.TensorBorrowError, match="overlaps that of a numpy.ndarray, borrowed for writing"):
+            typed.while_writing(array, partial(function, array))

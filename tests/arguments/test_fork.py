@@ -54,7 +54,8 @@ def test_fork_while_threads_run_deleters_hangs_no_child(
     assert result.stdout == f"{{0: {forks}}}\n"
 
 
-#: A thread is stopped while it imports the class of its first exception, and the process forks.
+#: A thread is stopped while it imports a module of the package, and the process forks. The child gets the same outcome, or
+#: the one that is given.
 FORK_IN_IMPORT = """
 import os, signal, sys, threading
 from functools import partial
@@ -62,11 +63,13 @@ from importlib.machinery import PathFinder
 import numpy as np
 import typed_arguments as typed
 
+MODULE, ARGUMENT, IN_CHILD = {module!r}, {argument}, {in_child!r}
+
 importing, forked = threading.Event(), threading.Event()
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "dlbridge._errors" and threading.current_thread() is thread:
+        if name == MODULE and threading.current_thread() is thread:
             spec = PathFinder.find_spec(name, path)
             spec.loader.exec_module = partial(execute, spec.loader.exec_module)
             return spec
@@ -76,35 +79,53 @@ def execute(execute, module):
     assert forked.wait(60)
     execute(module)
 
-def refused():
+def called():
     try:
-        typed.mean(np.zeros(3))
-    except TypeError as error:
-        return type(error), str(error), getattr(error, "__notes__", None)
+        return typed.mean(ARGUMENT)
+    except (TypeError, ImportError) as error:
+        return type(error).__name__, str(error), getattr(error, "__notes__", None)
 
 found = []
-thread = threading.Thread(target=lambda: found.append(refused()))
+thread = threading.Thread(target=lambda: found.append(called()))
 sys.meta_path.insert(0, Finder())
 thread.start()
 assert importing.wait(60)
 if (child := os.fork()) == 0:
     # The child ends by the signal if it hangs.
     signal.alarm(20)
-    plain = (TypeError, "expected float32[_, _] on cpu; got float64[3] on cpu", ["while processing 'x'"])
-    os._exit(0 if refused() == refused() == plain else 1)
+    os._exit(0 if called() == called() == IN_CHILD else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 forked.set()
 thread.join()
-for error, message, _ in (*found, refused()):
-    print(error.__name__, message)
+assert found == [called()]
+print(*found)
 if (child := os.fork()) == 0:
     signal.alarm(20)
-    os._exit(0 if refused() == found[0] else 1)
+    os._exit(0 if called() == found[0] else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+#: The object and its memory, which only the package imports.
+INTERFACE = """type("Array", (), {"__array_interface__": np.ones((2, 2), "f4").__array_interface__, "of": np})()"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-def test_fork_while_a_thread_imports_the_exceptions_hangs_no_child() -> None:
-    message = "TensorMismatchError argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu\n"
-    assert output(FORK_IN_IMPORT, options=["-W", "ignore"]) == f"0\n{message * 2}0\n"
+@pytest.mark.parametrize(
+    ("module", "argument", "outcome", "in_child"),
+    [
+        (
+            "dlbridge._errors", "np.zeros(3)",
+            ("TensorMismatchError", "argument 'x': expected float32[_, _] on cpu; got float64[3] on cpu", None),
+            ("TypeError", "expected float32[_, _] on cpu; got float64[3] on cpu", ["while processing 'x'"]),
+        ),
+        (
+            "dlbridge", INTERFACE, 1.0,
+            ("ImportError", "another thread was importing the package dlbridge when this process was forked; import dlbridge before", ["while processing 'x'"]),
+        ),
+    ],
+    ids=["exceptions", "package"],
+)  # fmt: skip
+def test_fork_while_a_thread_imports_the_package_hangs_no_child(module: str, argument: str, outcome: object, in_child: object) -> None:
+    program = FORK_IN_IMPORT.format(module=module, argument=argument, in_child=in_child)
+    assert output(program, options=["-W", "ignore"]) == f"0\n{outcome}\n0\n"
