@@ -45,7 +45,6 @@ mod device;
 mod error;
 mod exclusive;
 mod extension;
-mod given;
 #[forbid(unsafe_code)]
 mod library;
 mod memory;
@@ -55,6 +54,7 @@ mod new_tensors;
 mod on_cuda;
 #[forbid(unsafe_code)]
 mod operator;
+mod out_arguments;
 #[forbid(unsafe_code)]
 mod outputs;
 #[forbid(unsafe_code)]

@@ -100,14 +100,14 @@ pub(super) fn call<'py>(
             }
             let call = || new_tensors::call(operator, &mut inputs, &default_stream);
             let tensors = py.detach(call).map_err(|error| exception(&error))?;
-            let likeness = operator
+            let prototype = operator
                 .inputs()
                 .zip(&values)
                 .find(|(one, value)| !one.kind.is_attribute() && value.is_some());
-            let likeness = likeness.and_then(|(_, value)| value.clone());
+            let prototype = prototype.and_then(|(_, value)| value.clone());
             for tensor in tensors {
-                results.push(match &likeness {
-                    Some(likeness) => like(likeness, tensor)?,
+                results.push(match &prototype {
+                    Some(prototype) => like(prototype, tensor)?,
                     None => PyTensor::from(tensor).into_library(py, "numpy")?,
                 });
             }
@@ -118,17 +118,17 @@ pub(super) fn call<'py>(
 
 /// A result in the library of an argument. pandas aligns columns by their index, so a column has that of the argument, and a
 /// result of another length is an array.
-fn like<'py>(likeness: &Bound<'py, PyAny>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
-    let py = likeness.py();
-    if route::of_object(likeness)? != Route::Pandas {
-        return Like::new(likeness, tensor).into_pyobject(py);
+fn like<'py>(prototype: &Bound<'py, PyAny>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
+    let py = prototype.py();
+    if route::of_object(prototype)? != Route::Pandas {
+        return Like::new(prototype, tensor).into_pyobject(py);
     }
-    if tensor.shape() != [likeness.len()? as i64] {
+    if tensor.shape() != [prototype.len()? as i64] {
         return PyTensor::from(tensor).into_library(py, "numpy");
     }
-    let column = Like::new(likeness, tensor).into_pyobject(py)?;
+    let column = Like::new(prototype, tensor).into_pyobject(py)?;
     for name in ["index", "name"] {
-        column.setattr(name, likeness.getattr(name)?)?;
+        column.setattr(name, prototype.getattr(name)?)?;
     }
     Ok(column)
 }

@@ -137,22 +137,22 @@ pub(crate) fn converted<'py>(
 
 /// A tensor of the package as an object of the library that another object belongs to; unchanged for an unknown library.
 pub(crate) fn like<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     tensor: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    private(likeness.py(), "_like", &made_by_package)?.call1((likeness, tensor))
+    private(prototype.py(), "_like", &made_by_package)?.call1((prototype, tensor))
 }
 
 /// An array of times as a column of the library that another object belongs to; unchanged if that library lacks columns.
 pub(crate) fn like_times<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     array: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let is_column = has(likeness, Protocol::Arrow)?;
-    if !is_column && tensor_table(likeness.py())?.is_none() {
+    let is_column = has(prototype, Protocol::Arrow)?;
+    if !is_column && tensor_table(prototype.py())?.is_none() {
         return Ok(array);
     }
-    private(likeness.py(), "_like_times", &made_by_package)?.call1((likeness, array))
+    private(prototype.py(), "_like_times", &made_by_package)?.call1((prototype, array))
 }
 
 /// The keywords of `asdlpack` for these options; `None` without options.

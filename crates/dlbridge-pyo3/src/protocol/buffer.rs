@@ -16,8 +16,8 @@ use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
+use super::buffer_equivalence::{Exported, FirstExport};
 use super::buffer_format::{self, Unfit};
-use super::exported::{Exported, FirstExport};
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
 use crate::references::has_one_reference;

@@ -1,13 +1,13 @@
 //! DLPack and the buffer protocol, import and export, and the facts about types. The package has the other protocols.
 
 pub mod buffer;
+pub(crate) mod buffer_equivalence;
 pub mod buffer_format;
 pub(crate) mod cached_attr;
 pub mod dlpack;
 pub mod dlpack_export;
 pub mod exchange_api;
 pub mod exchange_table;
-pub(crate) mod exported;
 pub mod framework_checks;
 pub(crate) mod memory_owner;
 pub mod numpy_import;

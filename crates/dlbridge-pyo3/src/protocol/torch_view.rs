@@ -13,8 +13,8 @@ use dlbridge::sys::DLTensor;
 use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
+use super::buffer_equivalence::TriState;
 use super::cached_attr::CachedAttr;
-use super::exported::TriState;
 use super::storage::{holds, is_ignored, storage};
 use super::type_info::TypeInfo;
 use super::{framework_checks, is_copied};

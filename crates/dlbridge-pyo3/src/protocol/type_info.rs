@@ -10,8 +10,8 @@ use dlbridge_borrow::LabelWords;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use super::buffer_equivalence::{FirstExport, TriState};
 use super::exchange_api::Table;
-use super::exported::{FirstExport, TriState};
 use super::type_checks::TypeChecks;
 use crate::borrow::BorrowedType;
 use crate::classes::{defining_class, package_of};

@@ -29,7 +29,7 @@ use crate::protocol::type_info;
 /// ```
 #[derive(Debug)]
 pub struct Like<'py> {
-    likeness: Bound<'py, PyAny>,
+    prototype: Bound<'py, PyAny>,
     source: Source,
 }
 
@@ -41,7 +41,7 @@ enum Source {
 }
 
 impl<'py> Like<'py> {
-    /// A result of `likeness`'s library, from a tensor or anything that converts to a [`Tensor`].
+    /// A result of `prototype`'s library, from a tensor or anything that converts to a [`Tensor`].
     ///
     /// ```no_run
     /// use dlbridge_pyo3::Like;
@@ -52,15 +52,15 @@ impl<'py> Like<'py> {
     ///     Ok(Like::new(x, vec![0.0; x.len()?]))
     /// }
     /// ```
-    pub fn new<S>(likeness: &Bound<'py, PyAny>, source: S) -> Self
+    pub fn new<S>(prototype: &Bound<'py, PyAny>, source: S) -> Self
     where
         Tensor: From<S>,
     {
-        Self { likeness: likeness.clone(), source: Source::Tensor(Tensor::from(source)) }
+        Self { prototype: prototype.clone(), source: Source::Tensor(Tensor::from(source)) }
     }
 
     /// A result of points or spans of time, which keeps their unit: a column of pandas, polars or pyarrow if
-    /// `likeness` is of these, or else a NumPy array.
+    /// `prototype` is of these, or else a NumPy array.
     ///
     /// # Errors
     /// When the function returns: `BufferError` for a unit that the library lacks, with the units that it has. polars has
@@ -80,10 +80,10 @@ impl<'py> Like<'py> {
     /// }
     /// ```
     pub fn times<T: Element, const N: usize>(
-        likeness: &Bound<'py, PyAny>,
+        prototype: &Bound<'py, PyAny>,
         times: Numpy<T, N>,
     ) -> Self {
-        Self { likeness: likeness.clone(), source: Source::Times(times.into_times()) }
+        Self { prototype: prototype.clone(), source: Source::Times(times.into_times()) }
     }
 }
 
@@ -125,13 +125,13 @@ impl<'py> IntoPyObject<'py> for Like<'py> {
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.source {
-            Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.likeness),
+            Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.prototype),
             Source::Times(times) => {
                 let (tensor, name) = times.map_err(to_py_err)?;
                 let array = array_of_times(py, tensor, name)?;
-                match type_info::of(&self.likeness)?.borrowed.numpy_array {
+                match type_info::of(&self.prototype)?.borrowed.numpy_array {
                     true => Ok(array),
-                    false => hub::like_times(&self.likeness, array),
+                    false => hub::like_times(&self.prototype, array),
                 }
             }
         }

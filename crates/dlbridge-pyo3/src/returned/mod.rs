@@ -81,24 +81,24 @@ impl PyTensor {
     ///     PyTensor::from(doubled).into_like(x.object())
     /// }
     /// ```
-    pub fn into_like<'py>(self, likeness: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if type_info::array_of(likeness).is_some() {
-            return self.into_numpy(likeness.py());
+    pub fn into_like<'py>(self, prototype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if type_info::array_of(prototype).is_some() {
+            return self.into_numpy(prototype.py());
         }
-        if torch::is_torch(likeness)? {
-            return torch::give_torch(likeness.py(), self);
+        if torch::is_torch(prototype)? {
+            return torch::give_torch(prototype.py(), self);
         }
-        let py = likeness.py();
+        let py = prototype.py();
         if hub::tensor_table(py)?.is_none()
-            && buffer::is_supported(likeness)
-            && !has(likeness, Protocol::Dlpack)?
+            && buffer::is_supported(prototype)
+            && !has(prototype, Protocol::Dlpack)?
         {
             return Ok(PyMemoryView::from(&self.into_pyobject(py)?)?.into_any());
         }
         hub::require(py, &|| {
-            format!("a result like {} is made by the package dlbridge", type_name(likeness))
+            format!("a result like {} is made by the package dlbridge", type_name(prototype))
         })?;
-        hub::like(likeness, &self.into_pyobject(py)?)
+        hub::like(prototype, &self.into_pyobject(py)?)
     }
 
     /// The tensor as an object of a library, by the name that `Tensor.to` takes: `"numpy"`, `"torch"`, ...

@@ -135,78 +135,78 @@ pub(crate) fn to_array<'py>(
     array.call_method1(intern!(py, "astype"), (dtype,))
 }
 
-/// Make an object of the library that `likeness` belongs to, from anything that `asdlpack` imports.
+/// Make an object of the library that `prototype` belongs to, from anything that `asdlpack` imports.
 ///
 /// For bytes, bytearray, array.array and mmap, the result is a memoryview.
 #[pyfunction]
-#[pyo3(signature = (likeness, obj, /, *, copy=None))]
+#[pyo3(signature = (prototype, obj, /, *, copy=None))]
 pub(crate) fn like<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     obj: &Bound<'py, PyAny>,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
     let tensor = TensorObject::import(obj, &options)?;
-    if likeness.is_instance_of::<TensorObject>() {
+    if prototype.is_instance_of::<TensorObject>() {
         return Ok(tensor.into_any());
     }
     // A copy that the import made needs no second copy on export.
-    let made = like_tensor(likeness, &tensor, copy.filter(|&copy| !copy))?;
+    let made = like_tensor(prototype, &tensor, copy.filter(|&copy| !copy))?;
     made.ok_or_else(|| {
         PyTypeError::new_err(format!(
             "{} belongs to an unknown library; use asdlpack(obj) and that library's function to make \
              tensors; or asdlpack(obj).numpy(), which most libraries import",
-            type_name(likeness)
+            type_name(prototype)
         ))
     })
 }
 
-/// The result of an extension as an object of the library that `likeness` belongs to; unchanged if that is not known.
+/// The result of an extension as an object of the library that `prototype` belongs to; unchanged if that is not known.
 #[pyfunction]
 #[pyo3(name = "_like")]
 pub(crate) fn like_result<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     tensor: &Bound<'py, TensorObject>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if likeness.is_instance_of::<TensorObject>() {
+    if prototype.is_instance_of::<TensorObject>() {
         return Ok(tensor.clone().into_any());
     }
-    let made = like_tensor(likeness, tensor, None)?;
+    let made = like_tensor(prototype, tensor, None)?;
     Ok(made.unwrap_or_else(|| tensor.clone().into_any()))
 }
 
-/// A tensor as an object of the library that `likeness` belongs to; `None` if that is not known.
+/// A tensor as an object of the library that `prototype` belongs to; `None` if that is not known.
 fn like_tensor<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     tensor: &Bound<'py, TensorObject>,
     copy: Option<bool>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = likeness.py();
-    if let Some(framework) = Framework::of_object(likeness)? {
+    let py = prototype.py();
+    if let Some(framework) = Framework::of_object(prototype)? {
         return to(tensor, framework, copy).map(Some);
     }
-    if let Some(table) = Table::of_type(&likeness.get_type())? {
+    if let Some(table) = Table::of_type(&prototype.get_type())? {
         device::put_in_order(py, tensor.get(), Streams::default())?;
         return exchange_table::export(py, table, tensor.get()).map(Some);
     }
-    if buffer::is_supported(likeness) {
+    if buffer::is_supported(prototype) {
         return Ok(Some(PyMemoryView::from(tensor.as_any())?.into_any()));
     }
     Ok(None)
 }
 
-/// An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns.
+/// An array of times as a column of the library that `prototype` belongs to; unchanged if that library lacks columns.
 #[pyfunction]
 #[pyo3(name = "_like_times")]
 pub(crate) fn like_times<'py>(
-    likeness: &Bound<'py, PyAny>,
+    prototype: &Bound<'py, PyAny>,
     times: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = times.py();
-    let Some(framework) = Framework::of_object(likeness)? else { return Ok(times.clone()) };
+    let Some(framework) = Framework::of_object(prototype)? else { return Ok(times.clone()) };
     let Some(columns) = &framework.columns else { return Ok(times.clone()) };
-    let function = py.import(framework.module)?.getattr((columns.function)(likeness)?)?;
+    let function = py.import(framework.module)?.getattr((columns.function)(prototype)?)?;
     function.call1((times,)).or_else(|error| match is_refusal(py, &error) {
         true => Err(without_unit(framework.name, columns, times, error)?),
         false => Err(error),

@@ -44,10 +44,10 @@
 //! `view/raw.rs` adds **View** for typed views, `tensor_ref/raw/mod.rs` **Ref** for borrowed tensors of any
 //! dtype, and `layout/slice.rs` **Slice** for layouts within a layout.
 
+mod builder;
 #[forbid(unsafe_code)]
 mod count;
 mod delete;
-mod draft;
 mod header;
 #[forbid(unsafe_code)]
 mod parts;
@@ -65,10 +65,10 @@ use dlbridge_sys::{
     DLTensor,
 };
 
-use self::delete::{DELETER, delete};
+pub(crate) use self::builder::Builder;
 #[cfg(feature = "ndarray")]
-pub(crate) use self::draft::DimsOut;
-pub(crate) use self::draft::Draft;
+pub(crate) use self::builder::DimsOut;
+use self::delete::{DELETER, delete};
 pub(crate) use self::header::Check;
 pub(crate) use self::header::no_unwind;
 use self::header::{Block, Header, brand};

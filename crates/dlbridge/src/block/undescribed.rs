@@ -9,13 +9,13 @@ use core::slice;
 use dlbridge_sys::DLTensor;
 
 use super::header::Header;
-use super::{Check, Draft, Managed, Marks, RawParts};
+use super::{Builder, Check, Managed, Marks, RawParts};
 use crate::{DataType, Device, Error, MAX_NDIM, Result, layout};
 
 /// A block with an owner `O` whose dims may still be written. It becomes a [`Managed`] in
 /// [`describe`](Self::describe) only.
 ///
-/// Unlike a [`Draft`] it gives read access to its dims, for a copy or a bounds check.
+/// Unlike a [`Builder`] it gives read access to its dims, for a copy or a bounds check.
 pub(crate) struct Undescribed<O: Send + 'static> {
     managed: Managed,
     owner: PhantomData<O>,
@@ -34,7 +34,8 @@ impl<O: Send + 'static> Undescribed<O> {
             byte_offset: 0,
         };
         // SAFETY: no dimensions, and no data that anything reads before `describe`.
-        let managed = unsafe { Draft::new(owner, ndim).finish(nothing, Marks::NONE, None, false) };
+        let managed =
+            unsafe { Builder::new(owner, ndim).finish(nothing, Marks::NONE, None, false) };
         Self { managed, owner: PhantomData }
     }
 

@@ -4,7 +4,7 @@ use core::ptr;
 
 use dlbridge_sys::DLTensor;
 
-use crate::block::{Draft, Managed, RawParts};
+use crate::block::{Builder, Managed, RawParts};
 use crate::{Access, Tensor, TensorRef};
 
 impl Tensor {
@@ -30,8 +30,8 @@ impl Tensor {
         access: Access,
     ) -> Self {
         let (shape, strides) = (described.shape(), described.strides());
-        let mut draft = Draft::new(owner, shape.len());
-        draft.copy_dims(shape, strides);
+        let mut builder = Builder::new(owner, shape.len());
+        builder.copy_dims(shape, strides);
         let (data, byte_offset) = match described.is_empty() {
             true => (ptr::null_mut(), 0),
             false => (described.data(), described.byte_offset()),
@@ -52,7 +52,7 @@ impl Tensor {
         };
         // SAFETY: the dims were just written. Layout and Dtype hold for the borrowed tensor (Ref), and the caller
         // guarantees Data, Calm, Exclusive, Immutable and Send.
-        Self::from_managed(unsafe { draft.finish(description, parts.marks(), None, false) })
+        Self::from_managed(unsafe { builder.finish(description, parts.marks(), None, false) })
     }
 
     /// Makes a tensor over the same memory that keeps a value alive too, such as the session that counts its tensors.
@@ -80,9 +80,9 @@ impl Tensor {
 
         let managed = self.into_managed();
         let (marks, description) = (managed.marks(), *managed.tensor());
-        let draft = Draft::new(Kept(managed, kept), 0);
+        let builder = Builder::new(Kept(managed, kept), 0);
         // SAFETY: Dims, Layout, Data, Calm, Exclusive, Immutable, Dtype and Send hold for `managed`, whose description and
         // marks these are. The owner keeps `managed`, the only handle on its block (Count), so they hold as long as it.
-        Self::from_managed(unsafe { draft.finish_with_dims(description, marks) })
+        Self::from_managed(unsafe { builder.finish_with_dims(description, marks) })
     }
 }

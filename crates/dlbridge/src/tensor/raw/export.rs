@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU8;
 use dlbridge_sys::{DLManagedTensor, DLManagedTensorDeleter, DLPACK_FLAG_BITMASK_READ_ONLY};
 
 use crate::block::RawParts;
-use crate::block::{Draft, Managed, Undescribed, no_unwind};
+use crate::block::{Builder, Managed, Undescribed, no_unwind};
 use crate::tensor::raw::owner::within;
 use crate::{Access, ArcTensor, DataType, Error, MAX_NDIM, Result, TensorRef};
 
@@ -28,14 +28,14 @@ pub(crate) fn to_raw(tensor: &ArcTensor) -> Managed {
     if !dims_end {
         // SAFETY: every invariant of the description, dims included, holds while the tensor that owns the memory lives.
         // That tensor is the owner of this block.
-        return unsafe { Draft::new(owner, 0).finish_with_dims(description, marks) };
+        return unsafe { Builder::new(owner, 0).finish_with_dims(description, marks) };
     }
-    let mut draft = Draft::new(owner, tensor.ndim());
+    let mut builder = Builder::new(owner, tensor.ndim());
     let axes = tensor.shape().iter().copied().zip(tensor.strides().iter().copied());
-    draft.set_axes(axes).unwrap_or_else(|_| panic!("measured when the tensor was made"));
+    builder.set_axes(axes).unwrap_or_else(|_| panic!("measured when the tensor was made"));
     // SAFETY: every invariant of the description holds while the tensor that owns the memory lives, which is the owner
     // of this block. `set_axes` wrote the dims (Dims).
-    unsafe { draft.finish(description, marks, None, false) }
+    unsafe { builder.finish(description, marks, None, false) }
 }
 
 /// The tensor that `tensor` shares its memory with, if a new export may hold that one instead of `tensor`. A

@@ -11,7 +11,7 @@ use dlbridge_sys::{
 };
 
 use crate::block::RawParts;
-use crate::block::{Draft, Managed};
+use crate::block::{Builder, Managed};
 use crate::tensor::raw::export::recognise_legacy;
 use crate::{Access, Error, MAX_NDIM, Result};
 
@@ -171,22 +171,22 @@ unsafe fn adopt<M: Deleter>(owner: Foreign<M>, tensor: &DLTensor, flags: u64) ->
     };
     // A producer's pointers may not be aligned for `i64`; `Dim` has an alignment of 1.
     let (shape, strides) = (tensor.shape.cast::<Dim>(), tensor.strides.cast::<Dim>());
-    let mut draft = Draft::new(owner, ndim);
+    let mut builder = Builder::new(owner, ndim);
     // SAFETY: `tensor` describes valid memory while the owner lives, and the owner, which moved into the block, still
     // lives: `ndim` extents, and `axis < ndim`. `check_dims` refused NULL.
     let extent = |axis| i64::from(unsafe { *shape.add(axis) });
     let measure = match has_strides {
         // SAFETY: `check_dims` found that `strides` is not NULL, so it leads to `ndim` strides, valid while the owner
         // in the block lives; `axis < ndim`.
-        true => draft
+        true => builder
             .set_axes((0..ndim).map(|axis| (extent(axis), unsafe { *strides.add(axis) }.into()))),
-        false => draft.set_shape((0..ndim).map(extent)),
+        false => builder.set_shape((0..ndim).map(extent)),
     }?;
     // `parts` holds one access, but a read-only copy has two flags.
     let kept = DLPACK_FLAG_BITMASK_IS_COPIED | DLPACK_FLAG_BITMASK_READ_ONLY;
     // SAFETY: the specification, and so the contract of `Tensor::from_raw`, promises Data, Calm, Exclusive and Send for
     // this tensor and these flags.
-    unsafe { draft.describe(&parts, measure, flags & kept) }
+    unsafe { builder.describe(&parts, measure, flags & kept) }
 }
 
 /// An `i64` of a foreign struct, at any address.

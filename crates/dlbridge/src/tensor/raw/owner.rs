@@ -12,7 +12,7 @@ use crate::block::Check;
 #[cfg(feature = "ndarray")]
 use crate::block::DimsOut;
 use crate::block::RawParts;
-use crate::block::{Draft, Managed, Undescribed};
+use crate::block::{Builder, Managed, Undescribed};
 use crate::element::items::{Items, whole_shape};
 use crate::element::{Element, assert_layout};
 use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
@@ -177,10 +177,10 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
     const { assert_layout::<<O::Item as Items>::Element>() };
-    let mut draft = Draft::new(owner, shape.len());
-    let elements = draft.set_c_order(shape)?;
+    let mut builder = Builder::new(owner, shape.len());
+    let elements = builder.set_c_order(shape)?;
     // Called after the owner has moved into the block: moving a box would invalidate the pointer.
-    let items = draft.owner_mut().items();
+    let items = builder.owner_mut().items();
     let owned = items.len() * (size_of::<O::Item>() / size_of::<<O::Item as Items>::Element>());
     if elements != owned {
         return Err(Error::ElementCount { shape: elements, owner: owned });
@@ -191,7 +191,7 @@ pub(crate) fn from_adjacent<O: Owner>(owner: O, shape: &[usize]) -> Result<Manag
     // SAFETY: the dims were just written. `Owner` promises Data, Calm, Exclusive, Immutable and Send for its items,
     // whose number was compared with the shape's.
     Ok(unsafe {
-        draft.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK, O::IS_LEAF)
+        builder.finish(description, parts.marks(), <O::Item as Items>::Element::CHECK, O::IS_LEAF)
     })
 }
 
@@ -284,20 +284,20 @@ where
         return Err(Error::StridesLength { ndim, strides: strides.len() });
     }
     let mut fits = true;
-    let (mut draft, extents) = (Draft::new(owner, ndim), shape.iter().copied());
+    let (mut builder, extents) = (Builder::new(owner, ndim), shape.iter().copied());
     let measure = match strides {
-        Some(strides) => draft.set_axes(
+        Some(strides) => builder.set_axes(
             extents
                 .zip(strides.iter().copied())
                 .map(|axis| (number(axis.0, &mut fits), number(axis.1, &mut fits))),
         ),
-        None => draft.set_shape(extents.map(|extent| number(extent, &mut fits))),
+        None => builder.set_shape(extents.map(|extent| number(extent, &mut fits))),
     };
     if !fits {
         return Err(Error::TooLarge);
     }
     // SAFETY: Data, Calm, Exclusive, Immutable and Send are this function's contract.
-    unsafe { draft.describe(parts, measure?, 0) }
+    unsafe { builder.describe(parts, measure?, 0) }
 }
 
 /// Converts a number to an `i64`. If it does not fit, returns zero and sets `fits` to false.
@@ -332,13 +332,15 @@ where
     if ndim > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: ndim as i64 });
     }
-    let mut draft = Draft::new(owner, ndim);
-    let (owner, mut dims) = draft.owner_and_dims();
+    let mut builder = Builder::new(owner, ndim);
+    let (owner, mut dims) = builder.owner_and_dims();
     let (parts, elements) = describe(owner, &mut dims);
     assert!(dims.is_full(), "an axis was not described");
     // SAFETY: the dims were just written, all of them. The caller guarantees Layout for them, and the contract of
     // `Tensor::from_raw_parts`, which is Data, Calm, Exclusive, Immutable and Send, for the parts.
-    Ok(unsafe { draft.finish(description(&parts, ndim, elements), parts.marks(), check, is_leaf) })
+    Ok(unsafe {
+        builder.finish(description(&parts, ndim, elements), parts.marks(), check, is_leaf)
+    })
 }
 
 /// The description of elements in main memory, without dims. The address is NULL if the tensor is empty.

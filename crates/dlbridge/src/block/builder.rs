@@ -21,12 +21,12 @@ use crate::{Error, MAX_NDIM, Result};
 /// An allocated block with an initialised owner and no header. Dropping it drops the owner and frees the block.
 ///
 /// The owner moves into the block first, because its memory may move with it; the header is then written once.
-pub(crate) struct Draft<O: Send + 'static> {
+pub(crate) struct Builder<O: Send + 'static> {
     block: NonNull<Block<O>>,
     ndim: usize,
 }
 
-impl<O: Send + 'static> Draft<O> {
+impl<O: Send + 'static> Builder<O> {
     /// Moves an owner into a new block with room for `ndim` dimensions.
     #[inline]
     pub(crate) fn new(owner: O, ndim: usize) -> Self {
@@ -279,7 +279,7 @@ impl DimsOut<'_> {
     }
 }
 
-impl<O: Send + 'static> Drop for Draft<O> {
+impl<O: Send + 'static> Drop for Builder<O> {
     fn drop(&mut self) {
         let layout = Block::<O>::VTABLE.layout(2 * self.ndim);
         let _free = Free { header: self.block.cast(), layout };
