@@ -84,6 +84,7 @@ def a_result() -> dict[str, Any]:
     builds = {f"build {version}": {"seconds": 10.0, "bytes": 1000} for version in ("base", "port")}
     tests = {f"tests {version}": {"passed": 3, "failed": ["t::slow"]} for version in ("base", "port")}
     accepts = {"accepts base": {"list": "TypeError", "torch": "yes"}, "accepts port": {"list": "yes", "torch": "yes"}}
+    accepts["accepts alone"] = {"list": "yes", "torch": "TypeError"}
     return {
         "package": "some==1.0", "lines": [2, 1], "unsafe base": 1, "unsafe port": 0, **builds, **tests, **accepts,
         "times": {"base": {"call": 100.0}, "port": {"call": 109.0}},
@@ -97,6 +98,7 @@ def test_port_of_equal_quality_has_no_regression() -> None:
     assert "| list | `TypeError` → yes |" in page
     assert "| torch | yes |" in page
     assert "| newly accepted | list |" in page
+    assert "| accepted only with the package dlbridge | torch |" in page
     assert "| its own tests, dlbridge | 3 passed, 1 failed |" in page
 
 
@@ -126,7 +128,7 @@ def test_larger_wheel_is_on_the_page_and_no_regression() -> None:
 
 def test_object_that_one_extension_tries_has_an_empty_cell_for_the_others() -> None:
     other = a_result()
-    for version in ("base", "port"):
+    for version in ("base", "port", "alone"):
         other[f"accepts {version}"]["int64"] = "yes"
     assert "| int64 |  | yes |" in rendered({"some": a_result(), "other": other}).splitlines()
 

@@ -1,6 +1,7 @@
 """Measures the calls of one extension in this process, or tries which objects it accepts. Prints JSON.
 
-`measure.py NAME times` or `measure.py NAME accepts`; the extension is on PYTHONPATH.
+`measure.py NAME times`, `measure.py NAME accepts`, or `measure.py NAME accepts-alone`: without the package dlbridge. The
+extension is on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -63,8 +64,10 @@ def accepts(with_argument: Callable[[Any], Any], more: dict[str, Callable[[Any],
 
 def main() -> None:
     name, what = sys.argv[1:]
+    if what == "accepts-alone":
+        sys.modules["dlbridge"] = None  # type: ignore[assignment]
     extension = importlib.import_module(f"calls.{name}")
-    if what == "accepts":
+    if what.startswith("accepts"):
         result: Any = accepts(extension.with_argument, getattr(extension, "CONVERTERS", {}))
     else:
         result = {label: least(call) for label, call in extension.calls().items()}

@@ -50,6 +50,7 @@ def summary(results: dict[str, Any]) -> str:
         row("`unsafe`", lambda r: f"{r['unsafe base']} → {r['unsafe port']}"),
         *(row(text, partial(change, what=what, unit=unit, form=form)) for what, text, unit, form in BUILDS),
         row("newly accepted", lambda r: ", ".join(now_accepted(r)) or "nothing more"),
+        row("accepted only with the package dlbridge", lambda r: ", ".join(of_package(r)) or "none"),
     ]
     return table(["", *(result["package"].replace("==", " ") for result in results.values())], rows)
 
@@ -85,6 +86,12 @@ def now_accepted(result: dict[str, Any]) -> list[str]:
     """Returns the objects that only the port accepts."""
     before, after = result["accepts base"], result["accepts port"]
     return [kind for kind in before if before[kind] != "yes" == after[kind]]
+
+
+def of_package(result: dict[str, Any]) -> list[str]:
+    """Returns the objects that the port accepts only if the package dlbridge is installed."""
+    with_it, alone = result["accepts port"], result["accepts alone"]
+    return [kind for kind in with_it if with_it[kind] == "yes" != alone[kind]]
 
 
 def accepted(results: dict[str, Any]) -> str:

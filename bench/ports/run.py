@@ -217,6 +217,7 @@ def results_of(options: argparse.Namespace, described: dict[str, Any]) -> dict[s
             step(f"build {version}", partial(one.build, version))
             step(f"tests {version}", partial(one.test, version))
             step(f"accepts {version}", partial(one.ask, version, "accepts"))
+        step("accepts alone", partial(one.ask, "port", "accepts-alone"))
         step("times", one.measure)
         results[name] = result | steps
     return results
