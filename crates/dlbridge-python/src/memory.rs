@@ -10,6 +10,7 @@ use dlbridge::{
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::source::Source;
 use dlbridge_pyo3::strides::NO_EXTENT;
 use pyo3::exceptions::PyBufferError;
@@ -20,8 +21,7 @@ pub(crate) const MAX_NDIM: usize = 64;
 
 /// Elements at any place in memory.
 pub(crate) struct Memory<'a> {
-    /// The protocol's name for the source, for messages.
-    pub(crate) protocol: &'static str,
+    pub(crate) protocol: Protocol,
     /// The address of the element at index zero.
     pub(crate) data: *mut c_void,
     pub(crate) dtype: DataType,
@@ -34,8 +34,6 @@ pub(crate) struct Memory<'a> {
     pub(crate) device: Device,
     /// `Exclusive` if nothing else can reach the memory.
     pub(crate) access: Access,
-    /// True if elements narrower than a byte take a whole byte each.
-    pub(crate) subbyte_padded: bool,
 }
 
 /// The access to memory that its producer keeps.
@@ -44,43 +42,46 @@ pub(crate) fn access(read_only: bool) -> Access {
 }
 
 impl Memory<'_> {
-    /// The addresses of the elements' bytes; `None` if the range exceeds the address space.
-    fn address_range(&self) -> Option<Range<usize>> {
-        if self.shape.contains(&0) {
-            return Some(0..0);
-        }
-        let (mut lowest, mut highest) = (0_i128, self.dtype.itemsize() as i128);
-        let mut adjacent = highest;
+    /// The bytes of the elements, from `data` on; `None` without elements. Sums saturate.
+    pub(crate) fn byte_range(&self) -> Option<Range<i128>> {
+        let (mut lowest, mut end) = (0_i128, self.dtype.itemsize() as i128);
+        let mut adjacent = end;
         for (axis, &extent) in self.shape.iter().enumerate().rev() {
             let stride = self.byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
-            adjacent = adjacent.checked_mul(extent as i128)?;
-            let reach = (extent as i128 - 1).checked_mul(stride)?;
-            let end = if reach < 0 { &mut lowest } else { &mut highest };
-            *end = end.checked_add(reach)?;
+            adjacent = adjacent.saturating_mul(extent as i128);
+            let reach = stride.saturating_mul(extent as i128 - 1);
+            lowest = lowest.saturating_add(reach.min(0));
+            end = end.saturating_add(reach.max(0));
         }
-        let address = |offset| usize::try_from(offset + self.data.addr() as i128).ok();
-        Some(address(lowest)?..address(highest)?)
+        (!self.shape.contains(&0)).then_some(lowest..end)
     }
 
-    /// As [`into_tensor`](Self::into_tensor), for the memory of a Python object. If a known source already keeps that
-    /// memory, the tensor keeps the source instead of the owner.
+    /// As [`import`](Self::import), for the memory of a Python object. If a known source already keeps that memory, the
+    /// tensor keeps the source instead of the owner.
     ///
     /// # Safety
-    /// As for `into_tensor`.
-    pub(crate) unsafe fn into_tensor_of<O: Send + 'static>(
+    /// As for `import`.
+    pub(crate) unsafe fn import_of<O: Send + 'static>(
         self,
         object: &Bound<'_, PyAny>,
         owner: O,
         copy: Option<bool>,
-    ) -> PyResult<(Tensor, Option<CopyReason>)> {
-        let known = self.address_range().and_then(|bytes| Source::of(object, &bytes));
+    ) -> PyResult<Imported> {
+        let address =
+            |offset: i128| offset.saturating_add(self.data.addr() as i128).try_into().ok();
+        let known = match self.byte_range() {
+            None => Source::of(object, &(0..0)),
+            Some(bytes) => address(bytes.start)
+                .zip(address(bytes.end))
+                .and_then(|(start, end)| Source::of(object, &(start..end))),
+        };
         // SAFETY: the caller promises it for the owner; the source keeps the same memory alive (Within of
         // `keepalive.rs`).
         unsafe {
             match known {
-                None => self.into_tensor(owner, copy),
-                Some(Source::Tensor(source)) => self.into_tensor(source, copy),
-                Some(Source::Object(source)) => self.into_tensor(source, copy),
+                None => self.import(owner, copy),
+                Some(Source::Tensor(source)) => self.import(source, copy),
+                Some(Source::Object(source)) => self.import(source, copy),
             }
         }
     }
@@ -91,22 +92,20 @@ impl Memory<'_> {
     /// # Safety
     /// The contract of [`Tensor::from_raw_parts`] holds for these extents and byte strides, except that the memory
     /// may be unaligned.
-    pub(crate) unsafe fn into_tensor<O: Send + 'static>(
+    pub(crate) unsafe fn import<O: Send + 'static>(
         self,
         owner: O,
         copy: Option<bool>,
-    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+    ) -> PyResult<Imported> {
         let mut strides = [0; MAX_NDIM];
         // SAFETY: the caller promises valid memory for these extents and byte strides, which the owner keeps. `strides`
         // gets the same strides in elements; the rows of bytes are those of the elements, and need no alignment.
         unsafe {
             if self.has_odd_strides(copy, &mut strides)? {
                 let (shape, strides) = self.rows();
-                let axes = 0..=self.shape.len();
-                let (shape, strides) = (&shape[axes.clone()], &strides[axes]);
                 let parts =
                     RawParts { dtype: DataType::UINT8, subbyte_padded: false, ..self.parts() };
-                let rows = Tensor::from_raw_parts(owner, parts, shape, Some(strides));
+                let rows = Tensor::from_raw_parts(owner, parts, &shape, Some(&strides));
                 return self.copied_rows(rows);
             }
             let strides = self.byte_strides.map(|_| &strides[..self.shape.len()]);
@@ -125,11 +124,11 @@ impl Memory<'_> {
     ) -> PyResult<bool> {
         let itemsize = self.dtype.itemsize() as isize;
         let mut odd = None;
-        let ndim = self.shape.len();
+        let may_copy = copy != Some(false) && self.device.device_type().is_host_accessible();
+        let (ndim, name) = (self.shape.len(), self.name());
         if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
             return Err(PyBufferError::new_err(format!(
-                "the {} has {ndim} extents, which must match the number of strides and be at most {MAX_NDIM}",
-                self.protocol
+                "the {name} has {ndim} extents, which must match the number of strides and be at most {MAX_NDIM}"
             )));
         }
         for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
@@ -140,90 +139,81 @@ impl Memory<'_> {
             }
         }
         if let Some((axis, stride)) = odd {
-            if copy == Some(false) || !self.device.device_type().is_host_accessible() {
+            if !may_copy {
                 return Err(PyBufferError::new_err(format!(
-                    "the {}'s stride of {stride} bytes on axis {axis} is not a multiple of its \
+                    "the {name}'s stride of {stride} bytes on axis {axis} is not a multiple of its \
                      {itemsize} byte elements, which a tensor cannot express; allow a copy, or copy \
-                     it first",
-                    self.protocol
+                     it first"
                 )));
             }
             return Ok(true);
         }
-        if self.byte_swapped {
-            self.check_may_swap(copy)?;
+        if self.byte_swapped && !may_copy {
+            return Err(PyBufferError::new_err(format!(
+                "the {name}'s elements are not in this machine's byte order, which a tensor cannot \
+                 express; allow a copy, or swap them first, for example with \
+                 a.astype(a.dtype.newbyteorder('='))"
+            )));
         }
         Ok(false)
     }
 
+    /// The source of the memory, for messages.
+    fn name(&self) -> &'static str {
+        match self.protocol {
+            Protocol::Buffer => "buffer",
+            Protocol::CudaArrayInterface => "CUDA array interface",
+            _ => "array interface",
+        }
+    }
+
     /// The tensor, or a copy in this machine's byte order and without invalid booleans.
-    fn usable(
-        &self,
-        tensor: dlbridge::Result<Tensor>,
-        copy: Option<bool>,
-    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+    fn usable(&self, tensor: dlbridge::Result<Tensor>, copy: Option<bool>) -> PyResult<Imported> {
         let tensor = tensor.map_err(to_py_err)?;
-        if !self.byte_swapped {
-            return normalized(tensor, copy);
-        }
-        if tensor.access() == Access::Exclusive && tensor.is_c_contiguous() {
-            return Ok((swapped_in_place(tensor)?, None));
-        }
-        let _reading = Guard::for_copy(&tensor)?;
-        let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
-        Ok((swapped, Some(CopyReason::ByteOrder)))
+        let (tensor, reason) = if !self.byte_swapped {
+            normalized(tensor, copy)?
+        } else if tensor.access() == Access::Exclusive && tensor.is_c_contiguous() {
+            (swapped_in_place(tensor)?, None)
+        } else {
+            let _reading = Guard::for_copy(&tensor)?;
+            let swapped = copies::byte_swapped(&TensorRef::from(&tensor))?;
+            (swapped, Some(CopyReason::ByteOrder))
+        };
+        Ok(Imported { reason, ..Imported::new(tensor, self.protocol) })
     }
 
     fn parts(&self) -> RawParts {
         RawParts {
             device: self.device,
             access: self.access,
-            subbyte_padded: self.subbyte_padded,
+            subbyte_padded: self.dtype.is_subbyte(),
             ..RawParts::new(self.data, self.dtype)
         }
     }
 
-    fn check_may_swap(&self, copy: Option<bool>) -> PyResult<()> {
-        if copy == Some(false) || !self.device.device_type().is_host_accessible() {
-            return Err(PyBufferError::new_err(format!(
-                "the {}'s elements are not in this machine's byte order, which a tensor cannot \
-                 express; allow a copy, or swap them first, for example with \
-                 a.astype(a.dtype.newbyteorder('='))",
-                self.protocol
-            )));
-        }
-        Ok(())
-    }
-
     /// The extents and byte strides of the elements as rows of bytes.
-    fn rows(&self) -> ([isize; MAX_NDIM + 1], [isize; MAX_NDIM + 1]) {
-        let (ndim, itemsize) = (self.shape.len(), self.dtype.itemsize() as isize);
-        let (mut shape, mut strides) = ([1; MAX_NDIM + 1], [1; MAX_NDIM + 1]);
-        shape[..ndim].copy_from_slice(self.shape);
-        strides[..ndim].copy_from_slice(self.byte_strides.unwrap_or_default());
-        shape[ndim] = itemsize;
-        (shape, strides)
+    fn rows(&self) -> (Vec<isize>, Vec<isize>) {
+        let strides = self.byte_strides.unwrap_or_default();
+        ([self.shape, &[self.dtype.itemsize() as isize]].concat(), [strides, &[1]].concat())
     }
 
     /// A copy of elements whose byte strides are not multiples of the element size, from the rows of their bytes.
-    fn copied_rows(
-        &self,
-        rows: dlbridge::Result<Tensor>,
-    ) -> PyResult<(Tensor, Option<CopyReason>)> {
+    fn copied_rows(&self, rows: dlbridge::Result<Tensor>) -> PyResult<Imported> {
         let rows = rows.map_err(to_py_err)?;
         let reading = Guard::for_copy(&rows)?;
         let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
-        let tensor = with_dtype(copy, self.dtype, self.subbyte_padded, self.shape)?;
+        let tensor = with_dtype(copy, self.dtype, self.shape)?;
         let tensor = if self.byte_swapped { swapped_in_place(tensor)? } else { tensor };
-        Ok((tensor, Some(CopyReason::ByteStrides)))
+        let reason = Some(CopyReason::ByteStrides);
+        Ok(Imported { reason, ..Imported::new(tensor, self.protocol) })
     }
 }
 
 /// Reverses the bytes of each number in place; the tensor is exclusive and contiguous.
 fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
     let (dtype, len, shape) = (tensor.dtype(), tensor.len(), tensor.shape().to_vec());
-    let mut elements = with_dtype(tensor, dtype, false, &[len])?;
+    let mut elements = with_dtype(tensor, dtype, &[len])?;
     copies::detached(len * dtype.itemsize(), |go_on| {
         for begin in (0..len).step_by(copies::BLOCK) {
             if begin > 0 && !go_on() {
@@ -234,22 +224,21 @@ fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
         }
         Ok(Some(()))
     })?;
-    with_dtype(elements, dtype, false, &shape)
+    with_dtype(elements, dtype, &shape)
 }
 
-/// The bytes of an exclusive, contiguous copy as elements of a dtype of whole bytes.
+/// The bytes of an exclusive, contiguous copy as elements of whole bytes.
 pub(crate) fn with_dtype<S: Copy + TryInto<i64>>(
     copy: Tensor,
     dtype: DataType,
-    subbyte_padded: bool,
     shape: &[S],
 ) -> PyResult<Tensor> {
     let extents = shape.iter().map(|&extent| extent.try_into().unwrap_or(NO_EXTENT));
     let bytes = extents.map(i128::from).product::<i128>() * dtype.itemsize() as i128;
     assert!(copy.access() == Access::Exclusive && copy.is_c_contiguous());
     assert_eq!(bytes, copy.nbytes() as i128, "the size differs from that of the elements");
-    let parts =
-        RawParts { access: Access::Exclusive, subbyte_padded, ..RawParts::new(copy.data(), dtype) };
+    let (access, subbyte_padded) = (Access::Exclusive, dtype.is_subbyte());
+    let parts = RawParts { access, subbyte_padded, ..RawParts::new(copy.data(), dtype) };
     // SAFETY: Exclusive: the only handle on the copy becomes the owner, so any bytes are sound; there are as many
     // bytes as the elements need (compared above), in C order.
     let tensor = unsafe { Tensor::from_raw_parts(copy, parts, shape, None::<&[i64]>) };
@@ -317,7 +306,7 @@ pub(crate) fn normalized(
     {
         true => {
             drop(reading);
-            (with_dtype(tensor, DataType::UINT8, false, &shape)?, None)
+            (with_dtype(tensor, DataType::UINT8, &shape)?, None)
         }
         false => {
             let bytes = tensor.view_bool_as_u8().map_err(to_py_err)?;
@@ -333,5 +322,5 @@ pub(crate) fn normalized(
         };
         Ok(copies::each_block(values, go_on, normalize))
     })?;
-    Ok((with_dtype(bytes, DataType::BOOL, false, &shape)?, reason))
+    Ok((with_dtype(bytes, DataType::BOOL, &shape)?, reason))
 }

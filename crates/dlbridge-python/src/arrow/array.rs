@@ -188,7 +188,7 @@ impl Elements {
                             }
                         }))
                     })?;
-                    let values = with_dtype(values, DataType::BOOL, false, &[count])?;
+                    let values = with_dtype(values, DataType::BOOL, &[count])?;
                     return Ok((shape, Data::Copy(values, CopyReason::BitPacked)));
                 }
             };

@@ -2,7 +2,7 @@
 //!
 //! Source: PEP 3118 and the C API documentation of `Py_buffer`.
 
-use dlbridge::{CopyReason, DataType, Device, Tensor};
+use dlbridge::{DataType, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::buffer::{Buffer, is_supported};
@@ -22,16 +22,7 @@ pub(crate) fn import(
         return Ok(None);
     }
     check_on_cpu(options, "a buffer")?;
-    let (tensor, reason) = into_tensor(Buffer::get(object)?, object, options.copy)?;
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::Buffer) }))
-}
-
-/// The tensor of the buffer of an object.
-fn into_tensor(
-    buffer: Buffer,
-    object: &Bound<'_, PyAny>,
-    copy: Option<bool>,
-) -> PyResult<(Tensor, Option<CopyReason>)> {
+    let buffer = Buffer::get(object)?;
     let (fields, (dtype, byte_swapped)) = (buffer.fields(), dtype(&buffer)?);
     let itemsize = dtype.itemsize() as isize;
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
@@ -65,29 +56,25 @@ fn into_tensor(
             fields.len
         )));
     }
-    let has_strides = match buffer.strides() {
-        Some(numbers) => {
-            byte_strides[..ndim].copy_from_slice(numbers);
-            true
-        }
-        None => false,
-    };
+    let byte_strides = buffer.strides().map(|numbers| {
+        byte_strides[..ndim].copy_from_slice(numbers);
+        &byte_strides[..ndim]
+    });
     let memory = Memory {
-        protocol: "buffer",
+        protocol: Protocol::Buffer,
         data: fields.buf,
         dtype,
         byte_swapped,
         shape: &shape[..ndim],
-        byte_strides: has_strides.then_some(&byte_strides[..ndim]),
+        byte_strides,
         device: Device::CPU,
         access: access(buffer.is_read_only()),
-        subbyte_padded: false,
     };
     let exporter = buffer.exporter(object);
     // SAFETY: the protocol: the memory of the described elements stays valid and in place until the buffer is
     // released, which the owner does on drop. The program promises that no code writes while a view is alive (see
     // the crate documentation).
-    unsafe { memory.into_tensor_of(&exporter, buffer, copy) }
+    unsafe { memory.import_of(&exporter, buffer, options.copy) }.map(Some)
 }
 
 /// The dtype, and true for the other byte order.

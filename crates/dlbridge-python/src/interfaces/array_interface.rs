@@ -10,9 +10,9 @@ use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyOverflowError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::{self as typestr, ElementType};
+use super::{self as typestr, Description};
 use crate::arrow;
 use crate::import::options::check_on_cpu;
 use crate::memory::{MAX_NDIM, Memory, access};
@@ -30,33 +30,20 @@ pub(crate) fn import(
     object: &Bound<'_, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    let Some(interface) = attribute(object, intern!(object.py(), "__array_interface__"))? else {
+    let Some(interface) = Interface::of(object, intern!(object.py(), "__array_interface__"))?
+    else {
         return Ok(None);
     };
-    let interface = Interface::new(object, interface)?;
     check_on_cpu(options, "an array interface")?;
-    let shape = interface.shape()?;
-    let strides = interface.byte_strides(shape.len())?;
-    let ElementType { dtype, byte_swapped } = interface.element_type()?;
-    let place = interface.place()?;
-    let memory = |data, access| Memory {
-        protocol: "array interface",
-        data,
-        dtype,
-        byte_swapped,
-        shape: &shape,
-        byte_strides: strides.as_deref(),
-        device: Device::CPU,
-        access,
-        subbyte_padded: dtype.is_subbyte(),
-    };
-    let (tensor, reason) = match place {
+    let description = interface.description()?;
+    let at = |data, access| description.at(Protocol::ArrayInterface, data, Device::CPU, access);
+    let imported = match interface.place()? {
         Place::At(address, read_only) => {
-            let memory = memory(ptr::with_exposed_provenance_mut(address), access(read_only));
+            let memory = at(ptr::with_exposed_provenance_mut(address), access(read_only));
             let owner = interface.owner()?;
             // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
             // writes while a view is alive (see the documentation of `dlbridge-pyo3`).
-            unsafe { memory.into_tensor_of(object, owner, options.copy) }?
+            unsafe { memory.import_of(object, owner, options.copy) }?
         }
         Place::Within(buffer, offset) => {
             // Freeing the dictionary may run the producer's code, which may keep the bytes, so the references are
@@ -66,20 +53,21 @@ pub(crate) fn import(
             if made_for_us && options.copy == Some(false) {
                 return Err(copies_always(object.py(), shared_by_arrow(object, options)));
             }
-            check_within(buffer.nbytes(), offset, &shape, strides.as_deref(), dtype.itemsize())?;
             let access = match made_for_us {
                 true => Access::Exclusive,
                 false => access(buffer.is_read_only()),
             };
-            let memory = memory(buffer.data().wrapping_byte_add(offset), access);
+            let memory = at(buffer.data().wrapping_byte_add(offset), access);
+            check_within(buffer.nbytes(), offset, &memory)?;
             // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
             // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`). If the access
             // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
-            let (tensor, reason) = unsafe { memory.into_tensor(buffer, options.copy) }?;
-            (tensor, reason.or(made_for_us.then_some(CopyReason::Producer)))
+            let imported = unsafe { memory.import(buffer, options.copy) }?;
+            let reason = imported.reason.or(made_for_us.then_some(CopyReason::Producer));
+            Imported { reason, ..imported }
         }
     };
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayInterface) }))
+    Ok(Some(imported))
 }
 
 /// The place of the elements.
@@ -97,7 +85,12 @@ pub(super) struct Interface<'a, 'py> {
 }
 
 impl<'a, 'py> Interface<'a, 'py> {
-    pub(super) fn new(object: &'a Bound<'py, PyAny>, fields: Bound<'py, PyAny>) -> PyResult<Self> {
+    /// The dictionary in an attribute of an object; `None` without the attribute.
+    pub(super) fn of(
+        object: &'a Bound<'py, PyAny>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Option<Self>> {
+        let Some(fields) = attribute(object, name)? else { return Ok(None) };
         let fields = fields.cast_into::<PyDict>().map_err(|error| {
             PyBufferError::new_err(format!(
                 "the array interface must be a dictionary, not {}",
@@ -111,7 +104,7 @@ impl<'a, 'py> Interface<'a, 'py> {
                  elements first",
             ));
         }
-        Ok(interface)
+        Ok(Some(interface))
     }
 
     /// The owner of the memory: the object, and the dictionary, because a NumPy scalar keeps in it the array that it
@@ -147,38 +140,31 @@ impl<'a, 'py> Interface<'a, 'py> {
         if told { self.wrong(name, expected) } else { error }
     }
 
-    pub(super) fn shape(&self) -> PyResult<Vec<isize>> {
+    /// The elements, without their place.
+    pub(super) fn description(&self) -> PyResult<Description> {
         const EXPECTED: &str = "a tuple of non-negative integers";
         let shape = self.numbers("shape", EXPECTED)?;
         let shape = shape.ok_or_else(|| self.wrong("shape", EXPECTED))?;
         if shape.len() > MAX_NDIM || shape.iter().any(|&extent| extent < 0) {
             return Err(self.wrong("shape", "at most 64 non-negative integers"));
         }
-        Ok(shape)
-    }
-
-    pub(super) fn byte_strides(&self, ndim: usize) -> PyResult<Option<Vec<isize>>> {
         // Read once: a lookup in the dictionary may run code that changes it.
-        let strides = self.numbers("strides", "None or a tuple of integers")?;
-        match strides {
-            Some(strides) if strides.len() != ndim => {
-                Err(self.wrong("strides", &format!("one number for each of {ndim} axes")))
-            }
-            strides => Ok(strides),
+        let byte_strides = self.numbers("strides", "None or a tuple of integers")?;
+        let ndim = shape.len();
+        if byte_strides.as_ref().is_some_and(|strides| strides.len() != ndim) {
+            return Err(self.wrong("strides", &format!("one number for each of {ndim} axes")));
         }
+        let typestr = self.field("typestr")?.and_then(|value| value.extract::<String>().ok());
+        let typestr = typestr.ok_or_else(|| self.wrong("typestr", "a string like '<f4'"))?;
+        let (order, kind, size) = typestr::parse(&typestr)?;
+        let (dtype, byte_swapped) = typestr::element_type(self.object, order, kind, size)?;
+        Ok(Description { shape, byte_strides, dtype, byte_swapped })
     }
 
     fn numbers(&self, name: &str, expected: &str) -> PyResult<Option<Vec<isize>>> {
         let Some(value) = self.field(name)? else { return Ok(None) };
         let tuple = value.cast_into::<PyTuple>().map_err(|_| self.wrong(name, expected))?;
         tuple.extract().map(Some).map_err(|error| self.not(error, name, expected))
-    }
-
-    pub(super) fn element_type(&self) -> PyResult<ElementType> {
-        let typestr = self.field("typestr")?.and_then(|value| value.extract::<String>().ok());
-        let typestr = typestr.ok_or_else(|| self.wrong("typestr", "a string like '<f4'"))?;
-        let (order, kind, size) = typestr::parse(&typestr)?;
-        typestr::element_type(self.object, order, kind, size)
     }
 
     /// The address and whether it is read-only, if the field `data` is such a pair.
@@ -212,26 +198,11 @@ impl<'a, 'py> Interface<'a, 'py> {
     }
 }
 
-/// Refuses elements outside a buffer of `len` bytes.
-fn check_within(
-    len: usize,
-    offset: usize,
-    shape: &[isize],
-    byte_strides: Option<&[isize]>,
-    itemsize: usize,
-) -> PyResult<()> {
-    if shape.contains(&0) {
-        return Ok(());
-    }
-    let (mut lowest, mut end) = (offset as i128, offset as i128 + itemsize as i128);
-    let mut adjacent = itemsize as i128;
-    for (axis, &extent) in shape.iter().enumerate().rev() {
-        let stride = byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
-        adjacent = adjacent.saturating_mul(extent as i128);
-        let way = stride.saturating_mul(extent as i128 - 1);
-        lowest = lowest.saturating_add(way.min(0));
-        end = end.saturating_add(way.max(0));
-    }
+/// Refuses elements outside a buffer of `len` bytes, in which the first one is at `offset`.
+fn check_within(len: usize, offset: usize, memory: &Memory<'_>) -> PyResult<()> {
+    let Some(bytes) = memory.byte_range() else { return Ok(()) };
+    let from_start = |byte: i128| byte.saturating_add(offset as i128);
+    let (lowest, end) = (from_start(bytes.start), from_start(bytes.end));
     if lowest >= 0 && end <= len as i128 {
         return Ok(());
     }

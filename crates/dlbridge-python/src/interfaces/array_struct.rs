@@ -11,9 +11,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use super::{self as typestr, ElementType};
+use super::{self as typestr, Description};
 use crate::import::options::check_on_cpu;
-use crate::memory::{MAX_NDIM, Memory, access};
+use crate::memory::{MAX_NDIM, access};
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
@@ -105,23 +105,14 @@ pub(crate) fn import(
         _ => '|',
     };
     let kind = fields.kind as u8 as char;
-    let ElementType { dtype, byte_swapped } = typestr::element_type(object, order, kind, size)?;
-    let memory = Memory {
-        protocol: "array interface",
-        data: fields.data,
-        dtype,
-        byte_swapped,
-        shape: &shape,
-        byte_strides: byte_strides.as_deref(),
-        device: Device::CPU,
-        access: access(fields.flags & WRITABLE == 0),
-        subbyte_padded: dtype.is_subbyte(),
-    };
+    let (dtype, byte_swapped) = typestr::element_type(object, order, kind, size)?;
+    let description = Description { shape, byte_strides, dtype, byte_swapped };
+    let access = access(fields.flags & WRITABLE == 0);
+    let memory = description.at(Protocol::ArrayStruct, fields.data, Device::CPU, access);
     let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;
     // SAFETY: the protocol: the memory is valid while the object and the capsule live, which the owner keeps. The
     // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
-    let (tensor, reason) = unsafe { memory.into_tensor_of(object, owner, options.copy) }?;
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::ArrayStruct) }))
+    unsafe { memory.import_of(object, owner, options.copy) }.map(Some)
 }
 
 /// An exported struct, with the numbers that it points at and the tensor that keeps the memory.

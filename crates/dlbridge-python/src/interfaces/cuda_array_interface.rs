@@ -9,13 +9,11 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::ElementType;
 use super::array_interface::{Interface, fields};
 use crate::device::{self, Streams, is_possible};
-use crate::memory::{Memory, access};
-use dlbridge_gpu::{Driver, Failure};
+use crate::memory::access;
+use dlbridge_gpu::Driver;
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::stream::{DataStream, has_streams};
@@ -29,14 +27,9 @@ pub(crate) fn import<'py>(
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
 ) -> PyResult<Option<Imported>> {
-    let Some(interface) = attribute(object, intern!(object.py(), "__cuda_array_interface__"))?
-    else {
-        return Ok(None);
-    };
-    let interface = Interface::new(object, interface)?;
-    let shape = interface.shape()?;
-    let strides = interface.byte_strides(shape.len())?;
-    let ElementType { dtype, byte_swapped } = interface.element_type()?;
+    let name = intern!(object.py(), "__cuda_array_interface__");
+    let Some(interface) = Interface::of(object, name)? else { return Ok(None) };
+    let description = interface.description()?;
     let address = interface.address()?;
     let (address, read_only) =
         address.ok_or_else(|| interface.wrong("data", "an address and a bool"))?;
@@ -51,7 +44,7 @@ pub(crate) fn import<'py>(
         Some(handle) => DataStream::Handle(handle),
     };
     let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
-    let (device, number) = match shape.contains(&0) {
+    let (device, number) = match description.shape.contains(&0) {
         // Without elements the address may be 0.
         true if address == 0 => nowhere,
         true => locate(address).unwrap_or(nowhere),
@@ -73,38 +66,26 @@ pub(crate) fn import<'py>(
         }
         _ => device::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
     }
-    let memory = Memory {
-        protocol: "CUDA array interface",
-        data: ptr::with_exposed_provenance_mut(address),
-        dtype,
-        byte_swapped,
-        shape: &shape,
-        byte_strides: strides.as_deref(),
-        device,
-        access: access(read_only),
-        subbyte_padded: dtype.is_subbyte(),
-    };
+    let data = ptr::with_exposed_provenance_mut(address);
+    let memory = description.at(Protocol::CudaArrayInterface, data, device, access(read_only));
     let owner = interface.owner()?;
     // SAFETY: the protocol: the memory is valid while the owner lives.
-    let (tensor, reason) = unsafe { memory.into_tensor(owner, options.copy) }?;
-    Ok(Some(Imported { reason, ..Imported::new(tensor, Protocol::CudaArrayInterface) }))
+    unsafe { memory.import(owner, options.copy) }.map(Some)
 }
 
 fn locate(address: usize) -> PyResult<(Device, i32)> {
-    let device = Driver::of(DeviceType::CUDA).map_err(no_driver)?.locate(address);
-    device.map_err(|failure| {
+    let driver = Driver::of(DeviceType::CUDA).map_err(|failure| {
+        PyBufferError::new_err(format!(
+            "the CUDA driver is needed to find the device of a __cuda_array_interface__: {failure}"
+        ))
+    })?;
+    driver.locate(address).map_err(|failure| {
         let text = format!(
             "the CUDA driver does not know the address {address:#x}: {failure}; the producer's \
              __cuda_array_interface__ must give memory of CUDA"
         );
         device::refused(&failure, text)
     })
-}
-
-fn no_driver(failure: Failure) -> PyErr {
-    PyBufferError::new_err(format!(
-        "the CUDA driver is needed to find the device of a __cuda_array_interface__: {failure}"
-    ))
 }
 
 /// The dictionary over a tensor; `AttributeError` if the tensor has none.

@@ -7,28 +7,51 @@ pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod cuda_array_interface;
 
-use dlbridge::{DataType, DataTypeCode};
+use std::ffi::c_void;
+
+use dlbridge::{Access, DataType, DataTypeCode, Device};
+use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::protocol::buffer_format::no_dtype;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::memory::Memory;
+
 const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
 
-/// The elements that an array interface describes.
-struct ElementType {
+/// The elements that an array interface describes, except for their place.
+struct Description {
+    shape: Vec<isize>,
+    byte_strides: Option<Vec<isize>>,
     dtype: DataType,
     byte_swapped: bool,
 }
 
-/// The dtype of a kind and a size in bytes; if the kind is ambiguous, by the dtype of `object`.
+impl Description {
+    /// The elements at an address.
+    fn at(
+        &self,
+        protocol: Protocol,
+        data: *mut c_void,
+        device: Device,
+        access: Access,
+    ) -> Memory<'_> {
+        let &Self { ref shape, ref byte_strides, dtype, byte_swapped } = self;
+        let byte_strides = byte_strides.as_deref();
+        Memory { protocol, data, dtype, byte_swapped, shape, byte_strides, device, access }
+    }
+}
+
+/// The dtype of a kind and a size in bytes, and true for the other byte order; if the kind is ambiguous, by the dtype of
+/// `object`.
 fn element_type(
     object: &Bound<'_, PyAny>,
     order: char,
     kind: char,
     size: usize,
-) -> PyResult<ElementType> {
+) -> PyResult<(DataType, bool)> {
     let dtype = match of_kind(kind, size) {
         Some(dtype) => Some(dtype),
         None => named(object, size)?,
@@ -39,7 +62,7 @@ fn element_type(
         let element_type = format!("the array interface's element type '{order}{kind}{size}'");
         return Err(no_dtype(&element_type, kind, field_of(object)));
     };
-    Ok(ElementType { dtype, byte_swapped: order == SWAPPED && size > 1 })
+    Ok((dtype, order == SWAPPED && size > 1))
 }
 
 /// The name of the last field of the records in an array; `None` if its elements are not records.

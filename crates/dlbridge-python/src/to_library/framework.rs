@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use dlbridge::{DataType, DataTypeCode as Code, Device, Tensor};
+use dlbridge::{DataType, DataTypeCode as Code, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -219,15 +219,6 @@ impl Framework {
         self.module.split_once('.').map_or(self.module, |(package, _)| package)
     }
 
-    /// Its behaviour with data on a device, if it was not measured.
-    pub(super) fn assumed(&self, device: Device) -> Behaviour {
-        let on_host = self.stated.unwrap_or(Behaviour::CAREFUL);
-        match device.device_type().is_host_accessible() {
-            true => on_host,
-            false => self.on_device.unwrap_or(on_host),
-        }
-    }
-
     /// The form of the tensors that it imports, in a word or two.
     pub(super) fn describe(&self, behaviour: &Behaviour) -> &'static str {
         match (self.argument, behaviour.request) {
@@ -289,12 +280,10 @@ impl Framework {
         tensor: &Tensor,
         read_only: bool,
     ) -> Option<Need> {
-        let name = self.name;
+        let (name, backwards) = (self.name, is_backwards(tensor));
         if behaviour.copies {
-            return Some(Need::new(
-                format!("{name} copies everything that it imports"),
-                "use another library",
-            ));
+            let reason = format!("{name} copies everything that it imports");
+            return Some(Need::new(reason, "use another library"));
         }
         if let Some(need) = (self.copies)(tensor) {
             return Some(need);
@@ -317,17 +306,9 @@ impl Framework {
             ));
         }
         if read_only && behaviour.read_only == ReadOnly::Copied {
-            return Some(Need::new(
-                format!("the tensor is read-only and {name} copies such data"),
-                "start from writable memory",
-            ));
+            let reason = format!("the tensor is read-only and {name} copies such data");
+            return Some(Need::new(reason, "start from writable memory"));
         }
-        let need = self.layout_needs_copy(behaviour, tensor);
-        need.or_else(|| self.alignment_needs_copy(behaviour, tensor))
-    }
-
-    fn layout_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {
-        let (name, backwards) = (self.name, is_backwards(tensor));
         if behaviour.idle_strides && !backwards && tensor.strides().iter().any(|&step| step < 0) {
             // Such a tensor may be contiguous, and then only copy=True copies it.
             return Some(Need::new(
@@ -341,16 +322,13 @@ impl Framework {
             Layout::Compact => is_compact(tensor.shape(), tensor.strides()),
             Layout::C => tensor.is_c_contiguous(),
         };
-        (!fits).then(|| {
-            Need::new(
+        if !fits {
+            return Some(Need::new(
                 format!("{name} accepts {}", behaviour.layout.describe()),
                 "make a contiguous copy once, with asdlpack(obj, contiguous='C')",
-            )
-        })
-    }
-
-    fn alignment_needs_copy(&self, behaviour: &Behaviour, tensor: &Tensor) -> Option<Need> {
-        let (name, align) = (self.name, behaviour.align);
+            ));
+        }
+        let align = behaviour.align;
         let fits = tensor.is_empty() || tensor.data().addr().is_multiple_of(align);
         (!fits).then(|| {
             Need::new(

@@ -1,29 +1,28 @@
 //! Tensors as objects of the framework that the caller works with: `t.to(...)`, `t.torch()`, `numpy.asarray(t)`,
-//! `dlbridge.like`.
+//! `dlbridge.like`; and the facts about a tensor and the frameworks, for programs.
 
 mod framework;
 mod probe;
 mod profiles;
-mod report;
 
-use dlbridge::{DataType, Device};
-use dlbridge_pyo3::error::type_name;
+use dlbridge::{DataType, Device, sys};
+use dlbridge_pyo3::error::{is_absent, str_in_message, type_name};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 use dlbridge_pyo3::protocol::exchange_api::Table;
 use dlbridge_pyo3::protocol::{buffer, exchange_table};
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyDict, PyMemoryView};
 
-use self::framework::{Columns, Input, Need, is_common};
+use self::framework::{Columns, Input, Need, Request, is_common};
 use self::probe::{Installed, is_refusal};
+use self::profiles::FRAMEWORKS;
 use crate::device::{self, Streams};
 use crate::memory::normalized;
 use crate::tensor::TensorObject;
 
 pub(crate) use framework::Framework;
 pub(crate) use profiles::{JAX, NUMPY, TORCH};
-pub(crate) use report::{canonical, consumers, fit, origin};
 
 /// As [`to`], with `copy` as Python passes it.
 pub(crate) fn to_checked<'py>(
@@ -52,7 +51,7 @@ pub(crate) fn to<'py>(
     {
         return to(&TensorObject::new(py, writable)?, framework, copy);
     }
-    let behaviour = installed.behaviour_on(this.tensor().device());
+    let behaviour = framework.behaviour(Some(installed), this.tensor().device());
     let needs_copy = framework.needs_copy(&behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
         return Err(PyBufferError::new_err(format!(
@@ -60,46 +59,28 @@ pub(crate) fn to<'py>(
         )));
     }
     let is_copied_here = (framework.copies)(this.tensor()).is_none();
-    let tensor = match is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
-        true => &TensorObject::import(
-            tensor.as_any(),
-            &ImportOptions { copy: Some(true), ..ImportOptions::default() },
-        )?,
-        false => tensor,
-    };
-    let repaired;
-    let tensor = match with_booleans(tensor, framework, copy)? {
-        Some(copy) => {
-            repaired = copy;
-            &repaired
-        }
-        None => tensor,
-    };
+    let mut tensor = tensor.clone();
+    if is_copied_here && (needs_copy.is_some() || copy == Some(true)) {
+        let options = ImportOptions { copy: Some(true), ..ImportOptions::default() };
+        tensor = TensorObject::import(tensor.as_any(), &options)?;
+    }
     let dtype = tensor.get().tensor().dtype();
+    if framework.counts_bytes
+        && dtype == DataType::BOOL
+        && let (repaired, Some(_)) = normalized(tensor.get().tensor().share(), copy)?
+    {
+        // Some booleans are neither 0 nor 1.
+        tensor = TensorObject::new(py, repaired)?;
+    }
     if let Some(table) = installed.table
         && is_common(dtype)
         && tensor.get().tensor().device() == Device::CPU
     {
         return exchange_table::export(py, table, tensor.get());
     }
-    let input = Input { tensor, may_copy: copy != Some(false), request: behaviour.request };
+    let (tensor, may_copy) = (&tensor, copy != Some(false));
+    let input = Input { tensor, may_copy, request: behaviour.request };
     (framework.enter)(installed.function.bind(py), &input)
-}
-
-/// A copy for a framework that computes with the bytes of booleans, if some are neither 0 nor 1.
-fn with_booleans<'py>(
-    tensor: &Bound<'py, TensorObject>,
-    framework: &Framework,
-    copy: Option<bool>,
-) -> PyResult<Option<Bound<'py, TensorObject>>> {
-    let this = tensor.get();
-    if !framework.counts_bytes || this.tensor().dtype() != DataType::BOOL {
-        return Ok(None);
-    }
-    match normalized(this.tensor().share(), copy)? {
-        (_, None) => Ok(None),
-        (repaired, Some(_)) => TensorObject::new(tensor.py(), repaired).map(Some),
-    }
 }
 
 /// The result of `__array__`, with `dtype` and `copy` as NumPy passes them.
@@ -115,9 +96,10 @@ pub(crate) fn to_array<'py>(
         Err(PyValueError::new_err(format!("{reason}, and copy=False forbids it; {remedy}")))
     };
     if copy == Some(false) {
-        let behaviour = &Installed::of(py, &NUMPY)?.behaviour;
+        let installed = Installed::of(py, &NUMPY)?;
+        let behaviour = NUMPY.behaviour(Some(installed), this.tensor().device());
         if let Some(Need { reason, remedy }) =
-            NUMPY.needs_copy(behaviour, this.tensor(), this.exports_read_only())
+            NUMPY.needs_copy(&behaviour, this.tensor(), this.exports_read_only())
         {
             return forbidden(format!("unable to avoid a copy, since {reason}"), &remedy);
         }
@@ -237,4 +219,90 @@ fn without_unit(
     ));
     refusal.set_cause(py, Some(error));
     Ok(refusal)
+}
+
+/// The origin of a tensor: the DLPack version of its managed tensor, and the names of its flags.
+#[pyfunction]
+#[pyo3(name = "_origin")]
+pub(crate) fn origin(tensor: &Bound<'_, TensorObject>) -> (Option<String>, Vec<&'static str>) {
+    let this = tensor.get();
+    let version =
+        this.record().version.map(|version| format!("{}.{}", version.major, version.minor));
+    let flags = this.tensor().flags();
+    let names = [
+        (sys::DLPACK_FLAG_BITMASK_READ_ONLY, "read-only"),
+        (sys::DLPACK_FLAG_BITMASK_IS_COPIED, "copied"),
+        (sys::DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, "sub-byte padded"),
+    ];
+    let set = names.into_iter().filter(|(bit, _)| flags & bit != 0);
+    (version, set.map(|(_, name)| name).collect())
+}
+
+/// The canonical name of the library in an argument `to`: a name, or a module.
+#[pyfunction]
+#[pyo3(name = "_canonical")]
+pub(crate) fn canonical(to: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    Ok(Framework::of_argument("to", to)?.name)
+}
+
+/// The consumer profiles, as a list of dictionaries. Measured fields are `None` before the first use of a framework.
+#[pyfunction]
+#[pyo3(name = "_consumers")]
+pub(crate) fn consumers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    FRAMEWORKS.into_iter().map(|framework| profile(py, framework)).collect()
+}
+
+fn profile<'py>(py: Python<'py>, framework: &'static Framework) -> PyResult<Bound<'py, PyDict>> {
+    let installed = Installed::known(py, framework);
+    let measured = installed.map(|_| framework.behaviour(installed, Device::CPU));
+    let behaviour = measured.or(framework.stated);
+    let max_version = match behaviour.map(|behaviour| behaviour.request) {
+        Some(Request::Versioned(major, minor)) => Some((major, minor)),
+        _ => None,
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("name", framework.name)?;
+    fields.set_item("module", framework.module)?;
+    fields.set_item("function", framework.function)?;
+    fields.set_item("measured", installed.and_then(|installed| installed.measured.as_deref()))?;
+    fields.set_item("takes", behaviour.map(|behaviour| framework.describe(&behaviour)))?;
+    fields.set_item("max_version", max_version)?;
+    fields.set_item("exchange_api", framework.table_of.is_some())?;
+    fields.set_item("copies", behaviour.map(|behaviour| behaviour.copies))?;
+    fields.set_item("read_only", behaviour.map(|behaviour| behaviour.read_only.describe()))?;
+    fields.set_item("layout", behaviour.map(|behaviour| behaviour.layout.describe()))?;
+    fields.set_item("max_ndim", *framework.ndim.end())?;
+    fields.set_item("align", behaviour.map(|behaviour| behaviour.align))?;
+    Ok(fields)
+}
+
+/// Why a library refuses a tensor, why it needs a copy, how to avoid that, and the release that was measured.
+type Fit = (Option<String>, Option<String>, Option<String>, Option<&'static str>);
+
+/// How a library imports a tensor: why it refuses, why it copies, how to avoid that, and the release that was
+/// measured.
+///
+/// It loads the library, as an export does. Without the library, the result is the careful assumption.
+#[pyfunction]
+#[pyo3(name = "_fit")]
+pub(crate) fn fit(tensor: &Bound<'_, TensorObject>, library: &str) -> PyResult<Fit> {
+    let (py, framework, this) = (tensor.py(), Framework::of_name(library)?, tensor.get());
+    let mut refused = framework.refusal(py, this.tensor())?;
+    let mut installed = Installed::known(py, framework);
+    if refused.is_none() && installed.is_none() {
+        match Installed::of(py, framework) {
+            Ok(found) => installed = Some(found),
+            Err(error) if is_absent(&error, py, framework.package())? => {}
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                let name = framework.name;
+                refused =
+                    Some(format!("{name} cannot be used: {}", str_in_message(error.value(py))));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let behaviour = framework.behaviour(installed, this.tensor().device());
+    let need = framework.needs_copy(&behaviour, this.tensor(), this.exports_read_only());
+    let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
+    Ok((refused, reason, remedy, installed.and_then(|installed| installed.measured.as_deref())))
 }

@@ -35,10 +35,8 @@ use crate::tensor::TensorObject;
 pub(super) struct Installed {
     pub(super) function: Py<PyAny>,
     pub(super) table: Option<Table>,
-    /// The framework's behaviour with data that the CPU can read.
-    pub(super) behaviour: Behaviour,
-    /// Its behaviour with other data: facts, beside the measured request, which does not depend on the device.
-    on_device: Behaviour,
+    /// The framework's behaviour with data that the CPU can read; `None` if it cannot be measured.
+    pub(super) behaviour: Option<Behaviour>,
     /// The framework and its version, if the behaviour was measured.
     pub(super) measured: Option<String>,
 }
@@ -84,20 +82,22 @@ impl Installed {
                 Some(release(py, framework, &module)),
             ),
         };
-        let on_device = framework.on_device.unwrap_or(Behaviour::CAREFUL);
-        let request = behaviour.map_or(on_device.request, |behaviour| behaviour.request);
-        Ok(Self {
-            function: function.unbind(),
-            table,
-            behaviour: behaviour.unwrap_or(Behaviour::CAREFUL),
-            on_device: Behaviour { request, ..on_device },
-            measured,
-        })
+        Ok(Self { function: function.unbind(), table, behaviour, measured })
     }
+}
 
-    /// The framework's behaviour with data on a device.
-    pub(super) fn behaviour_on(&self, device: Device) -> Behaviour {
-        if device.device_type().is_host_accessible() { self.behaviour } else { self.on_device }
+impl Framework {
+    /// Its behaviour with data on a device: measured or stated, otherwise the careful assumption.
+    pub(super) fn behaviour(&self, installed: Option<&Installed>, device: Device) -> Behaviour {
+        let measured = installed.map_or(self.stated, |installed| installed.behaviour);
+        match self.on_device.filter(|_| !device.device_type().is_host_accessible()) {
+            // The request does not depend on the device.
+            Some(on_device) => Behaviour {
+                request: measured.map_or(on_device.request, |measured| measured.request),
+                ..on_device
+            },
+            None => measured.unwrap_or(Behaviour::CAREFUL),
+        }
     }
 }
 
