@@ -13,7 +13,7 @@ use dlbridge::{
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::error::{repr_in_message, to_py_err};
@@ -22,7 +22,7 @@ use dlbridge_pyo3::keepalive::root;
 use dlbridge_pyo3::order::Order;
 use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, copies};
 
-use crate::import::options::integer;
+use crate::import::options::{integer, items};
 use crate::tensor::TensorObject;
 
 /// The result for pickle: a function and its arguments. The elements are in C order.
@@ -104,13 +104,10 @@ pub(crate) fn expect_extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
             }))
         })
     };
-    if let Ok(tuple) = shape.cast::<PyTuple>() {
-        return tuple.iter().map(|extent| one(&extent)).collect();
+    match items(shape)? {
+        Some(extents) => extents.iter().map(one).collect(),
+        None => Ok(vec![one(shape)?]),
     }
-    if let Ok(list) = shape.cast::<PyList>() {
-        return list.iter().map(|extent| one(&extent)).collect();
-    }
-    Ok(vec![one(shape)?])
 }
 
 /// Bytes that `copy_bytes` copies between two checks for signals: a few milliseconds, on several threads.
@@ -146,8 +143,7 @@ pub(crate) fn with_dtype(tensor: &ArcTensor, read_only: bool, dtype: DataType) -
     {
         return Err(Error::DataType { expected: found, found: dtype });
     }
-    check_on_cpu(tensor)?;
-    let parts = parts(tensor, read_only, dtype, false);
+    let parts = parts(tensor, read_only, dtype)?;
     let (shape, strides) = (tensor.shape(), tensor.strides());
     // SAFETY: Data of a tensor that the owner keeps alive; each element has the same size and place under the new
     // dtype. The program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
@@ -162,8 +158,8 @@ pub(crate) fn with_shape(
     shape: &[usize],
 ) -> Result<Tensor> {
     dtype.check()?;
-    check_on_cpu(tensor)?;
-    let padded = padded && dtype.is_subbyte();
+    let subbyte_padded = padded && dtype.is_subbyte();
+    let parts = RawParts { subbyte_padded, ..parts(tensor, read_only, dtype)? };
     if !tensor.is_c_contiguous() {
         return Err(Error::NotContiguous);
     }
@@ -171,13 +167,12 @@ pub(crate) fn with_shape(
         true => Some(0),
         false => shape.iter().try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
     };
-    let needed = byte_count(dtype, elements.ok_or(Error::TooLarge)?, padded);
+    let needed = byte_count(dtype, elements.ok_or(Error::TooLarge)?, subbyte_padded);
     let available = byte_count(tensor.dtype(), tensor.len(), tensor.is_subbyte_padded());
     if needed != available {
         let available = usize::try_from(available).map_err(|_| Error::TooLarge)?;
         return Err(Error::ByteCount { needed, available });
     }
-    let parts = parts(tensor, read_only, dtype, padded);
     // SAFETY: Data of a tensor that the owner keeps alive: its bytes are contiguous, and the new elements are exactly
     // these. The program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).
     unsafe { Tensor::from_raw_parts(root(tensor), parts, shape, None::<&[i64]>) }
@@ -191,21 +186,14 @@ pub(crate) fn byte_count(dtype: DataType, elements: usize, padded: bool) -> u128
     }
 }
 
-fn parts(tensor: &Tensor, read_only: bool, dtype: DataType, subbyte_padded: bool) -> RawParts {
-    RawParts {
-        device: tensor.device(),
-        access: if read_only { Access::ReadOnly } else { Access::Shared },
-        subbyte_padded,
-        ..RawParts::new(tensor.data(), dtype)
-    }
-}
-
-fn check_on_cpu(tensor: &Tensor) -> Result<()> {
+/// The memory of a tensor on the CPU, for elements of another dtype.
+fn parts(tensor: &Tensor, read_only: bool, dtype: DataType) -> Result<RawParts> {
     let device = tensor.device();
-    match device.device_type().is_host_accessible() {
-        true => Ok(()),
-        false => Err(Error::NotHostAccessible { device }),
+    if !device.device_type().is_host_accessible() {
+        return Err(Error::NotHostAccessible { device });
     }
+    let access = if read_only { Access::ReadOnly } else { Access::Shared };
+    Ok(RawParts { device, access, ..RawParts::new(tensor.data(), dtype) })
 }
 
 /// The bytes of a contiguous tensor in a new bytearray.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::arrow::{self, Lists};
+use crate::arrow::{self, Capsules, Lists};
 use crate::frameworks::explain::explained;
 use crate::frameworks::pandas;
 use crate::import::{array_of, satisfy};
@@ -125,9 +125,6 @@ impl PyChunks {
         }
     }
 }
-
-/// Two capsules of Arrow: the schema and the array.
-type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// The offsets and the values of a column of lists, and the first and the last offset.
 type Parts<'py> = (Bound<'py, TensorObject>, Bound<'py, TensorObject>, (i64, i64));

@@ -3,19 +3,21 @@
 use std::num::NonZeroUsize;
 
 use dlbridge::{Device, Tensor};
-use pyo3::exceptions::{PyAttributeError, PyBufferError, PyException, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyException};
 use pyo3::prelude::*;
 
 use crate::class::dtype::DtypeName;
 use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::error::{repr_in_message, to_py_err, type_name};
+use dlbridge_pyo3::error::{to_py_err, type_name};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::{PyTensor, import};
 
 use crate::device::Streams;
 use crate::import::dlpack::expect_named_device;
-use crate::import::options::{expect_alignment, expect_order, expect_protocol, integer};
+use crate::import::options::{
+    expect_alignment, expect_order, expect_protocol, integer, wrong_value,
+};
 use crate::tensor::TensorObject;
 use crate::{bytes, frameworks};
 
@@ -125,12 +127,7 @@ pub(crate) fn set_num_threads(num_threads: &Bound<'_, PyAny>) -> PyResult<()> {
     let number = number.ok_or_else(|| wrong_type("num_threads", EXPECTED, num_threads))?;
     let threads = number.extract().ok().and_then(NonZeroUsize::new);
     let threads = threads.filter(|threads| threads.get() <= dlbridge::MAX_NUM_THREADS);
-    let threads = threads.ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "num_threads must be {EXPECTED}, not {}",
-            repr_in_message(&number)
-        ))
-    })?;
+    let threads = threads.ok_or_else(|| wrong_value("num_threads", EXPECTED, &number))?;
     dlbridge::set_num_threads(threads);
     Ok(())
 }

@@ -120,7 +120,7 @@ impl TensorObject {
     ) -> PyResult<Bound<'py, Self>> {
         let py = object.py();
         let Some(ours) = Self::of(object).filter(|_| options.protocol.is_none()) else {
-            let imported = ImportRequest { object, options, streams }.required()?;
+            let imported = ImportRequest { object, options, streams }.run()?;
             return Self::tracked(py, import::on_stream(object, imported, streams)?);
         };
         if let Some(copied) = copied_by_driver(ours.get(), py, options, streams)? {

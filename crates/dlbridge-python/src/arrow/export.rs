@@ -10,15 +10,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use super::Capsules;
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
 use super::format::{self, FIXED_SHAPE};
 use dlbridge_pyo3::keepalive::root;
 
 /// A capsule over the schema and one over the array of a tensor.
-pub(crate) fn export<'py>(
-    py: Python<'py>,
-    tensor: &ArcTensor,
-) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+pub(crate) fn export<'py>(py: Python<'py>, tensor: &ArcTensor) -> PyResult<Capsules<'py>> {
     let schema = export_schema(py, tensor)?;
     let length = tensor.len() as i64;
     let numbers = array(length, vec![ptr::null(), data(tensor)], None, Some(root(tensor)));

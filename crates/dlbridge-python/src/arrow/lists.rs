@@ -17,6 +17,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use super::Capsules;
 use super::abi::{ArrowArray, ArrowSchema, Owned, broken, only_children};
 use super::array::{Elements, MOST, Span, known_source, numbers};
 use super::elements::nulls;
@@ -311,7 +312,7 @@ pub(crate) fn export_lists<'py>(
     py: Python<'py>,
     offsets: &ArcTensor,
     values: &ArcTensor,
-) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+) -> PyResult<Capsules<'py>> {
     let schema = export_lists_schema(py, offsets, values)?;
     // The number of elements at each level; their product fits because the tensor has a size, except for one
     // without elements, for which Arrow stores no numbers.

@@ -3,6 +3,9 @@
 //!
 //! Source: "The Arrow PyCapsule Interface" in the format documentation of Apache Arrow.
 
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
 mod abi;
 mod array;
 mod elements;
@@ -14,3 +17,6 @@ mod lists;
 pub(crate) use export::{export, export_schema};
 pub(crate) use import::{Chunks, chunks, import, next_chunk};
 pub(crate) use lists::{Lists, export_lists, export_lists_schema, import_lists, offsets_range};
+
+/// Two capsules: the schema and the array.
+pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dlbridge::{Error, Result, Tensor};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PySlice, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::import::options::integer;
+use crate::import::options::{integer, items};
 use crate::tensor::TensorObject;
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::error::{repr_in_message, to_py_err, type_name};
@@ -176,16 +176,12 @@ fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
 
 /// The numbers of `permute(1, 0)` and `permute((1, 0))`.
 fn numbers<'py>(arguments: &Bound<'py, PyTuple>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let only = match arguments.len() {
-        1 => Some(arguments.get_item(0)?),
-        _ => None,
-    };
-    match only {
-        Some(only) if only.is_instance_of::<PyTuple>() || only.is_instance_of::<PyList>() => {
-            only.extract()
-        }
-        _ => arguments.extract(),
+    if arguments.len() == 1
+        && let Some(numbers) = items(&arguments.get_item(0)?)?
+    {
+        return Ok(numbers);
     }
+    arguments.extract()
 }
 
 /// The dimensions in another order.

@@ -145,11 +145,10 @@ fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     )
 }
 
-const SPARSE: &str =
-    "the tensor is sparse: its values are not in one piece of memory; call to_dense() first";
-
 /// Returns why a tensor is not in one piece of memory, or `None` if no reason is found.
 fn sparse(object: &Bound<'_, PyAny>) -> Option<&'static str> {
     let is_sparse = object.call_method0("is_sparse").and_then(|sparse| sparse.is_truthy());
-    is_sparse.unwrap_or(false).then_some(SPARSE)
+    is_sparse.unwrap_or(false).then_some(
+        "the tensor is sparse: its values are not in one piece of memory; call to_dense() first",
+    )
 }

@@ -165,9 +165,14 @@ fn ask<'py>(
     if let Some(copy) = copy {
         keywords.set_item(intern!(py, "copy"), copy)?;
     }
+    let is_not_implemented = |error: &PyErr| {
+        let text = error.value(py).str();
+        error.is_instance_of::<PyNotImplementedError>(py)
+            && text.is_ok_and(|text| text.to_string_lossy().contains("max_version"))
+    };
     let error = match method.call((), Some(&keywords)) {
         // A producer that has the keyword, and does not support it yet.
-        Err(error) if is_not_implemented(&error, py, "max_version") => {
+        Err(error) if is_not_implemented(&error) => {
             keywords.del_item(intern!(py, "max_version"))?;
             let answer = method.call((), Some(&keywords));
             return answer.map_err(|error| not_there(object, options, claimed, error));
@@ -195,12 +200,6 @@ fn ask<'py>(
     method.call((), Some(&old_keywords))
 }
 
-/// Returns true for a `NotImplementedError` that names a keyword.
-fn is_not_implemented(error: &PyErr, py: Python<'_>, keyword: &str) -> bool {
-    error.is_instance_of::<PyNotImplementedError>(py)
-        && error.value(py).str().is_ok_and(|text| text.to_string_lossy().contains(keyword))
-}
-
 /// Returns true if a call failed because the callee does not support a keyword, and not because of a call inside it.
 ///
 /// Python refuses unknown keywords before the callee's first line, so a traceback is missing. With a traceback, the
@@ -222,17 +221,12 @@ fn is_unknown_keyword(error: &PyErr, sent: &Bound<'_, PyDict>) -> PyResult<bool>
         let direct = traceback.getattr(intern!(py, "tb_next"))?.is_none();
         return Ok(direct && refuses("max_version"));
     }
-    let takes_none = ["takes no keyword arguments", "takes no arguments"];
-    let overloaded = "incompatible function arguments";
-    if message.contains(overloaded) || takes_none.iter().any(|phrase| message.contains(phrase)) {
+    let phrases =
+        ["takes no keyword arguments", "takes no arguments", "incompatible function arguments"];
+    if phrases.iter().any(|phrase| message.contains(phrase)) {
         return Ok(true);
     }
-    for keyword in sent.keys() {
-        if refuses(&keyword.extract::<String>()?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(sent.keys().extract::<Vec<String>>()?.iter().any(|keyword| refuses(keyword)))
 }
 
 /// The value of an argument `device`: a tuple as `__dlpack_device__` returns it, or a name as in `Tensor.device`.

@@ -41,24 +41,18 @@ pub(crate) struct ImportRequest<'a, 'py> {
     pub(crate) streams: Streams<'a, 'py>,
 }
 
-impl<'py> ImportRequest<'_, 'py> {
-    /// Imports the object of another library; `None` for one without a protocol.
+impl ImportRequest<'_, '_> {
+    /// Imports the object of another library, and refuses one without a protocol.
     #[inline]
-    fn run(&self) -> PyResult<Option<Imported>> {
+    pub(crate) fn run(&self) -> PyResult<Imported> {
         let type_info = type_info::of(self.object)?;
         if self.options.protocol.is_none()
             && self.streams.is_default()
             && let Some(imported) = by_shortcut(self.object, &type_info, self.options)?
         {
-            return settle(self.options, imported).map(Some);
+            return settle(self.options, imported);
         }
-        self.run_stages(&type_info)
-    }
-
-    /// As [`run`](Self::run), and refuses an object without a protocol.
-    #[inline]
-    pub(crate) fn required(&self) -> PyResult<Imported> {
-        let imported = self.run()?;
+        let imported = self.run_stages(&type_info)?;
         imported.ok_or_else(|| protocols::refusal(self.object, self.options.protocol))
     }
 
@@ -83,7 +77,11 @@ impl<'py> ImportRequest<'_, 'py> {
         if options.protocol.is_none()
             && let Some((array, reason)) = array_of(object, type_info, options)?
         {
-            return self.import_array(&array, reason);
+            // The array may be a copy that was made for this import.
+            let copy = if reason.is_some() { None } else { options.copy };
+            let options = &ImportOptions { copy, ..**options };
+            let imported = ImportRequest { object: &array, options, streams: *streams }.run()?;
+            return Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }));
         }
         // Before the request, because other code may give the producer other memory meanwhile; `validated` compares.
         let storage = storage::storage(object, type_info)?;
@@ -91,19 +89,6 @@ impl<'py> ImportRequest<'_, 'py> {
         let imported = unless_copied(validated(object, type_info, storage, imported)?, options)?;
         same_buffer::learn(object, type_info, &imported)?;
         satisfy(object, imported, options, *streams).map(Some)
-    }
-
-    /// Imports the array of a column, which may be a copy that was made for this import.
-    fn import_array(
-        &self,
-        array: &Bound<'py, PyAny>,
-        reason: Option<CopyReason>,
-    ) -> PyResult<Option<Imported>> {
-        let copy = if reason.is_some() { None } else { self.options.copy };
-        let options = ImportOptions { copy, ..*self.options };
-        let request = ImportRequest { object: array, options: &options, streams: self.streams };
-        let imported = request.required()?;
-        Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }))
     }
 }
 

@@ -8,7 +8,7 @@ use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::order::Order;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyString};
+use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 
 /// The value of an argument `align`.
 pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
@@ -18,9 +18,12 @@ pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     let index = if align.is_instance_of::<PyBool>() { None } else { align.getattr_opt(index)? };
     let number = index.ok_or_else(|| wrong_type("align", EXPECTED, align))?.call0()?;
     let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= MAX);
-    fits.ok_or_else(|| {
-        PyValueError::new_err(format!("align must be {EXPECTED}, not {}", repr_in_message(&number)))
-    })
+    fits.ok_or_else(|| wrong_value("align", EXPECTED, &number))
+}
+
+/// The refusal of an argument of the right type.
+pub(crate) fn wrong_value(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
+    PyValueError::new_err(format!("{argument} must be {expected}, not {}", repr_in_message(found)))
 }
 
 /// The value of an argument `contiguous`; `False` means the same as `None`.
@@ -35,10 +38,7 @@ pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
     match &*letter.to_cow()? {
         "C" => Ok(Order::C),
         "F" => Ok(Order::Fortran),
-        _ => Err(PyValueError::new_err(format!(
-            "contiguous must be {EXPECTED}, not {}",
-            repr_in_message(letter)
-        ))),
+        _ => Err(wrong_value("contiguous", EXPECTED, letter)),
     }
 }
 
@@ -73,6 +73,14 @@ pub(crate) fn integer<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
         // Arrays have the method, and refuse unless they are a single integer.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// The items of a tuple or list; `None` for other objects.
+pub(crate) fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    match object.is_instance_of::<PyTuple>() || object.is_instance_of::<PyList>() {
+        true => object.extract().map(Some),
+        false => Ok(None),
     }
 }
 

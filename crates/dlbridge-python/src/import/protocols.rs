@@ -1,6 +1,6 @@
 //! Request: tries one protocol after another.
 
-use dlbridge::{Device, DeviceType, Tensor};
+use dlbridge::{Device, DeviceType};
 use dlbridge_gpu::Driver;
 use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::copies;
@@ -141,51 +141,36 @@ pub(super) unsafe fn import_by_table<'py>(
     // SAFETY: the caller promises it.
     let imported = unsafe { table.import_of_type(object) }?;
     let device = imported.tensor.device();
-    if !device.device_type().is_host_accessible()
-        && !put_in_order(table, device, &streams.on_source(device, options)?, object)?
-    {
-        return on_device(object, &imported.tensor, options.protocol).map(|()| None);
-    }
-    Ok(Some(imported))
+    let is_ready = device.device_type().is_host_accessible()
+        || put_in_order(table, device, &streams.on_source(device, options)?, object, options)?;
+    Ok(is_ready.then_some(imported))
 }
 
-/// Makes the caller's stream wait for the producer's. Returns false if that is not possible.
+/// Makes the caller's stream wait for the producer's. If that is not possible, returns false for an object that has
+/// `__dlpack__` to import it by, and refuses others, and a request for this protocol.
 #[cold]
 fn put_in_order(
     table: Table,
     device: Device,
     ours: &DataStream,
     object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
 ) -> PyResult<bool> {
     let py = object.py();
-    if !has_streams(device) {
-        return Ok(false);
+    if has_streams(device)
+        && let Some(handle) = table.work_stream(py, device)?
+    {
+        let theirs = DataStream::of_handle(device, handle);
+        if ours.handle() == theirs.handle() || Driver::of(device.device_type()).is_ok() {
+            return device::order(py, device, &theirs, ours).map(|()| true);
+        }
     }
-    let Some(handle) = table.work_stream(py, device)? else { return Ok(false) };
-    let theirs = DataStream::of_handle(device, handle);
-    let is_same = ours.handle() == theirs.handle();
-    if !is_same && Driver::of(device.device_type()).is_err() {
+    if attribute(object, intern!(py, "__dlpack__"))?.is_some() && options.protocol.is_none() {
         return Ok(false);
-    }
-    device::order(py, device, &theirs, ours)?;
-    Ok(true)
-}
-
-/// Refuses data on a device, unless the object has `__dlpack__` to import it by and no protocol is requested.
-#[cold]
-fn on_device(
-    object: &Bound<'_, PyAny>,
-    tensor: &Tensor,
-    asked_for: Option<Protocol>,
-) -> PyResult<()> {
-    let dlpack = attribute(object, intern!(object.py(), "__dlpack__"))?;
-    if asked_for.is_none() && dlpack.is_some() {
-        return Ok(());
     }
     Err(PyBufferError::new_err(format!(
-        "the data is on {}, and the exchange API does not synchronise the pending work \
-         there; import it through __dlpack__, which does",
-        tensor.device()
+        "the data is on {device}, and the exchange API does not synchronise the pending work \
+         there; import it through __dlpack__, which does"
     )))
 }
 
@@ -220,33 +205,24 @@ fn instead_of_dlpack(
     if !refusal.is_instance_of::<PyBufferError>(py) {
         return Err(refusal);
     }
-    let mut final_refusal = None;
+    // A producer could not have made such a tensor through NumPy.
+    let is_beyond_dlpack = |imported: &Imported| {
+        imported.reason.is_some() || buffer_format::of_dtype(imported.tensor.dtype()).is_none()
+    };
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
         match import(other, object, type_info, options, Streams::default()) {
             Ok(Some(imported)) if is_beyond_dlpack(&imported) => return Ok(imported),
             Ok(_) => {}
-            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
             Err(error) => {
-                final_refusal = Some(error);
-                break;
+                // This refusal says more than DLPack's.
+                if error.is_instance_of::<PyBufferError>(py) {
+                    error.set_cause(py, Some(refusal));
+                }
+                return Err(error);
             }
         }
     }
-    match final_refusal {
-        // This refusal says more than DLPack's.
-        Some(error) => {
-            if error.is_instance_of::<PyBufferError>(py) {
-                error.set_cause(py, Some(refusal));
-            }
-            Err(error)
-        }
-        None => Err(refusal),
-    }
-}
-
-/// Returns true for a tensor that a producer could not have made through NumPy.
-fn is_beyond_dlpack(imported: &Imported) -> bool {
-    imported.reason.is_some() || buffer_format::of_dtype(imported.tensor.dtype()).is_none()
+    Err(refusal)
 }
 
 /// The refusal of an object that lacks a protocol, or all of them.

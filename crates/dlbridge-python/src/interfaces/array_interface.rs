@@ -51,7 +51,7 @@ pub(crate) fn import(
             drop(interface);
             let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
             if made_for_us && options.copy == Some(false) {
-                return Err(copies_always(object.py(), shared_by_arrow(object, options)));
+                return Err(copies_always(object, options));
             }
             let access = match made_for_us {
                 true => Access::Exclusive,
@@ -252,18 +252,13 @@ pub(super) fn fields<'py>(
     Ok(fields)
 }
 
-/// Imports through Arrow what the array interface would copy.
-#[cold]
-fn shared_by_arrow(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    arrow::import(object, &*type_info::of(object)?, options, None)
-}
-
 /// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow
 /// protocol if an import through Arrow shares this very object.
-fn copies_always(py: Python<'_>, by_arrow: PyResult<Option<Imported>>) -> PyErr {
+#[cold]
+fn copies_always(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyErr {
+    let py = object.py();
+    let by_arrow = type_info::of(object)
+        .and_then(|type_info| arrow::import(object, &type_info, options, None));
     let (way_out, cause) = match by_arrow {
         Ok(Some(shared)) => {
             let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());

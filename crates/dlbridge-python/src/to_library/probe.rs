@@ -17,7 +17,7 @@ use dlbridge::{ArcTensor, DataType, Device, Tensor};
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use super::framework::{Argument, Behaviour, Framework, Input, Layout, ReadOnly, Request};
 use super::profiles::FRAMEWORKS;
@@ -150,8 +150,7 @@ impl<'a, 'py> Probe<'a, 'py> {
                 None => return Ok(None),
             },
         };
-        let Framework { layout_limit, align_limit, .. } = *self.framework;
-        let measured = match shares {
+        Ok(Some(match shares {
             false => Behaviour {
                 request,
                 copies: true,
@@ -166,11 +165,6 @@ impl<'a, 'py> Probe<'a, 'py> {
                 idle_strides: !self.shares(self.backwards(&[1, 3])?, request)?,
                 align: self.align(request)?,
             },
-        };
-        Ok(Some(Behaviour {
-            layout: measured.layout.max(layout_limit),
-            align: measured.align.max(align_limit),
-            ..measured
         }))
     }
 
@@ -195,7 +189,9 @@ impl<'a, 'py> Probe<'a, 'py> {
                 let tensor = TensorObject::new(py, tensor)?.unbind();
                 let recorder = Bound::new(py, Recorder { tensor, request: Mutex::new(None) })?;
                 let seen = self.look(self.function.call1((&recorder,)), &sent)?;
-                Ok(recorder.get().request().map(|request| (request, seen)))
+                let request =
+                    *recorder.get().request.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(request.map(|request| (request, seen)))
             }
         }
     }
@@ -231,23 +227,23 @@ impl<'a, 'py> Probe<'a, 'py> {
         })
     }
 
-    /// The most general strides that the framework shares.
+    /// The most general strides that the framework shares, within its limit.
     fn layout(&self, request: Request) -> PyResult<Layout> {
         let limit = self.framework.layout_limit;
         let gaps = |tensor: Tensor| tensor.step_by(1, 2).map_err(to_py_err);
-        if limit <= Layout::Any && self.shares(gaps(self.backwards(&[2, 6])?)?, request)? {
-            return Ok(Layout::Any);
+        for (layout, tensor) in [
+            (Layout::Any, gaps(self.backwards(&[2, 6])?)?),
+            (Layout::NonNegative, gaps(self.tensor(0, &[2, 6], false)?)?),
+            (Layout::Compact, self.tensor(0, &SHAPE, false)?.transpose()),
+        ] {
+            if limit <= layout && self.shares(tensor, request)? {
+                return Ok(layout);
+            }
         }
-        if limit <= Layout::NonNegative
-            && self.shares(gaps(self.tensor(0, &[2, 6], false)?)?, request)?
-        {
-            return Ok(Layout::NonNegative);
-        }
-        let transposed = self.tensor(0, &SHAPE, false)?.transpose();
-        Ok(if self.shares(transposed, request)? { Layout::Compact } else { Layout::C })
+        Ok(Layout::C)
     }
 
-    /// The smallest alignment that makes the framework share data; 1 if it needs none.
+    /// The smallest alignment that makes the framework share data, within its limit; 1 if it needs none.
     fn align(&self, request: Request) -> PyResult<usize> {
         let limit = self.framework.align_limit;
         let is_enough = |align: usize| match align >= limit {
@@ -323,12 +319,6 @@ struct Recorder {
     request: Mutex<Option<Request>>,
 }
 
-impl Recorder {
-    fn request(&self) -> Option<Request> {
-        *self.request.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[pymethods]
 impl Recorder {
     #[pyo3(signature = (**keywords))]
@@ -337,22 +327,17 @@ impl Recorder {
         py: Python<'py>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let max_version = match keywords {
-            Some(keywords) => keywords.get_item(intern!(py, "max_version"))?,
-            None => None,
-        };
-        let request = match max_version.filter(|version| !version.is_none()) {
-            Some(version) => match version.extract()? {
-                (..=0, _) => Request::Legacy,
-                (major, minor) => Request::Versioned(major, minor),
-            },
-            None => Request::Legacy,
+        let version = keywords.map(|all| all.get_item(intern!(py, "max_version"))).transpose()?;
+        let version = version.flatten().map(|version| version.extract()).transpose()?.flatten();
+        let request = match version {
+            Some((major @ 1.., minor)) => Request::Versioned(major, minor),
+            _ => Request::Legacy,
         };
         *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
         self.tensor.bind(py).call_method(intern!(py, "__dlpack__"), (), keywords)
     }
 
-    fn __dlpack_device__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        Ok(self.tensor.bind(py).call_method0(intern!(py, "__dlpack_device__"))?.cast_into()?)
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        self.tensor.get().device_pair()
     }
 }
