@@ -85,10 +85,13 @@ pub(super) struct ArrowArrayStream {
 }
 
 impl ArrowSchema {
-    /// The format; `None` if it is NULL.
-    pub(super) fn format(&self) -> Option<&CStr> {
+    /// The format, which must not be NULL.
+    pub(super) fn format(&self) -> PyResult<&CStr> {
+        if self.format.is_null() {
+            return Err(PyBufferError::new_err("the Arrow schema lacks a format"));
+        }
         // SAFETY: Valid: a format that is not NULL is a string, which lives as long as the schema.
-        (!self.format.is_null()).then(|| unsafe { CStr::from_ptr(self.format) })
+        Ok(unsafe { CStr::from_ptr(self.format) })
     }
 
     /// The child of a schema with one child; `None` if it is NULL or not aligned.

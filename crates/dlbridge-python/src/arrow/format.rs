@@ -45,10 +45,7 @@ pub(super) enum Level {
 impl Level {
     /// The level that the format of a schema describes; with `times`, the level of those times.
     pub(super) fn of(schema: &ArrowSchema, times: Option<&Times>) -> PyResult<Self> {
-        let Some(format) = schema.format() else {
-            return Err(PyBufferError::new_err("the Arrow schema lacks a format"));
-        };
-        let format = format.to_string_lossy();
+        let format = schema.format()?.to_string_lossy();
         let is_bool8 = match (extension_name(schema)?.as_deref(), &*format) {
             (None | Some(FIXED_SHAPE), _) => false,
             (Some("arrow.bool8"), "c") => true,
@@ -106,10 +103,7 @@ pub(super) fn check_plain(schema: &ArrowSchema) -> PyResult<()> {
 }
 
 /// The refusal of an array without offsets.
-pub(super) fn unfit_for_lists(schema: &ArrowSchema) -> PyErr {
-    let Some(format) = schema.format() else {
-        return PyBufferError::new_err("the Arrow schema lacks a format");
-    };
+pub(super) fn unfit_for_lists(format: &CStr) -> PyErr {
     let remedy = match format.to_bytes() {
         [b'+', b'w', ..] => "dlbridge.asdlpack imports its fixed-size lists as a tensor",
         [b'+', b'v', ..] => "cast it to a list or a large_list first",
@@ -121,26 +115,29 @@ pub(super) fn unfit_for_lists(schema: &ArrowSchema) -> PyErr {
     PyBufferError::new_err(format!("the Arrow format '{format}' has no offsets; {remedy}"))
 }
 
+/// The units of times in formats, and NumPy's names for points and spans of time in that unit.
+const UNITS: [(&str, &str, &str); 4] = [
+    ("s", "datetime64[s]", "timedelta64[s]"),
+    ("m", "datetime64[ms]", "timedelta64[ms]"),
+    ("u", "datetime64[us]", "timedelta64[us]"),
+    ("n", "datetime64[ns]", "timedelta64[ns]"),
+];
+
 /// The elements of a format, and their time zone.
 fn elements(format: &str) -> (Elements<'_>, &str) {
+    let unit = |letter: &str| UNITS.iter().find(|(known, ..)| *known == letter);
     let point = format.strip_prefix("ts").and_then(|rest| rest.split_once(':'));
-    let name = |name| Elements::Named(name);
-    match point {
-        Some(("s", zone)) => return (name("datetime64[s]"), zone),
-        Some(("m", zone)) => return (name("datetime64[ms]"), zone),
-        Some(("u", zone)) => return (name("datetime64[us]"), zone),
-        Some(("n", zone)) => return (name("datetime64[ns]"), zone),
-        _ => {}
+    if let Some((letter, zone)) = point
+        && let Some((_, point, _)) = unit(letter)
+    {
+        return (Elements::Named(point), zone);
     }
-    let elements = match format {
-        "tDs" => name("timedelta64[s]"),
-        "tDm" => name("timedelta64[ms]"),
-        "tDu" => name("timedelta64[us]"),
-        "tDn" => name("timedelta64[ns]"),
+    let elements = match (format, format.strip_prefix("tD").and_then(unit)) {
+        (_, Some((.., span))) => Elements::Named(span),
         // Milliseconds since 1970.
-        "tdm" => name("datetime64[ms]"),
-        "tdD" => Elements::Dates,
-        "l" => name("int64"),
+        ("tdm", _) => Elements::Named("datetime64[ms]"),
+        ("tdD", _) => Elements::Dates,
+        ("l", _) => Elements::Named("int64"),
         _ => Elements::Format(format),
     };
     (elements, "")

@@ -72,16 +72,17 @@ struct Kind {
 impl Kind {
     fn of(schema: &ArrowSchema) -> PyResult<Self> {
         check_plain(schema)?;
-        let (offsets, has_bytes) = match schema.format().map(|format| format.to_bytes()) {
-            Some(b"+l") => (DataType::INT32, false),
-            Some(b"+L") => (DataType::INT64, false),
-            Some(b"u" | b"z") => (DataType::INT32, true),
-            Some(b"U" | b"Z") => (DataType::INT64, true),
-            _ => return Err(unfit_for_lists(schema)),
+        let format = schema.format()?;
+        let (offsets, has_bytes) = match format.to_bytes() {
+            b"+l" => (DataType::INT32, false),
+            b"+L" => (DataType::INT64, false),
+            b"u" | b"z" => (DataType::INT32, true),
+            b"U" | b"Z" => (DataType::INT64, true),
+            _ => return Err(unfit_for_lists(format)),
         };
         if !has_bytes
             && let Some(child) = schema.only_child()
-            && matches!(child.format().map(|format| format.to_bytes()), Some(b"+l" | b"+L"))
+            && child.format().is_ok_and(|format| matches!(format.to_bytes(), b"+l" | b"+L"))
         {
             return Err(PyBufferError::new_err(
                 "the Arrow array has lists of lists, and offsets divide one level; flatten it first, for example with \

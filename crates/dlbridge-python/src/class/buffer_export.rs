@@ -1,9 +1,8 @@
 //! The export through the buffer protocol.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::ptr;
 
-use dlbridge::Tensor;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -37,11 +36,23 @@ pub(super) unsafe fn export(
     tensor.keep_reading()?;
     let (tensor, read_only) = (tensor.tensor(), tensor.is_read_only());
     let asks = |flag: c_int| flags & flag == flag;
-    let bytes = size(tensor)?;
+    let (device, dtype) = (tensor.device(), tensor.dtype());
+    if !device.device_type().is_host_accessible() {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, and a buffer is on the CPU; move it first"
+        )));
+    }
+    let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
+        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
     // Without a request for the format, the consumer treats the elements as bytes. With a shape, it multiplies.
-    let is_packed = tensor.len().checked_mul(tensor.dtype().itemsize()) != Some(bytes as usize);
+    let is_packed = tensor.len().checked_mul(dtype.itemsize()) != Some(bytes as usize);
     let format = if asks(ffi::PyBUF_FORMAT) || (asks(ffi::PyBUF_ND) && is_packed) {
-        format(tensor)?.as_ptr()
+        let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
+            PyBufferError::new_err(format!(
+                "a buffer cannot express the dtype {dtype}; use DLPack, a consumer's from_dlpack, or the bytes alone, bytes(t)"
+            ))
+        })?;
+        format.as_ptr()
     } else {
         ptr::null()
     };
@@ -78,7 +89,7 @@ pub(super) unsafe fn export(
     // Without elements the address is NULL, but some consumers treat NULL as an error.
     view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
     view.len = bytes;
-    view.itemsize = tensor.dtype().itemsize() as ffi::Py_ssize_t;
+    view.itemsize = dtype.itemsize() as ffi::Py_ssize_t;
     view.readonly = c_int::from(read_only);
     // Without a shape, the bytes are one dimension.
     view.ndim = if asks(ffi::PyBUF_ND) { tensor.ndim() as c_int } else { 1 };
@@ -98,26 +109,4 @@ pub(super) unsafe fn export(
 pub(super) unsafe fn take_back(view: *mut ffi::Py_buffer) {
     // SAFETY: `export` stored the box there, and the caller promises that this is the only release.
     drop(unsafe { Box::from_raw((*view).internal.cast::<Exported>()) });
-}
-
-/// The format of a tensor's elements.
-fn format(tensor: &Tensor) -> PyResult<&'static CStr> {
-    let dtype = tensor.dtype();
-    buffer_format::of_dtype(dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!(
-            "a buffer cannot express the dtype {dtype}; use DLPack, a consumer's from_dlpack, or the bytes alone, bytes(t)"
-        ))
-    })
-}
-
-/// The number of bytes of a tensor on the CPU.
-fn size(tensor: &Tensor) -> PyResult<ffi::Py_ssize_t> {
-    let device = tensor.device();
-    if !device.device_type().is_host_accessible() {
-        return Err(PyBufferError::new_err(format!(
-            "the data is on {device}, and a buffer is on the CPU; move it first"
-        )));
-    }
-    ffi::Py_ssize_t::try_from(tensor.nbytes())
-        .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))
 }

@@ -47,17 +47,6 @@ pub(super) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// The keywords, the most common first.
-fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
-    static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
-    let Ok(names) = once(&NAMES, py, || {
-        let (version, device) = (intern!(py, "max_version"), intern!(py, "dl_device"));
-        let names = [version, device, intern!(py, "copy"), intern!(py, "stream")];
-        Ok::<_, Infallible>(names.map(|name| name.clone().unbind()))
-    });
-    names
-}
-
 /// Handles a call.
 ///
 /// # Safety
@@ -129,7 +118,13 @@ unsafe fn answer<'py>(
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually
 /// match.
 fn known(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    let names = names(py);
+    // The most common first.
+    static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
+    let Ok(names) = once(&NAMES, py, || {
+        let (version, device) = (intern!(py, "max_version"), intern!(py, "dl_device"));
+        let names = [version, device, intern!(py, "copy"), intern!(py, "stream")];
+        Ok::<_, Infallible>(names.map(|name| name.clone().unbind()))
+    });
     if let Some(place) = names.iter().position(|known| known.as_ptr() == name.as_ptr()) {
         return Ok(Some(place));
     }

@@ -81,22 +81,25 @@ fn nested<'py, 'a>(
     Ok(list.into_any())
 }
 
-/// The element of a tensor with exactly one; `None` for other tensors.
-fn only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// The element of a tensor with exactly one.
+fn only<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    refusal: impl FnOnce(usize) -> PyErr,
+) -> PyResult<Bound<'py, PyAny>> {
     if tensor.len() != 1 {
-        return Ok(None);
+        return Err(refusal(tensor.len()));
     }
     let copy = copied(tensor)?;
     let bytes = TensorRef::from(&copy).as_bytes().map_err(to_py_err)?;
-    object(py, tensor.dtype(), bytes).map(Some)
+    object(py, tensor.dtype(), bytes)
 }
 
 /// The value of `item()`.
 pub(super) fn item<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
-    only(py, tensor)?.ok_or_else(|| {
+    only(py, tensor, |len| {
         PyValueError::new_err(format!(
-            "item() needs a tensor of one element, and this one has {}; call t.tolist() or t[index].item()",
-            tensor.len()
+            "item() needs a tensor of one element, and this one has {len}; call t.tolist() or t[index].item()"
         ))
     })
 }
@@ -106,12 +109,10 @@ pub(super) fn number<'py>(
     tensor: &Bound<'py, TensorObject>,
     function: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor_inside = tensor.get().tensor();
-    only(tensor.py(), tensor_inside)?.ok_or_else(|| {
+    only(tensor.py(), tensor.get().tensor(), |len| {
         PyTypeError::new_err(format!(
-            "{function} needs a tensor of one element, and this one has {}; call .numpy() or .torch() to compute \
-             with all of them",
-            tensor_inside.len()
+            "{function} needs a tensor of one element, and this one has {len}; call .numpy() or .torch() to compute \
+             with all of them"
         ))
     })
 }

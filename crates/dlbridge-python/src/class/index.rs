@@ -202,9 +202,6 @@ pub(super) fn reshaped(tensor: &PyTensor, shape: &Bound<'_, PyTuple>) -> PyResul
             .map_or_else(|_| String::new(), |shape| repr_in_message(&shape));
         PyValueError::new_err(format!("{len} elements cannot have the shape {requested}"))
     };
-    let several = || {
-        PyValueError::new_err("several extents are -1; only one can be computed from the others")
-    };
     let one = |extent: &Bound<'_, PyAny>| number("each extent", extent)?.ok_or_else(unfit);
     let shape = requested.iter().map(one).collect::<PyResult<Vec<i64>>>()?;
     let known = shape.iter().filter(|&&extent| extent != -1);
@@ -216,7 +213,11 @@ pub(super) fn reshaped(tensor: &PyTensor, shape: &Bound<'_, PyTuple>) -> PyResul
         0 => 0,
         1 if product != 0 && len.is_multiple_of(product) => len / product,
         1 => return Err(unfit()),
-        _ => return Err(several()),
+        _ => {
+            return Err(PyValueError::new_err(
+                "several extents are -1; only one can be computed from the others",
+            ));
+        }
     };
     let extents = shape.iter().map(|&extent| usize::try_from(extent).unwrap_or(unknown));
     let extents: Vec<_> = extents.collect();

@@ -85,59 +85,48 @@ fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     dtype.is_instance(class.bind(py))
 }
 
-/// A pandas dtype whose storage differs from its values, and the conversion to advise.
-struct NotNumbers {
-    /// The class's name in the module `pandas`.
-    dtype: &'static str,
-    /// The advice for a column `s`.
-    column: &'static str,
-    /// The advice for an index or array `a`.
-    array: &'static str,
-}
-
-const NOT_NUMBERS: [NotNumbers; 6] = [
-    NotNumbers {
-        dtype: "PeriodDtype",
-        column: "s.astype('int64') gives the ordinals",
-        array: "a.asi8 holds the ordinals",
-    },
-    NotNumbers {
-        dtype: "IntervalDtype",
-        column: "s.array.left.to_numpy() and s.array.right.to_numpy() are the ends",
-        array: "a.left.to_numpy() and a.right.to_numpy() are the ends",
-    },
-    NotNumbers {
-        dtype: "CategoricalDtype",
-        column: "s.cat.codes are the codes, s.astype(s.cat.categories.dtype) the values",
-        array: "a.codes are the codes, numpy.asarray(a) the values",
-    },
-    NotNumbers {
-        dtype: "SparseDtype",
-        column: "s.sparse.to_dense() gives all elements",
-        array: "numpy.asarray(a) gives all elements",
-    },
-    NotNumbers {
-        dtype: "DatetimeTZDtype",
-        column: "s.astype('int64') gives the counts since 1970",
-        array: "a.asi8 holds the counts since 1970",
-    },
-    NotNumbers {
-        dtype: "StringDtype",
-        column: "pandas.to_numeric(s) reads numbers",
-        array: "numpy.asarray(pandas.to_numeric(a)) reads numbers",
-    },
+/// The pandas dtypes whose storage differs from their values: the class in the module `pandas`, and the advice for a
+/// column `s` and for an index or array `a`.
+const NOT_NUMBERS: [(&str, &str, &str); 6] = [
+    ("PeriodDtype", "s.astype('int64') gives the ordinals", "a.asi8 holds the ordinals"),
+    (
+        "IntervalDtype",
+        "s.array.left.to_numpy() and s.array.right.to_numpy() are the ends",
+        "a.left.to_numpy() and a.right.to_numpy() are the ends",
+    ),
+    (
+        "CategoricalDtype",
+        "s.cat.codes are the codes, s.astype(s.cat.categories.dtype) the values",
+        "a.codes are the codes, numpy.asarray(a) the values",
+    ),
+    (
+        "SparseDtype",
+        "s.sparse.to_dense() gives all elements",
+        "numpy.asarray(a) gives all elements",
+    ),
+    (
+        "DatetimeTZDtype",
+        "s.astype('int64') gives the counts since 1970",
+        "a.asi8 holds the counts since 1970",
+    ),
+    (
+        "StringDtype",
+        "pandas.to_numeric(s) reads numbers",
+        "numpy.asarray(pandas.to_numeric(a)) reads numbers",
+    ),
 ];
 
-/// The entry of a pandas dtype whose values are not numbers; `None` for others.
-fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<&'static NotNumbers> {
-    let is = |class: &str| is_instance(dtype, "pandas", class);
-    NOT_NUMBERS.iter().find(|known| is(known.dtype).unwrap_or(false))
+/// The advice for a column and for an array of a pandas dtype whose values are not numbers; `None` for others.
+fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<(&'static str, &'static str)> {
+    let is = |class: &str| is_instance(dtype, "pandas", class).unwrap_or(false);
+    let known = NOT_NUMBERS.iter().find(|(class, ..)| is(class));
+    known.map(|&(_, column, array)| (column, array))
 }
 
 /// The refusal of a column whose dtype is not numeric; `None` for a numeric dtype.
 pub(super) fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
     let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
-    let remedy = not_numbers(&dtype)?.column;
+    let (remedy, _) = not_numbers(&dtype)?;
     Some(beyond_tensors(format!(
         "the column's dtype is {}, and a tensor cannot express its values; convert it first: {remedy}",
         str_in_message(&dtype)
@@ -156,7 +145,7 @@ pub(super) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
     let dtype = object.getattr(intern!(py, "dtype")).ok()?;
     let kind = dtype.getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
     let converted = match not_numbers(&dtype) {
-        Some(known) => known.array,
+        Some((_, array)) => array,
         // The classes for times of NumPy's dtypes have the counts; those for Arrow's times lack the attribute.
         None if matches!(kind.as_deref(), Ok("M" | "m")) => {
             match object.hasattr(intern!(py, "asi8")) {

@@ -75,15 +75,14 @@ fn field_of(object: &Bound<'_, PyAny>) -> Option<String> {
 /// Splits a typestr like `<f4`.
 fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     let mut letters = typestr.chars();
-    let parts = (letters.next(), letters.next(), letters.as_str());
+    let (order, kind) = (letters.next(), letters.next());
     // Dates have a unit behind the size, and objects lack a size.
-    let size = |rest: &str| {
-        let digits = rest.split('[').next().unwrap_or_default();
-        let plain = digits.bytes().all(|b| b.is_ascii_digit());
-        if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|_| plain) }
-    };
-    let parts = (parts.0, parts.1, size(parts.2).ok_or(()));
-    if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Ok(size)) = parts {
+    let digits = letters.as_str().split('[').next().unwrap_or_default();
+    let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+    let size = if digits.is_empty() { Some(0) } else { digits.parse().ok() };
+    if let (Some(order @ ('<' | '>' | '|' | '=')), Some(kind), Some(size), true) =
+        (order, kind, size, is_number)
+    {
         return Ok((if order == '=' { NATIVE } else { order }, kind, size));
     }
     // NumPy's typestr for text of any length.

@@ -130,9 +130,6 @@ pub(crate) fn like<'py>(
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
     let tensor = TensorObject::import(obj, &options)?;
-    if prototype.is_instance_of::<TensorObject>() {
-        return Ok(tensor.into_any());
-    }
     // A copy that the import made needs no second copy on export.
     let made = like_tensor(prototype, &tensor, copy.filter(|&copy| !copy))?;
     made.ok_or_else(|| {
@@ -151,9 +148,6 @@ pub(crate) fn like_result<'py>(
     prototype: &Bound<'py, PyAny>,
     tensor: &Bound<'py, TensorObject>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if prototype.is_instance_of::<TensorObject>() {
-        return Ok(tensor.clone().into_any());
-    }
     let made = like_tensor(prototype, tensor, None)?;
     Ok(made.unwrap_or_else(|| tensor.clone().into_any()))
 }
@@ -165,6 +159,9 @@ fn like_tensor<'py>(
     copy: Option<bool>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = prototype.py();
+    if TensorObject::of(prototype).is_some() {
+        return Ok(Some(tensor.clone().into_any()));
+    }
     if let Some(framework) = Framework::of_object(prototype)? {
         return to(tensor, framework, copy).map(Some);
     }

@@ -77,10 +77,12 @@ impl Installed {
         };
         let (behaviour, measured) = match framework.stated {
             Some(stated) => (Some(stated), None),
-            None => (
-                Probe::new(framework, &function)?.behaviour(table)?,
-                Some(release(py, framework, &module)),
-            ),
+            None => {
+                let memory = Tensor::zeroed_aligned(DataType::UINT8, [512], 256);
+                let memory = memory.map_err(to_py_err)?.into_shared();
+                let probe = Probe { framework, function: &function, memory };
+                (probe.behaviour(table)?, Some(release(py, framework, &module)))
+            }
         };
         Ok(Self { function: function.unbind(), table, behaviour, measured })
     }
@@ -133,12 +135,7 @@ struct Seen {
 /// The shape of most probes.
 const SHAPE: [usize; 2] = [2, 3];
 
-impl<'a, 'py> Probe<'a, 'py> {
-    fn new(framework: &'static Framework, function: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        let memory = Tensor::zeroed_aligned(DataType::UINT8, [512], 256).map_err(to_py_err)?;
-        Ok(Self { framework, function, memory: memory.into_shared() })
-    }
-
+impl<'py> Probe<'_, 'py> {
     /// The behaviour with data that the CPU can read. A step that fails leaves the careful assumption; `None` for a
     /// framework that cannot be measured.
     fn behaviour(&self, table: Option<Table>) -> PyResult<Option<Behaviour>> {

@@ -275,7 +275,6 @@ static PADDLE: Framework = Framework {
 static CUPY: Framework =
     Framework { name: "cupy", module: "cupy", stated: Some(Behaviour::DEVICE), ..FRAMEWORK };
 
-/// The class `Tensor` of pyarrow.
 static PYARROW: Framework = Framework {
     name: "pyarrow",
     aliases: &["pa"],
@@ -318,7 +317,6 @@ static TVM_FFI: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// The class `OrtValue` of ONNX Runtime.
 static ONNXRUNTIME: Framework = Framework {
     name: "onnxruntime",
     aliases: &["ort"],
@@ -329,7 +327,6 @@ static ONNXRUNTIME: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// NVIDIA Warp.
 static WARP: Framework = Framework {
     name: "warp",
     module: "warp",
@@ -344,7 +341,6 @@ static WARP: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// The arrays of oneAPI.
 static DPNP: Framework = Framework {
     name: "dpnp",
     module: "dpnp",
@@ -361,7 +357,6 @@ static DPNP: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// The arrays of array-api-strict, which wrap NumPy arrays.
 static ARRAY_API_STRICT: Framework = Framework {
     name: "array_api_strict",
     aliases: &["array-api-strict"],
@@ -434,7 +429,6 @@ static PANDAS: Framework = Framework {
     ..FRAMEWORK
 };
 
-/// The images of Pillow.
 static PILLOW: Framework = Framework {
     name: "pillow",
     aliases: &["PIL"],
