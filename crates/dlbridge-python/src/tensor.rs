@@ -17,7 +17,7 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use dlbridge::{ArcTensor, CopyReason, Device};
+use dlbridge::{ArcTensor, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::interpreter::PyOwner;
@@ -30,7 +30,7 @@ use dlbridge_pyo3::{PyTensor, numpy};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
-use crate::device::{self, Streams, copied, is_possible, kept_until_passed};
+use crate::device::{self, Streams, copied, kept_until_passed};
 use crate::frameworks;
 use crate::import::{self, ImportRequest, satisfy};
 
@@ -182,18 +182,13 @@ fn copied_by_driver(
     streams: Streams<'_, '_>,
 ) -> PyResult<Option<PyTensor>> {
     let found = this.tensor().device();
-    let to = options.device.unwrap_or(found);
-    let is_asked = to != found || options.copy == Some(true);
-    if !is_asked || options.copy == Some(false) || !is_possible(found, to) {
-        return Ok(None);
-    }
+    let Some((to, reason)) = satisfy::driver_copy(options, found, false) else { return Ok(None) };
     let stream = match to == Device::CPU {
         true if streams.is_default() => *this.stream(),
         true => streams.on(found)?,
         false => streams.on(to)?,
     };
     let tensor = copied(py, this.tensor(), this.stream(), to, &stream)?;
-    let reason = if to == found { CopyReason::Requested } else { CopyReason::Device };
     let Common { protocol, version, .. } = this.record();
     let imported = Imported::new(tensor, protocol.unwrap_or(Protocol::ExchangeApi));
     let imported =
@@ -209,35 +204,24 @@ fn copied_by_driver(
 /// traversal.
 pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     while tensor.is_sole() {
-        // SAFETY: no element is accessed through the owner.
-        let (object, buffer, shared) = unsafe {
-            (
-                tensor.owner_ref::<PyOwner>(),
-                tensor.owner_ref::<Buffer>(),
-                tensor.owner_ref::<ArcTensor>(),
-            )
+        tensor = match owners(tensor) {
+            (Some(object), ..) => return object.traverse(visit),
+            (_, Some(buffer), _) => return buffer.traverse(visit),
+            (.., Some(source)) => source,
+            _ => return numpy::array::traverse(tensor, visit),
         };
-        if let Some(object) = object {
-            return object.traverse(visit);
-        }
-        if let Some(buffer) = buffer {
-            return buffer.traverse(visit);
-        }
-        let Some(source) = shared else {
-            return numpy::array::traverse(tensor, visit);
-        };
-        tensor = source;
     }
     Ok(())
 }
 
 /// Returns true if [`traverse`] reports an object, now or when the tensor has fewer handles.
 fn may_report(tensor: &ArcTensor) -> bool {
+    !matches!(owners(tensor), (None, None, None)) || numpy::array::is_reported(tensor)
+}
+
+/// The owner of a tensor, if it is one of these types.
+#[inline]
+fn owners(tensor: &ArcTensor) -> (Option<&PyOwner>, Option<&Buffer>, Option<&ArcTensor>) {
     // SAFETY: no element is accessed through the owner.
-    let owner_is_known = unsafe {
-        tensor.owner_ref::<PyOwner>().is_some()
-            || tensor.owner_ref::<Buffer>().is_some()
-            || tensor.owner_ref::<ArcTensor>().is_some()
-    };
-    owner_is_known || numpy::array::is_reported(tensor)
+    unsafe { (tensor.owner_ref(), tensor.owner_ref(), tensor.owner_ref()) }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::ptr;
+use std::{mem, ptr};
 
 use dlbridge::{Access, ArcTensor, CopyReason, DataType, Element, Result, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
@@ -247,7 +247,7 @@ pub(crate) fn offsets_range(
     // With a stride of 0, any number of offsets are one in memory.
     let len = if offsets.strides() == [0] { 1 } else { offsets.len() };
     copies::detached(len.saturating_mul(offsets.dtype().itemsize()), |go_on| {
-        let mut scan = Scan { first: None, last: 0 };
+        let mut range = 0..0;
         for begin in (0..len).step_by(BLOCK) {
             if begin > 0 && !go_on() {
                 return Ok(None);
@@ -255,57 +255,48 @@ pub(crate) fn offsets_range(
             let end = len.min(begin + BLOCK);
             let block = offsets.slice(0, begin..end)?.to_copy()?;
             let fault = match block.dtype() {
-                DataType::INT32 => scan.fault::<i32>(&block, begin)?,
-                _ => scan.fault::<i64>(&block, begin)?,
+                DataType::INT32 => fault::<i32>(&block, begin, &mut range)?,
+                _ => fault::<i64>(&block, begin, &mut range)?,
             };
             if let Some(fault) = fault {
                 return Ok(Some(Err(fault)));
             }
         }
-        Ok(Some(Ok(scan.first.unwrap_or(0)..scan.last)))
+        Ok(Some(Ok(range)))
     })
 }
 
-/// The offsets that were read.
-struct Scan {
-    first: Option<i64>,
-    last: i64,
-}
-
-impl Scan {
-    /// Reads further offsets, of which `begin` is the index of the first; returns what is wrong with them.
-    fn fault<T: Element + Copy + PartialOrd + Into<i64>>(
-        &mut self,
-        offsets: &Tensor,
-        begin: usize,
-    ) -> Result<Option<String>> {
-        let view = offsets.view::<T>()?;
-        let offsets = view.as_slice().expect("a copy is contiguous");
-        // Without an early exit, so that the compiler can vectorise it.
-        let increase = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
-        if let (true, [first, .., last]) = (increase, offsets)
-            && (*first).into() >= self.last
-        {
-            self.first.get_or_insert((*first).into());
-            self.last = (*last).into();
-            return Ok(None);
-        }
-        for (index, &offset) in (begin..).zip(offsets) {
-            let offset = offset.into();
-            if offset < self.last {
-                let last = self.last;
-                return Ok(Some(match self.first {
-                    None => format!("the first offset is {offset}, below 0"),
-                    Some(_) => {
-                        format!("the offsets decrease from {last} to {offset} at index {index}")
-                    }
-                }));
-            }
-            self.first.get_or_insert(offset);
-            self.last = offset;
-        }
-        Ok(None)
+/// Adds further offsets to the range of those before, and returns what is wrong with them. `begin` is the index of the
+/// first one.
+fn fault<T: Element + Copy + PartialOrd + Into<i64>>(
+    offsets: &Tensor,
+    begin: usize,
+    range: &mut Range<i64>,
+) -> Result<Option<String>> {
+    let view = offsets.view::<T>()?;
+    let offsets = view.as_slice().expect("a copy is contiguous");
+    if begin == 0 {
+        range.start = offsets.first().map_or(0, |&first| first.into());
     }
+    // Without an early exit, so that the compiler can vectorise it.
+    let increase = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
+    if let (true, [first, .., last]) = (increase, offsets)
+        && (*first).into() >= range.end
+    {
+        range.end = (*last).into();
+        return Ok(None);
+    }
+    for (index, &offset) in (begin..).zip(offsets) {
+        let offset = offset.into();
+        let last = mem::replace(&mut range.end, offset);
+        if offset < last {
+            return Ok(Some(match index {
+                0 => format!("the first offset is {offset}, below 0"),
+                _ => format!("the offsets decrease from {last} to {offset} at index {index}"),
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// A capsule over the schema and one over the array of lists. The caller has checked the offsets.

@@ -14,9 +14,7 @@ use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 pub(crate) fn expect_alignment(align: &Bound<'_, PyAny>) -> PyResult<usize> {
     const EXPECTED: &str = "None or a power of two, at most 1073741824 (1 GiB)";
     const MAX: usize = 1 << 30;
-    let index = intern!(align.py(), "__index__");
-    let index = if align.is_instance_of::<PyBool>() { None } else { align.getattr_opt(index)? };
-    let number = index.ok_or_else(|| wrong_type("align", EXPECTED, align))?.call0()?;
+    let number = integer(align)?.ok_or_else(|| wrong_type("align", EXPECTED, align))?;
     let fits = number.extract::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= MAX);
     fits.ok_or_else(|| wrong_value("align", EXPECTED, &number))
 }

@@ -66,17 +66,8 @@ fn moved<'py>(
     options: &ImportOptions,
     streams: Streams<'_, 'py>,
 ) -> PyResult<Imported> {
-    let found = imported.tensor.device();
-    let to = options.device.unwrap_or(found);
-    let copied_here = options.copy == Some(true) && imported.reason.is_none();
-    let reason = match to == found {
-        true if copied_here => CopyReason::Requested,
-        true => return Ok(imported),
-        false => CopyReason::Device,
-    };
-    if !is_possible(found, to) || options.copy == Some(false) {
-        return Ok(imported);
-    }
+    let (found, is_copy) = (imported.tensor.device(), imported.reason.is_some());
+    let Some((to, reason)) = driver_copy(options, found, is_copy) else { return Ok(imported) };
     // The producer has already synchronised its data with the stream `passed`.
     let on = if to == Device::CPU { found } else { to };
     let passed = match has_streams(found) {
@@ -87,6 +78,21 @@ fn moved<'py>(
     let tensor = copied(object.py(), &source, &passed, to, &streams.on(on)?)?;
     let (tensor, _) = normalized(tensor, None)?;
     Ok(Imported { tensor, reason: Some(reason), ..imported })
+}
+
+/// The device to which the CUDA driver must copy a tensor to meet the options, and why; `None` if it need not or cannot.
+pub(crate) fn driver_copy(
+    options: &ImportOptions,
+    found: Device,
+    is_copy: bool,
+) -> Option<(Device, CopyReason)> {
+    let to = options.device.unwrap_or(found);
+    let reason = match to == found {
+        true if options.copy == Some(true) && !is_copy => CopyReason::Requested,
+        true => return None,
+        false => CopyReason::Device,
+    };
+    (is_possible(found, to) && options.copy != Some(false)).then_some((to, reason))
 }
 
 /// Why a tensor must be copied to meet the options; `None` if it meets them.

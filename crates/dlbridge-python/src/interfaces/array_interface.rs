@@ -37,45 +37,33 @@ pub(crate) fn import(
     check_on_cpu(options, "an array interface")?;
     let description = interface.description()?;
     let at = |data, access| description.at(Protocol::ArrayInterface, data, Device::CPU, access);
-    let imported = match interface.place()? {
-        Place::At(address, read_only) => {
-            let memory = at(ptr::with_exposed_provenance_mut(address), access(read_only));
-            let owner = interface.owner()?;
-            // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
-            // writes while a view is alive (see the documentation of `dlbridge-pyo3`).
-            unsafe { memory.import_of(object, owner, options.copy) }?
-        }
-        Place::Within(buffer, offset) => {
-            // Freeing the dictionary may run the producer's code, which may keep the bytes, so the references are
-            // counted afterwards.
-            drop(interface);
-            let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
-            if made_for_us && options.copy == Some(false) {
-                return Err(copies_always(object, options));
-            }
-            let access = match made_for_us {
-                true => Access::Exclusive,
-                false => access(buffer.is_read_only()),
-            };
-            let memory = at(buffer.data().wrapping_byte_add(offset), access);
-            check_within(buffer.nbytes(), offset, &memory)?;
-            // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
-            // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`). If the access
-            // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
-            let imported = unsafe { memory.import(buffer, options.copy) }?;
-            let reason = imported.reason.or(made_for_us.then_some(CopyReason::Producer));
-            Imported { reason, ..imported }
-        }
+    if let Some((address, read_only)) = interface.address()? {
+        let memory = at(ptr::with_exposed_provenance_mut(address), access(read_only));
+        let owner = interface.owner()?;
+        // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
+        // writes while a view is alive (see the documentation of `dlbridge-pyo3`).
+        return unsafe { memory.import_of(object, owner, options.copy) }.map(Some);
+    }
+    let (buffer, offset) = interface.buffer()?;
+    // Freeing the dictionary may run the producer's code, which may keep the bytes, so the references are counted
+    // afterwards.
+    drop(interface);
+    let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
+    if made_for_us && options.copy == Some(false) {
+        return Err(copies_always(object, options));
+    }
+    let access = match made_for_us {
+        true => Access::Exclusive,
+        false => access(buffer.is_read_only()),
     };
-    Ok(Some(imported))
-}
-
-/// The place of the elements.
-enum Place {
-    /// An address, and whether the memory is read-only.
-    At(usize, bool),
-    /// A locked buffer, and an offset into it in bytes.
-    Within(Buffer, usize),
+    let memory = at(buffer.data().wrapping_byte_add(offset), access);
+    check_within(buffer.nbytes(), offset, &memory)?;
+    // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
+    // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`). If the access
+    // is exclusive, the buffer has the only reference to the bytes, so nothing else can reach them.
+    let imported = unsafe { memory.import(buffer, options.copy) }?;
+    let reason = imported.reason.or(made_for_us.then_some(CopyReason::Producer));
+    Ok(Some(Imported { reason, ..imported }))
 }
 
 /// The dictionary, and its object. CUDA's dictionaries are similar.
@@ -176,10 +164,8 @@ impl<'a, 'py> Interface<'a, 'py> {
         Ok(Some((address, read_only.is_truthy()?)))
     }
 
-    fn place(&self) -> PyResult<Place> {
-        if let Some((address, read_only)) = self.address()? {
-            return Ok(Place::At(address, read_only));
-        }
+    /// The locked buffer that has the elements, and the offset of the first one in bytes.
+    fn buffer(&self) -> PyResult<(Buffer, usize)> {
         let data = self.field("data")?;
         let exporter = data.as_ref().unwrap_or(self.object);
         let buffer = Buffer::get(exporter).map_err(|error| {
@@ -194,7 +180,7 @@ impl<'a, 'py> Interface<'a, 'py> {
             }
             None => 0,
         };
-        Ok(Place::Within(buffer, offset))
+        Ok((buffer, offset))
     }
 }
 
