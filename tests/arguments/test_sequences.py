@@ -88,8 +88,8 @@ PLAIN: list[list[Any]] = [
 def test_list_of_pythons_numbers_is_converted_as_one_that_numpy_reads(dtype: str, numbers: list[Any]) -> None:
     function = getattr(typed, f"as_{dtype}")
     try:
-        # NumPy reads a list with a boolean.
-        expected = function([*numbers, True]).numpy()[:-1]
+        # NumPy reads a list with one of its own booleans.
+        expected = function([*numbers, np.True_]).numpy()[:-1]
     except TypeError as error:
         with pytest.raises(TypeError) as refusal:
             function(numbers)
@@ -138,7 +138,7 @@ def test_bfloat16_list_is_rounded_as_ml_dtypes_does() -> None:
     assert made.dtype == "bfloat16"
     assert made.tolist() == expected.astype("f8").tolist()
     assert typed.as_float64([ml_dtypes.bfloat16(2.5), ml_dtypes.int4(3)]).tolist() == [2.5, 3]
-    with pytest.raises(TypeError, match=r"element \[0\] is a ml_dtypes.bfloat16, which int8 cannot hold"):
+    with pytest.raises(TypeError, match=r"element \[0\] is a ml_dtypes.bfloat16, which does not fit"):
         typed.as_int8([ml_dtypes.bfloat16(2.5)])
 
 

@@ -3,83 +3,56 @@
 //! The rules are here, and NumPy converts the elements, except in two cases. Loops here convert to float64, the most
 //! frequent target, in half of the time that a call of NumPy takes; and NumPy lacks bfloat16.
 
-use std::cell::Cell;
-use std::fmt;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 
-use dlbridge::bits::Bfloat16;
+use dlbridge::bits::{Bfloat16, Float16};
 use dlbridge::{
     DataType, DataTypeCode as Code, Datetime64, Element, Seconds, Tensor, TensorRef, Unaligned,
 };
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 
-use super::spec::{ArgumentSpec, Casting};
+use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::copies;
 use crate::error::to_py_err;
 use crate::numpy::api::{self, NumpyApi};
 use crate::numpy::array::NumpyArray;
 use crate::protocol::time::{Chosen, Scale};
 
-/// Elements to convert.
-pub(super) struct Source<'a> {
-    pub(super) tensor: TensorRef<'a>,
-    /// True if each number has the byte order that this machine does not use.
-    pub(super) byte_swapped: bool,
-}
-
-/// An element that a dtype cannot hold.
-pub(super) struct OutOfRange {
-    pub(super) index: Vec<usize>,
-    value: String,
-    dtype: String,
-}
-
-impl OutOfRange {
-    pub(super) fn new(shape: &[i64], nth: usize, value: String, dtype: String) -> Self {
-        let mut index = vec![0; shape.len()];
-        let mut rest = nth;
-        for (place, &extent) in index.iter_mut().zip(shape).rev() {
-            *place = rest % extent as usize;
-            rest /= extent as usize;
-        }
-        Self { index, value, dtype }
+/// The words for an element that a dtype cannot hold.
+pub(super) fn out_of_range(
+    shape: &[i64],
+    nth: usize,
+    value: impl Display,
+    dtype: impl Display,
+) -> String {
+    let (mut place, mut rest) = (String::new(), nth);
+    for &extent in shape.iter().rev() {
+        place.insert_str(0, &format!("[{}]", rest % extent as usize));
+        rest /= extent as usize;
     }
+    let space = if place.is_empty() { "" } else { " " };
+    format!("element{space}{place} is {value}, which is out of range for {dtype}")
 }
 
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("element")?;
-        for (nth, index) in self.index.iter().enumerate() {
-            write!(f, "{}[{index}]", if nth == 0 { " " } else { "" })?;
-        }
-        write!(f, " is {}, which is out of range for {}", self.value, self.dtype)
-    }
-}
-
-/// Makes a copy in C order with elements of the first given dtype that loses nothing, or else of the first that the rule
-/// allows; `None` if it allows none. An element that the chosen dtype cannot hold is stored in the last argument.
-pub(super) fn by_rule(
-    source: &Source<'_>,
-    rule: &ArgumentSpec,
-    dtypes: &[DataType],
-    misfit: &mut Option<OutOfRange>,
-) -> PyResult<Option<Tensor>> {
-    let from = source.tensor.dtype();
+/// Makes a copy in C order with elements of the first expected dtype that loses nothing, or else of the first that the
+/// rule allows.
+pub(super) fn by_rule(source: &TensorRef<'_>, spec: &ArgumentSpec) -> Result<Tensor, Unfit> {
+    let from = source.dtype();
     let first = |allows: fn(DataType, DataType) -> bool| {
         let converts = |to| is_converted(from) && is_converted(to) && allows(from, to);
-        dtypes.iter().copied().find(|&to| converts(to))
+        spec.dtypes.iter().copied().find(|&to| converts(to))
     };
-    let exact = if rule.casting.is_none() { is_lossless } else { is_safe };
-    let checked = |from, to| is_integer(from) && is_integer(to);
-    let to = match first(exact) {
-        None if rule.check_integers
-            && let Some(to) = first(checked) =>
-        {
-            return integers(source, to, misfit);
-        }
-        None if rule.casting == Some(Casting::SameKind) => first(is_same_kind),
-        to => to,
-    };
-    to.map(|to| converted(source, to)).transpose()
+    let exact = first(if spec.casting.is_none() { is_lossless } else { is_safe });
+    if exact.is_none()
+        && spec.check_integers
+        && let Some(to) = first(|from, to| is_integer(from) && is_integer(to))
+    {
+        return integers(source, to)?.map_err(Unfit::Element);
+    }
+    let rounded = || first(is_same_kind).filter(|_| spec.casting == Some(Casting::SameKind));
+    Ok(converted(source, exact.or_else(rounded).ok_or(Unfit::Always)?)?)
 }
 
 /// Returns true for dtypes that are converted from and to each other.
@@ -91,21 +64,22 @@ pub(super) fn is_integer(dtype: DataType) -> bool {
     matches!(dtype.code(), Code::INT | Code::UINT)
 }
 
-/// The rank of a kind in NumPy's conversion order.
-fn rank(dtype: DataType) -> u8 {
+/// The kind of a dtype in NumPy's order: a boolean, an integer, a float or a complex number.
+pub(super) fn kind(dtype: DataType) -> usize {
     match dtype.code() {
         Code::BOOL => 0,
-        Code::UINT => 1,
-        Code::INT => 2,
-        Code::FLOAT | Code::BFLOAT => 3,
-        _ => 4,
+        Code::UINT | Code::INT => 1,
+        Code::FLOAT | Code::BFLOAT => 2,
+        _ => 3,
     }
 }
 
 /// Returns true if NumPy's rule `same_kind` allows the cast.
 fn is_same_kind(from: DataType, to: DataType) -> bool {
-    // ml_dtypes registers no cast from bfloat16 to float16, which has fewer exponents.
-    rank(from) <= rank(to) && (from.code(), to) != (Code::BFLOAT, DataType::FLOAT16)
+    kind(from) <= kind(to)
+        && (from.code(), to.code()) != (Code::INT, Code::UINT)
+        // ml_dtypes registers no cast from bfloat16 to float16, which has fewer exponents.
+        && (from.code(), to) != (Code::BFLOAT, DataType::FLOAT16)
 }
 
 /// Returns true if NumPy's rule `safe` allows the cast.
@@ -138,38 +112,37 @@ fn is_safe(from: DataType, to: DataType) -> bool {
 /// Returns true for a safe cast among booleans, integers, float32 and float64 that keeps all values.
 fn is_lossless(from: DataType, to: DataType) -> bool {
     let is_usual =
-        |dtype| rank(dtype) <= 2 || matches!(dtype, DataType::FLOAT32 | DataType::FLOAT64);
+        |dtype| kind(dtype) <= 1 || matches!(dtype, DataType::FLOAT32 | DataType::FLOAT64);
     let rounds = is_integer(from) && from.bits() == 64 && !is_integer(to);
     is_usual(from) && is_usual(to) && is_safe(from, to) && !rounds
 }
 
 /// A copy in C order with each element converted as by NumPy's `astype`, for dtypes that are converted.
-pub(super) fn converted(source: &Source<'_>, to: DataType) -> PyResult<Tensor> {
-    if source.byte_swapped {
-        let swapped = copies::byte_swapped(&source.tensor)?;
-        return of_dtype(&TensorRef::from(&swapped), to);
-    }
-    of_dtype(&source.tensor, to)
-}
-
-fn of_dtype(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
-    const FLOAT32: DataType = DataType::FLOAT32;
-    macro_rules! to_float64 {
-        ($($type:ty),+) => {
-            $(if (source.dtype(), to) == (<$type>::DATA_TYPE, DataType::FLOAT64) {
-                return mapped(source, |value: $type| value as f64);
-            })+
-        };
-    }
-    to_float64!(i64, i32, i16, i8, u64, u32, u16, u8, f32);
+pub(super) fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
+    let through_float32 = || {
+        let wide = converted(source, DataType::FLOAT32)?;
+        converted(&TensorRef::from(&wide), to)
+    };
     match (source.dtype(), to) {
-        (DataType::BFLOAT16, FLOAT32) => mapped(source, Bfloat16::to_f32),
-        (DataType::BFLOAT16, to) => of_dtype(&(&of_dtype(source, FLOAT32)?).into(), to),
-        (FLOAT32, DataType::BFLOAT16) => mapped(source, |v: f32| Bfloat16::from_f64(v.into())),
+        (DataType::INT64, DataType::FLOAT64) => mapped(source, |value: i64| value as f64),
+        (DataType::UINT8, DataType::FLOAT64) => mapped(source, |value: u8| f64::from(value)),
+        (DataType::FLOAT32, DataType::FLOAT64) => mapped(source, |value: f32| f64::from(value)),
+        (DataType::BFLOAT16, DataType::FLOAT32) => mapped(source, Bfloat16::to_f32),
         (DataType::FLOAT64, DataType::BFLOAT16) => mapped(source, Bfloat16::from_f64),
-        (_, DataType::BFLOAT16) => of_dtype(&(&of_dtype(source, FLOAT32)?).into(), to),
-        (DataType::BOOL, to) => of_bool(source, to),
-        (_, to) => by_numpy(source, to),
+        (DataType::FLOAT32, DataType::BFLOAT16) => {
+            mapped(source, |value: f32| Bfloat16::from_f64(value.into()))
+        }
+        (DataType::BFLOAT16, _) | (_, DataType::BFLOAT16) => through_float32(),
+        (DataType::BOOL, _) => {
+            // Refuses bytes other than 0 and 1, which would become other numbers.
+            source.view::<bool>().map_err(to_py_err)?;
+            let bytes = TensorRef::from(source.view_bool_as_u8().map_err(to_py_err)?);
+            match to == DataType::UINT8 {
+                true => copies::copied(&bytes, 1),
+                false => converted(&bytes, to),
+            }
+        }
+        _ => by_numpy(source, to),
     }
 }
 
@@ -187,23 +160,7 @@ fn mapped<S: Element, T: Element>(
     Tensor::from_parts(elements, extents(source)).map_err(to_py_err)
 }
 
-/// Converts booleans. Refuses bytes other than 0 and 1, which would become other numbers.
-fn of_bool(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
-    let (mut bytes, all_bits) = (Vec::new(), Cell::new(0));
-    let view = source.view_bool_as_u8().map_err(to_py_err)?;
-    let copy = |byte| {
-        all_bits.set(all_bits.get() | byte);
-        byte
-    };
-    view.append_mapped(&mut bytes, copy).map_err(to_py_err)?;
-    if all_bits.get() > 1 {
-        source.view::<bool>().map_err(to_py_err)?;
-    }
-    let bytes = Tensor::from_parts(bytes, extents(source)).map_err(to_py_err)?;
-    if to == DataType::UINT8 { Ok(bytes) } else { of_dtype(&(&bytes).into(), to) }
-}
-
-fn extents(source: &TensorRef<'_>) -> Vec<usize> {
+pub(super) fn extents(source: &TensorRef<'_>) -> Vec<usize> {
     source.shape().iter().map(|&extent| extent as usize).collect()
 }
 
@@ -219,59 +176,72 @@ fn by_numpy(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
         let tensor = array.map(|array| unsafe { NumpyArray::owned(&array) }).transpose()?.flatten();
         tensor.ok_or_else(|| {
             let text = format!("NumPy cannot convert {} to {to}: convert it first", source.dtype());
-            pyo3::exceptions::PyTypeError::new_err(text)
+            PyTypeError::new_err(text)
         })
     })
 }
 
-/// Converts integers to another integer type; `None` if one of them does not fit.
-fn integers(
-    source: &Source<'_>,
-    to: DataType,
-    misfit: &mut Option<OutOfRange>,
-) -> PyResult<Option<Tensor>> {
-    let unsigned = |dtype: DataType| dtype == DataType::UINT64;
-    let from = source.tensor.dtype();
-    // As `i64`, a u64 above `i64::MAX` is negative.
-    let wide = converted(source, DataType::INT64)?;
-    let (min, max) = match (to.code(), to.bits()) {
-        _ if unsigned(from) && unsigned(to) => (i64::MIN, i64::MAX),
-        (Code::UINT, 64) => (0, i64::MAX),
-        (Code::UINT, bits) => (0, (1 << bits) - 1),
-        (_, bits) => {
-            let max = i64::MAX >> (64 - u32::from(bits));
-            (if unsigned(from) { 0 } else { -max - 1 }, max)
-        }
-    };
-    let view = wide.view::<i64>().map_err(to_py_err)?;
-    let elements = view.as_slice().unwrap_or_default();
-    let range = |(least, most): (i64, i64), &v: &i64| (least.min(v), most.max(v));
-    let (least, most) = elements.iter().fold((i64::MAX, i64::MIN), range);
-    if (least < min || most > max)
-        && let Some(nth) = elements.iter().position(|v| !(min..=max).contains(v))
-    {
-        let value = elements[nth];
-        let value = if unsigned(from) { (value as u64).to_string() } else { value.to_string() };
-        *misfit = Some(OutOfRange::new(source.tensor.shape(), nth, value, to.to_string()));
-        return Ok(None);
+/// Of several dtypes, the given one or the first of the nearest kind that holds its kind; or else the first of all.
+pub(super) fn nearest(dtypes: &[DataType], natural: DataType) -> DataType {
+    let holds = |dtype: &&DataType| is_converted(**dtype) && kind(**dtype) >= kind(natural);
+    match dtypes {
+        [] => natural,
+        _ if dtypes.contains(&natural) => natural,
+        _ => *dtypes.iter().filter(holds).min_by_key(|dtype| kind(**dtype)).unwrap_or(&dtypes[0]),
     }
-    if to == DataType::INT64 { Ok(Some(wide)) } else { of_dtype(&(&wide).into(), to).map(Some) }
 }
 
-/// Converts times to another unit. A longer unit rounds down, as in NumPy. `Err` with an element that does not fit.
-pub(super) fn rescaled(times: &Tensor, chosen: &Chosen) -> PyResult<Result<Tensor, OutOfRange>> {
+/// Returns true if a dtype has an integer of Python: an integer type its value, a float type a finite one near it.
+pub(super) fn has_integer(dtype: DataType, number: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let has = match is_integer(dtype) {
+        true => number.extract().map(|value| range(dtype).contains(&value)),
+        false => number.extract().map(|value: f64| match dtype {
+            DataType::FLOAT16 => Float16::from_f64(value).to_f32().is_finite(),
+            DataType::BFLOAT16 => Bfloat16::from_f64(value).to_f32().is_finite(),
+            DataType::FLOAT32 | DataType::COMPLEX64 => (value as f32).is_finite(),
+            _ => true,
+        }),
+    };
+    match has {
+        Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Ok(false),
+        has => has,
+    }
+}
+
+/// The values of an integer type.
+fn range(dtype: DataType) -> RangeInclusive<i128> {
+    match dtype.code() {
+        Code::UINT => 0..=(1 << dtype.bits()) - 1,
+        _ => -(1 << (dtype.bits() - 1))..=(1 << (dtype.bits() - 1)) - 1,
+    }
+}
+
+/// Converts integers to another integer type; `Err` with the words for one that it lacks.
+pub(super) fn integers(source: &TensorRef<'_>, to: DataType) -> PyResult<Result<Tensor, String>> {
+    let is_uint64 = source.dtype() == DataType::UINT64;
+    // As `i64`, a u64 above `i64::MAX` is negative.
+    let wide = converted(source, DataType::INT64)?;
+    let value = |&wide: &i64| if is_uint64 { i128::from(wide as u64) } else { wide.into() };
+    let view = wide.view::<i64>().map_err(to_py_err)?;
+    let (elements, range) = (view.as_slice().unwrap_or_default(), range(to));
+    if let Some(nth) = elements.iter().position(|wide| !range.contains(&value(wide))) {
+        return Ok(Err(out_of_range(source.shape(), nth, value(&elements[nth]), to)));
+    }
+    let is_done = to == DataType::INT64;
+    Ok(Ok(if is_done { wide } else { converted(&TensorRef::from(&wide), to)? }))
+}
+
+/// Converts times to another unit. A longer unit rounds down, as in NumPy.
+pub(super) fn rescaled(times: &TensorRef<'_>, chosen: &Chosen) -> Result<Tensor, Unfit> {
     type Time = Datetime64<Seconds>;
-    let (source, Scale { multiplier, divisor }) = (TensorRef::from(times), chosen.scale);
-    let mut elements = source.to_vec::<Time>().map_err(to_py_err)?;
+    let Scale { multiplier, divisor } = chosen.scale;
+    let mut elements = times.to_vec::<Time>().map_err(to_py_err)?;
     for (nth, element) in elements.iter_mut().enumerate() {
         // NaT, the smallest integer, has no count.
         let Some(count) = element.count() else { continue };
         let scaled = count.checked_mul(multiplier).filter(|&scaled| scaled != i64::MIN);
-        let Some(scaled) = scaled else {
-            let (value, name) = (count.to_string(), chosen.name.to_owned());
-            return Ok(Err(OutOfRange::new(source.shape(), nth, value, name)));
-        };
-        *element = Time::new(scaled.div_euclid(divisor));
+        let words = || Unfit::Element(out_of_range(times.shape(), nth, count, chosen.name));
+        *element = Time::new(scaled.ok_or_else(words)?.div_euclid(divisor));
     }
-    Tensor::from_parts(elements, extents(&source)).map(Ok).map_err(to_py_err)
+    Ok(Tensor::from_parts(elements, extents(times)).map_err(to_py_err)?)
 }

@@ -276,7 +276,7 @@ impl Constraint for AllowCheckedCast {
 /// accepts ranges, and lists of arrays and tensors of equal shapes, which it stacks. Only for read-only arguments.
 ///
 /// Integers and booleans may become floats; floats do not become integers. An integer fits each integer type that
-/// holds its value. An error names the position, such as `element [3][1]`.
+/// holds its value. The error of an item names its position, such as `element [3][1]`; other errors have NumPy's words.
 /// [`is_borrowed`](crate::PyReadonlyTensor::is_borrowed) is false for a list.
 ///
 /// NumPy makes an array of the list, except of a list of floats and integers, which a loop reads without NumPy. If the

@@ -53,7 +53,7 @@ pub struct PyDeviceTensor<'py, A, const N: usize, S = WorkStream, C = ()> {
 }
 
 impl<'py, A: Accepts, const N: usize, S: Stream, C: Constraint> PyDeviceTensor<'py, A, N, S, C> {
-    const SPEC: &'static ArgumentSpec = &ArgumentSpec::on_device::<A, N, C>();
+    const SPEC: &'static ArgumentSpec = &C::SPEC.on_device::<A, N>();
 }
 
 impl<'a, 'py, A: Accepts, const N: usize, S: Stream, C: Constraint> FromPyObject<'a, 'py>

@@ -33,7 +33,7 @@ macro_rules! argument {
         }
 
         impl<'py, A: Accepts, const N: usize, C: Constraint> $name<'py, A, N, C> {
-            const SPEC: &'static ArgumentSpec = &ArgumentSpec::on_host::<A, N, C>($mode);
+            const SPEC: &'static ArgumentSpec = &C::SPEC.on_host::<A, N>($mode);
         }
 
         impl<'a, 'py, A: Accepts, const N: usize, C: Constraint> FromPyObject<'a, 'py>
@@ -105,11 +105,15 @@ macro_rules! argument {
             /// Extracts an object that `borrow_run` leaves.
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
                 if C::SPEC.allow_sequence
-                    && let Some(argument) = Self::SPEC.copy_sequence::<A>(object)?
+                    && let Some(argument) = Self::SPEC.copy_sequence(object)?
                 {
                     return Ok(Self { argument, marker: PhantomData });
                 }
-                Ok(Self { argument: Self::SPEC.extract(object)?, marker: PhantomData })
+                let argument = match A::TIMES.is_empty() {
+                    true => Self::SPEC.extract(object)?,
+                    false => Self::SPEC.import_times(object)?,
+                };
+                Ok(Self { argument, marker: PhantomData })
             }
         }
 

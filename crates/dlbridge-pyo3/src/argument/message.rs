@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 
 use super::mismatch::{Access, Difference, Mismatch};
-use super::refusal::{Found, FoundTensor, Refused};
+use super::refusal::RefusedTensor;
 use super::spec::{ArgumentSpec, Place};
 use crate::classes::{self, attr};
-use crate::error::{name_of, type_name, with_article};
+use crate::error::{type_name, with_article};
 use crate::import::hub;
 use crate::order::Order;
 use crate::protocol::{TypeInfo, type_info};
@@ -23,23 +23,48 @@ use crate::protocol::{TypeInfo, type_info};
 /// The capacity that most messages need, in bytes.
 const ROOM: usize = 224;
 
-impl Refused {
-    /// The message.
-    pub(super) fn message(&self, py: Python<'_>) -> String {
-        let found = match &self.found {
-            Found::Tensor(found) => return self.spec.message_of_tensor(found),
-            Found::Other(found) => found.clone(),
-            Found::Sequence { object_type, misfit } => {
-                with_article(&name_of(object_type.bind(py))) + misfit
-            }
-        };
-        self.spec.demands(None) + "; got " + &found
+impl RefusedTensor {
+    /// The message for a tensor.
+    pub(super) fn message(&self) -> String {
+        let (shape, strides) = self.dims.split_at(self.dims.len() / 2);
+        let mut text = self.spec.demands(Some(self));
+        text += "; got ";
+        match &self.time {
+            Some(name) => text += name,
+            None => push_dtype(&mut text, self.dtype),
+        }
+        push_numbers(&mut text, shape);
+        text += " on ";
+        push_device(&mut text, self.device);
+        if self.mismatch.has(Difference::Order) {
+            text += ", strides ";
+            push_numbers(&mut text, strides);
+        }
+        if let Some(bytes) = self.mismatch.alignment() {
+            push_pieces(
+                &mut text,
+                &[&", aligned to ", &bytes, if bytes == 1 { &" byte" } else { &" bytes" }],
+            );
+        }
+        if self.mismatch.has(Difference::ReadOnly) {
+            text += ", read-only";
+        }
+        if self.mismatch.has(Difference::UnknownAccess) {
+            text += ", from a producer that cannot say whether it may be written";
+        }
+        if let (true, Some(reason)) = (self.mismatch.has(Difference::Copied), self.reason) {
+            push_pieces(&mut text, &[&", which needs a copy, since ", &reason]);
+        }
+        if let Some(misfit) = &self.element {
+            push_pieces(&mut text, &[&", but ", misfit]);
+        }
+        text
     }
 }
 
 impl ArgumentSpec {
     /// The message for an object that is not a tensor, or is a NumPy array.
-    pub(super) fn message_of(&self, object: &Bound<'_, PyAny>) -> PyResult<String> {
+    pub(super) fn message_of(&'static self, object: &Bound<'_, PyAny>) -> PyResult<String> {
         let py = object.py();
         if let Some(type_info) = type_info::array_of(object)
             && let Some(text) = self.message_of_array(type_info, object)
@@ -83,12 +108,16 @@ impl ArgumentSpec {
     }
 
     /// The message for a NumPy array; `None` if it fits, or if only an import can decide.
-    fn message_of_array(&self, type_info: &TypeInfo, object: &Bound<'_, PyAny>) -> Option<String> {
+    fn message_of_array(
+        &'static self,
+        type_info: &TypeInfo,
+        object: &Bound<'_, PyAny>,
+    ) -> Option<String> {
         let head = type_info.head?;
         if let Some(array) = head.describe(object) {
             let mismatch = self.compare(&array.tensor, Access::new(array.read_only), None);
-            let found = (!mismatch.is_empty()).then(|| FoundTensor::new(&array.tensor, mismatch));
-            return found.map(|found| self.message_of_tensor(&found));
+            let found = RefusedTensor::of(self, &array.tensor, mismatch);
+            return (!mismatch.is_empty()).then(|| found.message());
         }
         // Some arrays can only be described by an import, for instance those with strides that are not multiples of
         // the element size.
@@ -96,48 +125,18 @@ impl ArgumentSpec {
         let differs = !self.fits_dtype(dtype) || self.ndim.is_some_and(|asked| asked != ndim);
         let shape = attr(object, "shape").ok()?;
         let shape: Vec<i64> = shape.extract().ok().filter(|_| differs)?;
-        Some(self.message_of_tensor(&FoundTensor::on_cpu(dtype, &shape, Mismatch::default())))
+        let found =
+            RefusedTensor::new(self, dtype, Device::CPU, shape.repeat(2), Mismatch::default());
+        Some(found.message())
     }
 
-    /// The message for a tensor.
-    fn message_of_tensor(&self, found: &FoundTensor) -> String {
-        let (shape, strides) = found.dims.split_at(found.dims.len() / 2);
-        let mut text = self.demands(Some(found));
-        text += "; got ";
-        match &found.time {
-            Some(name) => text += name,
-            None => push_dtype(&mut text, found.dtype),
-        }
-        push_numbers(&mut text, shape);
-        text += " on ";
-        push_device(&mut text, found.device);
-        if found.mismatch.has(Difference::Order) {
-            text += ", strides ";
-            push_numbers(&mut text, strides);
-        }
-        if let Some(bytes) = found.mismatch.alignment() {
-            push_pieces(
-                &mut text,
-                &[&", aligned to ", &bytes, if bytes == 1 { &" byte" } else { &" bytes" }],
-            );
-        }
-        if found.mismatch.has(Difference::ReadOnly) {
-            text += ", read-only";
-        }
-        if found.mismatch.has(Difference::UnknownAccess) {
-            text += ", from a producer that cannot say whether it may be written";
-        }
-        if let (true, Some(reason)) = (found.mismatch.has(Difference::Copied), found.reason) {
-            push_pieces(&mut text, &[&", which needs a copy, since ", &reason]);
-        }
-        if let Some(misfit) = &found.out_of_range {
-            push_pieces(&mut text, &[&", but ", misfit]);
-        }
-        text
+    /// The message with a description of what was found.
+    pub(super) fn message_with(&self, found: &str) -> String {
+        self.demands(None) + "; got " + found
     }
 
     /// The beginning of every message: the demands that matter for what was found.
-    fn demands(&self, found: Option<&FoundTensor>) -> String {
+    fn demands(&self, found: Option<&RefusedTensor>) -> String {
         let mut text = String::with_capacity(ROOM);
         text += "expected ";
         self.push_dtypes(&mut text);

@@ -30,17 +30,5 @@ pub use device::{DefaultStream, PyDeviceTensor, Stream, WorkStream};
 pub use each::{Each, Entries, FromItem, Item};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
+pub use spec::DYNAMIC;
 pub use tree::Tree;
-
-/// The number of dimensions of an argument that accepts any.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{DYNAMIC, PyReadonlyTensor};
-/// use pyo3::prelude::*;
-///
-/// #[pyfunction]
-/// fn total(x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 {
-///     x.iter().sum()
-/// }
-/// ```
-pub const DYNAMIC: usize = usize::MAX;

@@ -4,7 +4,8 @@ use dlbridge::Element;
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IxDyn};
 use pyo3::PyResult;
 
-use super::{DYNAMIC, PyReadonlyTensor, PyReadwriteTensor};
+use super::host::{PyReadonlyTensor, PyReadwriteTensor};
+use super::spec::DYNAMIC;
 
 /// A number of dimensions as a type; see [`NdarrayDim`].
 ///

@@ -8,9 +8,7 @@ use std::fmt;
 use dlbridge::{CopyReason, DataType, Device, TensorRef};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
 
-use super::cast::OutOfRange;
 use super::mismatch::Mismatch;
 use super::spec::ArgumentSpec;
 use crate::error::ErrorClass;
@@ -21,77 +19,59 @@ use crate::import::{self, hub};
 pub(super) enum Refusal {
     /// The object is not a tensor, or is a NumPy array, which is described when the message is made.
     Object(&'static ArgumentSpec),
-    /// A tensor or list that does not fit.
-    Mismatch(Box<Refused>),
+    /// A tensor that does not fit.
+    Tensor(Box<RefusedTensor>),
+    /// A description of a list that does not fit, or of elements that are not times of a unit.
+    Other(Box<(&'static ArgumentSpec, String)>),
     /// A NumPy array with elements that cannot be the argument's; a later import makes the exception.
     Elements(&'static ArgumentSpec),
-    /// No argument of this extension accepts the object: tensors lack its dtype, or the extension is built without
-    /// its protocol. Holds the exception that says so.
-    Unimportable(Box<PyErr>),
-    /// An exception of a producer, or the reason why a tensor that fits cannot be borrowed.
+    /// An exception of an import, or the reason why a tensor that fits cannot be borrowed.
     Raised(Box<PyErr>),
 }
 
-/// The demands, and the refused object.
-pub(super) struct Refused {
+/// The demands and a tensor, with its extents and strides in one vector, and the differences.
+pub(super) struct RefusedTensor {
     pub(super) spec: &'static ArgumentSpec,
-    pub(super) found: Found,
-}
-
-pub(super) enum Found {
-    Tensor(FoundTensor),
-    /// A description of elements that are not times of a unit.
-    Other(String),
-    /// A list or tuple, and the words that follow its type.
-    Sequence {
-        object_type: Py<PyType>,
-        misfit: String,
-    },
-}
-
-/// A tensor, with its extents and strides in one vector, and the differences.
-pub(super) struct FoundTensor {
     pub(super) dtype: DataType,
     pub(super) device: Device,
     pub(super) dims: Vec<i64>,
     pub(super) mismatch: Mismatch,
     /// Why the data was copied, if it was.
     pub(super) reason: Option<CopyReason>,
-    /// An element that the dtype cannot hold.
-    pub(super) out_of_range: Option<String>,
+    /// An element that the dtype cannot hold, in words.
+    pub(super) element: Option<String>,
     /// NumPy's name for the elements, if they are times.
     pub(super) time: Option<String>,
 }
 
-impl FoundTensor {
-    pub(super) fn new(tensor: &TensorRef<'_>, mismatch: Mismatch) -> Self {
-        let dims = [tensor.shape(), tensor.strides()].concat();
-        let (dtype, device) = (tensor.dtype(), tensor.device());
-        Self { dtype, device, dims, mismatch, reason: None, out_of_range: None, time: None }
+impl RefusedTensor {
+    pub(super) fn new(
+        spec: &'static ArgumentSpec,
+        dtype: DataType,
+        device: Device,
+        dims: Vec<i64>,
+        mismatch: Mismatch,
+    ) -> Self {
+        Self { spec, dtype, device, dims, mismatch, reason: None, element: None, time: None }
     }
 
-    /// A tensor whose strides do not matter.
-    pub(super) fn on_cpu(dtype: DataType, shape: &[i64], mismatch: Mismatch) -> Self {
-        let (device, dims) = (Device::CPU, shape.repeat(2));
-        Self { dtype, device, dims, mismatch, reason: None, out_of_range: None, time: None }
+    pub(super) fn of(
+        spec: &'static ArgumentSpec,
+        tensor: &TensorRef<'_>,
+        mismatch: Mismatch,
+    ) -> Self {
+        let dims = [tensor.shape(), tensor.strides()].concat();
+        Self::new(spec, tensor.dtype(), tensor.device(), dims, mismatch)
     }
 }
 
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
-        match is_beyond_tensors(&error) || hub::is_missing(&error) {
-            true => Self::Unimportable(Box::new(error)),
-            false => Self::Raised(Box::new(error)),
-        }
+        Self::Raised(Box::new(error))
     }
 }
 
 impl Refusal {
-    #[cold]
-    pub(super) fn new(spec: &'static ArgumentSpec, found: Found) -> Self {
-        Self::Mismatch(Box::new(Refused { spec, found }))
-    }
-
     /// The refusal of a tensor that does not fit.
     #[cold]
     pub(super) fn of(
@@ -100,30 +80,15 @@ impl Refusal {
         mismatch: Mismatch,
         reason: Option<CopyReason>,
     ) -> Self {
-        let found = FoundTensor::new(tensor, mismatch);
-        Self::new(spec, Found::Tensor(FoundTensor { reason, ..found }))
-    }
-
-    /// The refusal of a tensor with an element that the dtype cannot hold.
-    #[cold]
-    pub(super) fn out_of_range(
-        spec: &'static ArgumentSpec,
-        tensor: &TensorRef<'_>,
-        element: OutOfRange,
-        time: Option<String>,
-    ) -> Self {
-        let found = FoundTensor::new(tensor, Mismatch::default());
-        Self::new(
-            spec,
-            Found::Tensor(FoundTensor { out_of_range: Some(element.to_string()), time, ..found }),
-        )
+        let found = RefusedTensor::of(spec, tensor, mismatch);
+        Self::Tensor(Box::new(RefusedTensor { reason, ..found }))
     }
 
     /// Makes the exception, for the object that was refused.
     #[cold]
     pub(super) fn into_err(self, object: &Bound<'_, PyAny>) -> PyErr {
         match self {
-            Self::Unimportable(error) | Self::Raised(error) => *error,
+            Self::Raised(error) => *error,
             _ => self.err(object),
         }
     }
@@ -134,11 +99,10 @@ impl Refusal {
         let py = object.py();
         let message = match self {
             Self::Object(spec) => spec.message_of(object),
-            Self::Mismatch(refused) => Ok(refused.message(py)),
-            Self::Elements(spec) => {
-                return spec.refusal_of_elements(object).into_err(object);
-            }
-            Self::Unimportable(error) | Self::Raised(error) => return error.clone_ref(py),
+            Self::Tensor(tensor) => Ok(tensor.message()),
+            Self::Other(found) => Ok(found.0.message_with(&found.1)),
+            Self::Elements(spec) => return spec.refusal_of_elements(object).into_err(object),
+            Self::Raised(error) => return error.clone_ref(py),
         };
         message.map_or_else(|error| error, |text| ErrorClass::Mismatch.new_err(py, &text))
     }
@@ -146,21 +110,20 @@ impl Refusal {
     /// Adds NumPy's name for the elements to the refusal of a tensor of times.
     #[cold]
     pub(super) fn of_times(mut self, name: &str) -> Self {
-        if let Self::Mismatch(refused) = &mut self
-            && let Found::Tensor(found) = &mut refused.found
-        {
-            found.time = Some(name.to_owned());
+        if let Self::Tensor(tensor) = &mut self {
+            tensor.time = Some(name.to_owned());
         }
         self
     }
 
-    /// Returns `Ok` for an object that does not fit or that no argument accepts, and raises other errors.
+    /// Returns `Ok` for an object that does not fit or that no argument of this extension accepts: tensors lack its
+    /// dtype, or the extension is built without its protocol. Raises other errors.
     pub(super) fn raised(self) -> PyResult<()> {
         match self {
-            Self::Object(_) | Self::Mismatch(_) | Self::Elements(_) | Self::Unimportable(_) => {
-                Ok(())
+            Self::Raised(error) if !is_beyond_tensors(&error) && !hub::is_missing(&error) => {
+                Err(*error)
             }
-            Self::Raised(error) => Err(*error),
+            _ => Ok(()),
         }
     }
 }

@@ -16,13 +16,12 @@ use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, Te
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::accepts::Accepts;
 use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
-use super::cast::{self, Source};
-use super::mismatch::{Access, Difference};
-use super::refusal::{Found, Refusal};
+use super::cast::rescaled;
+use super::mismatch::{Access, Difference, Mismatch};
+use super::refusal::{Refusal, RefusedTensor};
 use super::sequence;
-use super::spec::{ArgumentSpec, Casting};
+use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::borrow::{Bytes, Guard};
 use crate::classes;
 use crate::error::ErrorClass;
@@ -34,12 +33,6 @@ use crate::protocol::memory_owner::{self, MemoryOwner};
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
 use crate::stream::StreamOf;
-
-/// The route of an argument of times.
-pub(super) type ImportTimes = for<'py> fn(
-    &'static ArgumentSpec,
-    &Bound<'py, PyAny>,
-) -> Result<Box<BorrowedArgument<'py>>, Refusal>;
 
 /// The result of a route; `None` if only a later one can decide.
 type Route<'py> = Result<Option<Box<BorrowedArgument<'py>>>, Refusal>;
@@ -65,9 +58,6 @@ impl ArgumentSpec {
         }
         if quick.is_none() && classes::is_plain_python(object) {
             return Err(Refusal::Object(self));
-        }
-        if let Some(import_times) = self.import_times {
-            return import_times(self, object);
         }
         let found;
         let type_info = match quick {
@@ -124,9 +114,6 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
     ) -> Route<'py> {
         let Some(head) = type_info.head else { return Ok(None) };
-        if !self.times.is_empty() {
-            return if head.has_times(object) { Ok(None) } else { Err(Refusal::Elements(self)) };
-        }
         let Some((dtype, ndim)) = head.dtype_and_ndim(object) else {
             return match head.describe_swapped(object) {
                 Some(array) if self.copy.is_some() && self.fits_extents(array.tensor.shape()) => {
@@ -184,8 +171,7 @@ impl ArgumentSpec {
             false => head.describe(object),
         };
         let Some(now) = now.filter(|now| now.is_as(found)) else { return Ok(None) };
-        let source = Source { tensor: now.tensor, byte_swapped };
-        let Some(copy) = self.converted(&source)? else { return Ok(None) };
+        let Some(copy) = self.converted(&now.tensor, byte_swapped)? else { return Ok(None) };
         let fits = self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty();
         Ok(fits.then(|| borrow_copy(copy, object)))
     }
@@ -198,10 +184,7 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Route<'py> {
-        match torch_view::is_described(type_info)
-            && self.mode == Mode::Read
-            && self.import_times.is_none()
-        {
+        match torch_view::is_described(type_info) && self.mode == Mode::Read {
             true => self.borrow_described(type_info, object),
             false => Ok(None),
         }
@@ -282,11 +265,14 @@ impl ArgumentSpec {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        if classes::is_plain_python(object) {
+            return Err(Refusal::Object(self));
+        }
         let casts = self.casting.map(|casting| casting == Casting::SameKind);
         let times = Times::new(self.times, self.copy.is_some(), casts);
         let imported = import::times::import(object, &times);
         if let Some(found) = times.found() {
-            return Err(Refusal::new(self, Found::Other(found)));
+            return Err(Refusal::Other(Box::new((self, found))));
         }
         let (Some((mut imported, source)), Some(chosen)) = (imported?, times.chosen()) else {
             return Err(Refusal::Object(self));
@@ -295,13 +281,10 @@ impl ArgumentSpec {
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
-            let tensor = match cast::rescaled(&imported.tensor, &chosen)? {
-                Ok(tensor) => tensor,
-                Err(element) => {
-                    return Err(Refusal::out_of_range(self, &found, element, Some(chosen.found)));
-                }
-            };
-            imported = copied(imported, tensor);
+            let made = self.unless_unfit(&found, rescaled(&found, &chosen));
+            if let Some(made) = made.map_err(|refusal| refusal.of_times(&chosen.found))? {
+                imported = copied(imported, made);
+            }
         }
         let argument = self.borrow_imported(imported, &type_info, &source);
         let mut argument = argument.map_err(|refusal| refusal.of_times(&chosen.found))?;
@@ -311,18 +294,15 @@ impl ArgumentSpec {
 
     /// Copies a list or tuple of numbers into a new tensor; `None` for other objects.
     #[inline(never)]
-    pub(super) fn copy_sequence<'py, A: Accepts>(
-        &'static self,
-        object: &Bound<'py, PyAny>,
-    ) -> Route<'py> {
-        let Some(made) = sequence::tensor_of::<A>(self, object)? else { return Ok(None) };
+    pub(super) fn copy_sequence<'py>(&'static self, object: &Bound<'py, PyAny>) -> Route<'py> {
+        let Some(made) = sequence::tensor_of(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
+        if self.compare(&tensor, Access::Writable, None).is_empty() {
+            return Ok(Some(borrow_copy(made, object)));
+        }
         // The extents, the dtype and the device already fit.
-        let owner = match self.compare(&tensor, Access::Writable, None).is_empty() {
-            true => made,
-            false => self.rearranged(&Source { tensor, byte_swapped: false })?,
-        };
-        Ok(Some(borrow_copy(owner, object)))
+        let rearranged = self.unless_unfit(&tensor, self.convert(&tensor, false))?;
+        Ok(rearranged.map(|owner| borrow_copy(owner, object)))
     }
 
     /// Imports an argument for code that works on the data's device, and synchronises the data with the argument's
@@ -358,24 +338,14 @@ impl ArgumentSpec {
         Ok(argument)
     }
 
-    /// The refusal of a NumPy array whose elements the argument cannot accept, as an import makes it.
+    /// The exception for a NumPy array whose elements the argument cannot accept, as an import makes it.
     #[cold]
     pub(super) fn refusal_of_elements(&'static self, object: &Bound<'_, PyAny>) -> Refusal {
-        let refusal = match self.import_times {
-            None => {
-                let type_info = type_info::of(object);
-                let imported = type_info.and_then(|type_info| {
-                    import::import_as_it_is(object, &type_info, &self.import_options())
-                });
-                imported.map_err(Refusal::from).err()
-            }
-            Some(import_times) => import_times(self, object).err(),
-        };
-        match refusal {
-            // Python code has changed the array's dtype meanwhile.
-            None | Some(Refusal::Elements(_)) => Refusal::Object(self),
-            Some(refusal) => refusal,
-        }
+        let imported = type_info::of(object).and_then(|type_info| {
+            import::import_as_it_is(object, &type_info, &self.import_options())
+        });
+        // Python code may have changed the array's dtype meanwhile.
+        imported.map_or_else(Refusal::from, |_| Refusal::Object(self))
     }
 
     /// Borrows an imported tensor, or a copy of it that fits.
@@ -394,7 +364,7 @@ impl ArgumentSpec {
             // The copy needs a borrow too, because it reads the memory.
             let tensor = TensorRef::from(&imported.tensor);
             let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
-            if let Some(copy) = self.converted(&Source { tensor, byte_swapped: false })? {
+            if let Some(copy) = self.converted(&tensor, false)? {
                 imported = copied(imported, copy);
                 mismatch = compare(&imported);
             }
@@ -444,13 +414,29 @@ impl ArgumentSpec {
     }
 
     /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
-    fn converted(&'static self, source: &Source<'_>) -> Result<Option<Tensor>, Refusal> {
-        let mut misfit = None;
+    fn converted(
+        &'static self,
+        tensor: &TensorRef<'_>,
+        byte_swapped: bool,
+    ) -> Result<Option<Tensor>, Refusal> {
         let Some(convert) = self.copy else { return Ok(None) };
-        let copy = convert(self, source, &mut misfit)?;
-        match misfit {
-            Some(element) => Err(Refusal::out_of_range(self, &source.tensor, element, None)),
-            None => Ok(copy),
+        self.unless_unfit(tensor, convert(self, tensor, byte_swapped))
+    }
+
+    /// A copy, or the refusal of a tensor with an element that does not fit; `None` if no copy can fit.
+    fn unless_unfit(
+        &'static self,
+        tensor: &TensorRef<'_>,
+        copy: Result<Tensor, Unfit>,
+    ) -> Result<Option<Tensor>, Refusal> {
+        match copy {
+            Ok(copy) => Ok(Some(copy)),
+            Err(Unfit::Always) => Ok(None),
+            Err(Unfit::Element(words)) => {
+                let found = RefusedTensor::of(self, tensor, Mismatch::default());
+                Err(Refusal::Tensor(Box::new(RefusedTensor { element: Some(words), ..found })))
+            }
+            Err(Unfit::Raised(error)) => Err(error.into()),
         }
     }
 }

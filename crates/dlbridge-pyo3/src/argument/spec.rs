@@ -1,15 +1,43 @@
 //! The demands of an argument, constant at compile time.
 
-use dlbridge::{DataType, Device, DeviceType, Error, TensorRef};
+use dlbridge::{DataType, Device, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
+use pyo3::PyErr;
 
-use super::DYNAMIC;
 use super::accepts::{Accepts, AnyDataType, Checked};
-use super::constraint::Constraint;
-use super::copy::Convert;
-use super::routes::ImportTimes;
 use crate::import_options::ImportOptions;
 use crate::order::Order;
+
+/// The number of dimensions of an argument that accepts any.
+///
+/// ```no_run
+/// use dlbridge_pyo3::{DYNAMIC, PyReadonlyTensor};
+/// use pyo3::prelude::*;
+///
+/// #[pyfunction]
+/// fn total(x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 {
+///     x.iter().sum()
+/// }
+/// ```
+pub const DYNAMIC: usize = usize::MAX;
+
+/// Copies a tensor that does not fit; true for numbers in the byte order that this machine does not use.
+type Convert = fn(&ArgumentSpec, &TensorRef<'_>, bool) -> Result<Tensor, Unfit>;
+
+/// Why a tensor is not converted.
+pub(super) enum Unfit {
+    /// No copy can fit.
+    Always,
+    /// An element that the dtype cannot hold, in words.
+    Element(String),
+    Raised(PyErr),
+}
+
+impl From<PyErr> for Unfit {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
 
 /// The demands of an argument; those of a [`Constraint`] alone leave everything else open.
 #[derive(Clone, Copy)]
@@ -44,8 +72,6 @@ pub struct ArgumentSpec {
     pub(super) casting: Option<Casting>,
     /// True if integers are converted to another integer type that holds their values.
     pub(super) check_integers: bool,
-    /// The route of an argument of times, linked only for such arguments.
-    pub(super) import_times: Option<ImportTimes>,
 }
 
 /// The memory that the data of an argument may be in.
@@ -85,7 +111,6 @@ impl ArgumentSpec {
         allow_sequence: false,
         casting: None,
         check_integers: false,
-        import_times: None,
     };
 
     /// Combines the demands of two constraints.
@@ -125,8 +150,8 @@ impl ArgumentSpec {
     }
 
     /// The demands of an argument that the CPU reads, or writes.
-    pub(super) const fn on_host<A: Accepts, const N: usize, C: Constraint>(mode: Mode) -> Self {
-        let spec = Self::of_elements::<A, N, C>();
+    pub(super) const fn on_host<A: Accepts, const N: usize>(self, mode: Mode) -> Self {
+        let spec = self.of_elements::<A, N>();
         let allows = spec.copy.is_some() || spec.allow_sequence;
         assert!(
             !allows || matches!(mode, Mode::Read),
@@ -152,16 +177,12 @@ impl ArgumentSpec {
             spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
             "lists and integers lack a unit of time"
         );
-        let import_times: Option<ImportTimes> = match spec.times.is_empty() {
-            true => None,
-            false => Some(Self::import_times),
-        };
-        Self { place: Place::Host, mode, import_times, ..spec }
+        Self { place: Place::Host, mode, ..spec }
     }
 
     /// The demands of an argument that stays on its device.
-    pub(super) const fn on_device<A: Accepts, const N: usize, C: Constraint>() -> Self {
-        let spec = Self::of_elements::<A, N, C>();
+    pub(super) const fn on_device<A: Accepts, const N: usize>(self) -> Self {
+        let spec = self.of_elements::<A, N>();
         assert!(
             spec.copy.is_none() && !spec.allow_sequence,
             "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
@@ -170,10 +191,9 @@ impl ArgumentSpec {
         spec
     }
 
-    const fn of_elements<A: Accepts, const N: usize, C: Constraint>() -> Self {
-        let spec = C::SPEC;
+    const fn of_elements<A: Accepts, const N: usize>(self) -> Self {
         assert!(
-            N == DYNAMIC || spec.dims.is_empty() || spec.dims.len() == N,
+            N == DYNAMIC || self.dims.is_empty() || self.dims.len() == N,
             "there must be as many extents as dimensions"
         );
         Self {
@@ -183,7 +203,7 @@ impl ArgumentSpec {
             check: A::check,
             checks: A::checks,
             ndim: if N == DYNAMIC { None } else { Some(N) },
-            ..spec
+            ..self
         }
     }
 

@@ -277,11 +277,6 @@ impl NumpyArray {
         Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
     }
 
-    /// Returns true if an array has points or spans of time.
-    pub(crate) fn has_times(self, array: &Bound<'_, PyAny>) -> bool {
-        self.0.class.head(array).is_some_and(|head| matches!(head.dtype().2, 21 | 22))
-    }
-
     /// Returns true if an array has elements that tensors lack a dtype for: Python objects, text, records, raw bytes
     /// and times. Only an import refuses others, such as wide floats.
     pub(crate) fn lacks_dtype(self, array: &Bound<'_, PyAny>) -> bool {
