@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::python::{self, Venv, answer};
+use crate::python::{self, Venv, answer, for_pyo3};
+use crate::site::CORE_FEATURES;
 use crate::step::{Report, Result, Step};
-use crate::test::{self, CORE_FEATURES, LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::test::{self, LEFT_OUT_OF_CI, adapters, on_site, pytest};
 use crate::tool;
 
 /// The adapters that every change is tested with. `cargo xtask nightly` tests all.
@@ -141,28 +142,6 @@ pub(crate) fn fuzz(root: &Path, venv: &Venv, seconds: u32) -> Vec<Step> {
     steps.extend(FUZZ_TARGETS.iter().map(|target| one(target, "files")));
     steps.push(one("arrow", "python"));
     steps
-}
-
-/// Clippy and the tests of adapters, with the libraries of the environment.
-pub(crate) fn adapters(venv: &Venv, names: &[&str]) -> Vec<Step> {
-    let packages: String = names.iter().map(|name| format!(" --package dlbridge-{name}")).collect();
-    let manifest = "--manifest-path adapters/Cargo.toml";
-    let clippy =
-        format!("cargo clippy {manifest} --all-targets --all-features{packages} -- -D warnings");
-    let test = format!("cargo test {manifest}{packages}");
-    let test = with_frameworks(Step::new("adapters: tests", &test), venv);
-    vec![for_pyo3(Step::new("adapters: clippy", &clippy), venv), for_pyo3(test, venv)]
-}
-
-/// Lets tests in Rust use ONNX Runtime, which is part of its Python package, and PyTorch.
-pub(crate) fn with_frameworks(step: Step, venv: &Venv) -> Step {
-    let find = "import glob, onnxruntime, os; \
-        print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
-    let python = venv.program("python");
-    let library = answer(Command::new(&python).args(["-c", find])).unwrap_or_default();
-    step.env("ORT_DYLIB_PATH", library.trim())
-        .env("DLBRIDGE_PYTHON", python)
-        .env("DLBRIDGE_REQUIRE", "1")
 }
 
 /// Lets a step find `dlpack.h`, which tvm-ffi's Python package has.

@@ -177,3 +177,8 @@ pub(crate) fn answer(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+/// Sets the Python for which PyO3 compiles. All steps have the same, so that none repeats a build of another.
+pub(crate) fn for_pyo3(step: Step, venv: &Venv) -> Step {
+    step.env("PYO3_PYTHON", venv.program("python")).env("PYO3_BUILD_EXTENSION_MODULE", "1")
+}

@@ -5,9 +5,12 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::Path;
 use std::{env, fs};
 
-use crate::python::Venv;
+use crate::python::{Venv, for_pyo3};
 use crate::step::{Result, Step};
-use crate::test::{CORE_FEATURES, for_pyo3};
+
+/// The features of the core in every build of the tests, so that it is compiled once.
+pub(crate) const CORE_FEATURES: &str = "dlbridge/half,dlbridge/microfloat,dlbridge/num-complex,\
+    dlbridge/ndarray,dlbridge/image,dlbridge/bytes,dlbridge/memmap2";
 
 /// The folder, from the root.
 pub(crate) const FOLDER: &str = "target/site";

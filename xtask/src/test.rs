@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use crate::python::Venv;
+use crate::python::{Venv, answer, for_pyo3};
+use crate::site::{self, CORE_FEATURES};
 use crate::step::{Report, Result, Step};
-use crate::{ci, site};
 
 /// The crates with tests in Rust.
 const CRATES: &[&str] = &[
@@ -19,10 +20,6 @@ const CRATES: &[&str] = &[
     "c_consumer",
     "c_producer",
 ];
-
-/// The features of the core in every build of the tests, so that it is compiled once.
-pub(crate) const CORE_FEATURES: &str = "dlbridge/half,dlbridge/microfloat,dlbridge/num-complex,\
-    dlbridge/ndarray,dlbridge/image,dlbridge/bytes,dlbridge/memmap2";
 
 /// The workspaces, by their manifests.
 const WORKSPACES: &[&str] = &[
@@ -82,7 +79,7 @@ pub(crate) fn run(root: &Path, report: &Report) -> Result<()> {
 pub(crate) fn package(root: &Path, report: &Report, name: &str) -> Result<()> {
     let short = name.trim_start_matches("dlbridge-");
     if root.join("adapters").join(short).exists() {
-        report.run(ci::adapters(&Venv::new(root, "ci")?, &[short]));
+        report.run(adapters(&Venv::new(root, "ci")?, &[short]));
         return Ok(());
     }
     let names = [name.to_owned(), format!("dlbridge-{name}")];
@@ -137,9 +134,26 @@ pub(crate) fn clippy(venv: &Venv, packages: &str) -> Step {
     for_pyo3(Step::new("clippy", &clippy), venv)
 }
 
-/// Sets the Python for which PyO3 compiles. All steps have the same, so that none repeats a build of another.
-pub(crate) fn for_pyo3(step: Step, venv: &Venv) -> Step {
-    step.env("PYO3_PYTHON", venv.program("python")).env("PYO3_BUILD_EXTENSION_MODULE", "1")
+/// Clippy and the tests of adapters, with the libraries of the environment.
+pub(crate) fn adapters(venv: &Venv, names: &[&str]) -> Vec<Step> {
+    let packages: String = names.iter().map(|name| format!(" --package dlbridge-{name}")).collect();
+    let manifest = "--manifest-path adapters/Cargo.toml";
+    let clippy =
+        format!("cargo clippy {manifest} --all-targets --all-features{packages} -- -D warnings");
+    let test = format!("cargo test {manifest}{packages}");
+    let test = with_frameworks(Step::new("adapters: tests", &test), venv);
+    vec![for_pyo3(Step::new("adapters: clippy", &clippy), venv), for_pyo3(test, venv)]
+}
+
+/// Lets tests in Rust use ONNX Runtime, which is part of its Python package, and PyTorch.
+pub(crate) fn with_frameworks(step: Step, venv: &Venv) -> Step {
+    let find = "import glob, onnxruntime, os; \
+        print(*glob.glob(os.path.dirname(onnxruntime.__file__) + '/capi/libonnxruntime.so*'))";
+    let python = venv.program("python");
+    let library = answer(Command::new(&python).args(["-c", find])).unwrap_or_default();
+    step.env("ORT_DYLIB_PATH", library.trim())
+        .env("DLBRIDGE_PYTHON", python)
+        .env("DLBRIDGE_REQUIRE", "1")
 }
 
 /// The unit and integration tests of some crates.

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{debian, with_tools};
-use crate::ci::{self, adapters};
-use crate::python::{Venv, answer};
+use crate::ci;
+use crate::python::{Venv, answer, for_pyo3};
+use crate::site::CORE_FEATURES;
 use crate::step::{Result, Step};
-use crate::test::{CORE_FEATURES, for_pyo3, on_site, pytest};
+use crate::test::{adapters, on_site, pytest, with_frameworks};
 use crate::tool;
 
 /// Each feature of the crates alone, and none.
@@ -113,7 +114,7 @@ pub(super) fn address_sanitizer(root: &Path, venv: &Venv) -> Result<Vec<Step>> {
         &format!("{test} --package dlbridge --features {CORE_FEATURES}"),
     );
     let ort = format!("{test} --manifest-path adapters/Cargo.toml --package dlbridge-ort");
-    let ort = ci::with_frameworks(Step::new("AddressSanitizer: ort", &ort), venv);
+    let ort = with_frameworks(Step::new("AddressSanitizer: ort", &ort), venv);
     let sanitized = |step: Step| {
         let options = "detect_leaks=1:allocator_may_return_null=1";
         step.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", options)

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use super::debian;
 use crate::ci;
-use crate::python::{self, Venv, answer};
+use crate::python::{self, Venv, answer, for_pyo3};
 use crate::step::{Report, Result, Step};
-use crate::test::{LEFT_OUT_OF_CI, for_pyo3, on_site, pytest};
+use crate::test::{LEFT_OUT_OF_CI, on_site, pytest};
 
 /// The package with each Python of this machine that `cargo xtask ci` does not test, and exits with daemon threads in typed
 /// arguments and operators with all but the oldest.
