@@ -7,8 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dlbridge::Error as CoreError;
 
-use crate::operator::Operator;
-
 /// The result of a call, or of a step of it.
 ///
 /// ```
@@ -202,8 +200,8 @@ pub(crate) fn guarded<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Runs the call of an operator by a framework. A panic outside of the operator's function is an error with its name.
-pub(crate) fn entered<T>(operator: &Operator, code: impl FnOnce() -> T) -> Result<T> {
-    guarded(|| Ok(code())).map_err(|error| error.in_operator(operator.name()))
+pub(crate) fn entered<T>(operator: &str, code: impl FnOnce() -> T) -> Result<T> {
+    guarded(|| Ok(code())).map_err(|error| error.in_operator(operator))
 }
 
 /// Drops the value of a panic, which may panic itself.

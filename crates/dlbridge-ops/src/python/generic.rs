@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 
 use super::bind::{Arguments, outs, single};
 use super::exceptions::{exception, placed};
-use super::methods::Function;
 use super::route::{self, Route};
 use crate::call::Values;
 use crate::exclusive::{Targets, add_target, make_writable};
@@ -46,11 +45,11 @@ enum Held<'py> {
 
 /// Calls the operator and returns its outputs in the library of the first tensor.
 pub(super) fn call<'py>(
-    function: &Function,
+    operator: &'static Operator,
     arguments: &Bound<'py, PyTuple>,
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (py, operator) = (arguments.py(), function.operator());
+    let py = arguments.py();
     let Arguments { values, out } = Arguments::bind(operator, arguments, keywords)?;
     let mut held = SmallVec::<[Held<'py>; 6]>::new();
     for (parameter, value) in operator.inputs().zip(&values) {

@@ -1,4 +1,4 @@
-//! The Python code that registers operators with frameworks, and its results.
+//! An operator's Python function, and the Python code that registers it with frameworks.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -12,12 +12,51 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use super::bind::{Arguments, outs, single};
 use super::describe;
 use super::exceptions::exception;
-use super::methods::Function;
 use super::route;
 use crate::library::{Exported, Library};
 use crate::operator::Operator;
 use crate::parameter::{Kind, Parameter};
 use crate::torch;
+
+// An operator as a Python function for the arrays of all libraries; `add` makes it. Not a doc comment, which would
+// replace the documentation of the operator. `jax.jit` needs weak references to a function: without them it raises, and
+// crashes the next time.
+#[expect(
+    missing_docs,
+    reason = "Python shows the documentation of the class in place of the operator's"
+)]
+#[pyclass(frozen, weakref, module = "dlbridge_ops", name = "Operator")]
+pub struct Function {
+    pub(super) library: &'static Library,
+    pub(super) exported: &'static Exported,
+    pub(super) glued: Glued,
+}
+
+/// The functions of a framework for an operator, once they are made.
+pub(super) struct Glued {
+    pub(super) torch: PyOnceLock<(Py<PyAny>, Py<PyAny>)>,
+    pub(super) jax: PyOnceLock<Py<PyAny>>,
+    /// Set in the first function of a library once PyTorch has all of them.
+    pub(super) registered: PyOnceLock<()>,
+}
+
+impl Glued {
+    pub(super) const fn new() -> Self {
+        Self { torch: PyOnceLock::new(), jax: PyOnceLock::new(), registered: PyOnceLock::new() }
+    }
+}
+
+impl Function {
+    pub(super) fn operator(&self) -> &'static Operator {
+        self.exported.operator
+    }
+}
+
+/// The functions of a library, in its order.
+pub(super) fn all(py: Python<'_>, library: &'static Library) -> PyResult<Vec<Py<Function>>> {
+    let function = |exported| Py::new(py, Function { library, exported, glued: Glued::new() });
+    library.operators.iter().map(function).collect()
+}
 
 /// The functions of a library, the name of their module, and its file.
 struct Kept {

@@ -19,7 +19,7 @@ use self::exceptions::exception;
 use crate::library::Library;
 
 #[doc(hidden)]
-pub use self::methods::Function;
+pub use self::glue::Function;
 
 /// Adds a function for each operator of a library to a Python module.
 ///
@@ -51,7 +51,7 @@ pub use self::methods::Function;
 pub fn add(module: &Bound<'_, PyModule>, library: &'static Library) -> PyResult<()> {
     let py = module.py();
     library.check().map_err(|error| exception(&error))?;
-    let functions = methods::all(py, library)?;
+    let functions = glue::all(py, library)?;
     for function in &functions {
         module.add(function.get().operator().name, function)?;
     }

@@ -96,7 +96,7 @@ unsafe fn enter(
         }
         Ok(())
     };
-    if let Err(error) = entered(operator, called).and_then(|result| result) {
+    if let Err(error) = entered(operator.name(), called).and_then(|result| result) {
         raise(shim, &error.to_string());
     }
 }

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn call<O: Define>(
     result: *mut Any,
 ) -> i32 {
     // SAFETY: the caller guarantees the contract of `invoke`.
-    let answered = entered(O::OPERATOR, || unsafe { answer(O::OPERATOR, arguments, count) });
+    let answered = entered(O::OPERATOR.name(), || unsafe { answer(O::OPERATOR, arguments, count) });
     match answered.unwrap_or_else(|error| Err(Failure::Error(error))) {
         Ok(value) => {
             if !result.is_null() {

@@ -46,7 +46,8 @@ unsafe fn handle(operator: &'static Operator, frame: *mut CallFrame) -> *mut Xla
         return ptr::null_mut();
     }
     // SAFETY: the caller guarantees the frame.
-    match entered(operator, || unsafe { execute(operator, frame) }).and_then(|result| result) {
+    match entered(operator.name(), || unsafe { execute(operator, frame) }).and_then(|result| result)
+    {
         Ok(()) => ptr::null_mut(),
         // SAFETY: the caller guarantees the frame.
         Err(error) => unsafe { report(frame, &error) },
