@@ -146,7 +146,7 @@ class Table(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("size", ctypes.c_size_t), ("rest", ctypes.c_uint8 * 64)]
 
 table = Table({version}, {size})
-name = b"dlbridge.borrow.2"
+name = b"dlbridge.borrow.3"
 shared = api.PyInterpreterState_GetDict(api.PyInterpreterState_Get())
 shared[name.decode()] = api.PyCapsule_New(ctypes.addressof(table), name, None)
 try:

@@ -5,35 +5,33 @@
 //! creates a view, it borrows the view's bytes here. The registry refuses if another view conflicts.
 //!
 //! ```
-//! use dlbridge_borrow::{Mode, Region, Registry};
+//! use dlbridge_borrow::{Label, Mode, Region, Registry};
 //!
 //! let registry = Registry::new();
-//! let numbers = Region::new(0x1000, 8, &[10], &[8]);
-//! let first = registry.acquire(numbers.clone(), Mode::Read, "a").unwrap();
-//! let second = registry.acquire(numbers.clone(), Mode::Read, "b").unwrap();
-//! assert!(registry.acquire(numbers.clone(), Mode::Write, "c").is_err());
+//! let numbers = Region::new(0x1000, 8, [(10, 8)]);
+//! let first = registry.acquire(numbers.clone(), Mode::Read, &Label::new(b"a")).unwrap();
+//! let second = registry.acquire(numbers.clone(), Mode::Read, &Label::new(b"b")).unwrap();
+//! assert!(registry.acquire(numbers.clone(), Mode::Write, &Label::new(b"c")).is_err());
 //! registry.release(first);
 //! registry.release(second);
-//! assert!(registry.acquire(numbers.clone(), Mode::Write, "c").is_ok());
+//! assert!(registry.acquire(numbers.clone(), Mode::Write, &Label::new(b"c")).is_ok());
 //! ```
 //!
 //! - [`Region`]: the bytes of a strided view, and a test for overlap
 //! - [`Registry`]: the current borrows
-//! - [`LabelWords`]: a label in the form that a registry stores, to use many times
+//! - [`Label`]: the name of a borrow
 #![forbid(unsafe_code)]
 
 mod index;
 mod label;
-mod mode;
 mod overlap;
 mod readers;
 mod region;
 mod registry;
 
-pub use label::{Label, LabelWords};
-pub use mode::Mode;
+pub use label::Label;
 pub use region::Region;
-pub use registry::{Conflict, Held, Registry, Ticket};
+pub use registry::{Conflict, Held, Mode, Registry};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -12,16 +12,12 @@
 //! smaller ones add up to leaves few values for each. In general this problem is hard, so the steps are counted.
 
 /// An axis: the last index, and the bytes from one index to the next.
-pub(crate) type Axis = (u64, u64);
+pub(crate) type Axis = [u64; 2];
 
 /// After this many steps, two regions count as overlapping. Views of one matrix need a few.
 const BUDGET: u32 = 2_000;
 
-/// Terms that fit without an allocation: the axes of two regions and the places within an element.
-const INLINE: usize = 10;
-
 /// A coefficient with the largest value of its unknown.
-#[derive(Clone, Copy, Default)]
 struct Term {
     coefficient: u128,
     most: u128,
@@ -32,42 +28,26 @@ struct Term {
 }
 
 /// Returns true if `target` is a sum of one multiple of each axis' coefficient, each factor from 0 to the axis' last
-/// index, and also if the search takes too long. There are at most `count` axes.
-pub(crate) fn is_sum(target: u128, axes: impl Iterator<Item = Axis>, count: usize) -> bool {
-    if count <= INLINE {
-        let mut terms = [Term::default(); INLINE];
-        return solve(collect(axes, &mut terms), target);
-    }
-    solve(collect(axes, &mut vec![Term::default(); count]), target)
-}
-
-/// Collects the terms, the largest coefficient first, and merges equal coefficients.
-fn collect(axes: impl Iterator<Item = Axis>, room: &mut [Term]) -> &[Term] {
-    let mut count = 0;
-    for (most, coefficient) in axes.filter(|&(most, _)| most > 0) {
+/// index, and also if the search takes too long.
+pub(crate) fn is_sum(target: u128, axes: impl Iterator<Item = Axis>) -> bool {
+    // The largest coefficient first; equal ones become one term.
+    let mut terms: Vec<Term> = Vec::new();
+    for [most, coefficient] in axes.filter(|axis| !axis.contains(&0)) {
         let (most, coefficient) = (u128::from(most), u128::from(coefficient));
-        let place = room[..count].partition_point(|term| term.coefficient > coefficient);
-        if place < count && room[place].coefficient == coefficient {
-            room[place].most += most;
-            continue;
+        let place = terms.partition_point(|term| term.coefficient > coefficient);
+        match terms.get_mut(place) {
+            Some(term) if term.coefficient == coefficient => term.most += most,
+            _ => terms.insert(place, Term { coefficient, most, reach: 0, divisor: 0 }),
         }
-        room[place..=count].rotate_right(1);
-        room[place] = Term { coefficient, most, ..Term::default() };
-        count += 1;
     }
-    let terms = &mut room[..count];
     let (mut reach, mut divisor) = (0_u128, 0);
     for term in terms.iter_mut().rev() {
         reach = reach.saturating_add(term.coefficient.saturating_mul(term.most));
         divisor = gcd(term.coefficient, divisor);
         (term.reach, term.divisor) = (reach, divisor);
     }
-    terms
-}
-
-fn solve(terms: &[Term], target: u128) -> bool {
     let mut budget = BUDGET;
-    is_solvable(terms, target, &mut budget)
+    is_solvable(&terms, target, &mut budget)
 }
 
 /// Returns true if values within bounds add up to the target, or if the budget runs out.
@@ -79,18 +59,11 @@ fn is_solvable(terms: &[Term], target: u128, budget: &mut u32) -> bool {
     let rest = smaller.first().map_or(0, |next| next.reach);
     let fewest = target.saturating_sub(rest).div_ceil(term.coefficient);
     let most = term.most.min(target / term.coefficient);
-    let mut value = fewest;
-    while value <= most {
-        if *budget == 0 {
-            return true;
-        }
-        *budget -= 1;
-        if is_solvable(smaller, target - value * term.coefficient, budget) {
-            return true;
-        }
-        value += 1;
-    }
-    false
+    (fewest..=most).any(|value| {
+        let Some(left) = budget.checked_sub(1) else { return true };
+        *budget = left;
+        is_solvable(smaller, target - value * term.coefficient, budget)
+    })
 }
 
 fn gcd(mut a: u128, mut b: u128) -> u128 {

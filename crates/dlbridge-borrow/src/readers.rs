@@ -13,15 +13,21 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, fence};
+use loom::{
+    sync::atomic::{AtomicUsize, fence},
+    thread::yield_now,
+};
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicUsize, fence};
+use std::{
+    sync::atomic::{AtomicUsize, fence},
+    thread::yield_now,
+};
 
-use crate::label::{Label, LabelWords, WORD, WORDS};
+use crate::label::Label;
 use crate::region::Region;
 
 /// The places. A reader that finds no free place borrows under the lock, like all other borrowers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Readers {
     places: [Place; PLACES],
 }
@@ -37,17 +43,20 @@ const PROBES: usize = 4;
 
 /// A borrow, or a free place for one. The alignment gives it its own cache line, and the line that the processor fetches
 /// with it: threads that use two places do not wait for each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 struct Place {
     /// The number of times that the place was freed, and in the lowest bits the present state.
     state: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
-    label: [AtomicUsize; WORDS],
+    label: [AtomicUsize; Label::MAX / WORD],
     label_len: AtomicUsize,
 }
 
+const WORD: usize = size_of::<usize>();
+
+/// The states.
 const FREE: usize = 0;
 const TAKEN: usize = 1;
 const HELD: usize = 2;
@@ -60,11 +69,6 @@ impl Readers {
         Self { places: [const { Place::new() }; PLACES] }
     }
 
-    #[cfg(loom)]
-    pub(crate) fn new() -> Self {
-        Self { places: std::array::from_fn(|_| Place::new()) }
-    }
-
     /// Takes a place for some bytes, and returns the number to release it with. Returns `None` if there are writers, or
     /// if all the places that it tries are taken.
     #[inline]
@@ -72,7 +76,7 @@ impl Readers {
         &self,
         start: usize,
         end: usize,
-        label: &LabelWords,
+        label: &Label,
         writers: &AtomicUsize,
     ) -> Option<usize> {
         let first = scattered(start);
@@ -89,7 +93,11 @@ impl Readers {
             fence(Release);
             place.start.store(start, Relaxed);
             place.end.store(end, Relaxed);
-            place.set_label(label);
+            let words = label.text.as_chunks().0.iter().take(label.len.div_ceil(WORD));
+            for (to, &word) in place.label.iter().zip(words) {
+                to.store(usize::from_ne_bytes(word), Relaxed);
+            }
+            place.label_len.store(label.len, Relaxed);
             if writers.load(SeqCst) > 0 {
                 place.state.store(state.wrapping_add(ONCE), Release);
                 return None;
@@ -161,35 +169,12 @@ impl Place {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self {
-            state: AtomicUsize::new(0),
+            state: AtomicUsize::new(FREE),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
-            label: [const { AtomicUsize::new(0) }; WORDS],
+            label: [const { AtomicUsize::new(0) }; Label::MAX / WORD],
             label_len: AtomicUsize::new(0),
         }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        let nought = || AtomicUsize::new(0);
-        let label = std::array::from_fn(|_| nought());
-        Self { state: nought(), start: nought(), end: nought(), label, label_len: nought() }
-    }
-
-    #[inline]
-    fn set_label(&self, label: &LabelWords) {
-        for (to, &word) in self.label.iter().zip(&label.words).take(label.used) {
-            to.store(word, Relaxed);
-        }
-        self.label_len.store(label.len, Relaxed);
-    }
-
-    fn label(&self) -> Label {
-        let mut text = [0; WORDS * WORD];
-        for (bytes, word) in text.chunks_mut(WORD).zip(&self.label) {
-            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes());
-        }
-        Label::new(text.get(..self.label_len.load(Relaxed)).unwrap_or_default())
     }
 
     /// Returns the borrow in this place if it shares a byte with a region.
@@ -207,18 +192,17 @@ impl Place {
             }
             let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
             let found = Region::bytes(start, end.wrapping_sub(start));
-            let found = found.overlaps(region).then(|| (self.label(), found));
+            let found = found.overlaps(region).then(|| {
+                let mut label = Label { text: [0; Label::MAX], len: self.label_len.load(Relaxed) };
+                for (bytes, word) in label.text.as_chunks_mut().0.iter_mut().zip(&self.label) {
+                    *bytes = word.load(Relaxed).to_ne_bytes();
+                }
+                (label, found)
+            });
             fence(Acquire);
             if self.state.load(Relaxed) == state {
                 return found;
             }
         }
     }
-}
-
-fn yield_now() {
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    std::thread::yield_now();
 }

@@ -2,85 +2,75 @@
 
 use crate::overlap::{self, Axis};
 
-/// The number of axes that need no allocation.
-const INLINE: usize = 4;
-
 /// The bytes of a strided view: those of its elements, without the gaps between them.
 ///
 /// ```
 /// use dlbridge_borrow::Region;
 ///
-/// let even = Region::new(0x1000, 4, &[3], &[8]);
-/// let odd = Region::new(0x1004, 4, &[3], &[8]);
+/// let even = Region::new(0x1000, 4, [(3, 8)]);
+/// let odd = Region::new(0x1004, 4, [(3, 8)]);
 /// assert_eq!((even.start(), even.end()), (0x1000, 0x1014));
 /// assert!(!even.overlaps(&odd));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// The lowest byte, and the one after the highest; equal if the region is empty.
     start: usize,
     end: usize,
-    /// The bytes of an element.
-    item: usize,
+    /// The number of contiguous bytes that the axes repeat.
+    run: usize,
     /// The axes with more than one index, all strides above zero.
-    axes: Axes,
-    /// True if some bytes would be outside of the address space, where the arithmetic would be about
-    /// other bytes.
-    clipped: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Axes {
-    Few([Axis; INLINE], u8),
-    Many(Box<[Axis]>),
+    axes: Vec<Axis>,
 }
 
 impl Region {
-    pub(crate) const EMPTY: Self =
-        Self { start: 0, end: 0, item: 0, axes: Axes::EMPTY, clipped: false };
-
-    /// Returns the bytes of elements of `item` bytes each. `address` is that of the element at index zero.
-    /// Strides count bytes, and may be negative or zero. A negative extent counts as zero.
+    /// Returns the bytes of elements of `item` bytes each. `address` is that of the element at index zero. Each
+    /// dimension has an extent and a stride in bytes, which may be negative or zero. A negative extent counts as zero.
     ///
-    /// Bytes outside of the address space are left out. Such a region overlaps every region whose span meets
-    /// its own.
+    /// A region that would span more than half of the address space, or reach outside of it, covers all bytes from its
+    /// lowest to its highest.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
     ///
-    /// let reversed = Region::new(0x1010, 4, &[5], &[-4]);
-    /// assert_eq!((reversed.start(), reversed.end()), (0x1000, 0x1014));
-    /// assert!(Region::new(0x1000, 4, &[2, 0], &[4, 4]).is_empty());
+    /// let reversed = Region::new(0x1010, 4, [(5, -4)]);
+    /// assert_eq!(reversed, Region::bytes(0x1000, 20));
+    /// assert!(Region::new(0x1000, 4, [(2, 4), (0, 4)]).is_empty());
     /// ```
-    ///
-    /// # Panics
-    /// Panics if the numbers of extents and strides differ.
-    pub fn new(address: usize, item: usize, shape: &[i64], byte_strides: &[i64]) -> Self {
-        assert_eq!(
-            shape.len(),
-            byte_strides.len(),
-            "the numbers of extents and strides must be equal"
-        );
-        if item == 0 || shape.iter().any(|&extent| extent <= 0) {
-            return Self { start: address, end: address, item, axes: Axes::EMPTY, clipped: false };
-        }
-        let axes = || {
-            let axes = shape.iter().zip(byte_strides);
-            axes.filter(|&(&extent, &stride)| extent > 1 && stride != 0)
-                .map(|(&extent, &stride)| (extent.unsigned_abs() - 1, stride))
-        };
+    pub fn new<I>(address: usize, item: usize, dimensions: I) -> Self
+    where
+        I: IntoIterator<Item = (i64, i64), IntoIter: DoubleEndedIterator>,
+    {
         let (mut below, mut above) = (0_u128, item as u128);
-        for (last, stride) in axes() {
-            let reach = u128::from(last) * u128::from(stride.unsigned_abs());
+        let (mut run, mut axes) = (item, Vec::new());
+        // In C order, the last dimension has the smallest stride.
+        for (extent, stride) in dimensions.into_iter().rev() {
+            if extent <= 0 {
+                return Self::bytes(address, 0);
+            }
+            let (last, step) = (extent.unsigned_abs() - 1, stride.unsigned_abs());
+            if last == 0 || step == 0 {
+                continue;
+            }
             let side = if stride < 0 { &mut below } else { &mut above };
-            *side = side.saturating_add(reach);
+            *side = side.saturating_add(u128::from(last) * u128::from(step));
+            match step == run as u64 {
+                true => run = run.saturating_mul(extent as usize),
+                false => axes.push([last, step]),
+            }
         }
         let start = usize::try_from(below).ok().and_then(|below| address.checked_sub(below));
         let end = usize::try_from(above).ok().and_then(|above| address.checked_add(above));
-        let clipped = start.is_none() || end.is_none();
-        let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
-        let axes = Axes::collect(axes().map(|(last, stride)| (last, stride.unsigned_abs())));
-        Self { start, end, item, axes, clipped }
+        match (start, end) {
+            _ if item == 0 => Self::bytes(address, 0),
+            (Some(start), Some(end)) if isize::try_from(end - start).is_ok() => {
+                Self { start, end, run, axes }
+            }
+            (start, end) => {
+                let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
+                Self::bytes(start, end - start)
+            }
+        }
     }
 
     /// Returns a contiguous run of bytes.
@@ -91,10 +81,9 @@ impl Region {
     /// assert!(Region::bytes(0x1000, 16).overlaps(&Region::bytes(0x100f, 16)));
     /// ```
     #[inline]
-    pub fn bytes(address: usize, count: usize) -> Self {
-        let end = address.checked_add(count);
-        let (clipped, end) = (end.is_none(), end.unwrap_or(usize::MAX));
-        Self { start: address, end, item: count, axes: Axes::EMPTY, clipped }
+    pub const fn bytes(address: usize, count: usize) -> Self {
+        let end = address.saturating_add(count);
+        Self { start: address, end, run: end - address, axes: Vec::new() }
     }
 
     /// The lowest byte.
@@ -115,6 +104,45 @@ impl Region {
         self.end
     }
 
+    /// The number of contiguous bytes that each index of the [axes](Self::axes) leads to.
+    ///
+    /// ```
+    /// assert_eq!(dlbridge_borrow::Region::new(0x1000, 4, [(3, 40), (10, 4)]).run(), 120);
+    /// ```
+    pub fn run(&self) -> usize {
+        self.run
+    }
+
+    /// The last index of each axis along which the run repeats, and the bytes from one index to the next; none for
+    /// contiguous bytes.
+    ///
+    /// ```
+    /// use dlbridge_borrow::Region;
+    ///
+    /// let columns = Region::new(0x1000, 4, [(3, -40), (5, 4)]);
+    /// assert_eq!((columns.start(), columns.run(), columns.axes()), (0x1000 - 80, 20, &[[2, 40]][..]));
+    /// assert_eq!(Region::from_axes(columns.start(), columns.run(), columns.axes()), columns);
+    /// ```
+    pub fn axes(&self) -> &[[u64; 2]] {
+        &self.axes
+    }
+
+    /// Returns the region with the [start](Self::start), the [run](Self::run) and the [axes](Self::axes) of another one.
+    ///
+    /// ```
+    /// use dlbridge_borrow::Region;
+    ///
+    /// assert_eq!(Region::from_axes(0x1000, 16, &[]), Region::bytes(0x1000, 16));
+    /// ```
+    pub fn from_axes(start: usize, run: usize, axes: &[[u64; 2]]) -> Self {
+        if run == 0 {
+            return Self::bytes(start, 0);
+        }
+        let reach = |&[last, step]: &[u64; 2]| last.saturating_mul(step) as usize;
+        let end = axes.iter().map(reach).fold(start.saturating_add(run), usize::saturating_add);
+        Self { start, end, run, axes: axes.to_vec() }
+    }
+
     /// Returns true if the region is empty.
     ///
     /// ```
@@ -124,65 +152,31 @@ impl Region {
         self.start == self.end
     }
 
-    /// Returns true if the two regions share a byte. `false` is always right; `true` may be wrong for
-    /// disjoint regions if the proof takes too long, or if one reaches outside of the address space.
+    /// Returns true if the two regions share a byte. `false` is always right; `true` may be wrong for disjoint regions
+    /// if the proof takes too long, or if one would reach outside of the address space.
     ///
     /// ```
     /// use dlbridge_borrow::Region;
     ///
     /// // The left and the right half of a matrix of four rows of six bytes.
-    /// let left = Region::new(0x1000, 1, &[4, 3], &[6, 1]);
-    /// let right = Region::new(0x1003, 1, &[4, 3], &[6, 1]);
+    /// let left = Region::new(0x1000, 1, [(4, 6), (3, 1)]);
+    /// let right = Region::new(0x1003, 1, [(4, 6), (3, 1)]);
     /// assert!(!left.overlaps(&right));
-    /// assert!(left.overlaps(&Region::new(0x1002, 1, &[4, 3], &[6, 1])));
+    /// assert!(left.overlaps(&Region::new(0x1002, 1, [(4, 6), (3, 1)])));
     /// ```
     pub fn overlaps(&self, other: &Self) -> bool {
         let apart = self.end <= other.start || other.end <= self.start;
-        let unknown = self.clipped || other.clipped;
-        let empty = self.is_empty() || other.is_empty();
-        !apart && !empty && (unknown || self.shares_a_byte(other))
+        !apart && !self.is_empty() && !other.is_empty() && self.shares_a_byte(other)
     }
 
-    /// Returns true if two regions that are not empty share a byte, and also if the proof takes too long.
+    /// Returns true if two regions whose spans meet share a byte, and also if the proof takes too long.
     fn shares_a_byte(&self, other: &Self) -> bool {
+        if self.axes.is_empty() && other.axes.is_empty() {
+            return true;
+        }
+        let places = [[self.run as u64 - 1, 1], [other.run as u64 - 1, 1]];
         // Backwards from the highest byte of `other`, each of its terms has the sign of those of `self`.
-        let last = other.end.checked_sub(1);
-        let Some(target) = last.and_then(|last| last.checked_sub(self.start)) else {
-            return false;
-        };
-        let places = [((self.item - 1) as u64, 1), ((other.item - 1) as u64, 1)];
-        let axes = self.axes().iter().chain(other.axes()).copied().chain(places);
-        let count = self.axes().len() + other.axes().len() + places.len();
-        overlap::is_sum(target as u128, axes, count)
-    }
-
-    /// Returns the first byte and the one after the last, if the region is one contiguous run.
-    #[inline]
-    pub(crate) fn run(&self) -> Option<(usize, usize)> {
-        (self.axes().is_empty() && !self.clipped).then_some((self.start, self.end))
-    }
-
-    fn axes(&self) -> &[Axis] {
-        match &self.axes {
-            Axes::Few(axes, count) => &axes[..usize::from(*count)],
-            Axes::Many(axes) => axes,
-        }
-    }
-}
-
-impl Axes {
-    const EMPTY: Self = Self::Few([(0, 0); INLINE], 0);
-
-    fn collect(axes: impl Iterator<Item = Axis> + Clone) -> Self {
-        let mut few = [(0, 0); INLINE];
-        let mut count = 0;
-        for axis in axes.clone() {
-            let Some(place) = few.get_mut(usize::from(count)) else {
-                return Self::Many(axes.collect());
-            };
-            *place = axis;
-            count += 1;
-        }
-        Self::Few(few, count)
+        let target = other.end - 1 - self.start;
+        overlap::is_sum(target as u128, self.axes.iter().chain(&other.axes).copied().chain(places))
     }
 }

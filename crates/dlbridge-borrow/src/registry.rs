@@ -1,5 +1,6 @@
 //! The current borrows.
 
+use std::num::NonZeroUsize;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::SeqCst;
 #[cfg(not(loom))]
@@ -9,8 +10,7 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
 use crate::index::Index;
-use crate::label::{Label, LabelWords};
-use crate::mode::Mode;
+use crate::label::Label;
 use crate::readers::Readers;
 use crate::region::Region;
 
@@ -22,7 +22,7 @@ use crate::region::Region;
 /// static REGISTRY: Registry = Registry::new();
 /// assert!(REGISTRY.is_empty());
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Registry {
     readers: Readers,
     /// The number of borrows that write; changed under the lock. If it is 0, a reader need not check other borrows.
@@ -30,8 +30,23 @@ pub struct Registry {
     state: Mutex<State>,
 }
 
+/// Reading, or reading and writing.
+///
+/// ```
+/// use dlbridge_borrow::Mode;
+///
+/// assert_ne!(Mode::Read, Mode::Write);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A borrow that reads; others may read too.
+    Read,
+    /// A borrow that reads and writes; no other borrow may do either.
+    Write,
+}
+
 /// The borrows that are not among the readers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// The borrows by ticket. Later borrows reuse free places.
     borrows: Vec<Borrow>,
@@ -52,7 +67,7 @@ struct Borrow {
     label: Label,
 }
 
-/// The lowest bit of a reader's ticket.
+/// The lowest bit of a ticket of a lock-free reader. Other tickets are twice a place, counted from one.
 const READER: usize = 1;
 
 /// Up to this many places stay allocated when the last borrow ends.
@@ -65,59 +80,14 @@ const FEW: usize = 32;
 /// none.
 const SCANS: usize = 64;
 
-impl Borrow {
-    const FREE: Self = Self { region: Region::EMPTY, mode: None, label: Label::EMPTY };
-}
-
-/// A granted borrow. Pass it to [`Registry::release`].
-///
-/// ```
-/// use dlbridge_borrow::{Mode, Region, Registry, Ticket};
-///
-/// let registry = Registry::new();
-/// let ticket = registry.acquire(Region::bytes(0x1000, 1), Mode::Read, "").unwrap();
-/// // As a number, it can pass through C.
-/// registry.release(Ticket::from_number(ticket.number()));
-/// assert!(registry.is_empty());
-/// ```
-#[derive(Debug)]
-#[must_use = "a borrow lasts until it is released"]
-pub struct Ticket(usize);
-
-impl Ticket {
-    /// The ticket as a number.
-    ///
-    /// ```
-    /// use dlbridge_borrow::{Mode, Region, Registry};
-    ///
-    /// let registry = Registry::new();
-    /// let region = Region::bytes(0x1000, 1);
-    /// let first = registry.acquire(region.clone(), Mode::Read, "").unwrap();
-    /// let second = registry.acquire(region.clone(), Mode::Read, "").unwrap();
-    /// assert_ne!(first.number(), second.number());
-    /// ```
-    pub fn number(&self) -> usize {
-        self.0
-    }
-
-    /// Returns the ticket with a number.
-    ///
-    /// ```
-    /// assert_eq!(dlbridge_borrow::Ticket::from_number(7).number(), 7);
-    /// ```
-    pub fn from_number(number: usize) -> Self {
-        Self(number)
-    }
-}
-
 /// The existing borrow that conflicts with a new one.
 ///
 /// ```
-/// use dlbridge_borrow::{Mode, Region, Registry};
+/// use dlbridge_borrow::{Label, Mode, Region, Registry};
 ///
 /// let registry = Registry::new();
-/// let _held = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "a matrix").unwrap();
-/// let conflict = registry.acquire(Region::bytes(0x1004, 8), Mode::Read, "a row").unwrap_err();
+/// let _held = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, &Label::new(b"a matrix")).unwrap();
+/// let conflict = registry.acquire(Region::bytes(0x1004, 8), Mode::Read, &Label::new(b"a row")).unwrap_err();
 /// assert_eq!((conflict.label.as_str(), conflict.mode), ("a matrix", Mode::Write));
 /// ```
 #[derive(Debug)]
@@ -190,9 +160,6 @@ impl State {
 }
 
 impl Registry {
-    const NO_BORROWS: State =
-        State { borrows: Vec::new(), free: Vec::new(), scans: 0, index: None };
-
     /// A registry without borrows.
     ///
     /// ```
@@ -200,76 +167,60 @@ impl Registry {
     /// ```
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self {
-            readers: Readers::new(),
-            writers: AtomicUsize::new(0),
-            state: Mutex::new(Self::NO_BORROWS),
-        }
+        let state = State { borrows: Vec::new(), free: Vec::new(), scans: 0, index: None };
+        Self { readers: Readers::new(), writers: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 
-    /// A registry without borrows.
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        Self {
-            readers: Readers::new(),
-            writers: AtomicUsize::new(0),
-            state: Mutex::new(Self::NO_BORROWS),
-        }
-    }
-
-    /// Borrows the bytes of a region. An empty region conflicts with no borrow.
+    /// Borrows the bytes of a region, and returns the number to release the borrow with. An empty region conflicts with
+    /// no borrow.
     ///
     /// # Errors
     /// Returns the conflicting borrow: one that shares a byte, where at least one of the two writes.
     ///
     /// ```
-    /// use dlbridge_borrow::{Mode, Region, Registry};
+    /// use dlbridge_borrow::{Label, Mode, Region, Registry};
     ///
     /// let registry = Registry::new();
-    /// let _left = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "left").unwrap();
-    /// let _right = registry.acquire(Region::bytes(0x1008, 8), Mode::Write, "right").unwrap();
-    /// assert!(registry.acquire(Region::bytes(0x1000, 16), Mode::Read, "both").is_err());
+    /// let _left = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, &Label::new(b"left")).unwrap();
+    /// let _right = registry.acquire(Region::bytes(0x1008, 8), Mode::Write, &Label::new(b"right")).unwrap();
+    /// assert!(registry.acquire(Region::bytes(0x1000, 16), Mode::Read, &Label::new(b"both")).is_err());
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn acquire(
         &self,
         region: Region,
         mode: Mode,
-        label: impl AsRef<[u8]>,
-    ) -> Result<Ticket, Box<Conflict>> {
+        label: &Label,
+    ) -> Result<NonZeroUsize, Box<Conflict>> {
         if mode == Mode::Read
-            && let Some((start, end)) = region.run()
-            && let Some(ticket) = self.take(start, end, &LabelWords::new(&label))
+            && region.axes().is_empty()
+            && let Some(ticket) = self.read(region.start(), region.run(), label)
         {
             return Ok(ticket);
         }
-        self.acquire_locked(region, mode, label.as_ref())
+        self.acquire_locked(region, mode, label)
     }
 
     /// Borrows a contiguous run of bytes for reading, without a lock. Returns `None` if there are writers or many
     /// readers: then call [`acquire`](Registry::acquire).
     ///
     /// ```
-    /// use dlbridge_borrow::{LabelWords, Mode, Region, Registry};
+    /// use dlbridge_borrow::{Label, Mode, Region, Registry};
     ///
-    /// let (registry, label) = (Registry::new(), LabelWords::new("a matrix"));
+    /// let (registry, label) = (Registry::new(), Label::new(b"a matrix"));
     /// let ticket = registry.read(0x1000, 8, &label).unwrap();
-    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").is_err());
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, &Label::new(b"")).is_err());
     /// registry.release(ticket);
     ///
-    /// let _writer = registry.acquire(Region::bytes(0x2000, 8), Mode::Write, "").unwrap();
+    /// let _writer = registry.acquire(Region::bytes(0x2000, 8), Mode::Write, &Label::new(b"")).unwrap();
     /// assert!(registry.read(0x1000, 8, &label).is_none());
-    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Read, "").is_ok());
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Read, &Label::new(b"")).is_ok());
     /// ```
-    #[inline]
-    pub fn read(&self, address: usize, count: usize, label: &LabelWords) -> Option<Ticket> {
-        self.take(address, address.checked_add(count)?, label)
-    }
-
-    #[inline]
-    fn take(&self, start: usize, end: usize, label: &LabelWords) -> Option<Ticket> {
-        let number = self.readers.take(start, end, label, &self.writers)?;
-        Some(Ticket(number << 1 | READER))
+    #[inline(never)]
+    pub fn read(&self, address: usize, count: usize, label: &Label) -> Option<NonZeroUsize> {
+        let end = address.checked_add(count)?;
+        let number = self.readers.take(address, end, label, &self.writers)?;
+        NonZeroUsize::new(number << 1 | READER)
     }
 
     #[inline(never)]
@@ -277,8 +228,8 @@ impl Registry {
         &self,
         region: Region,
         mode: Mode,
-        label: &[u8],
-    ) -> Result<Ticket, Box<Conflict>> {
+        label: &Label,
+    ) -> Result<NonZeroUsize, Box<Conflict>> {
         let mut guard = self.lock();
         let state = &mut *guard;
         if mode == Mode::Write || self.writers.load(SeqCst) > 0 {
@@ -292,16 +243,16 @@ impl Registry {
             }
         }
         let place = state.free.pop().unwrap_or_else(|| {
-            state.borrows.push(Borrow::FREE);
+            let (region, label) = (Region::bytes(0, 0), Label::new(b""));
+            state.borrows.push(Borrow { region, mode: None, label });
             state.borrows.len() - 1
         });
         let borrow = &mut state.borrows[place];
-        (borrow.region, borrow.mode) = (region, Some(mode));
-        borrow.label.set(label);
+        (borrow.region, borrow.mode, borrow.label) = (region, Some(mode), *label);
         if let Some(index) = &mut state.index {
             index.insert(place, &borrow.region, mode);
         }
-        Ok(Ticket(place << 1))
+        Ok(NonZeroUsize::MIN.saturating_add(place << 1 | 1))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -316,18 +267,18 @@ impl Registry {
     /// that borrow. The check can also miss two threads that release one ticket at the same time.
     ///
     /// ```
-    /// use dlbridge_borrow::{Mode, Region, Registry};
+    /// use dlbridge_borrow::{Label, Mode, Region, Registry};
     ///
     /// let registry = Registry::new();
-    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").unwrap();
+    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Write, &Label::new(b"")).unwrap();
     /// registry.release(ticket);
     /// assert!(registry.is_empty());
     /// ```
     #[inline]
-    pub fn release(&self, ticket: Ticket) {
-        let given_back = match ticket.0 & READER {
-            READER => self.readers.give_back(ticket.0 >> 1),
-            _ => self.release_locked(ticket.0 >> 1),
+    pub fn release(&self, ticket: NonZeroUsize) {
+        let given_back = match ticket.get() & READER {
+            READER => self.readers.give_back(ticket.get() >> 1),
+            _ => self.release_locked((ticket.get() >> 1) - 1),
         };
         assert!(given_back, "release takes each ticket once");
     }
@@ -386,21 +337,15 @@ impl Held<'_> {
     /// was about to fill becomes free, because a writer would wait for that thread.
     ///
     /// ```
-    /// use dlbridge_borrow::{Mode, Region, Registry};
+    /// use dlbridge_borrow::{Label, Mode, Region, Registry};
     ///
     /// let registry = Registry::new();
-    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Read, "").unwrap();
+    /// let ticket = registry.acquire(Region::bytes(0x1000, 8), Mode::Read, &Label::new(b"")).unwrap();
     /// registry.hold().release_in_child();
-    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, "").is_err());
+    /// assert!(registry.acquire(Region::bytes(0x1000, 8), Mode::Write, &Label::new(b"")).is_err());
     /// registry.release(ticket);
     /// ```
     pub fn release_in_child(self) {
         self.registry.readers.free_taken();
-    }
-}
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self::new()
     }
 }

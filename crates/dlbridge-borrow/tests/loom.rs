@@ -3,7 +3,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --package dlbridge-borrow --test loom --release`
 #![cfg(loom)]
 
-use dlbridge_borrow::{Mode, Region, Registry};
+use dlbridge_borrow::{Label, Mode, Region, Registry};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -11,7 +11,7 @@ use loom::thread;
 /// Runs threads that use the cells that they borrow; loom fails if two conflict. Returns the number of
 /// granted borrows.
 fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usize {
-    let registry = Arc::new(Registry::new());
+    let registry = Arc::new(Registry::default());
     let cells: Arc<[UnsafeCell<usize>; 2]> = Arc::default();
     let threads: Vec<_> = regions
         .iter()
@@ -20,7 +20,7 @@ fn writers(regions: &'static [&'static [usize]], mode: fn(usize) -> Mode) -> usi
             let (registry, cells) = (Arc::clone(&registry), Arc::clone(&cells));
             thread::spawn(move || {
                 let region = Region::bytes(1000 + places[0], places.len());
-                let Ok(ticket) = registry.acquire(region.clone(), mode(number), "") else {
+                let Ok(ticket) = registry.acquire(region, mode(number), &Label::new(b"")) else {
                     return 0;
                 };
                 for &place in *places {

@@ -1,11 +1,14 @@
 //! The registry grants any number of readers of a byte, or one writer.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::thread;
 
-use dlbridge_borrow::{Mode, Region, Registry, Ticket};
+use dlbridge_borrow::{Label, Mode, Region, Registry};
 use proptest::prelude::*;
+
+const LABEL: &Label = &Label::new(b"a borrow");
 
 /// A step of a test: borrow some bytes, or release the n-th borrow that is held.
 #[derive(Clone, Debug)]
@@ -37,12 +40,12 @@ proptest! {
         let registry = Registry::new();
         // Many borrows elsewhere, of every size and on both sides, so that the registry searches by address.
         let others: Vec<_> = (0..others).map(|n| {
-            let region = Region::new(if n % 2 == 0 { 2000 + 64 * n } else { 64 }, 1, &[n as i64 % 9, 2], &[2, 32]);
+            let region = Region::new(if n % 2 == 0 { 2000 + 64 * n } else { 64 }, 1, [(n as i64 % 9, 2), (2, 32)]);
             let mode = if n % 2 == 0 { Mode::Write } else { Mode::Read };
-            registry.acquire(region, mode, "").unwrap()
+            registry.acquire(region, mode, LABEL).unwrap()
         }).collect();
         let mut memory = [0_i32; 64];
-        let mut held: Vec<(Ticket, Vec<usize>, i32)> = Vec::new();
+        let mut held: Vec<(NonZeroUsize, Vec<usize>, i32)> = Vec::new();
         for action in actions {
             match action {
                 Action::Acquire { first, count, step, writes } => {
@@ -50,11 +53,11 @@ proptest! {
                     // Contiguous runs have a path of their own.
                     let region = match step {
                         1 => Region::bytes(1000 + first, count),
-                        _ => Region::new(1000 + first, 1, &[count as i64], &[step]),
+                        _ => Region::new(1000 + first, 1, [(count as i64, step)]),
                     };
                     let free = bytes.iter().all(|&b| if writes { memory[b] == 0 } else { memory[b] >= 0 });
                     let mode = if writes { Mode::Write } else { Mode::Read };
-                    let granted = registry.acquire(region.clone(), mode, "");
+                    let granted = registry.acquire(region.clone(), mode, LABEL);
                     prop_assert_eq!(granted.is_ok(), free);
                     if let Ok(ticket) = granted {
                         let change = if writes { -1 } else { 1 };
@@ -85,21 +88,21 @@ fn one_of_many_borrows_conflicts_with_a_new_one() {
             registry.acquire(
                 Region::bytes(0x1000 * (1 + n), 1 << (n % 13)),
                 Mode::Write,
-                format!("{n}"),
+                &Label::new(format!("{n}").as_bytes()),
             )
         })
         .map(Result::unwrap)
         .collect();
-    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Read, "").unwrap_err();
+    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Read, LABEL).unwrap_err();
     assert_eq!(all.mode, Mode::Write);
     for n in 0..200 {
         let last = Region::bytes(0x1000 * (1 + n) + (1 << (n % 13)) - 1, 1);
-        let conflict = registry.acquire(last, Mode::Read, "").unwrap_err();
+        let conflict = registry.acquire(last, Mode::Read, LABEL).unwrap_err();
         assert_eq!(conflict.label.as_str(), format!("{n}"));
     }
     held.into_iter().for_each(|ticket| registry.release(ticket));
     assert!(registry.is_empty());
-    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Write, "").unwrap();
+    let all = registry.acquire(Region::bytes(0, usize::MAX), Mode::Write, LABEL).unwrap();
     registry.release(all);
 }
 
@@ -116,7 +119,7 @@ fn threads_borrow_at_once_and_never_write_together() {
                     let first = (seed * 7 + turn * 3) % 6;
                     let mode = if turn % 3 == 0 { Mode::Write } else { Mode::Read };
                     let region = Region::bytes(1000 + first, 3);
-                    let Ok(ticket) = registry.acquire(region.clone(), mode, "a thread") else {
+                    let Ok(ticket) = registry.acquire(region.clone(), mode, LABEL) else {
                         continue;
                     };
                     granted += 1;
@@ -144,18 +147,19 @@ fn writer_detects_any_number_of_readers() {
     for distance in [0, 1, 64, 4096] {
         let registry = Registry::new();
         let at = |reader: usize| Region::bytes(0x10_0000 + reader * distance, 1);
-        let tickets: Vec<_> =
-            (0..200).map(|reader| registry.acquire(at(reader), Mode::Read, "r").unwrap()).collect();
+        let tickets: Vec<_> = (0..200)
+            .map(|reader| registry.acquire(at(reader), Mode::Read, LABEL).unwrap())
+            .collect();
         for (reader, ticket) in tickets.into_iter().enumerate() {
             assert!(
-                registry.acquire(at(reader), Mode::Write, "w").is_err(),
+                registry.acquire(at(reader), Mode::Write, LABEL).is_err(),
                 "{distance}: {reader}"
             );
             registry.release(ticket);
         }
         assert!(registry.is_empty());
-        let writer = registry.acquire(at(0), Mode::Write, "w").unwrap();
-        assert!(registry.acquire(at(0), Mode::Read, "r").is_err());
+        let writer = registry.acquire(at(0), Mode::Write, LABEL).unwrap();
+        assert!(registry.acquire(at(0), Mode::Read, LABEL).is_err());
         registry.release(writer);
         assert!(registry.is_empty(), "a refused reader leaves no borrow");
     }
@@ -164,24 +168,26 @@ fn writer_detects_any_number_of_readers() {
 #[test]
 fn conflict_names_the_existing_borrow() {
     let registry = Registry::new();
-    let _reader = registry.acquire(Region::bytes(100, 4), Mode::Read, "numpy.ndarray").unwrap();
-    let _writer = registry.acquire(Region::bytes(200, 4), Mode::Write, "ä".repeat(60)).unwrap();
-    let conflict = registry.acquire(Region::bytes(103, 1), Mode::Write, "x").unwrap_err();
+    let _reader =
+        registry.acquire(Region::bytes(100, 4), Mode::Read, &Label::new(b"numpy.ndarray")).unwrap();
+    let _writer = registry
+        .acquire(Region::bytes(200, 4), Mode::Write, &Label::new("ä".repeat(60).as_bytes()))
+        .unwrap();
+    let conflict = registry.acquire(Region::bytes(103, 1), Mode::Write, LABEL).unwrap_err();
     assert_eq!((conflict.label.as_str(), conflict.mode), ("numpy.ndarray", Mode::Read));
     assert_eq!((conflict.region.start(), conflict.region.end()), (100, 104));
-    let conflict = registry.acquire(Region::bytes(90, 120), Mode::Read, "x").unwrap_err();
-    assert_eq!(conflict.label.to_string(), "ä".repeat(31), "cut at a character");
-    assert_eq!(format!("{:?}", conflict.label), format!("{:?}", "ä".repeat(31)));
+    let conflict = registry.acquire(Region::bytes(90, 120), Mode::Read, LABEL).unwrap_err();
+    assert_eq!(conflict.label.to_string(), "ä".repeat(32), "cut at a character");
+    assert_eq!(format!("{:?}", conflict.label), format!("{:?}", "ä".repeat(32)));
     assert_eq!(conflict.mode, Mode::Write);
 }
 
 /// Releases a ticket twice.
 fn twice(region: Region, mode: Mode) {
     let registry = Registry::default();
-    let ticket = registry.acquire(region, mode, "").unwrap();
-    let again = Ticket::from_number(ticket.number());
+    let ticket = registry.acquire(region, mode, LABEL).unwrap();
     registry.release(ticket);
-    registry.release(again);
+    registry.release(ticket);
 }
 
 #[test]
@@ -201,9 +207,8 @@ fn writer_released_twice_panics() {
 #[should_panic(expected = "release takes each ticket once")]
 fn stale_ticket_of_a_reused_place_panics() {
     let registry = Registry::default();
-    let first = registry.acquire(Region::bytes(100, 4), Mode::Read, "").unwrap();
-    let again = Ticket::from_number(first.number());
+    let first = registry.acquire(Region::bytes(100, 4), Mode::Read, LABEL).unwrap();
     registry.release(first);
-    let _second = registry.acquire(Region::bytes(100, 4), Mode::Read, "").unwrap();
-    registry.release(again);
+    let _second = registry.acquire(Region::bytes(100, 4), Mode::Read, LABEL).unwrap();
+    registry.release(first);
 }

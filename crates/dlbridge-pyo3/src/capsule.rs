@@ -21,8 +21,8 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 use crate::classes::attr;
 use crate::error::{repr_in_message, to_py_err};
 use crate::imported::{Imported, Protocol};
+use crate::interpreter::keeping_pending;
 use crate::once::once;
-use crate::pending::keeping_pending;
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";

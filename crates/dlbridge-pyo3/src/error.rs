@@ -6,13 +6,13 @@ use dlbridge::Error;
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyModuleNotFoundError, PyTypeError,
 };
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
 use crate::classes::{attr, modules};
 use crate::once::once;
-use crate::pending::made;
 
 /// The exception for an error of the core, for code that cannot use `?`.
 pub fn to_py_err(error: Error) -> PyErr {
@@ -96,7 +96,12 @@ impl ErrorClass {
             (Ok(None), Self::Borrowed) => &py.get_type::<PyBufferError>(),
             (Err(error), _) => return error,
         };
-        made(class, text)
+        let text = PyString::new(py, text);
+        // The exception that Python code is handling becomes the context.
+        // SAFETY: attached; both arguments are live objects. If the class is not an exception class, Python sets another
+        // exception.
+        unsafe { ffi::PyErr_SetObject(class.as_ptr(), text.as_ptr()) };
+        PyErr::fetch(py)
     }
 
     /// Returns true for an exception of this class of the package `dlbridge`.

@@ -1,12 +1,10 @@
 //! Identifies the running interpreter, and attaches to it from any thread.
 
-use std::mem;
+use std::{mem, ptr};
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit, Python, ffi};
-
-use crate::pending::keeping_pending;
 
 /// Returns true in the main interpreter. dlbridge releases Python's objects on any thread, which Python supports only
 /// for the main interpreter: in a subinterpreter the release would wait for ever.
@@ -57,6 +55,34 @@ pub fn while_it_lives(release: impl FnOnce(Python<'_>)) {
     keeping_pending(py, || release(py));
     // SAFETY: `state` comes from `PyGILState_Ensure` on this thread.
     unsafe { ffi::PyGILState_Release(state) };
+}
+
+/// Runs `f` with no exception pending, and restores the one that was.
+///
+/// A deleter or a destructor may be called while an exception is pending, and must not change it.
+#[allow(deprecated, reason = "the replacements need Python 3.12")]
+pub(crate) fn keeping_pending<R>(_py: Python<'_>, f: impl FnOnce() -> R) -> R {
+    // Almost always no exception is pending, and this check is the fastest.
+    // SAFETY: attached, as `_py` shows.
+    if unsafe { ffi::PyErr_Occurred() }.is_null() {
+        let result = f();
+        // Checking is cheaper than clearing.
+        // SAFETY: attached, as `_py` shows. The call drops an exception that `f` left pending.
+        unsafe {
+            if !ffi::PyErr_Occurred().is_null() {
+                ffi::PyErr_Clear();
+            }
+        }
+        return result;
+    }
+    let (mut kind, mut value, mut traceback) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: attached, as `_py` shows; the three arguments are writable.
+    unsafe { ffi::PyErr_Fetch(&mut kind, &mut value, &mut traceback) };
+    let result = f();
+    // SAFETY: attached; `PyErr_Fetch` returned the three values, and this call takes them back. It also clears an
+    // exception that `f` left pending.
+    unsafe { ffi::PyErr_Restore(kind, value, traceback) };
+    result
 }
 
 /// A Python object that keeps memory alive, as the owner of a tensor: released on any thread.

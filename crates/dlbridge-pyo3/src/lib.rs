@@ -96,10 +96,8 @@ mod must_not_compile;
 #[doc(hidden)]
 pub mod numpy;
 mod object;
-mod optional_attr;
 #[doc(hidden)]
 pub mod order;
-mod pending;
 #[doc(hidden)]
 pub mod producer;
 #[doc(hidden)]
@@ -107,7 +105,6 @@ pub mod protocol;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
-pub mod references;
 mod returned;
 #[cfg(feature = "rust-numpy")]
 pub mod rust_numpy;
@@ -117,6 +114,7 @@ mod stopped_threads;
 pub mod stream;
 #[doc(hidden)]
 pub mod strides;
+pub mod symbols;
 mod tensor;
 
 /// The core: tensors without Python. Its features are also features of this crate.

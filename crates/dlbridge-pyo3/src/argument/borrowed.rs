@@ -7,7 +7,7 @@ use std::ptr;
 use dlbridge::{Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
-use crate::borrow::{AttachedGuard, Guard};
+use crate::borrow::AttachedGuard;
 use crate::protocol::memory_owner::MemoryOwner;
 
 /// An argument that meets all demands.
@@ -98,7 +98,7 @@ pub(super) fn borrow_copy<'py>(
     BorrowedArgument::put(
         Box::new_uninit(),
         tensor,
-        Guard::NONE,
+        AttachedGuard::NONE,
         Some(MemoryOwner::Copy(owner)),
         object,
     )

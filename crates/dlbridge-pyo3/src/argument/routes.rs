@@ -22,7 +22,7 @@ use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::{Refusal, RefusedTensor};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting, Unfit};
-use crate::borrow::{Bytes, Guard};
+use crate::borrow::{AttachedGuard, bytes_of};
 use crate::classes;
 use crate::error::ErrorClass;
 use crate::import::{self, Depth};
@@ -93,8 +93,13 @@ impl ArgumentSpec {
         if !fits {
             return None;
         }
-        let guard =
-            Guard::of_run(&type_info.borrowed, object, run.address(), run.bytes(), self.mode)?;
+        let guard = AttachedGuard::of_run(
+            &type_info.borrowed,
+            object,
+            run.address(),
+            run.bytes(),
+            self.mode,
+        )?;
         // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
         let tensor = run.tensor()?;
@@ -137,8 +142,10 @@ impl ArgumentSpec {
             };
         }
         let guard = match tensor.is_empty() {
-            true => Some(Guard::NONE),
-            false => Guard::of_array(&type_info.borrowed, object, &Bytes::of(tensor), self.mode),
+            true => Some(AttachedGuard::NONE),
+            false => {
+                AttachedGuard::of_array(&type_info.borrowed, object, bytes_of(tensor), self.mode)
+            }
         };
         // An import raises the errors.
         let Some(guard) = guard else { return Ok(None) };
@@ -164,7 +171,8 @@ impl ArgumentSpec {
         found: &Described<'_>,
         byte_swapped: bool,
     ) -> Route<'py> {
-        let _reading = Guard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
+        let _reading =
+            AttachedGuard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
         // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
         let now = match byte_swapped {
             true => head.describe_swapped(object),
@@ -208,12 +216,12 @@ impl ArgumentSpec {
         // keeps the storage as long as the tensor.
         let mut argument = match unsafe { found.run() } {
             Some(tensor) => {
-                BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
+                BorrowedArgument::put(place, tensor, AttachedGuard::NONE, stored(found), object)
             }
             // SAFETY: as above: `run` only reads the description, and calls nothing.
             None => match unsafe { found.tensor() } {
                 Some(tensor) => {
-                    BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
+                    BorrowedArgument::put(place, tensor, AttachedGuard::NONE, stored(found), object)
                 }
                 None => return Ok(None),
             },
@@ -228,7 +236,8 @@ impl ArgumentSpec {
         {
             return Ok(None);
         }
-        let guard = Guard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
+        let guard =
+            AttachedGuard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
         argument.set_guard(guard);
         if (self.checks)(dtype) {
             (self.check)(argument.tensor()).map_err(|error| not_borrowed(object, error))?;
@@ -280,7 +289,8 @@ impl ArgumentSpec {
         let type_info = type_info::of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
+            let _reading =
+                AttachedGuard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
             let made = self.unless_unfit(&found, rescaled(&found, &chosen));
             if let Some(made) = made.map_err(|refusal| refusal.of_times(&chosen.found))? {
                 imported = copied(imported, made);
@@ -328,9 +338,9 @@ impl ArgumentSpec {
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
                 let type_info = type_info::of(object)?;
-                Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?
+                AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?
             }
-            false => Guard::NONE,
+            false => AttachedGuard::NONE,
         };
         let owner = Some(MemoryOwner::Tensor(imported.tensor));
         let mut argument = BorrowedArgument::put(Box::new_uninit(), tensor, guard, owner, object);
@@ -363,7 +373,8 @@ impl ArgumentSpec {
         if !mismatch.is_empty() && self.copy.is_some() && !mismatch.has(Difference::Extents) {
             // The copy needs a borrow too, because it reads the memory.
             let tensor = TensorRef::from(&imported.tensor);
-            let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+            let _reading =
+                AttachedGuard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
             if let Some(copy) = self.converted(&tensor, false)? {
                 imported = copied(imported, copy);
                 mismatch = compare(&imported);
@@ -397,9 +408,9 @@ impl ArgumentSpec {
         let guard = match &memory_owner {
             // The memory of a copy that the package reports is borrowed: only exclusive access shows that nothing has it.
             Some(MemoryOwner::Copy(copy)) if copy.access() == TensorAccess::Exclusive => {
-                Guard::NONE
+                AttachedGuard::NONE
             }
-            _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
+            _ => AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {
             (self.check)(&tensor).map_err(|error| not_borrowed(object, error))?;

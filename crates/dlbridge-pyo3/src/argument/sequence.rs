@@ -18,7 +18,7 @@ use pyo3::types::{
 use super::cast::{self, is_converted, is_integer, kind};
 use super::refusal::Refusal;
 use super::spec::ArgumentSpec;
-use crate::borrow::{AttachedGuard, Guard};
+use crate::borrow::AttachedGuard;
 use crate::classes;
 use crate::copies;
 use crate::error::{ErrorClass, str_in_message, to_py_err, type_name, with_article};
@@ -141,7 +141,7 @@ fn float_of(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Some(info) = type_info::array_of(item)
         && let Some(run) = info.head.and_then(|head| head.run(item, Some(0), &[DataType::FLOAT64]))
         && let Some(_reading) =
-            Guard::of_run(&info.borrowed, item, run.address(), run.bytes(), Mode::Read)
+            AttachedGuard::of_run(&info.borrowed, item, run.address(), run.bytes(), Mode::Read)
     {
         return item.extract().map(Some);
     }
@@ -298,7 +298,12 @@ impl<'py> Reader<'_, 'py> {
             && let Some(found) = info.head.and_then(|head| head.describe(item))
         {
             self.add(found.dtype, || format!("{} of {}", name(), found.dtype))?;
-            self.reading.push(Guard::acquire(&info.borrowed, item, &found.tensor, Mode::Read)?);
+            self.reading.push(AttachedGuard::acquire(
+                &info.borrowed,
+                item,
+                &found.tensor,
+                Mode::Read,
+            )?);
             return Ok(item.clone());
         }
         // `bytes` and NumPy's text, records and times have buffers too.
@@ -332,7 +337,12 @@ impl<'py> Reader<'_, 'py> {
         let (dtype, device) = (tensor.dtype(), tensor.device());
         self.add(dtype, || format!("{} of {dtype}", name()))?;
         if device.device_type().is_host_accessible() {
-            self.reading.push(Guard::acquire(&type_info.borrowed, item, &tensor, Mode::Read)?);
+            self.reading.push(AttachedGuard::acquire(
+                &type_info.borrowed,
+                item,
+                &tensor,
+                Mode::Read,
+            )?);
             if dtype == DataType::BFLOAT16 {
                 owner = cast::converted(&tensor, DataType::FLOAT32)?;
             }

@@ -4,60 +4,56 @@
 //! - **Borrow.** While a [`Guard`] is alive, no other guard of this process covers a byte of its region, unless both
 //!   read. Code that returns a typed view of memory from Python holds a guard for as long as the view exists.
 
-mod bytes;
 mod numpy;
 mod shared;
 
+use std::marker::PhantomData;
+use std::mem;
 use std::num::NonZeroUsize;
 
 use dlbridge::{Access, ArcTensor, RawParts, Tensor, TensorRef};
-use dlbridge_borrow::{LabelWords, Mode};
+use dlbridge_borrow::{Conflict, Label, Mode, Region};
 use pyo3::prelude::*;
 
-pub(crate) use self::bytes::Bytes;
-use self::bytes::Numbers;
-pub(crate) use self::numpy::{AttachedBorrow, NumpyBorrow};
-use self::shared::InTheWay;
+use self::numpy::NumpyBorrow;
 pub(crate) use self::shared::Shared;
 use crate::copies;
 use crate::error::{ErrorClass, to_py_err};
+use crate::keepalive::address_range;
 
 /// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
 /// registers.
-///
-/// `N` is the borrow in rust-numpy's own registry: a [`NumpyBorrow`] may be dropped on any thread; an
-/// [`AttachedBorrow`] is cheaper to drop, because its lifetime shows that the thread is attached.
-pub struct Guard<N = NumpyBorrow> {
+pub struct Guard {
     ticket: Option<NonZeroUsize>,
-    numpy: Option<Box<N>>,
+    /// The borrow in rust-numpy's own registry.
+    numpy: Option<Box<NumpyBorrow>>,
 }
 
-/// A borrow that ends before its thread detaches.
-pub type AttachedGuard<'py> = Guard<AttachedBorrow<'py>>;
-
-/// The name of a tensor that is copied, for messages.
-const COPIED: &str = "tensor that is copied";
+/// A borrow that ends before its thread detaches, which is cheaper.
+pub struct AttachedGuard<'py> {
+    guard: Guard,
+    attached: PhantomData<Python<'py>>,
+}
 
 /// The type of an object whose memory is borrowed.
 pub struct BorrowedType {
     /// Its name, for messages.
     pub(crate) name: String,
     /// The name as a label of borrows.
-    pub(crate) label: LabelWords,
+    pub(crate) label: Label,
     /// True for NumPy's array and classes derived from it.
     pub numpy_array: bool,
 }
 
-impl<N> Guard<N> {
-    /// No borrow: for memory that no other code can reach.
-    pub const NONE: Self = Self { ticket: None, numpy: None };
-
-    fn of(ticket: usize) -> Self {
-        Self { ticket: NonZeroUsize::new(ticket + 1), numpy: None }
-    }
-}
-
 impl<'py> AttachedGuard<'py> {
+    /// No borrow: for memory that no other code can reach.
+    pub const NONE: Self = Self { guard: Guard::NONE, attached: PhantomData };
+
+    #[inline(always)]
+    fn new(_py: Python<'py>, ticket: NonZeroUsize, numpy: Option<Box<NumpyBorrow>>) -> Self {
+        Self { guard: Guard { ticket: Some(ticket), numpy }, attached: PhantomData }
+    }
+
     /// Borrows the bytes of a contiguous, non-empty NumPy array; `None` if another borrow conflicts, or if the fast
     /// path cannot decide.
     #[inline(always)]
@@ -71,85 +67,24 @@ impl<'py> AttachedGuard<'py> {
         if mode == Mode::Read
             && let Some(ticket) = Shared::read_alone(address, count, &object_type.label)
         {
-            return Some(Self { ticket: Some(ticket), numpy: None });
+            return Some(Self::new(object.py(), ticket, None));
         }
-        Self::of_run_locked(object_type, object, address, count, mode)
+        Self::of_array(object_type, object, Region::bytes(address, count), mode)
     }
 
-    /// As [`of_run`](Self::of_run), for borrows that need another registry or a lock.
+    /// Borrows the bytes of a non-empty NumPy array; `None` if another borrow conflicts, or if only
+    /// [`acquire`](Self::acquire) can decide. Runs no Python code.
     #[inline(never)]
-    fn of_run_locked(
-        object_type: &'static BorrowedType,
-        object: &Bound<'py, PyAny>,
-        address: usize,
-        item: usize,
-        mode: Mode,
-    ) -> Option<Self> {
-        let bytes = Bytes { address, item, shape: &[], strides: Numbers::None };
-        Self::of_array(object_type, object, &bytes, mode)
-    }
-
-    /// Borrows the bytes of a non-empty NumPy array; `None` if another borrow conflicts, or if this path cannot
-    /// decide.
     pub(crate) fn of_array(
         object_type: &'static BorrowedType,
         object: &Bound<'py, PyAny>,
-        bytes: &Bytes<'_>,
-        mode: Mode,
-    ) -> Option<Self> {
-        match Self::ticket(object_type, object, bytes, mode) {
-            Some(ticket) => Some(Self { ticket: Some(ticket), numpy: None }),
-            None => Self::of_array_in_both(object_type, object, bytes, mode),
-        }
-    }
-
-    /// Borrows in our registry; `None` if it refuses, or if rust-numpy has a registry of its own.
-    #[inline(never)]
-    fn ticket(
-        object_type: &'static BorrowedType,
-        object: &Bound<'_, PyAny>,
-        bytes: &Bytes<'_>,
-        mode: Mode,
-    ) -> Option<NonZeroUsize> {
-        let shared = Shared::known()?;
-        if !numpy::is_ours(object.py(), shared) {
-            return None;
-        }
-        Self::ticket_of(shared, object_type, bytes, mode)
-    }
-
-    #[inline]
-    fn ticket_of(
-        shared: &'static Shared,
-        object_type: &'static BorrowedType,
-        bytes: &Bytes<'_>,
-        mode: Mode,
-    ) -> Option<NonZeroUsize> {
-        shared
-            .acquire(bytes, mode, &object_type.name)
-            .ok()
-            .and_then(|ticket| NonZeroUsize::new(ticket + 1))
-    }
-
-    /// Borrows in rust-numpy's registry and in ours; `None` if one of them refuses, or if rust-numpy uses ours.
-    #[inline(never)]
-    fn of_array_in_both(
-        object_type: &'static BorrowedType,
-        object: &Bound<'py, PyAny>,
-        bytes: &Bytes<'_>,
+        bytes: Region,
         mode: Mode,
     ) -> Option<Self> {
         let shared = Shared::known()?;
-        let numpy = AttachedBorrow::of_array(object, shared, mode)?;
-        let quick = match (mode, bytes.shape) {
-            (Mode::Read, []) => shared.read_here(bytes.address, bytes.item, &object_type.label),
-            _ => None,
-        };
-        let ticket = match quick {
-            Some(ticket) => ticket,
-            None => Self::ticket_of(shared, object_type, bytes, mode)?,
-        };
-        Some(Self { ticket: Some(ticket), numpy: Some(numpy) })
+        let numpy = NumpyBorrow::of_array(object, shared, mode)?;
+        let ticket = shared.acquire(bytes, mode, &object_type.label).ok()?;
+        Some(Self::new(object.py(), ticket, numpy))
     }
 
     /// Borrows the bytes of a tensor that was imported from an object of this type.
@@ -165,72 +100,58 @@ impl<'py> AttachedGuard<'py> {
         let py = object.py();
         let shared = Shared::of_process(py)?;
         // Our registry comes first, because rust-numpy's does not report the conflicting borrow.
-        let mut guard = match Self::granted(shared, object_type, tensor, mode) {
-            Ok(guard) => guard,
-            Err(conflict) => return Err(refusal(py, &object_type.name, mode, &conflict)),
+        let label = &object_type.label;
+        let granted = match run_of(tensor) {
+            // A call of its own, so that the run stays in registers.
+            Some(run) => shared.acquire(run, mode, label),
+            None => shared.acquire(bytes_of(tensor), mode, label),
         };
+        let ticket = match granted {
+            Ok(ticket) => ticket,
+            Err(conflict) => return Err(refusal(py, &object_type.name, mode, tensor, &conflict)),
+        };
+        let mut granted = Self::new(py, ticket, None);
         if object_type.numpy_array {
-            guard.numpy = AttachedBorrow::acquire(object, shared, mode)?.map(Box::new);
+            granted.guard.numpy = NumpyBorrow::acquire(object, shared, mode)?;
         }
-        Ok(guard)
+        Ok(granted)
     }
+}
 
-    /// Borrows the bytes of a tensor in the registry of the process.
+impl Drop for AttachedGuard<'_> {
     #[inline]
-    fn granted(
-        shared: &'static Shared,
-        object_type: &BorrowedType,
-        tensor: &TensorRef<'_>,
-        mode: Mode,
-    ) -> Result<Self, Box<InTheWay>> {
-        let dtype = tensor.dtype();
-        let ticket = match tensor.is_c_contiguous() && !dtype.is_subbyte() {
-            true => {
-                let bytes = Bytes::run(tensor, dtype);
-                if mode == Mode::Read
-                    && let Some(ticket) =
-                        shared.read_here(bytes.address, bytes.item, &object_type.label)
-                {
-                    return Ok(Self { ticket: Some(ticket), numpy: None });
-                }
-                shared.acquire(&bytes, mode, &object_type.name)?
-            }
-            false => shared.acquire(&Bytes::of(tensor), mode, &object_type.name)?,
-        };
-        Ok(Self::of(ticket))
-    }
-
-    /// Converts the borrow so that any thread may drop it.
-    fn detached(mut self) -> Guard {
-        let (ticket, numpy) = (self.ticket.take(), self.numpy.take());
-        Guard { ticket, numpy: numpy.map(|numpy| Box::new(numpy.detached())) }
+    fn drop(&mut self) {
+        if let Some(numpy) = &mut self.guard.numpy {
+            // SAFETY: only `new` makes a guard with a borrow, on a thread that is attached for `'py`.
+            numpy.end(unsafe { Python::assume_attached() });
+        }
     }
 }
 
 impl Guard {
+    /// No borrow: for memory that no other code can reach.
+    pub const NONE: Self = Self { ticket: None, numpy: None };
+
     /// Borrows the bytes of a tensor for the time of a copy by the CPU, on a thread that stays attached if the copy is
     /// [short](copies::is_short).
     pub fn for_copy(tensor: &Tensor) -> PyResult<Self> {
-        match Self::for_short_copy(&TensorRef::from(tensor)) {
-            Some(guard) => Ok(guard),
-            None => Self::reading(tensor, COPIED),
-        }
-    }
-
-    /// As [`for_copy`](Self::for_copy); `None` if the copy is not short, or if the borrow needs a lock.
-    #[inline]
-    pub(crate) fn for_short_copy(tensor: &TensorRef<'_>) -> Option<Self> {
-        static LABEL: LabelWords = LabelWords::from_static(COPIED);
+        const COPIED: &str = "tensor that is copied";
+        static LABEL: Label = Label::new(COPIED.as_bytes());
         // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
-        // borrow may also cover bytes between the elements, and takes no lock.
+        // borrow may also cover bytes between the elements.
         let may_have_gaps = cfg!(Py_GIL_DISABLED) && !tensor.is_c_contiguous();
         let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty() && !may_have_gaps;
-        if !is_short || !tensor.device().device_type().is_host_accessible() {
-            return None;
+        if is_short
+            && tensor.device().device_type().is_host_accessible()
+            && let Some(shared) = Shared::known()
+        {
+            let bytes = address_range(&TensorRef::from(tensor));
+            let bytes = Region::bytes(bytes.start, bytes.len());
+            if let Ok(ticket) = shared.acquire(bytes, Mode::Read, &LABEL) {
+                return Ok(Self { ticket: Some(ticket), numpy: None });
+            }
         }
-        let bytes = Bytes::hull(tensor);
-        let ticket = Shared::known()?.read_here(bytes.address, bytes.item, &LABEL)?;
-        Some(Self { ticket: Some(ticket), numpy: None })
+        Self::reading(tensor, COPIED)
     }
 
     /// Borrows the bytes of a tensor for reading, under a name for the messages of others.
@@ -239,13 +160,48 @@ impl Guard {
             return Ok(Self::NONE);
         }
         Python::attach(|py| {
-            let shared = Shared::of_process(py)?;
-            match shared.acquire(&Bytes::of(&TensorRef::from(tensor)), Mode::Read, name) {
-                Ok(ticket) => Ok(Self::of(ticket)),
-                Err(conflict) => Err(refusal(py, "tensor", Mode::Read, &conflict)),
+            let (tensor, label) = (&TensorRef::from(tensor), Label::new(name.as_bytes()));
+            match Shared::of_process(py)?.acquire(bytes_of(tensor), Mode::Read, &label) {
+                Ok(ticket) => Ok(Self { ticket: Some(ticket), numpy: None }),
+                Err(conflict) => Err(refusal(py, "tensor", Mode::Read, tensor, &conflict)),
             }
         })
     }
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        if let (Some(ticket), Some(shared)) = (self.ticket.take(), Shared::known()) {
+            shared.release(ticket);
+        }
+    }
+}
+
+/// The bytes of a tensor with elements, in memory that the CPU can access.
+pub(crate) fn bytes_of(tensor: &TensorRef<'_>) -> Region {
+    if let Some(run) = run_of(tensor) {
+        return run;
+    }
+    let dtype = tensor.dtype();
+    if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
+        // Elements share bytes: covers all from the first to the last.
+        let bytes = address_range(tensor);
+        return Region::bytes(bytes.start, bytes.len());
+    }
+    let itemsize = dtype.itemsize();
+    let dimensions = tensor.shape().iter().zip(tensor.strides());
+    let in_bytes =
+        |(&extent, &stride): (&i64, &i64)| (extent, stride.saturating_mul(itemsize as i64));
+    Region::new(tensor.data().addr(), itemsize, dimensions.map(in_bytes))
+}
+
+/// As [`bytes_of`], for contiguous elements of whole bytes.
+#[inline(always)]
+fn run_of(tensor: &TensorRef<'_>) -> Option<Region> {
+    let (contiguous, dtype) = (tensor.is_c_contiguous(), tensor.dtype());
+    (contiguous && !dtype.is_subbyte())
+        .then(|| Region::bytes(tensor.data().addr(), tensor.len() * dtype.itemsize()))
 }
 
 /// Shares the registry of borrows with extensions that use rust-numpy, if NumPy is loaded and none of them has
@@ -274,91 +230,76 @@ pub fn share_borrows(py: Python<'_>) -> PyResult<()> {
     numpy::share(py, shared)
 }
 
-/// The error for a borrow that conflicts with another one.
+/// The error for a borrow of a tensor that conflicts with another one.
 #[cold]
 #[inline(never)]
-fn refusal(py: Python<'_>, name: &str, mode: Mode, conflict: &InTheWay) -> PyErr {
-    let (ours, theirs) = (verb(mode), verb(conflict.mode));
+fn refusal(
+    py: Python<'_>,
+    name: &str,
+    mode: Mode,
+    tensor: &TensorRef<'_>,
+    conflict: &Conflict,
+) -> PyErr {
+    let bytes = bytes_of(tensor);
+    let verb = |mode| match mode {
+        Mode::Read => "borrowed for reading",
+        Mode::Write => "borrowed for writing",
+    };
     let text = format!(
-        "the memory of this {name}, {ours}, overlaps that of a {}, {theirs} (addresses {:#x} to {:#x} and \
+        "the memory of this {name}, {}, overlaps that of a {}, {} (addresses {:#x} to {:#x} and \
          {:#x} to {:#x}); pass memory of its own, or a copy",
+        verb(mode),
         conflict.label,
-        conflict.asked.start(),
-        conflict.asked.end(),
-        conflict.start,
-        conflict.end,
+        verb(conflict.mode),
+        bytes.start(),
+        bytes.end(),
+        conflict.region.start(),
+        conflict.region.end(),
     );
     ErrorClass::Borrowed.new_err(py, &text)
 }
 
-impl<N> Drop for Guard<N> {
-    #[inline]
-    fn drop(&mut self) {
-        if let (Some(ticket), Some(shared)) = (self.ticket.take(), Shared::known()) {
-            shared.release(ticket.get() - 1);
-        }
-    }
-}
-
-fn verb(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Read => "borrowed for reading",
-        Mode::Write => "borrowed for writing",
-    }
-}
-
-/// A tensor with the borrow of its memory: the owner of another tensor over the same memory.
-pub(crate) struct Borrowed<T> {
+/// A tensor with a borrow of its memory for reading: the owner of another tensor over the same memory.
+pub(crate) struct Borrowed {
     // Fields drop in this order: the borrow must end before the memory may go.
     _guard: Guard,
-    _tensor: T,
+    _tensor: ArcTensor,
 }
 
-impl Borrowed<ArcTensor> {
+impl Borrowed {
     /// A read-only tensor over a tensor that Rust made, with a borrow for reading as long as it lives: some consumers
     /// ignore the read-only flag. Refused while the memory is borrowed for writing.
     pub(crate) fn read_only(tensor: &ArcTensor) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
-        let owner = Self { _guard: guard, _tensor: tensor.clone() };
-        over(owner, parts(tensor, true), tensor.shape(), tensor.strides())
+        Self { _guard: guard, _tensor: tensor.clone() }.over(tensor, Access::ReadOnly)
     }
-}
 
-impl Borrowed<Tensor> {
-    /// A tensor that holds a borrow of its memory for reading.
-    pub(crate) fn tensor(
+    /// A tensor that was imported from an object, with a borrow for reading as long as it lives.
+    pub(crate) fn imported(
         object_type: &BorrowedType,
         object: &Bound<'_, PyAny>,
         tensor: Tensor,
         read_only: bool,
     ) -> PyResult<Tensor> {
-        let guard = Guard::acquire(object_type, object, &TensorRef::from(&tensor), Mode::Read)?;
-        let guard = guard.detached();
-        let parts = parts(&tensor, read_only);
-        let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-        over(Self { _guard: guard, _tensor: tensor }, parts, &shape, &strides)
+        let access = if read_only { Access::ReadOnly } else { Access::Shared };
+        let tensor = tensor.into_shared();
+        let reading = &TensorRef::from(&*tensor);
+        let mut guard = AttachedGuard::acquire(object_type, object, reading, Mode::Read)?;
+        let guard = mem::replace(&mut guard.guard, Guard::NONE);
+        Self { _guard: guard, _tensor: tensor.clone() }.over(&tensor, access)
     }
-}
 
-/// The metadata of a tensor, as raw parts.
-fn parts(tensor: &Tensor, read_only: bool) -> RawParts {
-    RawParts {
-        device: tensor.device(),
-        access: if read_only { Access::ReadOnly } else { Access::Shared },
-        subbyte_padded: tensor.is_subbyte_padded(),
-        byte_offset: tensor.byte_offset(),
-        ..RawParts::new(tensor.data(), tensor.dtype())
+    /// A tensor over the memory of `tensor`, which this owner keeps alive.
+    fn over(self, tensor: &ArcTensor, access: Access) -> PyResult<Tensor> {
+        let parts = RawParts {
+            device: tensor.device(),
+            access,
+            subbyte_padded: tensor.is_subbyte_padded(),
+            byte_offset: tensor.byte_offset(),
+            ..RawParts::new(tensor.data(), tensor.dtype())
+        };
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        // SAFETY: the parts describe a valid tensor, and the owner keeps that tensor alive.
+        unsafe { Tensor::from_raw_parts(self, parts, shape, Some(strides)) }.map_err(to_py_err)
     }
-}
-
-/// A tensor over the memory of another one, which the owner keeps alive.
-fn over<T: Send + 'static>(
-    owner: Borrowed<T>,
-    parts: RawParts,
-    shape: &[i64],
-    strides: &[i64],
-) -> PyResult<Tensor> {
-    // SAFETY: the parts describe a valid tensor, and the owner keeps that tensor alive.
-    let borrowed = unsafe { Tensor::from_raw_parts(owner, parts, shape, Some(strides)) };
-    borrowed.map_err(to_py_err)
 }

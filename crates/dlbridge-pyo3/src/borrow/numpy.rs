@@ -6,40 +6,37 @@
 //!
 //! Source: `borrow/shared.rs` of numpy 0.30 on crates.io, version 1 of its interface.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::{CStr, c_int, c_void};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
+use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use dlbridge::fork::ForkMutex;
-use dlbridge_borrow::Mode;
+use dlbridge_borrow::{Label, Mode, Region};
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 
-use super::bytes::{Bytes, Numbers};
 use super::shared::Shared;
 use crate::classes::attr;
 use crate::error::ErrorClass;
-use crate::interpreter::while_it_lives;
-use crate::numpy::api::{self, NumpyApi, WRITEABLE};
-use crate::numpy::array::NumpyArray;
-use crate::numpy::geometry::Geometry;
+use crate::interpreter::{keeping_pending, while_it_lives};
+use crate::numpy::api::{self, WRITEABLE};
+use crate::numpy::array::{Geometry, NumpyArray};
 use crate::numpy::head::Head;
 use crate::once::once;
-use crate::pending::keeping_pending;
 
 /// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
 
 /// The borrows in our registry that extensions with rust-numpy hold, by the address of the array. Only attached threads
 /// take the lock.
-static RECORDED: ForkMutex<HashMap<usize, Vec<Recorded>, ByAddress>> =
-    ForkMutex::new(HashMap::with_hasher(ByAddress::new()));
+static RECORDED: ForkMutex<BTreeMap<usize, Vec<Recorded>>> = ForkMutex::new(BTreeMap::new());
 
 /// The struct that rust-numpy shares between extensions.
 ///
@@ -66,35 +63,16 @@ const GRANTED: c_int = 0;
 const IN_THE_WAY: c_int = -1;
 const NOT_WRITEABLE: c_int = -2;
 
-/// An entry in rust-numpy's own registry.
-#[derive(Clone, Copy)]
-struct Entry {
+/// A borrow in rust-numpy's own registry. Ends on drop, on any thread.
+pub(super) struct NumpyBorrow {
     interface: &'static Interface,
     mode: Mode,
     /// The geometry of the array when it was borrowed; `None` for a view that only this borrow has.
-    place: Option<Geometry>,
-}
-
-/// A borrow in rust-numpy's own registry, which an attached thread ends.
-pub struct AttachedBorrow<'py> {
-    entry: Entry,
-    array: Option<Bound<'py, PyAny>>,
+    geometry: Option<Geometry>,
+    array: Option<Py<PyAny>>,
     /// The other object that kept the array's elements, if there was one. `__setstate__` can remove it from the
     /// array.
-    base: Option<Bound<'py, PyAny>>,
-}
-
-/// A borrow in rust-numpy's own registry, which any thread may end.
-pub struct NumpyBorrow {
-    entry: Entry,
-    array: Option<Py<PyAny>>,
     base: Option<Py<PyAny>>,
-}
-
-/// Returns true if rust-numpy is known to use our registry.
-#[inline]
-pub(super) fn is_ours(py: Python<'_>, shared: &'static Shared) -> bool {
-    INTERFACE.get(py).is_some_and(|interface| ptr::eq(interface.flags.cast(), shared))
 }
 
 /// Shares our registry with rust-numpy, or finds rust-numpy's, if NumPy is loaded.
@@ -105,52 +83,54 @@ pub(super) fn share(py: Python<'_>, shared: &'static Shared) -> PyResult<()> {
     Ok(())
 }
 
-impl<'py> AttachedBorrow<'py> {
-    /// Borrows an array of exactly NumPy's class; `None` if that is refused, or if [`acquire`](Self::acquire) must
-    /// decide.
+impl NumpyBorrow {
+    /// Borrows an array of exactly NumPy's class, if rust-numpy has a registry of its own. `None` if that is refused, or
+    /// if [`acquire`](Self::acquire) must decide.
+    #[inline]
     pub(super) fn of_array(
-        object: &Bound<'py, PyAny>,
+        array: &Bound<'_, PyAny>,
         shared: &'static Shared,
         mode: Mode,
-    ) -> Option<Box<Self>> {
-        let interface = *INTERFACE.get(object.py())?;
-        if ptr::eq(interface.flags.cast(), shared) {
-            return None;
+    ) -> Option<Option<Box<Self>>> {
+        let interface = *INTERFACE.get(array.py())?;
+        if interface.is_ours(shared) {
+            return Some(None);
         }
-        let entry = Entry { interface, mode, place: None };
-        let mut borrow = Box::new(Self { entry, array: None, base: None });
         // Written to its final address: a move would cost more than reading the array.
-        let place = borrow.entry.place.insert(Geometry::EMPTY);
-        if !place.read(object) || interface.borrow(object, mode) != GRANTED {
+        let mut borrow =
+            Box::new(Self { interface, mode, geometry: None, array: None, base: None });
+        let geometry = borrow.geometry.insert(Geometry::EMPTY);
+        if !geometry.read(array) || interface.borrow(array, mode) != GRANTED {
             return None;
         }
-        borrow.array = Some(object.clone());
-        borrow.base = NumpyArray::base(object);
-        Some(borrow)
+        borrow.array = Some(array.clone().unbind());
+        borrow.base = NumpyArray::base(array).map(Bound::unbind);
+        Some(Some(borrow))
     }
 
     /// Borrows a NumPy array; `None` if rust-numpy uses our registry.
     pub(super) fn acquire(
-        object: &Bound<'py, PyAny>,
+        array: &Bound<'_, PyAny>,
         shared: &'static Shared,
         mode: Mode,
-    ) -> PyResult<Option<Self>> {
-        let py = object.py();
+    ) -> PyResult<Option<Box<Self>>> {
+        let py = array.py();
         let interface = Interface::of_process(py, shared)?;
-        if ptr::eq(interface.flags.cast(), shared) {
+        if interface.is_ours(shared) {
             return Ok(None);
         }
-        let place = Geometry::of(object);
+        let mut geometry = Geometry::EMPTY;
+        let geometry = geometry.read(array).then_some(geometry);
         // Without a geometry, borrows a new view, which no other code can reshape before the release.
-        let object = match place {
-            Some(_) => object.clone(),
-            None => Numpy::get(py)?.view(object)?,
+        let array = match geometry {
+            Some(_) => array.clone(),
+            None => class_attr(py, "__getitem__")?.call1((array, py.Ellipsis()))?,
         };
-        let reason = match interface.borrow(&object, mode) {
+        let reason = match interface.borrow(&array, mode) {
             GRANTED => {
-                let entry = Entry { interface, mode, place };
-                let base = NumpyArray::base(&object);
-                return Ok(Some(Self { entry, array: Some(object), base }));
+                let base = NumpyArray::base(&array).map(Bound::unbind);
+                let array = Some(array.unbind());
+                return Ok(Some(Box::new(Self { interface, mode, geometry, array, base })));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -161,66 +141,45 @@ impl<'py> AttachedBorrow<'py> {
         Err(ErrorClass::Borrowed.new_err(py, reason))
     }
 
-    /// Converts the borrow so that any thread may end it.
-    pub(super) fn detached(mut self) -> NumpyBorrow {
-        let array = self.array.take().map(Bound::unbind);
-        NumpyBorrow { entry: self.entry, array, base: self.base.take().map(Bound::unbind) }
-    }
-}
-
-impl Drop for AttachedBorrow<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(array) = &self.array {
-            self.entry.give_back(array, self.base.as_ref());
+    /// Ends the borrow by the borrowed array; if the array has changed since, by a view with the recorded geometry
+    /// and base. If the array owned its elements and has others now, no array leads to the borrow any more. Then the
+    /// memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
+    pub(super) fn end(&mut self, py: Python<'_>) {
+        let Some(array) = self.array.take().map(|array| array.into_bound(py)) else { return };
+        let base = self.base.take().map(|base| base.into_bound(py));
+        match &self.geometry {
+            Some(was) if !was.is_of(&array) => keeping_pending(py, || {
+                // SAFETY: only rust-numpy's registry gets the view, and it computes with the address and does not read
+                // elements.
+                if let Some(view) = unsafe { was.view(base.as_ref().unwrap_or(&array)) } {
+                    self.interface.give_back(&view, self.mode);
+                }
+            }),
+            _ => self.interface.give_back(&array, self.mode),
         }
     }
 }
 
 impl Drop for NumpyBorrow {
     fn drop(&mut self) {
-        let (entry, mut kept) = (self.entry, Some((self.array.take(), self.base.take())));
-        while_it_lives(|py| {
-            if let Some((Some(array), base)) = kept.take() {
-                let (array, base) = (array.into_bound(py), base.map(|base| base.into_bound(py)));
-                entry.give_back(&array, base.as_ref());
-            }
-        });
-        // After the interpreter's end, its references cannot be released.
-        std::mem::forget(kept);
-    }
-}
-
-impl Entry {
-    /// Ends the borrow by the borrowed array; if the array has changed since, by a view with the recorded geometry
-    /// and base. If the array owned its elements and has others now, no array leads to the borrow any more. Then the
-    /// memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
-    fn give_back(&self, array: &Bound<'_, PyAny>, base: Option<&Bound<'_, PyAny>>) {
-        match &self.place {
-            Some(was) if !was.is_of(array) => keeping_pending(array.py(), || {
-                if let Some(view) = view_as_it_was(base.unwrap_or(array), was) {
-                    self.interface.give_back(&view, self.mode);
-                }
-            }),
-            _ => self.interface.give_back(array, self.mode),
+        if self.array.is_some() {
+            while_it_lives(|py| self.end(py));
+            // After the interpreter's end, its references cannot be released.
+            mem::forget((self.array.take(), self.base.take()));
         }
     }
-}
-
-/// A view of the elements that the array had, with the base that kept them; `None` if they have another owner now.
-#[cold]
-fn view_as_it_was<'py>(base: &Bound<'py, PyAny>, was: &Geometry) -> Option<Bound<'py, PyAny>> {
-    let api = NumpyApi::known(base.py())?;
-    // SAFETY: only rust-numpy's registry gets the view, and it computes with the address and does not read elements.
-    let view =
-        unsafe { api.view_as_it_was(base, was.descr, was.data, was.extents(), was.byte_strides()) };
-    view.ok().flatten().filter(|view| was.is_of(view))
 }
 
 /// The interface that rust-numpy and this extension share, set by the first borrow of an array.
 static INTERFACE: PyOnceLock<&'static Interface> = PyOnceLock::new();
 
 impl Interface {
+    /// Returns true if rust-numpy uses our registry.
+    #[inline]
+    fn is_ours(&self, shared: &'static Shared) -> bool {
+        ptr::eq(self.flags.cast(), shared)
+    }
+
     /// Requests a borrow of an array.
     #[inline]
     fn borrow(&self, array: &Bound<'_, PyAny>, mode: Mode) -> c_int {
@@ -249,20 +208,23 @@ impl Interface {
     /// The interface of this process. NumPy must be imported.
     fn of_process(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
         let interface = *once(&INTERFACE, py, || Self::find_or_offer(py, shared))?;
-        shared.note_alone(ptr::eq(interface.flags.cast(), shared));
+        shared.note_alone(interface.is_ours(shared));
         Ok(interface)
     }
 
     fn find_or_offer(py: Python<'_>, shared: &'static Shared) -> PyResult<&'static Self> {
-        let module = Numpy::module(py)?;
-        let namespace = attr(&module, "__dict__")?;
+        // The module that rust-numpy uses; NumPy 2 renamed it.
+        let version: String = attr(py.import("numpy")?.as_any(), "__version__")?.extract()?;
+        let old = version.starts_with("0.") || version.starts_with("1.");
+        let name = if old { "numpy.core.multiarray" } else { "numpy._core.multiarray" };
+        let namespace = attr(py.import(name)?.as_any(), "__dict__")?;
         let ours = Box::leak(Box::new(Self {
             version: 1,
             flags: ptr::from_ref(shared).cast_mut().cast(),
-            acquire: acquire_here,
-            acquire_mut: acquire_mut_here,
-            release: release_here,
-            release_mut: release_mut_here,
+            acquire: borrow::<false>,
+            acquire_mut: borrow::<true>,
+            release: give_back::<false>,
+            release_mut: give_back::<true>,
         }));
         // SAFETY: the pointer is valid for the life of the process, and has the type that the name stands for.
         let ours = unsafe { PyCapsule::new_with_pointer(py, NonNull::from(ours).cast(), NAME) }?;
@@ -282,113 +244,70 @@ impl Interface {
     }
 }
 
-/// Functions of NumPy itself, regardless of what subclasses override.
-struct Numpy {
-    getitem: Py<PyAny>,
-    itemsize: Py<PyAny>,
+/// An attribute of NumPy's class of arrays, regardless of what subclasses override.
+fn class_attr<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let missing = || PyImportError::new_err("NumPy's class of arrays is not loaded");
+    let class = api::class(py)?.ok_or_else(missing)?;
+    attr(&class, name)
 }
 
-impl Numpy {
-    fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
-        once(&NUMPY, py, || {
-            let array = api::class(py)?
-                .ok_or_else(|| PyImportError::new_err("NumPy's class of arrays is not loaded"))?;
-            let getitem = attr(&array, "__getitem__")?.unbind();
-            let itemsize = attr(&attr(&array, "itemsize")?, "__get__")?.unbind();
-            Ok(Self { getitem, itemsize })
-        })
-    }
-
-    /// The module that rust-numpy uses; NumPy 2 renamed it.
-    fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-        let version: String = attr(py.import("numpy")?.as_any(), "__version__")?.extract()?;
-        let old = version.starts_with("0.") || version.starts_with("1.");
-        py.import(if old { "numpy.core.multiarray" } else { "numpy._core.multiarray" })
-    }
-
-    /// Another array over the same elements.
-    fn view<'py>(&self, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = array.py();
-        // SAFETY: the thread is attached, and `Py_Ellipsis` returns a borrowed reference to a singleton.
-        let all = unsafe { Bound::from_borrowed_ptr(py, ffi::Py_Ellipsis()) };
-        self.getitem.bind(py).call1((array, all))
-    }
-
-    fn itemsize(&self, array: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.itemsize.bind(array.py()).call1((array,))?.extract()
-    }
-}
-
-/// Hashes an address. No other program chooses addresses, so this need not resist an attack.
-type ByAddress = BuildHasherDefault<Scattered>;
-
-#[derive(Default)]
-struct Scattered(u64);
-
-impl Hasher for Scattered {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        /// 2^64 divided by the golden ratio. The rotation brings the best bits to both ends, which the table uses.
-        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-        self.0 = (self.0 ^ number as u64).wrapping_mul(GOLDEN).rotate_left(32);
-    }
-}
-
-/// A borrow that an extension built on rust-numpy holds in our registry: the geometry of the array, the mode and the
-/// ticket.
-pub(crate) struct Recorded {
-    data: usize,
-    axes: Axes,
+/// A borrow that an extension built on rust-numpy holds in our registry.
+struct Recorded {
+    /// The address of the first element, and the extents and byte strides, when the array was borrowed.
+    layout: (usize, Vec<(i64, i64)>),
     mode: Mode,
-    ticket: usize,
+    ticket: NonZeroUsize,
+}
+
+/// The address of the first element of an array, its extents and its byte strides.
+///
+/// # Safety
+/// The rules of [`Interface`].
+unsafe fn layout(array: *const ffi::PyObject) -> (usize, Vec<(i64, i64)>) {
+    // SAFETY: Interface: a NumPy array, with `ndim` extents and `ndim` strides.
+    unsafe {
+        let head = Head::of(array);
+        let (ndim, extents, strides) = ((*head).ndim, (*head).dimensions, (*head).strides);
+        let numbers = |axis| (extents.add(axis).read() as i64, strides.add(axis).read() as i64);
+        ((*head).data.addr(), (0..usize::try_from(ndim).unwrap_or(0)).map(numbers).collect())
+    }
 }
 
 /// Borrows the bytes of an array.
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe fn borrow(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) -> c_int {
+unsafe extern "C" fn borrow<const WRITES: bool>(
+    flags: *mut c_void,
+    array: *mut ffi::PyObject,
+) -> c_int {
+    static LABEL: Label = Label::new(b"numpy.ndarray");
+    let mode = if WRITES { Mode::Write } else { Mode::Read };
     let acquire = || -> PyResult<c_int> {
         // SAFETY: Interface: the caller is attached.
         let py = unsafe { Python::assume_attached() };
-        // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
+        // SAFETY: Interface: `find_or_offer` set `flags` to a `Shared`, which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
-        let (data, flags, axes) = unsafe {
-            let head = Head::of(array);
-            ((*head).data.addr(), (*head).flags, Axes::of(array))
-        };
-        if mode == Mode::Write && flags & WRITEABLE == 0 {
+        let flags = unsafe { (*Head::of(array)).flags };
+        if WRITES && flags & WRITEABLE == 0 {
             return Ok(NOT_WRITEABLE);
         }
         // SAFETY: `array` is a valid Python object, and `from_borrowed_ptr` takes a new reference.
         let object = unsafe { Bound::from_borrowed_ptr(py, array) };
-        let (shape, strides) = axes.numbers();
-        let geometry = Geometry::of(&object);
-        let item = match &geometry {
-            Some(geometry) => geometry.itemsize,
-            None => Numpy::get(py)?.itemsize(&object)?,
-        };
-        let bytes = match geometry.is_some_and(|geometry| geometry.is_run()) {
-            true => {
-                let count = shape.iter().product::<i64>() as usize;
-                Bytes { address: data, item: count * item, shape: &[], strides: Numbers::None }
+        let itemsize = match NumpyArray::dtype_of(&object) {
+            Some(dtype) => dtype.itemsize(),
+            None => {
+                let itemsize = class_attr(py, "itemsize")?;
+                attr(&itemsize, "__get__")?.call1((object,))?.extract()?
             }
-            false => Bytes { address: data, item, shape, strides: Numbers::of(strides) },
         };
-        let Ok(ticket) = shared.acquire(&bytes, mode, "numpy.ndarray") else {
-            return Ok(IN_THE_WAY);
-        };
+        // SAFETY: Interface: `array` is a NumPy array.
+        let layout = unsafe { layout(array) };
+        let bytes = Region::new(layout.0, itemsize, layout.1.iter().copied());
+        let Ok(ticket) = shared.acquire(bytes, mode, &LABEL) else { return Ok(IN_THE_WAY) };
         let mut recorded = RECORDED.lock();
-        recorded.entry(array.addr()).or_default().push(Recorded { data, axes, mode, ticket });
+        recorded.entry(array.addr()).or_default().push(Recorded { layout, mode, ticket });
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -398,63 +317,21 @@ unsafe fn borrow(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) -> c
     }
 }
 
-/// The extents and the byte strides of an array.
-#[derive(PartialEq)]
-enum Axes {
-    Few(usize, [[i64; FEW]; 2]),
-    Many(Vec<i64>, Vec<i64>),
-}
-
-/// Most arrays have at most this many dimensions.
-const FEW: usize = 4;
-
-impl Axes {
-    /// # Safety
-    /// The rules of [`Interface`].
-    unsafe fn of(array: *const ffi::PyObject) -> Self {
-        // SAFETY: Interface: a NumPy array.
-        let (ndim, extents, strides) = unsafe {
-            let head = Head::of(array);
-            ((*head).ndim, (*head).dimensions, (*head).strides)
-        };
-        let ndim = usize::try_from(ndim).unwrap_or(0);
-        let numbers = |first: *const isize| {
-            // SAFETY: Interface: a NumPy array has `ndim` extents and `ndim` strides.
-            (0..ndim).map(move |axis| unsafe { first.add(axis).read() } as i64)
-        };
-        if ndim > FEW {
-            return Self::Many(numbers(extents).collect(), numbers(strides).collect());
-        }
-        let mut few = [[0; FEW]; 2];
-        for (to, from) in few.iter_mut().zip([extents, strides]) {
-            to.iter_mut().zip(numbers(from)).for_each(|(to, from)| *to = from);
-        }
-        Self::Few(ndim, few)
-    }
-
-    fn numbers(&self) -> (&[i64], &[i64]) {
-        match self {
-            Self::Few(ndim, [extents, strides]) => (&extents[..*ndim], &strides[..*ndim]),
-            Self::Many(extents, strides) => (extents, strides),
-        }
-    }
-}
-
-/// Ends a borrow of an array: the one with the array's present geometry, if there are several.
+/// Ends a borrow of an array: the one with the array's present layout, if there are several.
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe fn give_back(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) {
+unsafe extern "C" fn give_back<const WRITES: bool>(flags: *mut c_void, array: *mut ffi::PyObject) {
+    let mode = if WRITES { Mode::Write } else { Mode::Read };
     let release = || {
-        // SAFETY: `flags` is a `Shared` (this function's contract), which lives as long as the process.
+        // SAFETY: Interface: `find_or_offer` set `flags` to a `Shared`, which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
-        let (data, now) = unsafe { ((*Head::of(array)).data.addr(), Axes::of(array)) };
+        let now = unsafe { layout(array) };
         let mut recorded = RECORDED.lock();
-        let Place::Occupied(mut of_array) = recorded.entry(array.addr()) else { return };
+        let Entry::Occupied(mut of_array) = recorded.entry(array.addr()) else { return };
         let borrows = of_array.get_mut();
-        let same =
-            |borrow: &Recorded| (borrow.data, borrow.mode) == (data, mode) && borrow.axes == now;
+        let same = |borrow: &Recorded| borrow.mode == mode && borrow.layout == now;
         let place = borrows.iter().rposition(same);
         let place = place.or_else(|| borrows.iter().position(|borrow| borrow.mode == mode));
         let ticket = place.map(|place| borrows.swap_remove(place).ticket);
@@ -468,24 +345,4 @@ unsafe fn give_back(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) {
     };
     // A panic must not cross into another extension. The list is consistent at any time.
     let _ = panic::catch_unwind(AssertUnwindSafe(release));
-}
-
-unsafe extern "C" fn acquire_here(flags: *mut c_void, array: *mut ffi::PyObject) -> c_int {
-    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
-    unsafe { borrow(flags, array, Mode::Read) }
-}
-
-unsafe extern "C" fn acquire_mut_here(flags: *mut c_void, array: *mut ffi::PyObject) -> c_int {
-    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
-    unsafe { borrow(flags, array, Mode::Write) }
-}
-
-unsafe extern "C" fn release_here(flags: *mut c_void, array: *mut ffi::PyObject) {
-    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
-    unsafe { give_back(flags, array, Mode::Read) }
-}
-
-unsafe extern "C" fn release_mut_here(flags: *mut c_void, array: *mut ffi::PyObject) {
-    // SAFETY: rust-numpy calls this by Interface, with the `flags` that `of_process` set: a `Shared`.
-    unsafe { give_back(flags, array, Mode::Write) }
 }

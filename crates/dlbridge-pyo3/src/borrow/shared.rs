@@ -13,16 +13,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use dlbridge::fork::ForkLock;
-use dlbridge_borrow::{Held, LabelWords, Mode, Region, Registry, Ticket};
+use dlbridge_borrow::{Conflict, Held, Label, Mode, Region, Registry};
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use super::bytes::Bytes;
-
 /// The name of the capsule, and its key in the interpreter's dictionary.
-const NAME: &CStr = c"dlbridge.borrow.2";
+const NAME: &CStr = c"dlbridge.borrow.3";
 
 /// This extension's registry, which all others use if it was first.
 ///
@@ -41,10 +39,10 @@ static ALONE: AtomicBool = AtomicBool::new(false);
 /// The struct that extensions share: a registry, and the functions of the extension that owns it.
 ///
 /// - **Shared.** `registry` is the first argument of both functions. The struct, the registry and the functions live
-///   as long as the process, and any thread may call the functions. The caller of `acquire` passes a `View` of `ndim`
-///   extents and byte strides, `label_len` bytes of text, and places for a ticket and a conflict; no thread writes
-///   them during the call. A label never exceeds the array in `Conflict`. `release` gets a ticket that `acquire`
-///   granted, once.
+///   as long as the process, and any thread may call the functions. The caller of `acquire` passes a `View` of `count`
+///   axes, `label_len` bytes of text, and places for a ticket and a conflict; no thread writes
+///   them during the call. A label never exceeds the array in `Found`. A ticket is never 0. `release` gets a ticket
+///   that `acquire` granted, once.
 #[repr(C)]
 pub(crate) struct Shared {
     /// The version of this struct: 1.
@@ -59,16 +57,9 @@ pub(crate) struct Shared {
         label: *const u8,
         label_len: usize,
         ticket: *mut usize,
-        conflict: *mut Conflict,
+        found: *mut Found,
     ) -> c_int,
     release: unsafe extern "C" fn(registry: *const c_void, ticket: usize),
-}
-
-/// The first fields of a [`Shared`].
-#[repr(C)]
-struct Start {
-    version: u32,
-    size: usize,
 }
 
 // SAFETY: Shared: the struct is never written, and any thread may call its functions.
@@ -76,42 +67,31 @@ unsafe impl Send for Shared {}
 // SAFETY: Shared: the struct is never written, and any thread may call its functions.
 unsafe impl Sync for Shared {}
 
-/// The bytes of a strided view.
+/// The bytes of a [`Region`].
 #[repr(C)]
 struct View {
-    address: usize,
-    item: usize,
-    ndim: usize,
-    shape: *const i64,
-    byte_strides: *const i64,
+    start: usize,
+    run: usize,
+    axes: *const [u64; 2],
+    count: usize,
 }
 
 /// The conflicting borrow.
 #[repr(C)]
-struct Conflict {
+struct Found {
     mode: c_int,
     start: usize,
     end: usize,
     label_len: usize,
-    label: [u8; LABEL],
+    label: [u8; Label::MAX],
 }
 
-const LABEL: usize = 64;
 const READ: c_int = 0;
 const WRITE: c_int = 1;
 
 /// The results of `acquire`.
 const GRANTED: c_int = 0;
 const IN_THE_WAY: c_int = 1;
-
-/// The borrow that conflicts with the requested one, `asked`.
-pub(super) struct InTheWay {
-    pub(super) mode: Mode,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) label: String,
-    pub(super) asked: Region,
-}
 
 static OURS: Shared = Shared {
     version: 1,
@@ -158,13 +138,13 @@ impl Shared {
             PyCapsule::new_with_pointer(py, pointer, NAME)
         }?;
         // `setdefault` is one step: another extension may do the same at this moment.
-        let key = intern!(py, "dlbridge.borrow.2");
+        let key = intern!(py, "dlbridge.borrow.3");
         let found = dictionary.call_method1(intern!(py, "setdefault"), (key, ours))?;
         let pointer = found.cast_into::<PyCapsule>()?.pointer_checked(Some(NAME))?;
-        // Reads only the first fields: an older extension may lack the others.
-        let start: NonNull<Start> = pointer.cast();
-        // SAFETY: a capsule of this name holds a `Shared`, which begins with these fields in all versions.
-        let Start { version, size } = unsafe { start.read() };
+        let shared: *const Self = pointer.as_ptr().cast();
+        // SAFETY: a capsule of this name holds a `Shared`, which begins with these fields in all versions. An older one
+        // may lack the others, which this does not read.
+        let (version, size) = unsafe { ((*shared).version, (*shared).size) };
         if version < 1 || size < size_of::<Self>() {
             return Err(PyImportError::new_err(format!(
                 "another extension built on dlbridge shares borrows by version {version} of {size} bytes, \
@@ -172,7 +152,7 @@ impl Shared {
             )));
         }
         // SAFETY: the name, version and size show that this is a whole `Shared`, which lives as long as the process.
-        Ok(unsafe { pointer.cast().as_ref() })
+        Ok(unsafe { &*shared })
     }
 
     /// Records that all borrows of NumPy arrays are in this extension's registry: it is the one that all extensions
@@ -186,108 +166,67 @@ impl Shared {
     }
 
     /// Borrows the bytes of a contiguous NumPy array for reading; `None` if that needs another registry or a lock.
-    /// The number is the ticket's plus one.
     #[inline(always)]
-    pub(super) fn read_alone(
-        address: usize,
-        count: usize,
-        label: &LabelWords,
-    ) -> Option<NonZeroUsize> {
+    pub(super) fn read_alone(address: usize, count: usize, label: &Label) -> Option<NonZeroUsize> {
         match ALONE.load(Acquire) {
-            true => OURS.read_here(address, count, label),
+            true => REGISTRY.get().read(address, count, label),
             false => None,
         }
     }
 
-    /// Borrows a run of bytes for reading; `None` if that needs another extension's registry or a lock. The number is
-    /// the ticket's plus one.
-    #[inline(never)]
-    pub(super) fn read_here(
-        &self,
-        address: usize,
-        count: usize,
-        label: &LabelWords,
-    ) -> Option<NonZeroUsize> {
-        if !ptr::eq(self, &OURS) {
-            return None;
-        }
-        let ticket = REGISTRY.get().read(address, count, label)?;
-        NonZeroUsize::new(ticket.number() + 1)
-    }
-
-    #[inline]
+    /// Borrows the bytes of a region, and returns the ticket to release them with.
+    #[inline(always)]
     pub(super) fn acquire(
         &self,
-        bytes: &Bytes<'_>,
+        bytes: Region,
         mode: Mode,
-        label: &str,
-    ) -> Result<usize, Box<InTheWay>> {
+        label: &Label,
+    ) -> Result<NonZeroUsize, Box<Conflict>> {
         // In most processes the registry is this extension's, and is called without the C interface.
-        if ptr::eq(self, &OURS) {
-            let granted = match bytes.shape {
-                // A run of bytes needs no lock, and this arm shows the compiler that it is one.
-                [] => REGISTRY.get().acquire(Region::bytes(bytes.address, bytes.item), mode, label),
-                _ => REGISTRY.get().acquire(bytes.region(), mode, label),
-            };
-            return match granted {
-                Ok(ticket) => Ok(ticket.number()),
-                Err(held) => Err(Box::new(InTheWay {
-                    mode: held.mode,
-                    start: held.region.start(),
-                    end: held.region.end(),
-                    label: held.label.to_string(),
-                    asked: bytes.region(),
-                })),
-            };
+        match ptr::eq(self, &OURS) {
+            true => REGISTRY.get().acquire(bytes, mode, label),
+            false => self.acquire_there(bytes, mode, label),
         }
-        self.acquire_shared(bytes, mode, label)
     }
 
     /// As [`acquire`](Self::acquire), in another extension's registry.
     #[inline(never)]
-    fn acquire_shared(
+    fn acquire_there(
         &self,
-        bytes: &Bytes<'_>,
+        bytes: Region,
         mode: Mode,
-        label: &str,
-    ) -> Result<usize, Box<InTheWay>> {
-        let view = View {
-            address: bytes.address,
-            item: bytes.item,
-            ndim: bytes.shape.len(),
-            shape: bytes.shape.as_ptr(),
-            byte_strides: bytes.strides().as_ptr(),
-        };
+        label: &Label,
+    ) -> Result<NonZeroUsize, Box<Conflict>> {
+        let (start, run, axes) = (bytes.start(), bytes.run(), bytes.axes());
+        let label = label.as_bytes();
+        let view = View { start, run, axes: axes.as_ptr(), count: axes.len() };
         let mut ticket = 0;
-        let mut conflict =
-            Conflict { mode: READ, start: 0, end: 0, label_len: 0, label: [0; LABEL] };
+        let mut found =
+            Found { mode: READ, start: 0, end: 0, label_len: 0, label: [0; Label::MAX] };
         let mode = if mode == Mode::Write { WRITE } else { READ };
-        // SAFETY: Shared: the view points at `ndim` extents and strides, the label at `len` bytes, and both results
-        // are writable; all outlive the call.
+        // SAFETY: Shared: the view points at `count` axes, the label at `len` bytes, and both results are writable; all
+        // outlive the call.
         let answer = unsafe {
             let (text, len) = (label.as_ptr(), label.len());
-            (self.acquire)(self.registry, &view, mode, text, len, &mut ticket, &mut conflict)
+            (self.acquire)(self.registry, &view, mode, text, len, &mut ticket, &mut found)
         };
-        if answer == GRANTED {
+        if let (GRANTED, Some(ticket)) = (answer, NonZeroUsize::new(ticket)) {
             return Ok(ticket);
         }
-        let text = &conflict.label[..conflict.label_len.min(LABEL)];
-        Err(Box::new(InTheWay {
-            mode: if conflict.mode == WRITE { Mode::Write } else { Mode::Read },
-            start: conflict.start,
-            end: conflict.end,
-            label: String::from_utf8_lossy(text).into_owned(),
-            asked: bytes.region(),
+        Err(Box::new(Conflict {
+            label: Label::new(&found.label[..found.label_len.min(Label::MAX)]),
+            mode: if found.mode == WRITE { Mode::Write } else { Mode::Read },
+            region: Region::bytes(found.start, found.end.saturating_sub(found.start)),
         }))
     }
 
     #[inline]
-    pub(super) fn release(&self, ticket: usize) {
+    pub(super) fn release(&self, ticket: NonZeroUsize) {
         if ptr::eq(self, &OURS) {
-            return REGISTRY.get().release(Ticket::from_number(ticket));
+            return REGISTRY.get().release(ticket);
         }
         // SAFETY: Shared: `acquire` granted this ticket, and the caller releases it once.
-        unsafe { (self.release)(self.registry, ticket) }
+        unsafe { (self.release)(self.registry, ticket.get()) }
     }
 }
 
@@ -300,44 +239,34 @@ unsafe extern "C" fn acquire_here(
     label: *const u8,
     label_len: usize,
     ticket: *mut usize,
-    conflict: *mut Conflict,
+    found: *mut Found,
 ) -> c_int {
     let acquire = || {
         // SAFETY: `registry` is the `Registry` of `OURS`, a static; Shared: the caller's `View` is valid during the
         // call.
         let (registry, view) = unsafe { (&*registry.cast::<Registry>(), &*view) };
-        // SAFETY: Shared: the view has `ndim` extents and strides and the label `label_len` bytes, which no thread
-        // writes during the call.
-        let (shape, strides, label) = unsafe {
-            (
-                elements(view.shape, view.ndim),
-                elements(view.byte_strides, view.ndim),
-                elements(label, label_len),
-            )
-        };
-        let region = match shape {
-            [] => Region::bytes(view.address, view.item),
-            _ => Region::new(view.address, view.item, shape, strides),
-        };
+        // SAFETY: Shared: the view has `count` axes and the label `label_len` bytes, which no thread writes during the
+        // call.
+        let (axes, label) =
+            unsafe { (elements(view.axes, view.count), elements(label, label_len)) };
         let mode = if mode == WRITE { Mode::Write } else { Mode::Read };
-        registry.acquire(region, mode, label)
+        registry.acquire(Region::from_axes(view.start, view.run, axes), mode, &Label::new(label))
     };
     // A panic must not cross into another extension, and leaves no broken state here.
     match panic::catch_unwind(AssertUnwindSafe(acquire)) {
         Ok(Ok(granted)) => {
             // SAFETY: Shared: the caller passes a place for a ticket.
-            unsafe { ticket.write(granted.number()) };
+            unsafe { ticket.write(granted.get()) };
             GRANTED
         }
         Ok(Err(held)) => {
-            let text = held.label.as_str().as_bytes();
-            let mut label = [0; LABEL];
-            let len = text.len().min(LABEL);
-            label[..len].copy_from_slice(&text[..len]);
+            let text = held.label.as_bytes();
+            let mut label = [0; Label::MAX];
+            label[..text.len()].copy_from_slice(text);
             let mode = if held.mode == Mode::Write { WRITE } else { READ };
             let (start, end) = (held.region.start(), held.region.end());
             // SAFETY: Shared: the caller passes a place for a conflict.
-            unsafe { conflict.write(Conflict { mode, start, end, label_len: len, label }) };
+            unsafe { found.write(Found { mode, start, end, label_len: text.len(), label }) };
             IN_THE_WAY
         }
         Err(_) => IN_THE_WAY,
@@ -349,7 +278,7 @@ unsafe extern "C" fn acquire_here(
 unsafe extern "C" fn release_here(registry: *const c_void, ticket: usize) {
     // SAFETY: `registry` is the `Registry` of `OURS`, a static.
     let registry = unsafe { &*registry.cast::<Registry>() };
-    let release = || registry.release(Ticket::from_number(ticket));
+    let release = || NonZeroUsize::new(ticket).map(|ticket| registry.release(ticket));
     // The registry refuses a wrong ticket before it changes anything.
     let _ = panic::catch_unwind(AssertUnwindSafe(release));
 }

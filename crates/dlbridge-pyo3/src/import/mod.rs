@@ -58,7 +58,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         // A tensor on a device never becomes a view, so it needs no borrow.
         return Ok(if read_only { imported.tensor.into_read_only() } else { imported.tensor });
     }
-    Borrowed::tensor(&type_info.borrowed, object, imported.tensor, read_only)
+    Borrowed::imported(&type_info.borrowed, object, imported.tensor, read_only)
 }
 
 impl PyTensor {

@@ -14,6 +14,7 @@
 //! `numpy/__multiarray_api.h`, of NumPy 1.7 to 2.5.
 
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
+use std::num::NonZeroUsize;
 use std::{mem, ptr};
 
 use dlbridge::{DataType, DataTypeCode, Device, Tensor, TensorRef};
@@ -23,7 +24,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 
-use super::shared_object;
 use crate::capsule;
 use crate::classes::{attr, attr_if_any, modules};
 use crate::elements::Elements;
@@ -178,15 +178,17 @@ impl NumpyApi {
         once(&API, py, || Self::find_out(module, class)).map(Option::as_ref)
     }
 
-    /// NumPy's class of arrays.
-    pub(super) fn class(&self) -> &Py<PyType> {
-        &self.class
+    /// Returns true for NumPy's class of arrays.
+    #[inline(always)]
+    pub(super) fn is_class(&self, class: *const ffi::PyTypeObject) -> bool {
+        class.addr() == self.class.as_ptr().addr()
     }
 
-    /// The addresses of NumPy's descriptions of its dtypes, which live as long as the process, and their dtypes in
-    /// DLPack.
-    pub(super) fn dtypes(&self) -> [(usize, DataType); DTYPES.len()] {
-        self.dtypes.each_ref().map(|(descr, dtype)| (descr.as_ptr().addr(), *dtype))
+    /// NumPy's own descriptions of its dtypes, which live as long as the process, and their dtypes in DLPack, ordered as
+    /// [`DTYPES`].
+    #[inline(always)]
+    pub(super) fn dtypes(&self) -> &[(Py<PyAny>, DataType); DTYPES.len()] {
+        &self.dtypes
     }
 
     /// A new array that owns a tensor and its memory. Returns the tensor if NumPy lacks its dtype, if it has too many
@@ -204,7 +206,7 @@ impl NumpyApi {
         let base = capsule::owner_of_array(py, tensor)?;
         // SAFETY: Base: the tensor's metadata is valid, so extents and strides lead from `first` to elements that the
         // tensor keeps; they may be written unless the tensor is read-only.
-        unsafe { self.over(base, descr, first, &extents, Some(&strides), flags) }.map(Ok)
+        unsafe { self.over(base.into_any(), descr, first, &extents, Some(&strides), flags) }.map(Ok)
     }
 
     /// A new array in C order with the elements of a tensor, converted as by `astype`. `None` if NumPy lacks one of
@@ -272,7 +274,7 @@ impl NumpyApi {
         let base = elements.into_capsule(py)?;
         // SAFETY: Within of `elements.rs`: extents and strides lead from `first` to elements that the capsule keeps
         // (Base), and that nothing else owns.
-        unsafe { self.over(base, descr, first, axes.extents(), strides, flags) }.map(Ok)
+        unsafe { self.over(base.into_any(), descr, first, axes.extents(), strides, flags) }.map(Ok)
     }
 
     /// A new array over memory that `base` keeps.
@@ -282,9 +284,9 @@ impl NumpyApi {
     /// elements of the dtype. There are as many strides as extents, and no more than an array can have. The flags are
     /// right for them.
     #[inline]
-    unsafe fn over<'py>(
+    pub(super) unsafe fn over<'py>(
         &self,
-        base: Bound<'py, PyCapsule>,
+        base: Bound<'py, PyAny>,
         descr: &Py<PyAny>,
         first: *mut c_void,
         extents: &[isize],
@@ -338,32 +340,6 @@ impl NumpyApi {
         self.max_ndim
     }
 
-    /// A view of an array with its former metadata: over the memory at `data`, with the given base, extents and byte
-    /// strides. `descr` is the address of one of NumPy's own descriptions of its dtypes.
-    ///
-    /// # Safety
-    /// Nothing reads or writes the elements of the view, whose memory may be gone.
-    pub(crate) unsafe fn view_as_it_was<'py>(
-        &self,
-        base: &Bound<'py, PyAny>,
-        descr: usize,
-        data: usize,
-        extents: &[isize],
-        byte_strides: &[isize],
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = base.py();
-        let known = self.dtypes.iter().find(|(known, _)| known.as_ptr().addr() == descr);
-        let Some((descr, _)) = known else { return Ok(None) };
-        let first = ptr::with_exposed_provenance_mut(data);
-        // SAFETY: NumPy reads no elements to make a view, and the caller promises that no other code does.
-        let view = unsafe { self.view(py, descr, first, extents, Some(byte_strides), 0) }?;
-        // SAFETY: Api, attached: a new array without a base; the call takes the reference to `base`.
-        match unsafe { (self.set_base_object)(view.as_ptr(), base.clone().into_ptr()) } {
-            0 => Ok(Some(view)),
-            _ => Err(PyErr::fetch(py)),
-        }
-    }
-
     /// Returns true if [`array`](Self::array) makes an array of the tensor.
     pub(crate) fn has(&self, tensor: &Tensor) -> bool {
         self.descr_of(&tensor.into()).is_some()
@@ -394,9 +370,9 @@ impl NumpyApi {
         }
         // Any module may have a capsule of this name. NumPy's table and its functions are statics of the library that
         // contains NumPy's class.
-        let object = shared_object::of(class.as_ptr().cast_const().cast());
+        let object = shared_object(class.as_ptr().cast_const().cast());
         let is_numpys =
-            |address: *const c_void| object.is_some() && shared_object::of(address) == object;
+            |address: *const c_void| object.is_some() && shared_object(address) == object;
         const ABI: usize = 0;
         const ARRAY_TYPE: usize = 2;
         const DESCR_FROM_TYPE: usize = 45;
@@ -508,4 +484,57 @@ fn is_numpys_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
     };
     let flags = attr(class, "__flags__")?.extract::<u64>()?;
     Ok(flags & HEAP == 0 && is("__name__", "ndarray")? && is("__module__", "numpy")?)
+}
+
+/// The start, in memory, of the program or shared library that contains the function or static at an address; `None`
+/// for all other memory.
+#[cfg(unix)]
+fn shared_object(address: *const c_void) -> Option<NonZeroUsize> {
+    use std::ffi::c_char;
+
+    #[repr(C)]
+    struct Found {
+        file: *const c_char,
+        image: *mut c_void,
+        symbol: *const c_char,
+        symbol_address: *mut c_void,
+    }
+    unsafe extern "C" {
+        fn dladdr(address: *const c_void, found: *mut Found) -> c_int;
+    }
+    let null = ptr::null_mut::<c_void>();
+    let mut found = Found {
+        file: null.cast(),
+        image: null.cast(),
+        symbol: null.cast(),
+        symbol_address: null.cast(),
+    };
+    // SAFETY: `dladdr` accepts any address and only looks it up; `found` is writable.
+    match unsafe { dladdr(address, &mut found) } {
+        0 => None,
+        _ => NonZeroUsize::new(found.image.addr()),
+    }
+}
+
+/// The start of the program or library that contains an address, as on Unix.
+#[cfg(windows)]
+fn shared_object(address: *const c_void) -> Option<NonZeroUsize> {
+    const FROM_ADDRESS: u32 = 4;
+    const UNCHANGED_COUNT: u32 = 2;
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetModuleHandleExW(flags: u32, address: *const c_void, image: *mut *mut c_void) -> i32;
+    }
+    let mut image = ptr::null_mut();
+    // SAFETY: the function accepts any address and only looks it up; `image` is writable.
+    match unsafe { GetModuleHandleExW(FROM_ADDRESS | UNCHANGED_COUNT, address, &mut image) } {
+        0 => None,
+        _ => NonZeroUsize::new(image.addr()),
+    }
+}
+
+/// Returns `None`: on other systems, no memory is known to belong to a library.
+#[cfg(not(any(unix, windows)))]
+fn shared_object(_address: *const c_void) -> Option<NonZeroUsize> {
+    None
 }

@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
@@ -17,29 +18,24 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE, loaded};
-use super::head::{ArrayClass, ArrayHead};
+use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE};
+use super::head::ArrayHead;
 use crate::capsule;
 use crate::classes::attr_if_any;
 use crate::interpreter::PyOwner;
 use crate::once::once;
 use crate::strides::{NO_EXTENT, in_elements};
 
-/// The most dimensions that a [`Run`] and a [`Geometry`](super::geometry::Geometry) can hold.
-pub(super) const FEW: usize = 4;
+/// The most dimensions that a [`Run`] and a [`Geometry`] can hold.
+const FEW: usize = 4;
 
 /// The flag of an array whose first write makes NumPy warn.
 const WARN_ON_WRITE: c_int = 1 << 31;
 
 /// The facts about the loaded NumPy that reading its arrays needs.
 #[derive(Clone, Copy)]
-pub struct NumpyArray(&'static Numpy);
-
-struct Numpy {
-    class: ArrayClass,
-    /// The addresses of NumPy's own descriptions of its dtypes, which live as long as the process, and their dtypes
-    /// in DLPack, ordered as [`DTYPES`].
-    dtypes: [(usize, DataType); DTYPES.len()],
+pub struct NumpyArray {
+    api: &'static NumpyApi,
     /// The version in NumPy's managed tensors.
     version: Option<DLPackVersion>,
     /// True if NumPy's managed tensors have the array's own strides even for dimensions of extent 1. Before NumPy
@@ -115,23 +111,27 @@ impl<'a> Run<'a> {
 }
 
 /// The facts for reading the arrays of the loaded NumPy.
-static NUMPY: PyOnceLock<Option<Numpy>> = PyOnceLock::new();
+static NUMPY: PyOnceLock<Option<NumpyArray>> = PyOnceLock::new();
 
 impl NumpyArray {
     /// The facts for reading objects of a type; `None` unless it is exactly NumPy's array, with a known ABI.
     pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
         let py = object_type.py();
-        let Some((module, class)) = loaded(py)? else { return Ok(None) };
-        let numpy = once(&NUMPY, py, || Numpy::find_out(&module, &class))?;
-        Ok(numpy.as_ref().filter(|numpy| numpy.class.is(object_type.as_type_ptr())).map(Self))
+        let Some((module, class)) = api::loaded(py)? else { return Ok(None) };
+        let numpy = once(&NUMPY, py, || {
+            let Some((version, own_strides)) = exported(&module, &class)? else { return Ok(None) };
+            let api = NumpyApi::find(&module, &class)?;
+            Ok::<_, PyErr>(api.map(|api| Self { api, version, own_strides }))
+        })?;
+        Ok(numpy.filter(|numpy| numpy.api.is_class(object_type.as_type_ptr())))
     }
 
     /// The facts and the head of an array of exactly NumPy's class; `None` for other objects, and before the first
     /// array was imported.
     #[inline]
-    pub(super) fn known<'a>(array: &'a Bound<'_, PyAny>) -> Option<(Self, ArrayHead<'a>)> {
-        let numpy = NUMPY.get(array.py())?.as_ref()?;
-        Some((Self(numpy), numpy.class.head(array)?))
+    fn known<'a>(array: &'a Bound<'_, PyAny>) -> Option<(Self, ArrayHead<'a>)> {
+        let numpy = (*NUMPY.get(array.py())?)?;
+        Some((numpy, ArrayHead::of(numpy.api, array)?))
     }
 
     /// The object that keeps the memory of an array of exactly NumPy's class; `None` for other objects, and for
@@ -142,31 +142,33 @@ impl NumpyArray {
         unsafe { Bound::from_borrowed_ptr_or_opt(object.py(), head.base()) }
     }
 
-    /// The address of the object that keeps the memory of an array; `None` if an array of a subclass is in between.
-    pub(super) fn root(self, head: ArrayHead<'_>) -> Option<usize> {
-        self.0.class.root(head)
+    /// The dtype of an array of exactly NumPy's class; `None` for other objects, and for dtypes that DLPack lacks.
+    pub(crate) fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DataType> {
+        let (numpy, head) = Self::known(object)?;
+        numpy.dtype(head)
     }
 
     /// The dtype of an array; `None` for dtypes that DLPack lacks.
     #[inline(always)]
-    pub(super) fn dtype(self, head: ArrayHead<'_>) -> Option<DataType> {
+    fn dtype(self, head: ArrayHead<'_>) -> Option<DataType> {
         let descr = head.descr();
-        self.0.dtypes.iter().find(|(address, _)| *address == descr).map(|(_, dtype)| *dtype)
+        let known = self.api.dtypes().iter().find(|(known, _)| known.as_ptr().addr() == descr);
+        known.map(|(_, dtype)| *dtype)
     }
 
     /// Returns true if an array has a dtype. For a constant dtype the compiler compares only the addresses of its own
     /// descriptions, at most two of all.
     #[inline(always)]
     fn has_dtype(self, head: ArrayHead<'_>, dtype: DataType) -> bool {
-        let (descr, known) = (head.descr(), DTYPES.iter().zip(&self.0.dtypes));
-        known.fold(false, |found, ((_, its), (address, _))| {
-            found | (*its == dtype && *address == descr)
+        let (descr, known) = (head.descr(), DTYPES.iter().zip(self.api.dtypes()));
+        known.fold(false, |found, ((_, its), (known, _))| {
+            found | (*its == dtype && known.as_ptr().addr() == descr)
         })
     }
 
     /// The dtype and the number of dimensions of an array; `None` for dtypes that DLPack lacks.
     pub(crate) fn dtype_and_ndim(self, array: &Bound<'_, PyAny>) -> Option<(DataType, usize)> {
-        let head = self.0.class.head(array)?;
+        let head = ArrayHead::of(self.api, array)?;
         Some((self.dtype(head)?, head.ndim()))
     }
 
@@ -182,7 +184,7 @@ impl NumpyArray {
         expected: Option<usize>,
         dtypes: &[DataType],
     ) -> Option<Run<'a>> {
-        let head = self.0.class.head(array)?;
+        let head = ArrayHead::of(self.api, array)?;
         let (data, ndim, flags) = (head.data(), head.ndim(), head.flags());
         let dtype = match dtypes {
             [only] if !self.has_dtype(head, *only) => return None,
@@ -225,7 +227,7 @@ impl NumpyArray {
 
     /// Describes an array; `None` if `__dlpack__` is needed.
     pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
-        let head = self.0.class.head(array)?;
+        let head = ArrayHead::of(self.api, array)?;
         self.described(head, self.dtype(head)?)
     }
 
@@ -248,7 +250,7 @@ impl NumpyArray {
     /// Describes an array with numbers in the other byte order, as if they were in this machine's order; `None` for
     /// all other arrays.
     pub(crate) fn describe_swapped<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
-        let head = self.0.class.head(array)?;
+        let head = ArrayHead::of(self.api, array)?;
         if !is_byte_swapped(head) {
             return None;
         }
@@ -264,7 +266,7 @@ impl NumpyArray {
         }
         // Item sizes are powers of two.
         let shift = dtype.itemsize().trailing_zeros();
-        let own_strides = self.0.own_strides || flags & C_CONTIGUOUS == 0;
+        let own_strides = self.own_strides || flags & C_CONTIGUOUS == 0;
         let axes = head.axes().map(|(extent, stride)| {
             let (extent, stride) = in_elements(extent, stride, shift);
             (if extent > 1 || own_strides { extent } else { NO_EXTENT }, stride)
@@ -282,12 +284,12 @@ impl NumpyArray {
     pub(crate) fn lacks_dtype(self, array: &Bound<'_, PyAny>) -> bool {
         const TEXT_OF_ANY_LENGTH: c_int = 2056;
         let lacks = |head: ArrayHead<'_>| matches!(head.dtype().2, 17..=22 | TEXT_OF_ANY_LENGTH);
-        self.0.class.head(array).is_some_and(lacks)
+        ArrayHead::of(self.api, array).is_some_and(lacks)
     }
 
     /// The version in the managed tensors of arrays.
     pub(crate) fn version(self) -> Option<DLPackVersion> {
-        self.0.version
+        self.version
     }
 }
 
@@ -297,13 +299,70 @@ fn is_byte_swapped(head: ArrayHead<'_>) -> bool {
     matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
 }
 
-impl Numpy {
-    /// The facts about the loaded NumPy; `None` if it does not match what dlbridge knows.
-    fn find_out(module: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
-        let Some((version, own_strides)) = exported(module, class)? else { return Ok(None) };
-        let Some(api) = NumpyApi::find(module, class)? else { return Ok(None) };
-        let (class, dtypes) = (ArrayClass::of(api), api.dtypes());
-        Ok(Some(Self { class, dtypes, version, own_strides }))
+/// Everything that the entries of an array in rust-numpy's registry depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Geometry {
+    data: usize,
+    /// The address of the object that keeps the memory, behind all arrays that are views of it.
+    root: usize,
+    /// The address of NumPy's description of the dtype, which lives as long as the process.
+    descr: usize,
+    ndim: usize,
+    /// The extents, then the byte strides.
+    axes: [[isize; FEW]; 2],
+}
+
+impl Geometry {
+    pub(crate) const EMPTY: Self =
+        Self { data: 0, root: 0, descr: 0, ndim: 0, axes: [[0; FEW]; 2] };
+
+    /// Reads the geometry of an array; false unless the array is of exactly NumPy's class, has one of NumPy's own dtypes
+    /// that DLPack has, and has few dimensions.
+    #[inline]
+    pub(crate) fn read(&mut self, array: &Bound<'_, PyAny>) -> bool {
+        let Some((numpy, head)) = NumpyArray::known(array) else { return false };
+        if head.ndim() > FEW || numpy.dtype(head).is_none() {
+            return false;
+        }
+        let Some(root) = head.root() else { return false };
+        let [extents, strides] = &mut self.axes;
+        for ((to_extent, to_stride), axis) in extents.iter_mut().zip(strides).zip(head.axes()) {
+            (*to_extent, *to_stride) = axis;
+        }
+        (self.data, self.ndim) = (head.data().addr(), head.ndim());
+        (self.descr, self.root) = (head.descr(), root);
+        true
+    }
+
+    /// Returns true if the array still has this geometry, so that rust-numpy's registry finds it under the same key.
+    #[inline]
+    pub(crate) fn is_of(&self, array: &Bound<'_, PyAny>) -> bool {
+        let Some((_, head)) = NumpyArray::known(array) else { return false };
+        let [extents, strides] = &self.axes;
+        (head.data().addr(), head.descr()) == (self.data, self.descr)
+            && head.ndim() == self.ndim
+            && extents
+                .iter()
+                .zip(strides)
+                .zip(head.axes())
+                .all(|((&extent, &stride), now)| now == (extent, stride))
+            && head.root() == Some(self.root)
+    }
+
+    /// A view of the elements that the array had, with the base that kept them; `None` if they have another owner now.
+    ///
+    /// # Safety
+    /// Nothing reads or writes the elements of the view, whose memory may be gone.
+    #[cold]
+    pub(crate) unsafe fn view<'py>(&self, base: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let api = NumpyApi::known(base.py())?;
+        let known = |(descr, _): &&(Py<PyAny>, _)| descr.as_ptr().addr() == self.descr;
+        let (descr, _) = api.dtypes().iter().find(known)?;
+        let first = ptr::with_exposed_provenance_mut(self.data);
+        let [extents, strides] = self.axes.each_ref().map(|numbers| &numbers[..self.ndim]);
+        // SAFETY: NumPy reads no elements to make a view, and the caller promises that no other code does.
+        let view = unsafe { api.over(base.clone(), descr, first, extents, Some(strides), 0) };
+        view.ok().filter(|view| self.is_of(view))
     }
 }
 

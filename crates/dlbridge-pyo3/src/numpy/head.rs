@@ -15,7 +15,6 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::api::NumpyApi;
-use super::object_head;
 
 /// The first fields of an array.
 #[repr(C)]
@@ -49,58 +48,15 @@ impl Head {
     #[inline(always)]
     pub(crate) unsafe fn of(array: *const ffi::PyObject) -> *const Self {
         // SAFETY: Head, which the caller promises.
-        unsafe { object_head::fields(array) }
-    }
-}
-
-/// The address of NumPy's class of arrays.
-#[derive(Clone, Copy)]
-pub(super) struct ArrayClass(usize);
-
-impl ArrayClass {
-    pub(super) fn of(api: &NumpyApi) -> Self {
-        Self(api.class().as_ptr().addr())
-    }
-
-    pub(super) fn is(self, class: *const ffi::PyTypeObject) -> bool {
-        class.addr() == self.0
-    }
-
-    /// The head of an array of exactly NumPy's class; `None` for other objects. The caller runs no Python code while it
-    /// has the head.
-    #[inline(always)]
-    pub(super) fn head<'a>(self, object: &'a Bound<'_, PyAny>) -> Option<ArrayHead<'a>> {
-        // Exact: the comparison, and the borrow of `object`, whose lifetime is one of an attached thread.
-        let array = object.as_ptr().cast_const();
-        self.is(object.get_type_ptr()).then_some(ArrayHead { array, borrow: PhantomData })
-    }
-
-    /// The address of the object that keeps the memory of an array; `None` if an array of a subclass is in between.
-    pub(super) fn root(self, array: ArrayHead<'_>) -> Option<usize> {
-        let mut head = array;
-        loop {
-            let base = head.base();
-            if base.is_null() {
-                return Some(head.array.addr());
-            }
-            // SAFETY: Head, Exact: attached; `base` is an object that the array keeps.
-            let class = unsafe { ffi::Py_TYPE(base) };
-            if !self.is(class) {
-                // SAFETY: attached; both are live types.
-                let derived = unsafe { ffi::PyType_IsSubtype(class, array.class()) };
-                return (derived == 0).then(|| base.addr());
-            }
-            // Exact: the comparison; arrays keep their bases, and `array` is borrowed.
-            head.array = base.cast_const();
-        }
+        unsafe { fields(array) }
     }
 }
 
 /// The head of an array.
 ///
-/// - **Exact.** `array`, which only [`ArrayClass`] sets, is a live array of exactly NumPy's class, in an attached thread,
-///   for `'a`. No Python code runs between [`ArrayClass::head`] and the last read of the extents, strides and base,
-///   because it could replace them.
+/// - **Exact.** `array`, which only this type sets, is a live array of exactly NumPy's class, in an attached thread, for
+///   `'a`. No Python code runs between [`ArrayHead::of`] and the last read of the extents, strides and base, because it
+///   could replace them.
 #[derive(Clone, Copy)]
 pub(super) struct ArrayHead<'a> {
     array: *const ffi::PyObject,
@@ -108,6 +64,15 @@ pub(super) struct ArrayHead<'a> {
 }
 
 impl<'a> ArrayHead<'a> {
+    /// The head of an array of exactly NumPy's class; `None` for other objects. The caller runs no Python code while it
+    /// has the head.
+    #[inline(always)]
+    pub(super) fn of(api: &NumpyApi, object: &'a Bound<'_, PyAny>) -> Option<Self> {
+        // Exact: the comparison, and the borrow of `object`, whose lifetime is one of an attached thread.
+        let array = object.as_ptr().cast_const();
+        api.is_class(object.get_type_ptr()).then_some(Self { array, borrow: PhantomData })
+    }
+
     #[inline(always)]
     fn fields(self) -> *const Head {
         // SAFETY: Exact: a live array, in an attached thread.
@@ -170,7 +135,7 @@ impl<'a> ArrayHead<'a> {
     pub(super) fn dtype(self) -> (u8, u8, c_int) {
         // SAFETY: Head: a live array (Exact) keeps its dtype, an object with a [`Descr`].
         unsafe {
-            let descr: *const Descr = object_head::fields((*self.fields()).descr);
+            let descr: *const Descr = fields((*self.fields()).descr);
             ((*descr).kind, (*descr).byte_order, (*descr).number)
         }
     }
@@ -181,8 +146,73 @@ impl<'a> ArrayHead<'a> {
         unsafe { (*self.fields()).base }
     }
 
-    fn class(self) -> *mut ffi::PyTypeObject {
+    /// The address of the object that keeps the memory of the array; `None` if an array of a subclass is in between.
+    pub(super) fn root(mut self) -> Option<usize> {
         // SAFETY: Exact: a live object, in an attached thread.
-        unsafe { ffi::Py_TYPE(self.array.cast_mut()) }
+        let numpys = unsafe { ffi::Py_TYPE(self.array.cast_mut()) };
+        loop {
+            let base = self.base();
+            if base.is_null() {
+                return Some(self.array.addr());
+            }
+            // SAFETY: Head, Exact: attached; `base` is an object that the array keeps.
+            let class = unsafe { ffi::Py_TYPE(base) };
+            if class != numpys {
+                // SAFETY: attached; both are live types.
+                let derived = unsafe { ffi::PyType_IsSubtype(class, numpys) };
+                return (derived == 0).then(|| base.addr());
+            }
+            // Exact: the comparison; arrays keep their bases, and the first array is borrowed.
+            self.array = base.cast_const();
+        }
     }
+}
+
+/// The size in bytes of the head of every Python object, which NumPy's own fields follow; a multiple of eight.
+#[cfg(not(all(Py_LIMITED_API, Py_GIL_DISABLED)))]
+#[inline(always)]
+const fn size_of_head() -> usize {
+    // The bindings declare an empty struct for some Pythons.
+    const { assert!(size_of::<ffi::PyObject>() >= 2 * size_of::<usize>()) };
+    const { assert!(size_of::<ffi::PyObject>().is_multiple_of(8)) };
+    size_of::<ffi::PyObject>()
+}
+
+/// The same. The stable ABI for free-threaded Pythons hides it, because the two builds of a Python have heads of
+/// different sizes and load the same extension.
+#[cfg(all(Py_LIMITED_API, Py_GIL_DISABLED))]
+#[inline]
+fn size_of_head() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::classes::attr;
+
+    /// 0 before the first call. Every thread finds the same number.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Ordering::Relaxed) {
+        0 => {
+            // An instance of `object` lacks other fields.
+            let size = Python::attach(|py| {
+                attr(&py.get_type::<PyAny>(), "__basicsize__")?.extract::<usize>()
+            });
+            let size = size.unwrap_or(0);
+            assert!(
+                size >= 2 * size_of::<usize>() && size.is_multiple_of(8),
+                "the size of `object` is {size}"
+            );
+            SIZE.store(size, Ordering::Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+/// The fields behind the head of an object.
+///
+/// # Safety
+/// `object` is a live object, whose type puts `T` behind the head. The thread is attached.
+#[inline(always)]
+unsafe fn fields<T>(object: *const ffi::PyObject) -> *const T {
+    // SAFETY: the caller promises that the object is larger than its head.
+    unsafe { object.cast::<u8>().add(size_of_head()).cast() }
 }

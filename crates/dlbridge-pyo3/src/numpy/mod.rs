@@ -2,7 +2,4 @@
 
 pub(crate) mod api;
 pub mod array;
-pub(crate) mod geometry;
 pub(crate) mod head;
-mod object_head;
-mod shared_object;

@@ -13,7 +13,7 @@ use crate::capsule;
 use crate::classes::attribute;
 use crate::import_options::wrong_type;
 use crate::imported::Imported;
-use crate::optional_attr::optional_attr;
+use crate::symbols::optional_attr;
 
 /// Imports an object that has `__dlpack__` with versioned capsules, in the memory where it is; `None` for an object without
 /// it. The data may have pending work on its device.

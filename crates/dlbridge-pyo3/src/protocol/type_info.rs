@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge::fork::ForkMutex;
-use dlbridge_borrow::LabelWords;
+use dlbridge_borrow::Label;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -182,7 +182,7 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
     let head = NumpyArray::of_type(object_type)?;
     let same_buffer = checks.same_buffer(py, &package);
     let name = type_name(object);
-    let label = LabelWords::new(&name);
+    let label = Label::new(name.as_bytes());
     let borrowed = BorrowedType { name, label, numpy_array };
     let torch_view = TriState::unknown();
     let exported = FirstExport::default();

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, broken};
-use dlbridge_pyo3::borrow::{AttachedGuard, Guard};
+use dlbridge_pyo3::borrow::AttachedGuard;
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::protocol::type_info;
@@ -99,7 +99,7 @@ unsafe fn borrow_bytes<'py>(
     let bytes =
         unsafe { TensorRef::from_raw_run(data.cast_mut(), DataType::UINT8, &[count as i64]) };
     let bytes = bytes.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
-    Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
+    AttachedGuard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
 }
 
 /// The bits of some elements, the lowest of each byte first.
@@ -124,7 +124,7 @@ impl<'a> Bits<'a> {
         let end = (first + count) as usize;
         let (first, shift) = (first as usize / 8, first as usize % 8);
         if count == 0 {
-            return Ok((Self { bytes: &[], shift }, Guard::NONE));
+            return Ok((Self { bytes: &[], shift }, AttachedGuard::NONE));
         }
         let (data, bytes) = (buffer.cast::<u8>().wrapping_add(first), end.div_ceil(8) - first);
         // SAFETY: the caller guarantees the bits, which are in these bytes.

@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use dlbridge::{Access, ArcTensor, CopyReason, DataType, Element, Result, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
-use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::borrow::AttachedGuard;
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::import_options::ImportOptions;
@@ -150,7 +150,8 @@ impl Kind {
             };
             let borrowed =
                 borrowed.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
-            let _reading = Guard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
+            let _reading =
+                AttachedGuard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
             range = offsets_range(&borrowed)?.map_err(|fault| {
                 PyBufferError::new_err(format!(
                     "{fault} of the Arrow array; the producer must fix that"

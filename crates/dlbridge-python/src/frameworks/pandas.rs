@@ -14,7 +14,7 @@ use dlbridge_pyo3::error::{beyond_tensors, str_in_message, type_name, with_artic
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, IsArray, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::once::once;
-use dlbridge_pyo3::references::has_one_reference;
+use dlbridge_pyo3::symbols::has_one_reference;
 
 pub(super) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],
