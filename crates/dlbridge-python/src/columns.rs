@@ -55,24 +55,17 @@ pub(crate) fn chunks(
 ) -> PyResult<PyChunks> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
-    let left = match stream_of(obj, &options)? {
+    let _depth = Depth::enter()?;
+    let stream = match selected(obj, &options)? {
+        Some((type_info, None)) => arrow::chunks(obj, &type_info, &options)
+            .map_err(|error| explained(obj, &type_info.checks, error))?,
+        _ => None,
+    };
+    let left = match stream {
         Some(stream) => Left::Stream(stream),
         None => Left::One(TensorObject::import(obj, &options)?.unbind()),
     };
     Ok(PyChunks { object: obj.clone().unbind(), options, left: Mutex::new(left) })
-}
-
-/// The chunks of a column that exports a stream; `None` for an object that is imported as one tensor.
-fn stream_of(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<arrow::Chunks>> {
-    let _depth = Depth::enter()?;
-    match selected(object, options)? {
-        Some((type_info, None)) => arrow::chunks(object, &type_info, options)
-            .map_err(|error| explained(object, &type_info.checks, error)),
-        _ => Ok(None),
-    }
 }
 
 /// The facts about the type of a column, and its array if NumPy's memory holds its values; `None` for a tensor of our

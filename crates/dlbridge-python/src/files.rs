@@ -34,22 +34,18 @@ impl File {
         file.map(Self).map_err(raised)
     }
 
-    /// The names of the tensors.
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.0.tensors().keys())
     }
 
-    /// The number of tensors.
     fn __len__(&self) -> usize {
         self.0.tensors().len()
     }
 
-    /// Returns true if a tensor has this name.
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
         name.extract().is_ok_and(|name: Cow<'_, str>| self.0.tensors().contains_key(&*name))
     }
 
-    /// The metadata.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metadata = PyDict::new(py);
         for (key, value) in self.0.metadata() {
@@ -58,7 +54,6 @@ impl File {
         Ok(metadata)
     }
 
-    /// The description of a tensor.
     fn describe(&self, name: Cow<'_, str>) -> PyResult<Described> {
         let entry = self.0.entry(&name).map_err(raised)?;
         let blocks = entry.quantization.as_ref();
@@ -120,7 +115,6 @@ impl Writer {
         Ok(open(&mut writer)?.next_index())
     }
 
-    /// Writes the elements of a tensor.
     fn write(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         // Holds the borrow of the memory until it is written.
         let tensor = import(object)?;

@@ -7,17 +7,15 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, ArrowSchema, broken, only_children};
-use super::elements::{Bits, nulls, room, values, without_nulls};
+use super::elements::{Bits, filled, nulls, room, values, without_nulls};
 use super::export;
 use super::format::{Level, Shape, is_fixed_shape, not_read};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
-use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::keepalive::{is_within, root};
 use dlbridge_pyo3::protocol::time::Times;
 use dlbridge_pyo3::protocol::type_info;
 
-/// The elements of an array.
 pub(super) struct Elements {
     shape: Shape,
     data: Data,
@@ -42,7 +40,11 @@ pub(super) struct Span {
 pub(super) const MOST: i64 = if usize::BITS == 64 { 1 << 57 } else { i32::MAX as i64 };
 
 impl Elements {
-    /// The elements of an array in a range.
+    /// The elements of an array in a range: descends its levels to the numbers.
+    ///
+    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: checked here for the first
+    ///   level, and where the loop descends to a child. So its buffers have `count` elements from `first` on (Valid of
+    ///   `abi.rs`).
     pub(super) fn of(
         object: &Bound<'_, PyAny>,
         schema: &ArrowSchema,
@@ -50,8 +52,98 @@ impl Elements {
         span: Span,
         times: Option<&Times>,
     ) -> PyResult<Self> {
-        let (shape, data) = Self::descend(object, schema, array, span, times)?;
-        Ok(Self { shape: Shape::of(object.py(), schema, shape)?, data })
+        let with =
+            |extents, data| Ok(Self { shape: Shape::of(object.py(), schema, extents)?, data });
+        let (mut schema, mut array) = (schema, array);
+        let Span { mut first, mut count, mut unused } = span;
+        let mut shape = vec![count];
+        // Sums that saturate are refused as too large below.
+        if first.saturating_add(count) > array.offset.saturating_add(array.length) {
+            return Err(broken("fewer items than its lists need"));
+        }
+        loop {
+            if [array.length, array.offset, first, count].iter().any(|&number| number < 0) {
+                return Err(broken("a negative length or offset"));
+            }
+            if !array.dictionary.is_null() && schema.dictionary.is_null() {
+                return Err(broken("a dictionary that its schema lacks"));
+            }
+            let level = Level::of(schema, times)?;
+            if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
+            {
+                return Err(broken("children although its type has none"));
+            }
+            // Checked before the validity bits are read, to detect an impossible length.
+            let bytes = match level {
+                Level::Numbers(dtype) => dtype.itemsize() as i64,
+                Level::Bits | Level::Lists(_) => 1,
+            };
+            if count.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("more elements than the address space has room for"));
+            }
+            if first.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
+                return Err(broken("an offset that is too large"));
+            }
+            let room = match level {
+                Level::Bits => Some(room::<u8>(count, "booleans, a byte each")?),
+                _ => None,
+            };
+            // SAFETY: Range: the validity buffer, if there is one, has a bit for each of these elements.
+            let nulls = unsafe { nulls(object, array, first + unused, count - unused) }?;
+            // Only numbers are filled: a null list has elements in its child that are not null.
+            let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
+            if nulls > 0 && !fill {
+                return Err(has_nulls(object, nulls, matches!(level, Level::Bits)));
+            }
+            let items = match level {
+                Level::Lists(items) => items,
+                Level::Numbers(dtype) => {
+                    let data = values(array, count)?;
+                    if nulls > 0 {
+                        // SAFETY: Range. `times` is set, so the level has 64-bit numbers; there are elements, so
+                        // `data` is not NULL.
+                        let filled = unsafe { without_nulls(object, array, data, first, count) }?;
+                        return with(shape, Data::Copy(filled, CopyReason::Nulls));
+                    }
+                    return with(shape, Data::Numbers(numbers(data, dtype, first * bytes)));
+                }
+                Level::Bits => {
+                    let data = values(array, count)?;
+                    // SAFETY: Range: the buffer has a bit for each element, and is NULL only if there are none.
+                    let (bits, _reading) = unsafe { Bits::borrow(object, data, first, count) }?;
+                    let Some(room) = room else { unreachable!("there is room for booleans") };
+                    let values = filled(room, |nth| u8::from(bits.get(nth)))?;
+                    let values = with_dtype(values, DataType::BOOL, &[count])?;
+                    return with(shape, Data::Copy(values, CopyReason::BitPacked));
+                }
+            };
+            if shape.len() == MAX_NDIM {
+                return Err(broken("more levels of lists than a tensor has dimensions"));
+            }
+            if items < 0 || schema.n_children != 1 || array.n_children != 1 {
+                return Err(broken("a fixed-size list without its one child"));
+            }
+            if array.n_buffers != 1 {
+                return Err(broken("lists with a number of buffers other than one"));
+            }
+            (schema, array) = only_children(schema, array)?;
+            if is_fixed_shape(schema)? {
+                return Err(not_read("lists of tensors of a fixed shape"));
+            }
+            shape.push(items);
+            let scaled = (first.checked_mul(items), count.checked_mul(items));
+            let (Some(start), Some(items)) = scaled else {
+                return Err(broken("too many items to count"));
+            };
+            if start.checked_add(items).is_none_or(|end| end > array.length) {
+                return Err(broken("fewer items than its lists need"));
+            }
+            let start = start.checked_add(array.offset);
+            first = start.ok_or_else(|| broken("an offset that is too large"))?;
+            count = items;
+            // At most `count` of the level above, whose product with the size of a list was counted.
+            unused *= shape[shape.len() - 1];
+        }
     }
 
     /// The bytes at the start of a buffer of an array.
@@ -107,118 +199,6 @@ impl Elements {
             None => tensor,
         };
         Ok((tensor, reason))
-    }
-
-    /// Descends the levels of an array to its numbers; returns the shape and the data.
-    ///
-    /// - **Range.** At each level, `first + count` is at most `offset + length` of the array: checked here for the first
-    ///   level, and where the loop descends to a child. So its buffers have `count` elements from `first` on (Valid of
-    ///   `abi.rs`).
-    fn descend(
-        object: &Bound<'_, PyAny>,
-        schema: &ArrowSchema,
-        array: &ArrowArray,
-        span: Span,
-        times: Option<&Times>,
-    ) -> PyResult<(Vec<i64>, Data)> {
-        let (mut schema, mut array) = (schema, array);
-        let Span { mut first, mut count, mut unused } = span;
-        let mut shape = vec![count];
-        // Sums that saturate are refused as too large below.
-        if first.saturating_add(count) > array.offset.saturating_add(array.length) {
-            return Err(broken("fewer items than its lists need"));
-        }
-        loop {
-            if [array.length, array.offset, first, count].iter().any(|&number| number < 0) {
-                return Err(broken("a negative length or offset"));
-            }
-            if !array.dictionary.is_null() && schema.dictionary.is_null() {
-                return Err(broken("a dictionary that its schema lacks"));
-            }
-            let level = Level::of(schema, times)?;
-            if !matches!(level, Level::Lists(_)) && (schema.n_children, array.n_children) != (0, 0)
-            {
-                return Err(broken("children although its type has none"));
-            }
-            // Checked before the validity bits are read, to detect an impossible length.
-            let bytes = match level {
-                Level::Numbers(dtype) => dtype.itemsize() as i64,
-                Level::Bits | Level::Lists(_) => 1,
-            };
-            if count.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
-                return Err(broken("more elements than the address space has room for"));
-            }
-            if first.checked_mul(bytes).is_none_or(|bytes| bytes > MOST) {
-                return Err(broken("an offset that is too large"));
-            }
-            let room = match level {
-                Level::Bits => Some(room::<u8>(count, "booleans, a byte each")?),
-                _ => None,
-            };
-            // SAFETY: Range: the validity buffer, if there is one, has a bit for each of these elements.
-            let nulls = unsafe { nulls(object, array, first + unused, count - unused) }?;
-            // Only numbers are filled: a null list has elements in its child that are not null.
-            let fill = matches!(level, Level::Numbers(_)) && times.is_some_and(|times| times.fill);
-            if nulls > 0 && !fill {
-                return Err(has_nulls(object, nulls, matches!(level, Level::Bits)));
-            }
-            let items = match level {
-                Level::Lists(items) => items,
-                Level::Numbers(dtype) => {
-                    let data = values(array, count)?;
-                    if nulls > 0 {
-                        // SAFETY: Range. `times` is set, so the level has 64-bit numbers; there are elements, so
-                        // `data` is not NULL.
-                        let filled = unsafe { without_nulls(object, array, data, first, count) }?;
-                        return Ok((shape, Data::Copy(filled, CopyReason::Nulls)));
-                    }
-                    return Ok((shape, Data::Numbers(numbers(data, dtype, first * bytes))));
-                }
-                Level::Bits => {
-                    let data = values(array, count)?;
-                    // SAFETY: Range: the buffer has a bit for each element, and is NULL only if there are none.
-                    let (bits, _reading) = unsafe { Bits::borrow(object, data, first, count) }?;
-                    let Some(mut values) = room else { unreachable!("there is room for booleans") };
-                    let unpacked = values.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
-                    let unpacked = unpacked.expect("new tensors are contiguous");
-                    copies::detached(unpacked.len(), |go_on| {
-                        Ok(copies::each_block(unpacked, go_on, |begin, block| {
-                            for (nth, value) in (begin..).zip(block) {
-                                *value = bits.get(nth).into();
-                            }
-                        }))
-                    })?;
-                    let values = with_dtype(values, DataType::BOOL, &[count])?;
-                    return Ok((shape, Data::Copy(values, CopyReason::BitPacked)));
-                }
-            };
-            if shape.len() == MAX_NDIM {
-                return Err(broken("more levels of lists than a tensor has dimensions"));
-            }
-            if items < 0 || schema.n_children != 1 || array.n_children != 1 {
-                return Err(broken("a fixed-size list without its one child"));
-            }
-            if array.n_buffers != 1 {
-                return Err(broken("lists with a number of buffers other than one"));
-            }
-            (schema, array) = only_children(schema, array)?;
-            if is_fixed_shape(schema)? {
-                return Err(not_read("lists of tensors of a fixed shape"));
-            }
-            shape.push(items);
-            let scaled = (first.checked_mul(items), count.checked_mul(items));
-            let (Some(start), Some(items)) = scaled else {
-                return Err(broken("too many items to count"));
-            };
-            if start.checked_add(items).is_none_or(|end| end > array.length) {
-                return Err(broken("fewer items than its lists need"));
-            }
-            let start = start.checked_add(array.offset);
-            first = start.ok_or_else(|| broken("an offset that is too large"))?;
-            count = items;
-            // At most `count` of the level above, whose product with the size of a list was counted.
-            unused *= shape[shape.len() - 1];
-        }
     }
 }
 

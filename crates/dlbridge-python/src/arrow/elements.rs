@@ -68,20 +68,10 @@ pub(super) unsafe fn without_nulls(
     let numbers = unsafe { slice::from_raw_parts(numbers, count) };
     // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
     let (bits, _reading_bits) = unsafe { Bits::borrow(object, validity, first, count as i64) }?;
-    let mut times = room::<i64>(count as i64, "times")?;
-    let filled = times.view_mut::<i64>().map_err(to_py_err)?.into_mut_slice();
-    let filled = filled.expect("new tensors are contiguous");
-    copies::detached(count * 8, |go_on| {
-        Ok(copies::each_block(filled, go_on, |begin, block| {
-            for (nth, value) in (begin..).zip(block) {
-                *value = match bits.get(nth) {
-                    true => i64::from_ne_bytes(numbers[nth]),
-                    false => i64::MIN,
-                };
-            }
-        }))
-    })?;
-    Ok(times)
+    filled(room::<i64>(count as i64, "times")?, |nth| match bits.get(nth) {
+        true => i64::from_ne_bytes(numbers[nth]),
+        false => i64::MIN,
+    })
 }
 
 /// Borrows bytes of a buffer for reading. No reference to them exists before: if a function has borrowed them for writing, this
@@ -152,4 +142,21 @@ pub(super) fn room<T: Element>(count: i64, what: &str) -> PyResult<Tensor> {
             "no memory for the {count} {what}, of an Arrow array; import a slice of it"
         ))
     })
+}
+
+/// Writes the elements of a new tensor in one dimension, each by its index.
+pub(super) fn filled<T: Element>(
+    mut tensor: Tensor,
+    value: impl Fn(usize) -> T + Sync,
+) -> PyResult<Tensor> {
+    let elements = tensor.view_mut::<T>().map_err(to_py_err)?.into_mut_slice();
+    let elements = elements.expect("new tensors are contiguous");
+    copies::detached(size_of_val(elements), |go_on| {
+        Ok(copies::each_block(elements, go_on, |begin, block| {
+            for (nth, element) in (begin..).zip(block) {
+                *element = value(nth);
+            }
+        }))
+    })?;
+    Ok(tensor)
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::Capsules;
-use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Release};
+use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Owned, Release};
 use super::format::{self, FIXED_SHAPE};
 use dlbridge_pyo3::keepalive::root;
 
@@ -221,16 +221,13 @@ unsafe extern "C" fn release_array(released: *mut ArrowArray) {
 /// A capsule that owns a struct, and releases it unless a consumer has moved it out.
 pub(super) fn capsule<T: Release>(py: Python<'_>, owned: T) -> PyResult<Bound<'_, PyCapsule>> {
     let pointer = Box::into_raw(Box::new(owned));
-    let name = T::CAPSULE;
-    let destructor: ffi::PyCapsule_Destructor = destroy::<T>;
-    let pointer = NonNull::new(pointer.cast()).expect("a box is never NULL");
+    let place = NonNull::new(pointer.cast()).expect("a box is never NULL");
     // SAFETY: the destructor is the one for the type, and takes ownership of the box.
-    let made =
-        unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) };
-    made.inspect_err(|_| {
-        // SAFETY: no capsule was made, so the box is still ours, and its struct is not released.
-        unsafe { Box::from_raw(pointer.cast::<T>().as_ptr()).release() }
-    })
+    let made = unsafe {
+        PyCapsule::new_with_pointer_and_destructor(py, place, T::CAPSULE, Some(destroy::<T>))
+    };
+    // SAFETY: no capsule was made, so the box is still ours.
+    made.inspect_err(|_| drop(Owned(unsafe { Box::from_raw(pointer) })))
 }
 
 /// The destructor of a capsule over a struct.
@@ -238,11 +235,8 @@ unsafe extern "C" fn destroy<T: Release>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls it attached, with the dying capsule, over the box that `capsule` made.
     unsafe {
         let pointer = ffi::PyCapsule_GetPointer(capsule, T::CAPSULE.as_ptr()).cast::<T>();
-        if let Some(pointer) = NonNull::new(pointer) {
-            let mut owned = Box::from_raw(pointer.as_ptr());
-            if !owned.is_released() {
-                owned.release();
-            }
+        if !pointer.is_null() {
+            drop(Owned(Box::from_raw(pointer)));
         }
     }
 }

@@ -14,7 +14,6 @@ use super::abi::{ArrowSchema, broken};
 use dlbridge_pyo3::error::beyond_tensors;
 use dlbridge_pyo3::protocol::time::{Elements, Times};
 
-/// The name of the extension type of fixed-shape tensors.
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
 
 /// The formats of numbers, and their dtypes.
@@ -157,7 +156,6 @@ fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
     PyBufferError::new_err(format!("expected {}, got {text}", times.name()))
 }
 
-/// The name of the extension type in a schema.
 pub(super) fn extension_name(schema: &ArrowSchema) -> PyResult<Option<String>> {
     let name = metadata(schema, "ARROW:extension:name")?;
     Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))

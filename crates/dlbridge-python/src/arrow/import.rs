@@ -95,7 +95,6 @@ pub(crate) fn next_chunk(
     one(object, chunks.schema(), array, options, None).map(Some)
 }
 
-/// Imports one array.
 fn one(
     object: &Bound<'_, PyAny>,
     schema: &ArrowSchema,

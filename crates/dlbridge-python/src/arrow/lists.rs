@@ -61,7 +61,6 @@ pub(super) fn no_chunk() -> PyErr {
     )
 }
 
-/// The type of an array of lists.
 struct Kind {
     offsets: DataType,
     /// True if the items are the bytes of texts or binary values, in the last buffer; false if they are in the only

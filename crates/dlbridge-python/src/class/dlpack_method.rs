@@ -36,7 +36,6 @@ static DEFINITION: Definition = Definition(ffi::PyMethodDef {
     ml_doc: DOC.as_ptr(),
 });
 
-/// The method.
 pub(super) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
     let class = py.get_type::<TensorObject>();
     // SAFETY: attached; a live class, and a definition that lives as long as the process.
@@ -45,6 +44,17 @@ pub(super) fn descriptor(py: Python<'_>) -> PyResult<Py<PyAny>> {
         let method = ffi::PyDescr_NewMethod(class.as_ptr().cast(), definition);
         Bound::from_owned_ptr_or_err(py, method).map(Bound::unbind)
     }
+}
+
+/// The keywords, the most common first.
+fn names(py: Python<'_>) -> &[Py<PyString>; 4] {
+    static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
+    let Ok(names) = once(&NAMES, py, || {
+        let (version, device) = (intern!(py, "max_version"), intern!(py, "dl_device"));
+        let names = [version, device, intern!(py, "copy"), intern!(py, "stream")];
+        Ok::<_, Infallible>(names.map(|name| name.clone().unbind()))
+    });
+    names
 }
 
 /// Handles a call.
@@ -118,13 +128,7 @@ unsafe fn answer<'py>(
 /// The index of a keyword among the names. Python interns the names that a program contains, so addresses usually
 /// match.
 fn known(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    // The most common first.
-    static NAMES: PyOnceLock<[Py<PyString>; 4]> = PyOnceLock::new();
-    let Ok(names) = once(&NAMES, py, || {
-        let (version, device) = (intern!(py, "max_version"), intern!(py, "dl_device"));
-        let names = [version, device, intern!(py, "copy"), intern!(py, "stream")];
-        Ok::<_, Infallible>(names.map(|name| name.clone().unbind()))
-    });
+    let names = names(py);
     if let Some(place) = names.iter().position(|known| known.as_ptr() == name.as_ptr()) {
         return Ok(Some(place));
     }

@@ -30,9 +30,6 @@ pub(super) fn name(py: Python<'_>, dtype: DataType) -> PyResult<Bound<'_, PyAny>
 }
 
 /// The class of names. Each extension that is built on this crate has its own.
-///
-/// # Errors
-/// Those of Python, like `MemoryError`.
 pub(crate) fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || {

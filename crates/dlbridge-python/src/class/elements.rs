@@ -95,7 +95,6 @@ fn only<'py>(
     object(py, tensor.dtype(), bytes)
 }
 
-/// The value of `item()`.
 pub(super) fn item<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     only(py, tensor, |len| {
         PyValueError::new_err(format!(
@@ -302,6 +301,7 @@ impl Value {
     /// The number in a lane of an element whose dtype has values. Missing bits count as zero.
     pub(super) fn of_lane(dtype: DataType, bytes: &[u8], lane: usize) -> Self {
         let width = usize::from(dtype.bits());
+        let bits = || bits_at(bytes, lane * width, width);
         match dtype.code() {
             Code::COMPLEX => {
                 let half = DataType::new(Code::FLOAT, dtype.bits() / 2, 1);
@@ -309,18 +309,13 @@ impl Value {
                     |nth| float(half, bits_at(bytes, (2 * lane + nth) * width / 2, width / 2));
                 Self::Complex(part(0), part(1), width <= 64)
             }
-            code => {
-                let bits = bits_at(bytes, lane * width, width);
-                match code {
-                    Code::BOOL => Self::Bool(bits != 0),
-                    Code::INT => {
-                        let unused = 128 - width as u32;
-                        Self::Int((bits << unused).cast_signed() >> unused)
-                    }
-                    Code::UINT | Code::OPAQUE_HANDLE => Self::Uint(bits),
-                    _ => Self::Float(float(dtype, bits), width <= 32),
-                }
+            Code::BOOL => Self::Bool(bits() != 0),
+            Code::INT => {
+                let unused = 128 - width as u32;
+                Self::Int((bits() << unused).cast_signed() >> unused)
             }
+            Code::UINT | Code::OPAQUE_HANDLE => Self::Uint(bits()),
+            _ => Self::Float(float(dtype, bits()), width <= 32),
         }
     }
 }

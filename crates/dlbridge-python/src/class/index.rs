@@ -46,7 +46,6 @@ fn of_sub_tensor(error: Error) -> PyErr {
     }
 }
 
-/// The result of `tensor[key]`.
 pub(super) fn get(tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<TensorObject> {
     let keys = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
@@ -76,7 +75,13 @@ pub(super) fn get(tensor: &PyTensor, key: &Bound<'_, PyAny>) -> PyResult<TensorO
             }
             Key::New => sub_tensor.insert_axis(axis).map_err(of_sub_tensor)?,
             Key::At(index) => {
-                let index = within(index, sub_tensor.shape()[axis], place)?;
+                let extent = sub_tensor.shape()[axis];
+                let index = resolved(fitting(index)?, extent).ok_or_else(|| {
+                    PyIndexError::new_err(format!(
+                        "index {} is out of bounds for axis {place} with size {extent}",
+                        repr_in_message(index)
+                    ))
+                })?;
                 sub_tensor.index_axis(axis, index).map_err(of_sub_tensor)?
             }
             Key::Slice(slice) => sliced(sub_tensor, axis, slice)?,
@@ -117,16 +122,6 @@ impl<'py> Key<'py> {
     }
 }
 
-/// Resolves an index of a dimension.
-fn within(index: &Bound<'_, PyAny>, extent: i64, axis: usize) -> PyResult<usize> {
-    resolved(fitting(index)?, extent).ok_or_else(|| {
-        PyIndexError::new_err(format!(
-            "index {} is out of bounds for axis {axis} with size {extent}",
-            repr_in_message(index)
-        ))
-    })
-}
-
 /// An index or the number of a dimension, which counts from the end if it is negative; `None` if it is out of bounds.
 fn resolved(number: Option<i64>, extent: i64) -> Option<usize> {
     let number = number.map(|number| if number < 0 { number + extent } else { number })?;
@@ -164,16 +159,6 @@ fn fitting(integer: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     }
 }
 
-/// Resolves the number of a dimension.
-fn axis(axis: &Bound<'_, PyAny>, ndim: usize) -> PyResult<usize> {
-    resolved(number("axis", axis)?, ndim as i64).ok_or_else(|| {
-        PyIndexError::new_err(format!(
-            "axis {} is out of bounds for a tensor of {ndim} dimensions",
-            repr_in_message(axis)
-        ))
-    })
-}
-
 /// The numbers of `permute(1, 0)` and `permute((1, 0))`.
 fn numbers<'py>(arguments: &Bound<'py, PyTuple>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if arguments.len() == 1
@@ -187,8 +172,15 @@ fn numbers<'py>(arguments: &Bound<'py, PyTuple>) -> PyResult<Vec<Bound<'py, PyAn
 /// The dimensions in another order.
 pub(super) fn permuted(tensor: &PyTensor, order: &Bound<'_, PyTuple>) -> PyResult<TensorObject> {
     let ndim = tensor.tensor().ndim();
-    let order = numbers(order)?;
-    let order = order.iter().map(|number| axis(number, ndim)).collect::<PyResult<Vec<_>>>()?;
+    let one = |axis: &Bound<'_, PyAny>| {
+        resolved(number("axis", axis)?, ndim as i64).ok_or_else(|| {
+            PyIndexError::new_err(format!(
+                "axis {} is out of bounds for a tensor of {ndim} dimensions",
+                repr_in_message(axis)
+            ))
+        })
+    };
+    let order = numbers(order)?.iter().map(one).collect::<PyResult<Vec<_>>>()?;
     sub_tensor(tensor, |tensor| tensor.permute(order))
 }
 

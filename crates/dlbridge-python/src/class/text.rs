@@ -86,26 +86,24 @@ impl Text<'_> {
             return Some(());
         }
         let extent = self.source.shape()[axis] as usize;
-        let gap = Some(self.ends).filter(|ends| extent > 2 * ends);
+        let ends = self.ends;
+        let gap = extent.saturating_sub(2 * ends);
         let between = match axis + 1 == ndim {
             true => ", ".to_owned(),
             false => format!(",\n{}", " ".repeat(self.indent + axis + 1)),
         };
         self.written.push('[');
-        let mut nth = 0;
-        while nth < extent {
+        for nth in 0..extent - gap {
             if nth != 0 {
                 self.written.push_str(&between);
             }
-            if gap == Some(nth) {
+            if gap != 0 && nth == ends {
                 self.written.push_str("...");
-                nth = extent - self.ends;
-                continue;
+                self.written.push_str(&between);
             }
-            self.index.push(nth);
+            self.index.push(if nth < ends { nth } else { nth + gap });
             self.write(axis + 1)?;
             self.index.pop();
-            nth += 1;
         }
         self.written.push(']');
         Some(())

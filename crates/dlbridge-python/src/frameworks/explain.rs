@@ -19,14 +19,20 @@ use super::pandas::{self, PANDAS};
 /// does not say what to do. The library's exception is the cause.
 pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: PyErr) -> PyErr {
     let py = object.py();
-    let is_final =
-        copies::must_be_raised(py, &error) || error.is_instance_of::<PyRecursionError>(py);
-    if is_final {
+    if copies::must_be_raised(py, &error) || error.is_instance_of::<PyRecursionError>(py) {
         return error;
     }
+    // Also a column of a class that another package derives.
+    let is_column = checks.rules.is_some_and(|rules| ptr::eq(rules, &PANDAS));
     let refusal = match checks.rules.and_then(|rules| explain(object, rules)) {
         Some(refusal) => refusal,
-        None if checks.raises_its_own || is_column(checks) => return of_standard(py, error),
+        // The class that the standard specifies, with the library's message.
+        None if (checks.raises_its_own || is_column) && !is_final(py, &error) => {
+            PyBufferError::new_err(format!(
+                "the producer cannot export the data: {}; convert it to a plain tensor first",
+                first_sentence(py, &error)
+            ))
+        }
         None => return error,
     };
     refusal.set_cause(py, Some(error));
@@ -54,23 +60,10 @@ fn is_final(py: Python<'_>, error: &PyErr) -> bool {
         || error.is_instance_of::<PyImportError>(py)
 }
 
-/// Converts the refusal of a library to the class that the standard specifies, with the library's message.
-fn of_standard(py: Python<'_>, error: PyErr) -> PyErr {
-    if is_final(py, &error) {
-        return error;
-    }
+/// The first line of a library's message, for a sentence of our own.
+pub(crate) fn first_sentence(py: Python<'_>, error: &PyErr) -> String {
     let text = str_in_message(error.value(py));
-    let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
-    let refusal = PyBufferError::new_err(format!(
-        "the producer cannot export the data: {sentence}; convert it to a plain tensor first"
-    ));
-    refusal.set_cause(py, Some(error));
-    refusal
-}
-
-/// Returns true for a column of pandas, also of a class that another package derives.
-fn is_column(checks: &TypeChecks) -> bool {
-    checks.rules.is_some_and(|rules| ptr::eq(rules, &PANDAS))
+    text.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
 /// The refusal of an object of a framework, if its state gives the reason.

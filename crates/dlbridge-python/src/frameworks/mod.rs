@@ -12,26 +12,18 @@ use pyo3::prelude::*;
 /// The import rules of the frameworks of columns and images.
 pub(crate) static IMPORT_RULES: [&ImportRules; 3] = [&POLARS, &pandas::PANDAS, &PILLOW];
 
-/// The advice for an object without a protocol; `None` for unknown frameworks.
+/// The advice for an object without a protocol, such as a variable, or a tensor without values; `None` for unknown ones.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    if type_name(object).ends_with(".PRNGKeyArray") {
-        return Some("pass the integers of the keys: jax.random.key_data(keys)".to_owned());
-    }
-    of_tensorflow(object).or_else(|| pandas::remedy(object))
-}
-
-/// What to pass instead of a variable, or of a tensor without values, of TensorFlow or Keras.
-fn of_tensorflow(object: &Bound<'_, PyAny>) -> Option<String> {
     let name = type_name(object);
-    let (package, class) = (name.split('.').next()?, name.rsplit('.').next()?);
-    let remedy = match (package, class) {
+    let remedy = match (name.split('.').next()?, name.rsplit('.').next()?) {
+        (_, "PRNGKeyArray") => "pass the integers of the keys: jax.random.key_data(keys)",
         ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
         ("keras", "Variable") => "pass its value: variable.value",
         ("tensorflow", "SymbolicTensor") | ("keras", "KerasTensor") => {
             "it stands for elements that are not computed yet: convert it outside of the compiled function or \
              model, or in a function called by tf.py_function"
         }
-        _ => return None,
+        _ => return pandas::remedy(object),
     };
     Some(remedy.to_owned())
 }

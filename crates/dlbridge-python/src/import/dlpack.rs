@@ -8,7 +8,6 @@ use dlbridge::{CopyReason, Device, Error};
 use dlbridge_gpu::Driver;
 use dlbridge_pyo3::capsule;
 use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::error::str_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::linked;
@@ -23,7 +22,7 @@ use pyo3::types::{PyDict, PyString};
 
 use super::options::missing_driver;
 use crate::device::{Streams, is_possible};
-use crate::frameworks::explain::is_refusal;
+use crate::frameworks::explain::{first_sentence, is_refusal};
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.
 pub(crate) fn import<'py>(
@@ -84,14 +83,10 @@ fn not_there(
     }
     let reason = match missing_driver(options, to) {
         Some(failure) => format!(" and cannot be copied to {to}: {failure}"),
-        None => {
-            let text = str_in_message(error.value(object.py()));
-            let sentence = text.lines().next().unwrap_or_default().trim_end_matches('.');
-            format!(
-                ", and its producer does not export it to {to} ({sentence}); move it there with the producer's \
-                 library first"
-            )
-        }
+        None => format!(
+            ", and its producer does not export it to {to} ({}); move it there with the producer's library first",
+            first_sentence(object.py(), &error)
+        ),
     };
     let refusal = PyBufferError::new_err(format!("the data is on {claimed}{reason}"));
     refusal.set_cause(object.py(), Some(error));
@@ -107,8 +102,7 @@ pub(crate) fn is_on_device(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// Imports an object that has `__dlpack__` as a legacy consumer does, with no keyword except `stream`; `None` for an
-/// object without it.
+/// Imports an object that has `__dlpack__` as a legacy consumer does; `None` for an object without it.
 pub(crate) fn import_legacy<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
@@ -118,11 +112,7 @@ pub(crate) fn import_legacy<'py>(
         return Ok(None);
     };
     let claimed = claimed_device(object)?;
-    let keywords = PyDict::new(object.py());
-    if let Some(stream) = streams.keyword(object.py(), claimed)? {
-        keywords.set_item(intern!(object.py(), "stream"), stream)?;
-    }
-    let answer = method.call((), Some(&keywords))?;
+    let answer = ask_legacy(&method, streams.keyword(object.py(), claimed)?)?;
     let imported = received(&method, object, answer, claimed)?;
     let found = imported.tensor.device();
     streams.check_asked(claimed, found)?;
@@ -166,9 +156,9 @@ fn ask<'py>(
         keywords.set_item(intern!(py, "copy"), copy)?;
     }
     let is_not_implemented = |error: &PyErr| {
-        let text = error.value(py).str();
+        let names_it = |text: Bound<'_, PyString>| text.to_string_lossy().contains("max_version");
         error.is_instance_of::<PyNotImplementedError>(py)
-            && text.is_ok_and(|text| text.to_string_lossy().contains("max_version"))
+            && error.value(py).str().is_ok_and(names_it)
     };
     let error = match method.call((), Some(&keywords)) {
         // A producer that has the keyword, and does not support it yet.
@@ -193,11 +183,19 @@ fn ask<'py>(
         refusal.set_cause(py, Some(error));
         return Err(refusal);
     }
-    let old_keywords = PyDict::new(py);
+    ask_legacy(method, stream)
+}
+
+/// Calls `__dlpack__` as a legacy consumer does, with no keyword except `stream`.
+fn ask_legacy<'py>(
+    method: &Bound<'py, PyAny>,
+    stream: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let keywords = PyDict::new(method.py());
     if let Some(stream) = stream {
-        old_keywords.set_item(intern!(py, "stream"), stream)?;
+        keywords.set_item(intern!(method.py(), "stream"), stream)?;
     }
-    method.call((), Some(&old_keywords))
+    method.call((), Some(&keywords))
 }
 
 /// Returns true if a call failed because the callee does not support a keyword, and not because of a call inside it.
