@@ -438,14 +438,14 @@ def empty(
     alignment that does not exist, MemoryError if the memory cannot be allocated.
     """
 
-def like(likeness: object, obj: TensorLike | CapsuleType, /, *, copy: bool | None = None) -> Any:
-    """Make an object of the library that ``likeness`` belongs to, from anything that
+def like(prototype: object, obj: TensorLike | CapsuleType, /, *, copy: bool | None = None) -> Any:
+    """Make an object of the library that ``prototype`` belongs to, from anything that
     :func:`asdlpack` accepts.
 
-    For a likeness without a library that exports a buffer, like bytes, the result is a memoryview; for a
+    For a prototype without a library that exports a buffer, like bytes, the result is a memoryview; for a
     :class:`Tensor` it is a :class:`Tensor`.
 
-    Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for any other likeness.
+    Raises as :func:`asdlpack` and :meth:`Tensor.to`; TypeError for any other prototype.
     """
 
 def _consumers() -> list[dict[str, Any]]:
@@ -479,11 +479,11 @@ def _origin(tensor: Tensor) -> tuple[str | None, list[str]]:
 def _has_protocol(obj: Any, protocol: ProtocolName) -> bool:
     """Return true if an object has a protocol; looks up its attribute and calls nothing."""
 
-def _like(likeness: object, tensor: Tensor) -> Any:
-    """The result of an extension as an object of the library that `likeness` belongs to; unchanged if that is not known."""
+def _like(prototype: object, tensor: Tensor) -> Any:
+    """The result of an extension as an object of the library that `prototype` belongs to; unchanged if that is not known."""
 
-def _like_times(likeness: object, times: object) -> Any:
-    """An array of times as a column of the library that `likeness` belongs to; unchanged if that library lacks columns."""
+def _like_times(prototype: object, times: object) -> Any:
+    """An array of times as a column of the library that `prototype` belongs to; unchanged if that library lacks columns."""
 
 def _writable_once(tensor: Tensor) -> Tensor:
     """A tensor over the same memory whose first export may be written, and every later one only read."""

@@ -110,7 +110,7 @@ def test_stub_has_all_functions_and_members() -> None:
             "writable=None, stream=None)",
         ),
         (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
-        (dlbridge.like, "(likeness, obj, /, *, copy=None)"),
+        (dlbridge.like, "(prototype, obj, /, *, copy=None)"),
         (dlbridge.Tensor.to, "($self, library, /, *, copy=None)"),
         (dlbridge.Tensor.numpy, "($self, /, *, copy=None)"),
         (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None, stream=None)"),

@@ -234,8 +234,8 @@ def test_like() -> None:
     assert (type(array_like), array_like.ctypes.data) == (np.ndarray, tensor.address)
     assert type(dlbridge.like(np.zeros(1).view(Own), tensor)) is np.ndarray
     assert dlbridge.like(dlbridge.empty(1), tensor) is tensor
-    for likeness in (b"", bytearray(1), array.array("f"), memoryview(b""), mmap.mmap(-1, 1)):
-        view = dlbridge.like(likeness, tensor)
+    for prototype in (b"", bytearray(1), array.array("f"), memoryview(b""), mmap.mmap(-1, 1)):
+        view = dlbridge.like(prototype, tensor)
         assert (type(view), view.tolist()) == (memoryview, [[0, 1, 2], [3, 4, 5]])
     copied = dlbridge.like(np.zeros(1), tensor, copy=True)
     assert copied.ctypes.data != tensor.address
@@ -252,9 +252,9 @@ def test_like_with_a_class_of_no_library_is_refused() -> None:
 
         __module__ = "tf.models"
 
-    for likeness in (Ours(), Metaclass("Odd", (), {"__module__": 5})()):
+    for prototype in (Ours(), Metaclass("Odd", (), {"__module__": 5})()):
         with pytest.raises(TypeError, match="belongs to an unknown library"):
-            dlbridge.like(likeness, numbers())
+            dlbridge.like(prototype, numbers())
 
 
 def test_like_torch_and_jax() -> None:
