@@ -134,12 +134,16 @@ pub(super) fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor
         }
         (DataType::BFLOAT16, _) | (_, DataType::BFLOAT16) => through_float32(),
         (DataType::BOOL, _) => {
+            let bytes = source.view_bool_as_u8().map_err(to_py_err)?;
+            let copy = copies::copied(&TensorRef::from(bytes), 1)?;
+            let view = copy.view::<u8>().map_err(to_py_err)?;
             // Refuses bytes other than 0 and 1, which would become other numbers.
-            source.view::<bool>().map_err(to_py_err)?;
-            let bytes = TensorRef::from(source.view_bool_as_u8().map_err(to_py_err)?);
+            if view.as_slice().unwrap_or_default().iter().fold(0, |all, byte| all | byte) > 1 {
+                source.view::<bool>().map_err(to_py_err)?;
+            }
             match to == DataType::UINT8 {
-                true => copies::copied(&bytes, 1),
-                false => converted(&bytes, to),
+                true => Ok(copy),
+                false => converted(&TensorRef::from(&copy), to),
             }
         }
         _ => by_numpy(source, to),

@@ -98,6 +98,7 @@ fn items_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTup
 }
 
 /// Counts an item, and checks for signals now and then.
+#[inline(always)]
 fn count(py: Python<'_>, counted: &mut u16) -> PyResult<()> {
     *counted = counted.wrapping_add(1);
     if *counted == 0 { py.check_signals() } else { Ok(()) }
@@ -129,7 +130,7 @@ fn plain(
 }
 
 /// A float, an integer that a float holds exactly, or the element of an array of float64 without dimensions.
-#[inline]
+#[inline(always)]
 fn float_of(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if item.is_instance_of::<PyFloat>() {
         return item.extract().map(Some);
@@ -138,6 +139,11 @@ fn float_of(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let value = item.extract().ok().filter(|value: &i64| value.unsigned_abs() <= 1 << 53);
         return Ok(value.map(|value| value as f64));
     }
+    element_of_array(item)
+}
+
+#[inline(never)]
+fn element_of_array(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Some(info) = type_info::array_of(item)
         && let Some(run) = info.head.and_then(|head| head.run(item, Some(0), &[DataType::FLOAT64]))
         && let Some(_reading) =
