@@ -47,6 +47,7 @@ impl<'py> BorrowedArgument<'py> {
     }
 
     /// Records the borrow of an argument that was put without one, before the argument is returned.
+    #[inline(always)]
     pub(super) fn set_guard(&mut self, guard: AttachedGuard<'py>) {
         self.guard = guard;
     }

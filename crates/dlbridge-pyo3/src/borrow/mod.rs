@@ -103,7 +103,7 @@ impl<'py> AttachedGuard<'py> {
         let label = &object_type.label;
         let granted = match run_of(tensor) {
             // A call of its own, so that the run stays in registers.
-            Some(run) => shared.acquire(run, mode, label),
+            Some((address, count)) => shared.acquire(Region::bytes(address, count), mode, label),
             None => shared.acquire(bytes_of(tensor), mode, label),
         };
         let ticket = match granted {
@@ -180,8 +180,8 @@ impl Drop for Guard {
 
 /// The bytes of a tensor with elements, in memory that the CPU can access.
 pub(crate) fn bytes_of(tensor: &TensorRef<'_>) -> Region {
-    if let Some(run) = run_of(tensor) {
-        return run;
+    if let Some((address, count)) = run_of(tensor) {
+        return Region::bytes(address, count);
     }
     let dtype = tensor.dtype();
     if dtype.is_subbyte() && !tensor.is_subbyte_padded() {
@@ -196,12 +196,12 @@ pub(crate) fn bytes_of(tensor: &TensorRef<'_>) -> Region {
     Region::new(tensor.data().addr(), itemsize, dimensions.map(in_bytes))
 }
 
-/// As [`bytes_of`], for contiguous elements of whole bytes.
+/// The address and the number of bytes of contiguous elements of whole bytes.
 #[inline(always)]
-fn run_of(tensor: &TensorRef<'_>) -> Option<Region> {
+fn run_of(tensor: &TensorRef<'_>) -> Option<(usize, usize)> {
     let (contiguous, dtype) = (tensor.is_c_contiguous(), tensor.dtype());
     (contiguous && !dtype.is_subbyte())
-        .then(|| Region::bytes(tensor.data().addr(), tensor.len() * dtype.itemsize()))
+        .then(|| (tensor.data().addr(), tensor.len() * dtype.itemsize()))
 }
 
 /// Shares the registry of borrows with extensions that use rust-numpy, if NumPy is loaded and none of them has

@@ -131,7 +131,7 @@ pub(crate) fn is_stored(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> P
 ///
 /// # Errors
 /// Exceptions that are not errors, such as `KeyboardInterrupt`.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_sound(
     object: &Bound<'_, PyAny>,
     type_info: &TypeInfo,
