@@ -48,11 +48,8 @@ pub unsafe fn versioned(
     py: Python<'_>,
     managed: *mut DLManagedTensorVersioned,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // SAFETY: the destructor is the one for this name, and takes a valid managed tensor.
-    let capsule = unsafe { new(py, managed.cast(), VERSIONED, destroy_versioned) };
-    // SAFETY: no capsule was made, so we still own the managed tensor. The caller promises that it is valid, and
-    // gives up its ownership.
-    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
+    // SAFETY: the caller promises a valid managed tensor, and gives up its ownership.
+    unsafe { new(py, managed.cast(), VERSIONED) }
 }
 
 /// A capsule that takes ownership of a legacy managed tensor.
@@ -63,102 +60,81 @@ pub unsafe fn legacy(
     py: Python<'_>,
     managed: *mut DLManagedTensor,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
-    let capsule = unsafe { new(py, managed.cast(), LEGACY, destroy_legacy) };
-    // SAFETY: no capsule was made, so we still own the managed tensor. The caller promises that it is valid, and
-    // gives up its ownership.
-    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw_legacy(managed) }))
+    // SAFETY: the caller promises a valid managed tensor, and gives up its ownership.
+    unsafe { new(py, managed.cast(), LEGACY) }
 }
 
 /// A capsule that owns a tensor, as the base object of a NumPy array.
 #[inline]
 pub(crate) fn owner_of_array(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
-    let managed = tensor.into_raw();
-    // SAFETY: the destructor is the one for the name, and takes a valid managed tensor.
-    let capsule = unsafe { new(py, managed.cast(), OWNER_OF_ARRAY, destroy_owner_of_array) };
-    // SAFETY: no capsule was made, so we still own the managed tensor, which is valid because it was made from a
-    // tensor.
-    capsule.inspect_err(|_| drop(unsafe { Tensor::from_raw(managed) }))
+    // SAFETY: the managed tensor is made from a tensor, and only the capsule gets it.
+    unsafe { new(py, tensor.into_raw().cast(), OWNER_OF_ARRAY) }
 }
 
+/// A capsule that takes ownership of a managed tensor.
+///
 /// # Safety
-/// `destructor` is right for a capsule of this name over this pointer.
+/// `managed` is a valid managed tensor of the kind that [`delete`] expects for the name, and the caller gives up its
+/// ownership.
 #[inline]
 unsafe fn new<'py>(
     py: Python<'py>,
-    pointer: *mut c_void,
+    managed: *mut c_void,
     name: &'static CStr,
-    destructor: ffi::PyCapsule_Destructor,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let pointer = NonNull::new(pointer).expect("a managed tensor is never NULL");
-    // SAFETY: the caller promises that the destructor is right for the name and the pointer. The name lives as long as
-    // the process.
-    unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
+    let pointer = NonNull::new(managed).expect("a managed tensor is never NULL");
+    // SAFETY: the name lives as long as the process. The destructor finds the kind of the managed tensor by the name,
+    // and the caller promises that kind.
+    let capsule =
+        unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destroy)) };
+    // SAFETY: no capsule was made, so we still own the managed tensor. The caller promises that it is valid, and of the
+    // kind for the name.
+    capsule.inspect_err(|_| unsafe { delete(managed, name) })
 }
 
-/// The destructor of a capsule over a versioned managed tensor.
-unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
-    // taken its managed tensor, so the capsule owns it.
-    unsafe { destroy(capsule, VERSIONED, |m| delete_versioned(m.cast())) }
-}
-
-/// The destructor of a capsule that owns an array's tensor.
-unsafe extern "C" fn destroy_owner_of_array(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule. No code renames these capsules or takes their
-    // managed tensors, so the capsule owns its own.
-    unsafe { destroy(capsule, OWNER_OF_ARRAY, |m| delete_versioned(m.cast())) }
-}
-
-/// Calls the deleter of a managed tensor.
-///
-/// # Safety
-/// `managed` is valid, and the caller gives up its ownership.
-unsafe fn delete_versioned(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: the caller promises a valid managed tensor, and that its deleter has not run.
-    unsafe {
-        if let Some(delete) = (*managed).deleter {
-            delete(managed);
-        }
-    }
-}
-
-/// The destructor of a capsule over a legacy managed tensor.
-unsafe extern "C" fn destroy_legacy(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls a destructor attached, with the dying capsule. If it still has this name, no consumer has
-    // taken its legacy managed tensor, so the capsule owns it.
-    unsafe { destroy(capsule, LEGACY, |m| drop(Tensor::from_raw_legacy(m.cast()))) }
-}
-
-/// Calls `delete` on the capsule's pointer, unless a consumer has taken it.
-///
-/// # Safety
-/// The thread is attached, `capsule` is a capsule, and `delete` is right for the pointer of a capsule of this name.
-unsafe fn destroy(
-    capsule: *mut ffi::PyObject,
-    unused: &'static CStr,
-    delete: impl FnOnce(*mut c_void),
-) {
-    // SAFETY: Python runs the destructors of capsules attached, and passes the capsule (the caller's promise).
+/// The destructor: calls the deleter, unless a consumer has taken the managed tensor.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python calls a destructor attached, with the dying capsule.
     let name = unsafe { ffi::PyCapsule_GetName(capsule) };
     // Most capsules were consumed before, which gave them another name. The first byte shows it.
     // SAFETY: not NULL: the name of the capsule, a string that lives as long as the capsule has it.
-    if name.is_null() || unsafe { name.cast::<u8>().read() } != unused.to_bytes_with_nul()[0] {
+    if name.is_null() || unsafe { name.cast::<u8>().read() } != b'd' {
         return;
     }
-    // SAFETY: the caller promises that this thread is attached.
+    // SAFETY: Python calls a destructor attached.
     let py = unsafe { Python::assume_attached() };
     keeping_pending(py, || {
-        // SAFETY: the caller promises an attached thread and a capsule. `delete` gets the pointer only if the capsule
-        // has the name that it is right for.
-        unsafe {
-            let is_unused =
-                name == unused.as_ptr() || ffi::PyCapsule_IsValid(capsule, unused.as_ptr()) != 0;
-            if is_unused {
-                delete(ffi::PyCapsule_GetPointer(capsule, unused.as_ptr()));
-            }
+        let names = [VERSIONED, OWNER_OF_ARRAY, LEGACY];
+        let is_its_address = |known: &&CStr| known.as_ptr() == name;
+        // SAFETY: attached, a capsule, and a name.
+        let is_its_name =
+            |known: &&CStr| unsafe { ffi::PyCapsule_IsValid(capsule, known.as_ptr()) != 0 };
+        // Other code may have given the capsule an equal name at another address.
+        let known = names.into_iter().find(is_its_address);
+        if let Some(name) = known.or_else(|| names.into_iter().find(is_its_name)) {
+            // SAFETY: attached, and the name of the capsule. A capsule that still has this name owns its managed tensor,
+            // which `new` put there for this name.
+            unsafe { delete(ffi::PyCapsule_GetPointer(capsule, name.as_ptr()), name) };
         }
     });
+}
+
+/// Calls the deleter of a managed tensor, which is legacy for [`LEGACY`] and versioned for all other names.
+///
+/// # Safety
+/// `managed` is valid and of this kind, and the caller gives up its ownership.
+unsafe fn delete(managed: *mut c_void, name: &'static CStr) {
+    // SAFETY: the caller promises a valid managed tensor of this kind, and that its deleter has not run.
+    unsafe {
+        if name == LEGACY {
+            drop(Tensor::from_raw_legacy(managed.cast()));
+        } else {
+            let managed = managed.cast::<DLManagedTensorVersioned>();
+            if let Some(delete) = (*managed).deleter {
+                delete(managed);
+            }
+        }
+    }
 }
 
 /// Takes the managed tensor out of a capsule, whose name determines the ABI.
@@ -166,10 +142,7 @@ unsafe fn destroy(
 /// The capsule counts as consumed from then on, even if the tensor is invalid; its deleter has run then, except
 /// for a misaligned tensor, which is not read.
 pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
-    // Without the GIL, two threads could find the same capsule unused.
-    if let Some(managed) =
-        with_critical_section(capsule, || rename(capsule, VERSIONED, USED_VERSIONED))?
-    {
+    if let Some(managed) = rename(capsule, VERSIONED, USED_VERSIONED)? {
         // SAFETY: the old name showed a versioned managed tensor that no consumer has taken, and the new name makes it
         // ours. Every version starts with its number; `from_raw` checks the alignment. The program promises that no
         // code writes while a view is alive (see the crate documentation).
@@ -183,8 +156,7 @@ pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         };
         return tensor.map_err(to_py_err);
     }
-    if let Some(managed) = with_critical_section(capsule, || rename(capsule, LEGACY, USED_LEGACY))?
-    {
+    if let Some(managed) = rename(capsule, LEGACY, USED_LEGACY)? {
         // SAFETY: the old name showed a valid legacy managed tensor that no consumer has taken, and the new name makes
         // it ours. The program promises that no code writes while a view is alive (see the crate documentation).
         let tensor = unsafe { Tensor::from_raw_legacy(managed.cast().as_ptr()) };
@@ -217,15 +189,18 @@ fn rename(
     from: &'static CStr,
     to: &'static CStr,
 ) -> PyResult<Option<NonNull<c_void>>> {
-    if !capsule.is_valid_checked(Some(from)) {
-        return Ok(None);
-    }
-    let pointer = capsule.pointer_checked(Some(from))?;
-    // SAFETY: the thread is attached, this is a capsule, and the name is static.
-    match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {
-        0 => Ok(Some(pointer)),
-        _ => Err(PyErr::fetch(capsule.py())),
-    }
+    // Without the GIL, two threads could find the same capsule unused.
+    with_critical_section(capsule, || {
+        if !capsule.is_valid_checked(Some(from)) {
+            return Ok(None);
+        }
+        let pointer = capsule.pointer_checked(Some(from))?;
+        // SAFETY: the thread is attached, this is a capsule, and the name is static.
+        match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), to.as_ptr()) } {
+            0 => Ok(Some(pointer)),
+            _ => Err(PyErr::fetch(capsule.py())),
+        }
+    })
 }
 
 /// Checks that a producer's `__dlpack__` returned a capsule.

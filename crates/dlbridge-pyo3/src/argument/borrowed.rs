@@ -8,7 +8,7 @@ use dlbridge::{Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
 use crate::borrow::AttachedGuard;
-use crate::protocol::memory_owner::MemoryOwner;
+use crate::protocol::buffer::HeldBuffer;
 
 /// An argument that meets all demands.
 ///
@@ -114,4 +114,30 @@ pub(super) unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
     // result: `BorrowedArgument` keeps their owner as long as the tensor, and returns the tensor only while it is borrowed
     // itself.
     unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
+}
+
+/// The owner of an argument's memory, if the argument's object is not the owner.
+#[expect(dead_code, reason = "kept for what it owns")]
+pub(super) enum MemoryOwner<'py> {
+    /// A tensor that was imported.
+    Tensor(Tensor),
+    /// A copy, which nothing else holds.
+    Copy(Tensor),
+    /// A buffer, which no tensor wraps.
+    Buffer(HeldBuffer<'py>),
+    /// The storage of the argument's object.
+    Storage(Bound<'py, PyAny>),
+    /// Times, with NumPy's name for them.
+    Times(Box<(Self, &'static str)>),
+}
+
+impl MemoryOwner<'_> {
+    /// Returns true for a copy.
+    fn is_copy(&self) -> bool {
+        match self {
+            Self::Copy(_) => true,
+            Self::Times(times) => times.0.is_copy(),
+            _ => false,
+        }
+    }
 }

@@ -16,7 +16,7 @@ use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, Te
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
-use super::borrowed::{BorrowedArgument, borrow_copy, outliving};
+use super::borrowed::{BorrowedArgument, MemoryOwner, borrow_copy, outliving};
 use super::cast::rescaled;
 use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::{Refusal, RefusedTensor};
@@ -29,7 +29,7 @@ use crate::import::{self, Depth};
 use crate::imported::Imported;
 use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
-use crate::protocol::memory_owner::{self, MemoryOwner};
+use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
 use crate::stream::StreamOf;
@@ -245,10 +245,14 @@ impl ArgumentSpec {
         Ok(Some(argument))
     }
 
-    /// Borrows the buffer of an object that fits.
+    /// Borrows the buffer of an object that fits. If the object refuses, `__dlpack__` reports the reason.
     #[inline]
     fn borrow_buffer<'py>(&self, type_info: &TypeInfo, object: &Bound<'py, PyAny>) -> Route<'py> {
-        let Some(buffer) = memory_owner::same_buffer(object, type_info)? else { return Ok(None) };
+        if type_info.same_buffer.is_none() {
+            return Ok(None);
+        }
+        framework_checks::check_before(object, &type_info.checks)?;
+        let Some(buffer) = HeldBuffer::get(object)? else { return Ok(None) };
         let Some(tensor) = buffer.describe() else { return Ok(None) };
         if !self.compare(&tensor, Access::new(buffer.is_read_only()), None).is_empty() {
             return Ok(None);

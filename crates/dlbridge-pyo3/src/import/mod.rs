@@ -5,7 +5,6 @@
 
 pub mod hub;
 pub(crate) mod on_device;
-pub mod same_buffer;
 pub mod times;
 
 use std::cell::Cell;
@@ -123,16 +122,12 @@ pub(crate) fn import_as_it_is(
     let of_package = || hub::import(object, options, None, None).map(Some);
     let fits = |imported: &Imported| options.device.is_none_or(|to| to == imported.tensor.device());
     if options.protocol.is_none() {
-        if let Some(head) = type_info.head {
-            let imported = numpy_import::import(head, object)?.filter(fits);
-            let refused = |error| hub::not_shared(object.py(), error);
-            return imported.map_or_else(|| of_package().map_err(refused), |it| Ok(Some(it)));
+        let imported = in_place(object, type_info)?.filter(fits);
+        if imported.is_some() {
+            return Ok(imported);
         }
-        if type_info.same_buffer
-            && let Some(imported) = same_buffer::import(object, type_info)?
-            && fits(&imported)
-        {
-            return Ok(Some(imported));
+        if type_info.head.is_some() {
+            return of_package().map_err(|error| hub::not_shared(object.py(), error));
         }
     }
     let _depth = Depth::enter()?;
@@ -141,9 +136,7 @@ pub(crate) fn import_as_it_is(
     {
         return Ok(Some(with_claim(capsule::take(capsule)?)));
     }
-    framework_checks::check_before(object, &type_info.checks)?;
-    // Before the request, because other code may give the producer other memory meanwhile; `validate` compares.
-    let storage = storage(object, type_info)?;
+    let checks = Checks::before(object, type_info)?;
     for &protocol in type_info.checks.order {
         if options.protocol.is_some_and(|only| only != protocol) {
             continue;
@@ -157,20 +150,24 @@ pub(crate) fn import_as_it_is(
             }
             _ => Ok(None),
         };
-        let imported = match received {
-            Ok(Some(imported)) if fits(&imported) => imported,
-            Ok(Some(_)) => return of_package(),
+        return match received {
+            Ok(Some(imported)) if fits(&imported) => checks.after(imported).map(Some),
+            Ok(Some(_)) => of_package(),
             Ok(None) => continue,
-            Err(refusal) => return instead(object, options, refusal).map(Some),
+            Err(refusal) => instead(object, options, refusal).map(Some),
         };
-        let imported = validated(object, type_info, storage, imported)?;
-        if protocol == Protocol::ExchangeApi {
-            torch_view::measure(object, type_info, &imported.tensor)?;
-        }
-        same_buffer::learn(object, type_info, &imported)?;
-        return Ok(Some(imported));
     }
     Ok(None)
+}
+
+/// Imports an object whose memory is known without a request: an array of NumPy, or of JAX; `None` for all others.
+#[inline]
+pub fn in_place(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
+    match (type_info.head, &type_info.same_buffer) {
+        (Some(head), _) => numpy_import::import(head, object),
+        (None, Some(same_buffer)) => same_buffer.import(object, &type_info.checks),
+        (None, None) => Ok(None),
+    }
 }
 
 /// Imports an object by the package, which may know another protocol, or a better explanation than the producer's refusal.
@@ -196,16 +193,38 @@ fn instead(
     })
 }
 
-/// Checks the states of a producer that its protocols do not report, and keeps the memory of storages.
-pub fn validated<'py>(
-    object: &Bound<'py, PyAny>,
-    type_info: &TypeInfo,
+/// The checks of an import around the request of the tensor, which the protocols leave out.
+pub struct Checks<'a, 'py> {
+    object: &'a Bound<'py, PyAny>,
+    type_info: &'a TypeInfo,
     storage: Option<Bound<'py, PyAny>>,
-    imported: Imported,
-) -> PyResult<Imported> {
-    framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
-    let tensor = with_storage(object, type_info, storage, imported.tensor)?;
-    Ok(with_claim(Imported { tensor, ..imported }))
+}
+
+impl<'a, 'py> Checks<'a, 'py> {
+    /// Refuses states that must be checked before a request.
+    #[inline]
+    pub fn before(object: &'a Bound<'py, PyAny>, type_info: &'a TypeInfo) -> PyResult<Self> {
+        framework_checks::check_before(object, &type_info.checks)?;
+        // Before the request, because other code may give the producer other memory meanwhile; `after` compares.
+        Ok(Self { object, type_info, storage: storage(object, type_info)? })
+    }
+
+    /// Refuses states that the bytes of the tensor do not show, and keeps the memory of storages. The first import of a
+    /// type shows how later ones can be faster.
+    #[inline]
+    pub fn after(self, imported: Imported) -> PyResult<Imported> {
+        let Self { object, type_info, storage } = self;
+        framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+        let tensor = with_storage(object, type_info, storage, imported.tensor)?;
+        let imported = with_claim(Imported { tensor, ..imported });
+        if imported.protocol == Protocol::ExchangeApi {
+            torch_view::measure(object, type_info, &imported.tensor)?;
+        }
+        if let Some(same_buffer) = &type_info.same_buffer {
+            same_buffer.learn(object, &imported)?;
+        }
+        Ok(imported)
+    }
 }
 
 /// Records that the producer marked a copy.

@@ -8,12 +8,11 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::{Depth, hub, import_as_it_is, instead, validated};
+use super::{Checks, Depth, hub, import_as_it_is, instead};
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::dlpack::{claimed_device, disagreement};
-use crate::protocol::storage::storage;
-use crate::protocol::{TypeInfo, framework_checks, type_info};
+use crate::protocol::{TypeInfo, type_info};
 use crate::stream::{DataStream, Kind, StreamOf, kind};
 
 /// Imports an object with the handle of a stream; work on that stream runs after the producer's pending writes. It is
@@ -117,15 +116,13 @@ fn on_work_stream(
     let Some(table) = type_info.table.filter(|table| table.has_work_stream()) else {
         return Ok(None);
     };
-    framework_checks::check_before(object, &type_info.checks)?;
-    // Before the table, because other code may give the object other memory meanwhile; `validated` compares.
-    let storage = storage(object, type_info)?;
+    let checks = Checks::before(object, type_info)?;
     let imported = table.import(object).map_err(|refusal| explained(object, refusal))?;
     let device = imported.tensor.device();
-    let stream = match device.device_type().is_host_accessible() {
-        true => Some(ptr::null_mut()),
-        false => table.work_stream(object.py(), device)?,
+    let stream = match is_on_device(device) {
+        true => table.work_stream(object.py(), device)?,
+        false => Some(ptr::null_mut()),
     };
     let Some(stream) = stream else { return Ok(None) };
-    Ok(Some((validated(object, type_info, storage, imported)?, stream)))
+    Ok(Some((checks.after(imported)?, stream)))
 }

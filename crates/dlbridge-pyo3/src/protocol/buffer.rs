@@ -16,7 +16,6 @@ use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::buffer_equivalence::{Exported, FirstExport};
 use super::buffer_format::{self, Unfit};
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::{check_main_interpreter, while_it_lives};
@@ -47,8 +46,10 @@ pub(crate) struct HeldBuffer<'py> {
 }
 
 impl<'py> HeldBuffer<'py> {
-    pub(super) fn new(py: Python<'py>, buffer: Buffer) -> Self {
-        Self { buffer: ManuallyDrop::new(buffer), py }
+    /// Locks the buffer of an object; `None` if the object refuses.
+    pub(crate) fn get(object: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        let held = |buffer| Self { buffer: ManuallyDrop::new(buffer), py: object.py() };
+        Ok(Buffer::if_exported(object)?.map(held))
     }
 }
 
@@ -86,6 +87,15 @@ impl Buffer {
         // SAFETY: the box from above, which the call did not fill.
         drop(unsafe { Box::from_raw(buffer.as_ptr()) });
         Err(PyErr::fetch(object.py()))
+    }
+
+    /// Locks the buffer of an object; `None` if the object refuses.
+    pub(crate) fn if_exported(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        match Self::get(object) {
+            Ok(buffer) => Ok(Some(buffer)),
+            Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases the buffer.
@@ -190,7 +200,7 @@ impl Buffer {
 
     /// The tensor over the buffer in place, with an access that `__dlpack__` gives; `None` if
     /// [`describe`](Self::describe) finds no description.
-    fn into_described(self, access: Access) -> Option<Tensor> {
+    pub(super) fn into_described(self, access: Access) -> Option<Tensor> {
         // A second handle describes the memory while the first moves; it does not release the buffer.
         let lent = ManuallyDrop::new(Self(self.0));
         let described = lent.describe()?;
@@ -247,34 +257,4 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let tensor =
         tensor.ok_or_else(|| PyBufferError::new_err("a tensor cannot share the buffer"))?;
     Ok(Some(Imported::new(tensor, Protocol::Buffer)))
-}
-
-/// Imports an object by its buffer, in place, with the result of its `__dlpack__`; `None` for an object without a
-/// buffer, or whose elements need a copy.
-pub(crate) fn import_in_place(
-    object: &Bound<'_, PyAny>,
-    exported: Exported,
-) -> PyResult<Option<Imported>> {
-    let tensor = if_exported(object)?.and_then(|buffer| buffer.into_described(exported.access()));
-    Ok(tensor.map(|tensor| exported.import(tensor)))
-}
-
-/// Stores how `__dlpack__` exported an object, and whether its buffer has the same data.
-pub(crate) fn learn(
-    object: &Bound<'_, PyAny>,
-    first: &FirstExport,
-    imported: &Imported,
-) -> PyResult<()> {
-    let buffer = if_exported(object)?;
-    first.learn(imported, buffer.as_ref().and_then(Buffer::describe).as_ref());
-    Ok(())
-}
-
-/// The buffer of an object; `None` if it refuses.
-fn if_exported(object: &Bound<'_, PyAny>) -> PyResult<Option<Buffer>> {
-    match Buffer::get(object) {
-        Ok(buffer) => Ok(Some(buffer)),
-        Err(error) if error.is_instance_of::<PyException>(object.py()) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

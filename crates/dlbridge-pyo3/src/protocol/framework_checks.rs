@@ -1,30 +1,117 @@
 //! The checks of an import that no protocol makes: states in which a tensor's bytes are not its values, or that make
-//! autograd miss writes. `frameworks/` states the facts, `type_checks.rs` finds those of a type, and this file
-//! applies them.
+//! autograd miss writes. `frameworks/` states the facts. This file finds those of a type, once, and applies them.
 
 use dlbridge::DataType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::{PyMemoryView, PyString, PyType};
 
 use super::cached_attr::CachedAttr;
-use super::type_checks::TypeChecks;
 use super::type_info;
+use crate::classes::{defining_class, is_subclass, package_of};
 use crate::copies;
-use crate::frameworks::State;
+use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
+use crate::imported::Protocol;
+
+/// The checks for objects of one type.
+pub struct TypeChecks {
+    /// The states whose attributes the type has.
+    states: Box<[(CachedAttr, &'static State)]>,
+    /// The method that returns the owner of the memory, for types that may replace their memory.
+    pub(super) storage: Option<CachedAttr>,
+    /// The rules of the framework that the type belongs to.
+    pub rules: Option<&'static ImportRules>,
+    /// True if the framework raises other exceptions than the standard's for data that it cannot export.
+    pub raises_its_own: bool,
+    /// The protocols in the order in which they are tried.
+    pub order: &'static [Protocol],
+    /// True for Python's memoryview, whose object may need a check.
+    is_memoryview: bool,
+}
+
+impl TypeChecks {
+    /// Finds the checks for a type of a package.
+    pub(super) fn of_type(object_type: &Bound<'_, PyType>, package: &str) -> PyResult<Self> {
+        let py = object_type.py();
+        // The classes of the frameworks do not change. A class that a program derives may get another attribute
+        // later.
+        let is_fixed = import_rules().any(|rules| !rules.states.is_empty() && rules.is_of(package));
+        let method = |name| CachedAttr::method(object_type, &PyString::intern(py, name), is_fixed);
+        let mut states = Vec::new();
+        for group in import_rules().flat_map(|rules| rules.states) {
+            let mut found = Vec::new();
+            for state in *group {
+                let attr = match state.attribute {
+                    Attribute::Value(name) => {
+                        CachedAttr::attribute(object_type, &PyString::intern(py, name), is_fixed)?
+                    }
+                    Attribute::Method(name) => method(name)?,
+                };
+                found.extend(attr.map(|attr| (attr, state)));
+            }
+            if found.len() == group.len() {
+                states.append(&mut found);
+            }
+        }
+        let of_package = import_rules().find(|rules| rules.is_of(package));
+        let exporter = defining_class(object_type, "__dlpack__")?;
+        let exporter = exporter.map(|(_, class)| package_of(&class)).transpose()?;
+        let mut storage = None;
+        for rules in import_rules() {
+            // A class of a program that exports by a method of its own may export other memory.
+            if let Some(name) = rules.storage
+                && exporter.as_ref().is_some_and(|package| rules.is_of(package))
+            {
+                storage = storage.or(method(name)?);
+            }
+        }
+        Ok(Self {
+            states: states.into(),
+            storage,
+            rules: rules_of(object_type, package)?,
+            raises_its_own: of_package.is_some(),
+            order: of_package.map_or(&ORDER, |rules| rules.protocols),
+            is_memoryview: object_type.is(py.get_type::<PyMemoryView>()),
+        })
+    }
+
+    /// Returns true for a class of a library of columns.
+    pub fn is_column(&self) -> bool {
+        self.order[0] == Protocol::Arrow
+    }
+
+    /// Returns the array to import instead of an object of the type.
+    pub fn array_of(&self) -> Option<ArrayOf> {
+        self.rules?.array_of
+    }
+
+    /// The facts about the Arrow protocol of the type.
+    pub fn arrow(&self) -> Option<&'static ArrowRules> {
+        self.rules?.arrow.as_ref()
+    }
+}
+
+/// The rules of the framework that a type belongs to: by its class, or else by its package.
+fn rules_of(
+    object_type: &Bound<'_, PyType>,
+    package: &str,
+) -> PyResult<Option<&'static ImportRules>> {
+    for rules in import_rules() {
+        if let Some((module, class)) = rules.class
+            && is_subclass(object_type, module, class)?
+        {
+            return Ok(Some(rules));
+        }
+    }
+    let of_package = |rules: &&ImportRules| rules.class.is_none() && rules.is_of(package);
+    Ok(import_rules().find(of_package))
+}
 
 /// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
 /// belong to some dtypes only.
 #[inline]
 pub fn check(object: &Bound<'_, PyAny>, checks: &TypeChecks, dtype: DataType) -> PyResult<()> {
-    if checks.states.is_empty() { Ok(()) } else { check_states(object, &checks.states, dtype) }
-}
-
-fn check_states(
-    object: &Bound<'_, PyAny>,
-    states: &[(CachedAttr, &State)],
-    dtype: DataType,
-) -> PyResult<()> {
-    for (attr, state) in states {
+    for (attr, state) in &checks.states {
         if state.dtypes.contain(dtype) && attr.is_true(object)? == state.refused {
             return Err(PyBufferError::new_err(state.reason));
         }
@@ -35,16 +122,13 @@ fn check_states(
 /// Refuses an object for states that must be checked before an import through any protocol.
 pub fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
     copies::forget_interrupt();
-    if let Some(rules) = checks.rules
-        && let Some(check) = rules.check_before
-    {
+    if let Some(check) = checks.rules.and_then(|rules| rules.check_before) {
         check(object)?;
     }
     if checks.is_memoryview {
         let exporter = object.getattr(intern!(object.py(), "obj"))?;
-        if let Some(rules) = type_info::of(&exporter)?.checks.rules
-            && let Some(check) = rules.check_before
-        {
+        let rules = type_info::of(&exporter)?.checks.rules;
+        if let Some(check) = rules.and_then(|rules| rules.check_before) {
             check(&exporter)?;
         }
     }

@@ -1,7 +1,6 @@
 //! DLPack and the buffer protocol, import and export, and the facts about types. The package has the other protocols.
 
 pub mod buffer;
-pub(crate) mod buffer_equivalence;
 pub mod buffer_format;
 pub(crate) mod cached_attr;
 pub mod dlpack;
@@ -9,13 +8,12 @@ pub mod dlpack_export;
 pub mod exchange_api;
 pub mod exchange_table;
 pub mod framework_checks;
-pub(crate) mod memory_owner;
 pub mod numpy_import;
+pub mod same_buffer;
 pub mod source;
 pub mod storage;
 pub mod time;
 pub mod torch_view;
-pub mod type_checks;
 pub mod type_info;
 
 use dlbridge::Tensor;

@@ -13,7 +13,6 @@ use dlbridge::sys::DLTensor;
 use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
-use super::buffer_equivalence::TriState;
 use super::cached_attr::CachedAttr;
 use super::storage::{holds, is_ignored, storage};
 use super::type_info::TypeInfo;
@@ -22,7 +21,7 @@ use super::{framework_checks, is_copied};
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
 pub(crate) fn is_described(type_info: &TypeInfo) -> bool {
-    type_info.torch_view.is(TriState::YES)
+    type_info.torch_view.get() == Some(&true)
 }
 
 /// The description of an object, and the storage that keeps the memory of its elements. [`is_sound`] makes the checks
@@ -152,16 +151,23 @@ fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
 /// Compares the description of an object with its imported tensor, once per type. A type whose table describes
 /// something else is always imported.
 #[inline]
-pub fn measure(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tensor) -> PyResult<()> {
-    match type_info.torch_view.is(TriState::UNKNOWN) {
-        // Empty tensors lack an address to compare.
-        true if !imported.is_empty() => measure_now(object, type_info, imported),
-        _ => Ok(()),
+pub(crate) fn measure(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+    imported: &Tensor,
+) -> PyResult<()> {
+    match type_info.torch_view.get() {
+        Some(_) => Ok(()),
+        None => measure_now(object, type_info, imported),
     }
 }
 
 #[cold]
 fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tensor) -> PyResult<()> {
+    // Empty tensors lack an address to compare, and data on a device is not described.
+    if imported.is_empty() || !imported.device().device_type().is_host_accessible() {
+        return Ok(());
+    }
     let by_function = type_info.checks.storage.as_ref().is_some_and(CachedAttr::is_function);
     let mut is_equal = by_function;
     if by_function {
@@ -173,8 +179,7 @@ fn measure_now(object: &Bound<'_, PyAny>, type_info: &TypeInfo, imported: &Tenso
             None => false,
         };
     }
-    let state = if is_equal { TriState::YES } else { TriState::NO };
-    type_info.torch_view.set(state);
+    let _ = type_info.torch_view.set(is_equal);
     Ok(())
 }
 

@@ -2,17 +2,17 @@
 
 use std::ops::Deref;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dlbridge::fork::ForkMutex;
 use dlbridge_borrow::Label;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::buffer_equivalence::{FirstExport, TriState};
 use super::exchange_api::Table;
-use super::type_checks::TypeChecks;
+use super::framework_checks::TypeChecks;
+use super::same_buffer::SameBuffer;
 use crate::borrow::BorrowedType;
 use crate::classes::{defining_class, package_of};
 use crate::error::type_name;
@@ -40,18 +40,19 @@ pub struct TypeInfo {
     pub checks: TypeChecks,
     /// How to read an object in place, if the type is exactly NumPy's array.
     pub head: Option<NumpyArray>,
-    /// True if the buffer of its objects has the same data as their `__dlpack__`, and is exported faster.
-    pub same_buffer: bool,
-    /// How `__dlpack__` exports such objects.
-    pub(crate) exported: FirstExport,
-    /// The known facts about descriptions of its objects in place.
-    pub(super) torch_view: TriState,
+    /// The buffer of its objects, if it has the same data as their `__dlpack__`, and is exported faster.
+    pub same_buffer: Option<SameBuffer>,
+    /// True if its table describes the elements of its objects in their storages; empty until the first was imported.
+    pub(super) torch_view: OnceLock<bool>,
 }
 
 impl TypeInfo {
     /// Returns true if a lock would take a large part of an import: the objects have a shortcut, or are columns.
     fn is_quick(&self) -> bool {
-        self.head.is_some() || self.table.is_some() || self.same_buffer || self.checks.is_column()
+        self.head.is_some()
+            || self.table.is_some()
+            || self.same_buffer.is_some()
+            || self.checks.is_column()
     }
 }
 
@@ -180,13 +181,12 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
         None => false,
     };
     let head = NumpyArray::of_type(object_type)?;
-    let same_buffer = checks.same_buffer(py, &package);
+    let same_buffer = checks.rules.is_some_and(|rules| (rules.same_buffer)(py, &package));
+    let same_buffer = same_buffer.then(SameBuffer::default);
     let name = type_name(object);
     let label = Label::new(name.as_bytes());
     let borrowed = BorrowedType { name, label, numpy_array };
-    let torch_view = TriState::unknown();
-    let exported = FirstExport::default();
-    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, exported, torch_view })
+    Ok(TypeInfo { borrowed, table, checks, head, same_buffer, torch_view: OnceLock::new() })
 }
 
 /// Returns true if a subclass defines `__dlpack__` and only its base has the table. Then the method of the subclass

@@ -6,7 +6,7 @@ use dlbridge_pyo3::classes::is_instance;
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::str_in_message;
 use dlbridge_pyo3::frameworks::{ImportRules, JAX, PADDLE, TORCH};
-use dlbridge_pyo3::protocol::type_checks::TypeChecks;
+use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::protocol::type_info;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError, PyTypeError,

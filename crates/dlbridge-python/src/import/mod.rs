@@ -16,13 +16,11 @@ mod protocols;
 pub(crate) mod satisfy;
 
 use dlbridge::{CopyReason, Device, DeviceType};
-use dlbridge_pyo3::import::{Depth, has, same_buffer, validated, with_claim};
+use dlbridge_pyo3::import::{Checks, Depth, has, in_place, with_claim};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::{
-    TypeInfo, framework_checks, numpy_import, storage, torch_view, type_info,
-};
+use dlbridge_pyo3::protocol::{TypeInfo, type_info};
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
 use pyo3::exceptions::PyBufferError;
@@ -68,12 +66,11 @@ impl ImportRequest<'_, '_> {
             let imported = unless_copied(with_claim(capsule::take(capsule)?), options)?;
             return satisfy(object, imported, options, *streams).map(Some);
         }
-        if let Err(refusal) = framework_checks::check_before(object, &type_info.checks) {
-            return match options.protocol {
-                Some(protocol) if !has(object, protocol)? => Ok(None),
-                _ => Err(refusal),
-            };
-        }
+        let checks = match (Checks::before(object, type_info), options.protocol) {
+            (Ok(checks), _) => checks,
+            (Err(_), Some(protocol)) if !has(object, protocol)? => return Ok(None),
+            (Err(refusal), _) => return Err(refusal),
+        };
         if options.protocol.is_none()
             && let Some((array, reason)) = array_of(object, type_info, options)?
         {
@@ -83,11 +80,8 @@ impl ImportRequest<'_, '_> {
             let imported = ImportRequest { object: &array, options, streams: *streams }.run()?;
             return Ok(Some(Imported { reason: reason.or(imported.reason), ..imported }));
         }
-        // Before the request, because other code may give the producer other memory meanwhile; `validated` compares.
-        let storage = storage::storage(object, type_info)?;
         let Some(imported) = self.request(type_info)? else { return Ok(None) };
-        let imported = unless_copied(validated(object, type_info, storage, imported)?, options)?;
-        same_buffer::learn(object, type_info, &imported)?;
+        let imported = unless_copied(checks.after(imported)?, options)?;
         satisfy(object, imported, options, *streams).map(Some)
     }
 }
@@ -114,13 +108,13 @@ fn by_shortcut(
 ) -> PyResult<Option<Imported>> {
     let on_cpu = options.device.is_none_or(|device| device == Device::CPU);
     match (type_info.head, type_info.table) {
-        (Some(head), _) if on_cpu => numpy_import::import(head, object),
         (None, Some(table)) if protocols::may_use_table(options) => {
             by_table(object, type_info, table, options)
         }
-        // The producer of a requested copy is the object's library.
-        (None, None) if on_cpu && type_info.same_buffer && options.copy != Some(true) => {
-            same_buffer::import(object, type_info)
+        (None, Some(_)) => Ok(None),
+        // The producer of a requested copy is the library of the object, except NumPy.
+        (head, _) if on_cpu && (head.is_some() || options.copy != Some(true)) => {
+            in_place(object, type_info)
         }
         _ => Ok(None),
     }
@@ -134,20 +128,14 @@ fn by_table(
     table: Table,
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
-    let checks = &type_info.checks;
     let _depth = Depth::enter()?;
-    framework_checks::check_before(object, checks)?;
-    // Before the table, because other code may give the object other memory meanwhile.
-    let storage = storage::storage(object, type_info)?;
+    let checks = Checks::before(object, type_info)?;
     // SAFETY: `ImportRequest::run` found these facts by the object's type.
     let imported =
         unsafe { protocols::import_by_table(table, object, options, Streams::default()) }
-            .map_err(|error| explained(object, checks, error))?;
+            .map_err(|error| explained(object, &type_info.checks, error))?;
     let Some(imported) = imported else { return Ok(None) };
-    if imported.tensor.device().device_type().is_host_accessible() {
-        torch_view::measure(object, type_info, &imported.tensor)?;
-    }
-    unless_copied(validated(object, type_info, storage, imported)?, options).map(Some)
+    unless_copied(checks.after(imported)?, options).map(Some)
 }
 
 /// The tensor of an import that was synchronised with a stream, which it remembers.
