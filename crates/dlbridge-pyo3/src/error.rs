@@ -59,14 +59,11 @@ pub fn str_in_message(object: &Bound<'_, PyAny>) -> String {
 }
 
 fn from_text(object: &Bound<'_, PyAny>, text: PyResult<Bound<'_, PyString>>) -> String {
-    match text {
-        Ok(text) => shortened(text.to_string_lossy().into_owned()),
-        Err(_) => format!("an object of type {} that cannot be shown", type_name(object)),
-    }
-}
-
-/// Shortens a text that is too long for a message.
-fn shortened(text: String) -> String {
+    let Ok(text) = text else {
+        return format!("an object of type {} that cannot be shown", type_name(object));
+    };
+    let text = text.to_string_lossy().into_owned();
+    // A longer text is too long for a message.
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use pyo3::prelude::*;
 
 use crate::PyTensor;
-use crate::frameworks::import_rules::ImportRules;
+use crate::frameworks::ImportRules;
 
 /// What the package adds.
 pub struct Linked {

@@ -7,7 +7,7 @@
 //!   box that belongs to this `Record` alone.
 
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dlbridge::sys::{DLPACK_MAJOR_VERSION, DLPackVersion};
 use dlbridge::{ArcTensor, CopyReason, Tensor};
@@ -53,24 +53,19 @@ impl Record {
             (Some(packed), DataStream::Default) if !may_be_borrowed => {
                 Self(ptr::without_provenance_mut(packed))
             }
-            _ => Self::boxed(common, stream),
+            _ => Self::boxed(common, stream, None),
         }
-    }
-
-    #[cold]
-    fn boxed(common: Common, stream: DataStream) -> Self {
-        Self::of(Fields { common, stream, reading: OnceLock::new(), writable: Mutex::new(None) })
     }
 
     /// The record of read-only data that Rust made, whose first export is another tensor over the same memory.
     pub(crate) fn writable_once(writable: ArcTensor) -> Self {
-        let (common, stream) = (Common::default(), DataStream::Default);
-        let writable = Mutex::new(Some(writable));
-        Self::of(Fields { common, stream, reading: OnceLock::new(), writable })
+        Self::boxed(Common::default(), DataStream::Default, Some(writable))
     }
 
-    fn of(fields: Fields) -> Self {
-        Self(Box::into_raw(Box::new(fields)))
+    #[cold]
+    fn boxed(common: Common, stream: DataStream, writable: Option<ArcTensor>) -> Self {
+        let (reading, writable) = (OnceLock::new(), Mutex::new(writable));
+        Self(Box::into_raw(Box::new(Fields { common, stream, reading, writable })))
     }
 
     /// Returns true for data on the default stream, without a borrow, whose own flag says whether it is read-only.
@@ -102,18 +97,21 @@ impl Record {
         self.fields().map_or(&DEFAULT, |fields| &fields.stream)
     }
 
-    /// Takes the tensor of the only writable export; `None` if there is none, or it was taken.
+    /// The tensor of the only writable export; `None` if there is none, or it was taken.
+    fn writable(&self) -> Option<MutexGuard<'_, Option<ArcTensor>>> {
+        Some(self.fields()?.writable.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the tensor of the only writable export.
     #[inline]
     pub(crate) fn take_writable(&self) -> Option<ArcTensor> {
-        self.fields()?.writable.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.writable()?.take()
     }
 
     /// Returns true if the next export is writable although the tensor is not.
     #[inline]
     pub(crate) fn has_writable(&self) -> bool {
-        self.fields().is_some_and(|fields| {
-            fields.writable.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-        })
+        self.writable().is_some_and(|writable| writable.is_some())
     }
 
     /// The place of a borrow, in the record of read-only data that Rust made. It is filled once such data was

@@ -11,7 +11,7 @@ use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::copies;
 use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::source::Source;
+use dlbridge_pyo3::protocol::numpy_import::Source;
 use dlbridge_pyo3::strides::NO_EXTENT;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;

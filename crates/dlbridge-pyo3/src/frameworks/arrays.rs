@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
-use super::import_rules::{Attribute, Dtypes, ImportRules, NO_RULES, State};
+use super::{Attribute, Dtypes, ImportRules, NO_RULES, State};
 use crate::classes::attr;
 use crate::error::beyond_tensors;
 

@@ -1,15 +1,142 @@
-//! What the protocols of a framework do not report about its objects: states, copies and exceptions that an import needs
-//! to know. The package adds those of columns and images.
+//! The facts about objects of one framework that an import needs: states, copies and exceptions that no protocol
+//! reports. The package adds those of columns and images.
 
 mod arrays;
-pub(crate) mod import_rules;
+
+use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
+use pyo3::prelude::*;
 
 pub use self::arrays::{JAX, PADDLE, TORCH};
-pub use self::import_rules::{
-    ARROW_FIRST, ArrayOf, ArrowRules, Attribute, Check, ImportRules, IsArray, NO_RULES, ORDER,
-    State,
-};
+use crate::import_options::ImportOptions;
+use crate::imported::Protocol;
 use crate::linked;
+
+/// The protocols of most objects, in trial order. `__dlpack__` returns a legacy capsule by
+/// itself, if the producer lacks versioned ones.
+pub const ORDER: [Protocol; 7] = [
+    Protocol::ExchangeApi,
+    Protocol::Dlpack,
+    Protocol::CudaArrayInterface,
+    Protocol::ArrayInterface,
+    Protocol::ArrayStruct,
+    Protocol::Buffer,
+    Protocol::Arrow,
+];
+
+/// The order for columns: polars and pandas look up attributes that they lack in Python code, which takes microseconds.
+pub const ARROW_FIRST: [Protocol; 7] = [
+    Protocol::Arrow,
+    Protocol::ExchangeApi,
+    Protocol::Dlpack,
+    Protocol::CudaArrayInterface,
+    Protocol::ArrayInterface,
+    Protocol::ArrayStruct,
+    Protocol::Buffer,
+];
+
+/// The facts about the objects of a framework. `protocol/framework_checks.rs` and the protocols apply them.
+pub struct ImportRules {
+    /// The packages of its classes, if they raise other exceptions than the standard's for data that they cannot
+    /// export.
+    pub packages: &'static [&'static str],
+    /// The module and name of a class: the functions below then apply to that class and its subclasses, otherwise to
+    /// all classes of the packages.
+    pub class: Option<(&'static str, &'static str)>,
+    /// States that forbid an import. A group applies to every type that has its attributes, in any package.
+    pub states: &'static [&'static [State]],
+    /// The method that returns the present owner of the memory, for types that may replace their memory.
+    pub storage: Option<&'static str>,
+    /// Refuses an object for a state that must be checked before an import through any protocol.
+    pub check_before: Option<Check>,
+    /// Returns the array to import instead of an object.
+    pub array_of: Option<ArrayOf>,
+    /// Facts about its Arrow protocol.
+    pub arrow: Option<ArrowRules>,
+    /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
+    pub same_buffer: fn(py: Python<'_>, package: &str) -> bool,
+    /// The protocols of its objects, in trial order.
+    pub protocols: &'static [Protocol],
+}
+
+/// Refuses an object.
+pub type Check = fn(&Bound<'_, PyAny>) -> PyResult<()>;
+
+impl ImportRules {
+    /// Returns true if a package is one of the framework's.
+    pub fn is_of(&self, package: &str) -> bool {
+        self.packages.contains(&package)
+    }
+}
+
+/// Returns the NumPy array that holds the values of an object, and why it is a copy if it is one; `None` if the
+/// object itself must be imported.
+pub type ArrayOf = for<'py> fn(
+    object: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+    is_numpy_array: IsArray,
+) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
+
+/// Returns true for a NumPy array, by the cached facts about its type.
+pub type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
+
+/// Facts about the Arrow protocol of a framework.
+pub struct ArrowRules {
+    /// Refuses an object whose elements differ from its Arrow type.
+    pub check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
+    /// The refusal for an exception that it raised instead of returning an array.
+    pub explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
+    /// Explains the nulls of an array and what to do; the flag is true for booleans.
+    pub nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
+}
+
+/// A state in which the bytes of a tensor are not its values, or that makes autograd miss writes.
+pub struct State {
+    pub attribute: Attribute,
+    /// The dtypes that can be in this state.
+    pub dtypes: Dtypes,
+    /// The object is refused if the attribute has this value.
+    pub refused: bool,
+    /// The message of the refusal.
+    pub reason: &'static str,
+}
+
+/// A boolean attribute, or a method without arguments that returns a boolean.
+#[derive(Clone, Copy)]
+pub enum Attribute {
+    Value(&'static str),
+    Method(&'static str),
+}
+
+/// A group of dtypes.
+#[derive(Clone, Copy)]
+pub enum Dtypes {
+    All,
+    Complex,
+    /// Dtypes that can have a gradient: not integers and not booleans.
+    Differentiable,
+}
+
+impl Dtypes {
+    pub fn contain(self, dtype: DataType) -> bool {
+        match self {
+            Self::All => true,
+            Self::Complex => dtype.code() == Code::COMPLEX,
+            Self::Differentiable => !matches!(dtype.code(), Code::INT | Code::UINT | Code::BOOL),
+        }
+    }
+}
+
+pub const NO_RULES: ImportRules = ImportRules {
+    packages: &[],
+    class: None,
+    states: &[],
+    storage: None,
+    check_before: None,
+    array_of: None,
+    arrow: None,
+    same_buffer: |_, _| false,
+    protocols: &ORDER,
+};
 
 /// The import rules of the frameworks that need some. Those of the package come first.
 pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {

@@ -82,7 +82,7 @@ pub(crate) fn tensor_table(py: Python<'_>) -> PyResult<Option<Table>> {
 fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table>> {
     /// The package was not installed once. Then results do not search for it, but use it once other code has imported it.
     static ABSENT: PyOnceLock<()> = PyOnceLock::new();
-    if ABSENT.get(py).is_some() && !is_loaded(py)? {
+    if ABSENT.get(py).is_some() && !modules(py)?.contains(PACKAGE)? {
         return Ok(None);
     }
     let package = match package(py, &made_by_package) {
@@ -96,11 +96,6 @@ fn find_table(py: Python<'_>, cell: &PyOnceLock<Table>) -> PyResult<Option<Table
     let class = attr(&package, "Tensor")?.cast_into::<PyType>()?;
     let table = Table::of_type(&class)?.ok_or_else(|| not_a_tensor("no class".to_owned()))?;
     once(cell, py, || Ok(table)).map(|table| Some(*table))
-}
-
-/// Returns true if the package was imported.
-fn is_loaded(py: Python<'_>) -> PyResult<bool> {
-    modules(py)?.contains(PACKAGE)
 }
 
 /// Raises that the package is not installed. `need` says what needs it.

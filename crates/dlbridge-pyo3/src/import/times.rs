@@ -1,5 +1,7 @@
 //! The import of points and spans of time. The dtype of a NumPy array has their unit; the package imports columns.
 
+use dlbridge::{DataType, Datetime64, Element, Seconds};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{has, hub};
@@ -54,9 +56,15 @@ fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// The counts of times as times.
+/// 64-bit integers as counts of a unit of time.
 pub fn as_times(imported: Imported) -> PyResult<Imported> {
-    Ok(Imported { tensor: time::as_times(imported.tensor)?, ..imported })
+    let dtype = imported.tensor.dtype();
+    if dtype != DataType::INT64 {
+        let refusal = format!("times must be counted by int64, not by {dtype}");
+        return Err(PyBufferError::new_err(refusal));
+    }
+    let tensor = time::relabelled(imported.tensor, Datetime64::<Seconds>::DATA_TYPE)?;
+    Ok(Imported { tensor, ..imported })
 }
 
 /// Returns true if the dtype of an array is accepted; otherwise records it.

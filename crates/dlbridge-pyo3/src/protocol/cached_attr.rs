@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBoolMethods, PyString, PyType};
 
 use crate::classes::{attr, is_plain};
+use crate::frameworks::Attribute;
 
 /// An attribute, or a method without arguments, of the objects of a type.
 ///
@@ -21,12 +22,8 @@ pub(crate) struct CachedAttr {
 }
 
 enum Access {
-    /// The attribute of this name.
-    Attribute,
-    /// The method of this name, without arguments.
-    Method,
-    /// The method, unbound.
-    Unbound(Py<PyAny>),
+    /// By the name of the attribute, or of the method without arguments.
+    Name { is_method: bool },
     /// The C function that returns the attribute, and its second argument.
     Getter(ffi::getter, Closure),
     /// The C function of the method.
@@ -45,38 +42,23 @@ unsafe impl Sync for Closure {}
 
 impl CachedAttr {
     /// An attribute of a type; `None` if the type does not have it.
-    pub(super) fn attribute(
+    pub(super) fn of(
         object_type: &Bound<'_, PyType>,
-        name: &Bound<'_, PyString>,
+        attribute: Attribute,
         is_fixed: bool,
     ) -> PyResult<Option<Self>> {
-        let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let getter =
-            match is_fixed && is_plain(object_type) && is_of(&found, "GetSetDescriptorType")? {
-                true => getter(object_type, &found)?,
-                false => None,
-            };
-        let access =
-            getter.map_or(Access::Attribute, |(get, closure)| Access::Getter(get, closure));
-        Ok(Some(Self { name: name.clone().unbind(), access }))
-    }
-
-    /// A method of a type; `None` if the type does not have it.
-    pub(super) fn method(
-        object_type: &Bound<'_, PyType>,
-        name: &Bound<'_, PyString>,
-        is_fixed: bool,
-    ) -> PyResult<Option<Self>> {
-        let Some(found) = object_type.getattr_opt(name)? else { return Ok(None) };
-        let access =
-            match is_fixed && is_plain(object_type) && is_of(&found, "MethodDescriptorType")? {
-                true => match function(object_type, &found)? {
-                    Some(function) => Access::Function(function),
-                    None => Access::Unbound(found.unbind()),
-                },
-                false => Access::Method,
-            };
-        Ok(Some(Self { name: name.clone().unbind(), access }))
+        let (is_method, name) = match attribute {
+            Attribute::Value(name) => (false, name),
+            Attribute::Method(name) => (true, name),
+        };
+        let name = PyString::intern(object_type.py(), name);
+        let Some(found) = object_type.getattr_opt(&name)? else { return Ok(None) };
+        let function = match is_fixed && is_plain(object_type) {
+            true => function(object_type, &found, is_method)?,
+            false => None,
+        };
+        let access = function.unwrap_or(Access::Name { is_method });
+        Ok(Some(Self { name: name.unbind(), access }))
     }
 
     /// Returns true if a C function returns the value, without a lookup of the name.
@@ -113,23 +95,14 @@ impl CachedAttr {
     pub(super) fn value<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = object.py();
         Ok(match &self.access {
-            Access::Attribute => object.getattr(&self.name)?,
-            Access::Method => object.call_method0(&self.name)?,
-            // No tuple is needed for the single argument.
-            // SAFETY: attached. `method` and `object` are live objects, and NULL ends the list of arguments; the
-            // result is a new reference, or NULL with an exception.
-            Access::Unbound(method) => unsafe {
-                let end = ptr::null_mut::<ffi::PyObject>();
-                let value =
-                    ffi::PyObject_CallFunctionObjArgs(method.as_ptr(), object.as_ptr(), end);
-                Bound::from_owned_ptr_or_err(py, value)?
-            },
-            // SAFETY: attached. `object` is of a subclass of the type whose table has the getter, which `class_of`
+            Access::Name { is_method: false } => object.getattr(&self.name)?,
+            Access::Name { is_method: true } => object.call_method0(&self.name)?,
+            // SAFETY: attached. `object` is of a subclass of the type whose table has the getter, which `function`
             // compared, and the closure is the getter's; the result is a new reference, or NULL with an exception.
             Access::Getter(get, closure) => unsafe {
                 Bound::from_owned_ptr_or_err(py, get(object.as_ptr(), closure.0))?
             },
-            // SAFETY: attached. `object` is of a subclass of the type whose table has the method, which `class_of`
+            // SAFETY: attached. `object` is of a subclass of the type whose table has the method, which `function`
             // compared, and NULL is the second argument of a method without arguments; the result is a new reference,
             // or NULL with an exception.
             Access::Function(function) => unsafe {
@@ -139,50 +112,40 @@ impl CachedAttr {
     }
 }
 
-/// The C function that returns an attribute of a type, and its second argument. `found` is a descriptor.
-fn getter(
-    object_type: &Bound<'_, PyType>,
-    found: &Bound<'_, PyAny>,
-) -> PyResult<Option<(ffi::getter, Closure)>> {
-    let Some((class, name)) = class_of(object_type, found)? else { return Ok(None) };
-    // SAFETY: attached. A type object and the number of one of its slots, which CPython defines as NULL or a table of
-    // this type. A table lives as long as its type, which a subclass keeps.
-    let entry = unsafe {
-        let table = ffi::PyType_GetSlot(class.as_type_ptr(), ffi::Py_tp_getset);
-        entry(table.cast::<ffi::PyGetSetDef>(), &name, |entry| entry.name)
-    };
-    Ok(entry.and_then(|entry| Some((entry.get?, Closure(entry.closure)))))
-}
-
-/// The C function of a method without arguments. `found` is a descriptor.
+/// The C function of an attribute or a method without arguments, in the table of the class that defines it. `None` if
+/// there is none, or if objects of the type do not belong to that class: their descriptor raises.
 fn function(
     object_type: &Bound<'_, PyType>,
     found: &Bound<'_, PyAny>,
-) -> PyResult<Option<ffi::PyCFunction>> {
-    let Some((class, name)) = class_of(object_type, found)? else { return Ok(None) };
-    // SAFETY: attached. A type object and the number of one of its slots, which CPython defines as NULL or a table of
-    // this type. A table lives as long as its type, which a subclass keeps.
-    let entry = unsafe {
-        let table = ffi::PyType_GetSlot(class.as_type_ptr(), ffi::Py_tp_methods);
-        entry(table.cast::<ffi::PyMethodDef>(), &name, |entry| entry.ml_name)
+    is_method: bool,
+) -> PyResult<Option<Access>> {
+    let (descriptor, slot) = match is_method {
+        true => ("MethodDescriptorType", ffi::Py_tp_methods),
+        false => ("GetSetDescriptorType", ffi::Py_tp_getset),
     };
-    let entry = entry.filter(|entry| entry.ml_flags == ffi::METH_NOARGS);
-    // SAFETY: these flags say that the function is of this type.
-    Ok(entry.map(|entry| unsafe { entry.ml_meth.PyCFunction }))
-}
-
-/// The class whose table has the function of a descriptor, and the function's name. `None` if objects of the type do
-/// not belong to the class: their descriptor raises.
-fn class_of<'py>(
-    object_type: &Bound<'py, PyType>,
-    found: &Bound<'py, PyAny>,
-) -> PyResult<Option<(Bound<'py, PyType>, String)>> {
+    if !found.get_type().is(&attr(found.py().import("types")?.as_any(), descriptor)?) {
+        return Ok(None);
+    }
     let class = attr(found, "__objclass__")?.cast_into::<PyType>()?;
-    let name = attr(found, "__name__")?.extract()?;
+    let name: String = attr(found, "__name__")?.extract()?;
     // SAFETY: attached; two live types. A metaclass cannot change the answer, unlike that of `issubclass`.
-    let is_subclass =
-        unsafe { ffi::PyType_IsSubtype(object_type.as_type_ptr(), class.as_type_ptr()) } != 0;
-    Ok(is_subclass.then_some((class, name)))
+    if unsafe { ffi::PyType_IsSubtype(object_type.as_type_ptr(), class.as_type_ptr()) } == 0 {
+        return Ok(None);
+    }
+    // SAFETY: attached. A type object and the number of one of its slots, which CPython defines as NULL or a table of
+    // this type, with entries of the type below. A table lives as long as its type, which a subclass keeps.
+    Ok(unsafe {
+        let table = ffi::PyType_GetSlot(class.as_type_ptr(), slot);
+        if is_method {
+            let method = entry(table.cast::<ffi::PyMethodDef>(), &name, |entry| entry.ml_name);
+            // These flags say that the function is of this type.
+            let method = method.filter(|entry| entry.ml_flags == ffi::METH_NOARGS);
+            method.map(|entry| Access::Function(entry.ml_meth.PyCFunction))
+        } else {
+            let getter = entry(table.cast::<ffi::PyGetSetDef>(), &name, |entry| entry.name);
+            getter.and_then(|entry| Some(Access::Getter(entry.get?, Closure(entry.closure))))
+        }
+    })
 }
 
 /// The entry of a table with a name. Python makes the descriptor of the first one.
@@ -210,9 +173,4 @@ unsafe fn entry<'a, T>(
         // SAFETY: the entry is not the last one.
         next = unsafe { next.add(1) };
     }
-}
-
-/// Returns true for an object of a type in Python's module `types`.
-fn is_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    Ok(object.get_type().is(&attr(object.py().import("types")?.as_any(), name)?))
 }

@@ -77,7 +77,9 @@ impl ExportOptions {
             keywords.max_version.map(|v| major(&v)).transpose()?.is_some_and(|v| v >= 1);
         let copy = keywords.copy.map(|copy| expect_bool("copy", &copy)).transpose()?;
         let to = match keywords.dl_device {
-            Some(asked) => expect_device("dl_device", &asked)?,
+            Some(asked) => {
+                expect_pair("dl_device", "None or a tuple of two integers like (1, 0)", &asked)?
+            }
             None => exporter.tensor().device(),
         };
         Ok(Self { versioned, copy, to })
@@ -136,9 +138,4 @@ fn major(max_version: &Bound<'_, PyAny>) -> PyResult<i64> {
         let _ = free.set(py, (max_version.clone().unbind(), major));
     }
     Ok(major)
-}
-
-#[inline]
-fn expect_device(argument: &str, dl_device: &Bound<'_, PyAny>) -> PyResult<Device> {
-    expect_pair(argument, "None or a tuple of two integers like (1, 0)", dl_device)
 }

@@ -4,7 +4,7 @@
 use dlbridge::DataType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PyString, PyType};
+use pyo3::types::{PyMemoryView, PyType};
 
 use super::cached_attr::CachedAttr;
 use super::type_info;
@@ -36,17 +36,11 @@ impl TypeChecks {
         // The classes of the frameworks do not change. A class that a program derives may get another attribute
         // later.
         let is_fixed = import_rules().any(|rules| !rules.states.is_empty() && rules.is_of(package));
-        let method = |name| CachedAttr::method(object_type, &PyString::intern(py, name), is_fixed);
         let mut states = Vec::new();
         for group in import_rules().flat_map(|rules| rules.states) {
             let mut found = Vec::new();
             for state in *group {
-                let attr = match state.attribute {
-                    Attribute::Value(name) => {
-                        CachedAttr::attribute(object_type, &PyString::intern(py, name), is_fixed)?
-                    }
-                    Attribute::Method(name) => method(name)?,
-                };
+                let attr = CachedAttr::of(object_type, state.attribute, is_fixed)?;
                 found.extend(attr.map(|attr| (attr, state)));
             }
             if found.len() == group.len() {
@@ -62,7 +56,8 @@ impl TypeChecks {
             if let Some(name) = rules.storage
                 && exporter.as_ref().is_some_and(|package| rules.is_of(package))
             {
-                storage = storage.or(method(name)?);
+                let method = CachedAttr::of(object_type, Attribute::Method(name), is_fixed)?;
+                storage = storage.or(method);
             }
         }
         Ok(Self {

@@ -10,7 +10,6 @@ pub mod exchange_table;
 pub mod framework_checks;
 pub mod numpy_import;
 pub mod same_buffer;
-pub mod source;
 pub mod storage;
 pub mod time;
 pub mod torch_view;

@@ -1,12 +1,22 @@
-//! NumPy's arrays as tensors, made from the heads that [`numpy_array`](crate::numpy::array) reads.
+//! NumPy's arrays as tensors, made from the heads that [`numpy_array`](crate::numpy::array) reads, and the owner of an
+//! object's memory, if the object was made from a dlbridge tensor.
+//!
+//! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports
+//! the result would add an owner, and the memory of all of them would stay until the last one is dropped.
+//!
+//! Invariant Within of `keepalive.rs` makes this sound.
 
-use dlbridge::{Access, Tensor};
+use std::ops::Range;
+
+use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyMemoryView};
 
-use super::source::Source;
+use crate::capsule::OWNER_OF_ARRAY;
 use crate::imported::{Imported, Protocol};
 use crate::interpreter::PyOwner;
-use crate::keepalive::address_range;
+use crate::keepalive::{address_range, inner, is_within, root};
+use crate::linked;
 use crate::numpy::array::{Described, NumpyArray};
 
 /// Imports an array of `head`'s type; `None` if `__dlpack__` is needed.
@@ -35,4 +45,70 @@ pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imp
         }
     };
     Ok(Some(Imported { version: head.version(), ..Imported::new(tensor, Protocol::Dlpack) }))
+}
+
+/// The name of the capsule in which a NumPy array holds the versioned managed tensor that it was made from.
+const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
+
+/// The most objects to follow from an object to its tensor; in practice there are fewer.
+const MOST: usize = 8;
+
+/// The owner of memory.
+pub enum Source {
+    /// A dlbridge tensor.
+    Tensor(ArcTensor),
+    /// The Python object that a dlbridge tensor was made from.
+    Object(PyOwner),
+}
+
+impl Source {
+    /// The owner of some bytes of an object's memory (Within); `None` if it is not known.
+    ///
+    /// Only types that Python code cannot imitate are examined: dlbridge's own, NumPy's array, memoryview, capsule.
+    pub fn of(object: &Bound<'_, PyAny>, bytes: &Range<usize>) -> Option<Self> {
+        let py = object.py();
+        let mut object = object.clone();
+        for _ in 0..MOST {
+            if let Some(tensor) = linked::tensor_of(&object) {
+                // Such an object may hold a borrow, so it must be kept itself.
+                let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
+                return (!is_kept && is_within(bytes, tensor.tensor()))
+                    .then(|| Self::Tensor(root(tensor.tensor())));
+            }
+            if let Ok(capsule) = object.cast_exact::<PyCapsule>() {
+                return Self::in_capsule(capsule, bytes);
+            }
+            object = match NumpyArray::base(&object) {
+                Some(base) => base,
+                None => {
+                    let view = object.cast_exact::<PyMemoryView>().ok()?;
+                    view.getattr(intern!(py, "obj")).ok()?
+                }
+            };
+        }
+        None
+    }
+
+    /// The owner of some bytes of the tensor that a NumPy array was made from.
+    fn in_capsule(capsule: &Bound<'_, PyCapsule>, bytes: &Range<usize>) -> Option<Self> {
+        let names = [NUMPY_CAPSULE, OWNER_OF_ARRAY];
+        let name = names.into_iter().find(|&name| capsule.is_valid_checked(Some(name)))?;
+        let managed = capsule.pointer_checked(Some(name)).ok()?;
+        let source = |tensor: &Tensor| {
+            let is_within = is_within(bytes, tensor);
+            is_within.then(|| Self::of_tensor(capsule.py(), tensor)).flatten()
+        };
+        // SAFETY: the name shows a versioned managed tensor, which NumPy or dlbridge keeps as long as the capsule.
+        unsafe { Tensor::with_raw(managed.cast(), source) }.flatten()
+    }
+
+    /// The owner of a tensor's memory; `None` if the tensor itself owns it.
+    fn of_tensor(py: Python<'_>, tensor: &Tensor) -> Option<Self> {
+        if let Some(source) = inner(tensor) {
+            return Some(Self::Tensor(root(source)));
+        }
+        // SAFETY: this reads the type of the owner, and accesses no element through it.
+        let owner = unsafe { tensor.owner_ref::<PyOwner>() };
+        owner.filter(|_| tensor.access() != Access::Exclusive)?.clone_ref(py).map(Self::Object)
+    }
 }

@@ -10,6 +10,7 @@ use pyo3::types::PyType;
 use super::cached_attr::CachedAttr;
 use super::is_copied;
 use super::type_info::TypeInfo;
+use crate::frameworks::Attribute;
 use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
 use crate::once::once;
@@ -47,7 +48,7 @@ impl Extent {
     /// `None` for a class of Python code, and if the length of its objects is something else.
     fn of(storage: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let (py, class) = (storage.py(), storage.get_type());
-        let address = CachedAttr::method(&class, intern!(py, "data_ptr"), true)?;
+        let address = CachedAttr::of(&class, Attribute::Method("data_ptr"), true)?;
         let Some(address) = address.filter(CachedAttr::is_function) else { return Ok(None) };
         let bytes: usize = storage.call_method0(intern!(py, "nbytes"))?.extract()?;
         Ok((storage.len()? == bytes).then(|| Self { class: class.unbind(), address }))
@@ -103,33 +104,18 @@ pub(crate) fn with_storage(
     found: Option<Bound<'_, PyAny>>,
     tensor: Tensor,
 ) -> PyResult<Tensor> {
-    match found {
-        Some(found) if !is_copied(&tensor) => {
-            let storage = of_memory(object, type_info, found, &TensorRef::from(&tensor))?;
-            Ok(match storage {
-                Some(storage) => tensor.with_keepalive(PyOwner::new(&storage)?),
-                None => tensor,
-            })
+    let Some(mut kept) = found.filter(|_| !is_copied(&tensor)) else { return Ok(tensor) };
+    let has_other =
+        |storage| Ok::<_, PyErr>(holds(storage, &TensorRef::from(&tensor))? == Some(false));
+    if has_other(&kept)? {
+        let Some(present) = storage(object, type_info)? else { return Ok(tensor) };
+        if has_other(&present)? {
+            return Err(PyBufferError::new_err(
+                "the tensor got other memory while it was imported; do not set its data or storage \
+                 in another thread or in a function mode meanwhile",
+            ));
         }
-        _ => Ok(tensor),
+        kept = present;
     }
-}
-
-fn of_memory<'py>(
-    object: &Bound<'py, PyAny>,
-    type_info: &TypeInfo,
-    found: Bound<'py, PyAny>,
-    tensor: &TensorRef<'_>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if holds(&found, tensor)? != Some(false) {
-        return Ok(Some(found));
-    }
-    match storage(object, type_info)? {
-        None => Ok(None),
-        Some(storage) if holds(&storage, tensor)? != Some(false) => Ok(Some(storage)),
-        Some(_) => Err(PyBufferError::new_err(
-            "the tensor got other memory while it was imported; do not set its data or storage \
-             in another thread or in a function mode meanwhile",
-        )),
-    }
+    Ok(tensor.with_keepalive(PyOwner::new(&kept)?))
 }

@@ -8,7 +8,6 @@ use dlbridge::{
     DataType, Datetime64, Days, Element, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds,
     RawParts, Seconds, Tensor, TimeUnit, Weeks,
 };
-use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use crate::error::{to_py_err, type_name, with_article};
@@ -197,39 +196,28 @@ impl Scale {
     }
 }
 
-/// The dtype of times with a name.
-pub fn named(name: &str) -> Option<&'static str> {
-    macro_rules! names {
+/// NumPy's names for the points and spans of each unit, and its length in nanoseconds.
+const UNITS: [(&str, &str, i64); 8] = {
+    macro_rules! units {
         ($($unit:ty),+) => {
-            [$(<$unit>::DATETIME64, <$unit>::TIMEDELTA64),+]
+            [$((<$unit>::DATETIME64, <$unit>::TIMEDELTA64, <$unit>::NANOSECONDS)),+]
         };
     }
-    let names =
-        names!(Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours, Days, Weeks);
-    names.into_iter().find(|known| *known == name)
+    units!(Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours, Days, Weeks)
+};
+
+/// The dtype of times with a name.
+pub fn named(name: &str) -> Option<&'static str> {
+    let mut names = UNITS.iter().flat_map(|&(points, spans, _)| [points, spans]);
+    names.find(|known| *known == name)
 }
 
 /// The kind of the times of a dtype, and their unit in nanoseconds.
 fn unit(name: &str) -> Option<(&str, i64)> {
-    macro_rules! units {
-        ($($unit:ty),+) => {
-            [$((<$unit>::DATETIME64, <$unit>::NANOSECONDS)),+]
-        };
-    }
-    let units =
-        units!(Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours, Days, Weeks);
-    let (kind, letters) = name.split_once('[')?;
-    let same = |other: &str| other.split_once('[').is_some_and(|(_, other)| other == letters);
-    Some((kind, units.into_iter().find(|(name, _)| same(name))?.1))
-}
-
-/// 64-bit integers as counts of a unit of time.
-pub fn as_times(counts: Tensor) -> PyResult<Tensor> {
-    if counts.dtype() != DataType::INT64 {
-        let refusal = format!("times must be counted by int64, not by {}", counts.dtype());
-        return Err(PyBufferError::new_err(refusal));
-    }
-    relabelled(counts, Datetime64::<Seconds>::DATA_TYPE)
+    let (kind, _) = name.split_once('[')?;
+    let (.., nanoseconds) =
+        UNITS.iter().find(|(points, spans, _)| *points == name || *spans == name)?;
+    Some((kind, *nanoseconds))
 }
 
 /// The counts of a tensor of times, as integers.
@@ -238,8 +226,8 @@ pub(crate) fn counts_of_times(times: Tensor) -> PyResult<Tensor> {
     relabelled(times, DataType::INT64)
 }
 
-/// A tensor of times as one of integers, or the reverse.
-fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
+/// A tensor of times as one of 64-bit integers, or the reverse.
+pub(crate) fn relabelled(tensor: Tensor, dtype: DataType) -> PyResult<Tensor> {
     let parts = RawParts {
         device: tensor.device(),
         access: tensor.access(),

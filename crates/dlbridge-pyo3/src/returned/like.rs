@@ -30,14 +30,9 @@ use crate::protocol::type_info;
 #[derive(Debug)]
 pub struct Like<'py> {
     prototype: Bound<'py, PyAny>,
-    source: Source,
-}
-
-#[derive(Debug)]
-enum Source {
-    Tensor(Tensor),
-    /// With NumPy's name for the elements.
-    Times(Result<(Tensor, &'static str), Error>),
+    tensor: Result<Tensor, Error>,
+    /// NumPy's name for the elements, if they are times.
+    times: Option<&'static str>,
 }
 
 impl<'py> Like<'py> {
@@ -56,7 +51,7 @@ impl<'py> Like<'py> {
     where
         Tensor: From<S>,
     {
-        Self { prototype: prototype.clone(), source: Source::Tensor(Tensor::from(source)) }
+        Self { prototype: prototype.clone(), tensor: Ok(Tensor::from(source)), times: None }
     }
 
     /// A result of points or spans of time, which keeps their unit: a column of pandas, polars or pyarrow if
@@ -83,7 +78,8 @@ impl<'py> Like<'py> {
         prototype: &Bound<'py, PyAny>,
         times: Numpy<T, N>,
     ) -> Self {
-        Self { prototype: prototype.clone(), source: Source::Times(times.into_times()) }
+        const { assert!(T::TIME.is_some(), "the elements are not times; return Like::new") };
+        Self { prototype: prototype.clone(), tensor: times.into_tensor(), times: T::TIME }
     }
 }
 
@@ -124,16 +120,14 @@ impl<'py> IntoPyObject<'py> for Like<'py> {
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.source {
-            Source::Tensor(tensor) => PyTensor::from(tensor).into_like(&self.prototype),
-            Source::Times(times) => {
-                let (tensor, name) = times.map_err(to_py_err)?;
-                let array = array_of_times(py, tensor, name)?;
-                match type_info::of(&self.prototype)?.borrowed.numpy_array {
-                    true => Ok(array),
-                    false => hub::like_times(&self.prototype, array),
-                }
-            }
+        let tensor = self.tensor.map_err(to_py_err)?;
+        let Some(name) = self.times else {
+            return PyTensor::from(tensor).into_like(&self.prototype);
+        };
+        let array = array_of_times(py, tensor, name)?;
+        match type_info::of(&self.prototype)?.borrowed.numpy_array {
+            true => Ok(array),
+            false => hub::like_times(&self.prototype, array),
         }
     }
 }

@@ -54,18 +54,16 @@ enum Source {
     Tensor(Tensor),
 }
 
-impl Source {
-    fn into_tensor(self) -> Result<Tensor, Error> {
-        match self {
-            Self::Elements(elements) => elements.into_tensor(),
-            Self::Tensor(tensor) => Ok(tensor),
-        }
-    }
-}
-
 impl<A, const N: usize> Numpy<A, N> {
     fn new(tensor: impl Into<Tensor>) -> Self {
         Self { source: Source::Tensor(tensor.into()), marker: PhantomData }
+    }
+
+    pub(super) fn into_tensor(self) -> Result<Tensor, Error> {
+        match self.source {
+            Source::Elements(elements) => elements.into_tensor(),
+            Source::Tensor(tensor) => Ok(tensor),
+        }
     }
 }
 
@@ -182,20 +180,12 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
     #[inline]
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let [name, ..] = A::TIMES {
-            return array_of_times(py, self.source.into_tensor().map_err(to_py_err)?, name);
+            return array_of_times(py, self.into_tensor().map_err(to_py_err)?, name);
         }
         match self.source {
             Source::Elements(elements) => give_elements(py, elements),
             Source::Tensor(tensor) => give_numpy(py, tensor),
         }
-    }
-}
-
-impl<T: Element, const N: usize> Numpy<T, N> {
-    /// The times, and NumPy's name for them.
-    pub(super) fn into_times(self) -> Result<(Tensor, &'static str), Error> {
-        const { assert!(T::TIME.is_some(), "the elements are not times; return Like::new") };
-        Ok((self.source.into_tensor()?, T::TIME.unwrap_or_default()))
     }
 }
 
@@ -258,14 +248,14 @@ where
 
 /// A new tensor of our own as a NumPy array, made by NumPy's C API.
 pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    if !tensor.is_read_only()
-        && let Some(api) = NumpyApi::known(py)
-    {
-        return match api.array(py, tensor)? {
-            Ok(array) => Ok(array),
-            Err(tensor) => give_numpy_slowly(py, tensor),
-        };
-    }
+    let api = NumpyApi::known(py).filter(|_| !tensor.is_read_only());
+    let tensor = match api {
+        Some(api) => match api.array(py, tensor)? {
+            Ok(array) => return Ok(array),
+            Err(tensor) => tensor,
+        },
+        None => tensor,
+    };
     give_numpy_slowly(py, tensor)
 }
 
@@ -302,16 +292,11 @@ fn give_numpy_slowly(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny
         ));
     }
     let api = api.filter(|api| api.has(&tensor));
-    let general = |tensor| through_dlpack(py, tensor);
+    let general = |tensor| hub::converted(py, PyTensor::from(tensor), "numpy");
     let Some(api) = api else { return general(tensor) };
     let tensor = match tensor.is_read_only() {
         true => Borrowed::read_only(&tensor.into_shared())?,
         false => tensor,
     };
     api.array(py, tensor)?.or_else(general)
-}
-
-/// As [`give_numpy`], for a tensor that NumPy's C API cannot wrap.
-fn through_dlpack(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
-    hub::converted(py, PyTensor::from(tensor), "numpy")
 }
