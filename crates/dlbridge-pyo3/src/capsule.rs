@@ -149,10 +149,7 @@ pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         let tensor = unsafe {
             let version = managed.cast::<DLPackVersion>().read_unaligned();
             let tensor = Tensor::from_raw(managed.cast().as_ptr());
-            tensor.map(|tensor| Imported {
-                version: Some(version),
-                ..Imported::new(tensor, Protocol::Dlpack)
-            })
+            tensor.map(|tensor| Imported::of_managed(tensor, Protocol::Dlpack, Some(version)))
         };
         return tensor.map_err(to_py_err);
     }

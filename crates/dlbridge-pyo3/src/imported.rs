@@ -1,6 +1,6 @@
 //! A tensor that was imported from a Python object, and its protocol.
 
-use dlbridge::sys::DLPackVersion;
+use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
 use dlbridge::{CopyReason, Tensor};
 
 /// The protocol of an import.
@@ -97,9 +97,24 @@ impl Imported {
         Self { tensor, protocol, reason: None, version: None }
     }
 
+    /// The import of a versioned managed tensor, whose flags say whether the producer made a copy.
+    pub(crate) fn of_managed(
+        tensor: Tensor,
+        protocol: Protocol,
+        version: Option<DLPackVersion>,
+    ) -> Self {
+        let reason = is_copied(&tensor).then_some(CopyReason::Producer);
+        Self { tensor, protocol, reason, version }
+    }
+
     /// Returns true if the data is read-only, or if its producer could not mark it.
     pub fn is_read_only(&self) -> bool {
         let told = self.reason.is_some() || self.protocol.tells_read_only();
         !told || self.tensor.is_read_only()
     }
+}
+
+/// Returns true if the producer says that the tensor is a copy.
+pub(crate) fn is_copied(tensor: &Tensor) -> bool {
+    tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
 }

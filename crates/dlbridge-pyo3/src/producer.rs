@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use dlbridge::{Error, Tensor};
+use dlbridge::Tensor;
 use pyo3::PyClass;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
@@ -11,7 +11,6 @@ use pyo3::pyclass::Frozen;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::PyTensor;
-use crate::error::to_py_err;
 use crate::import::hub;
 use crate::protocol::dlpack_export::{self, Keywords};
 
@@ -91,20 +90,11 @@ unsafe impl Source for Tensor {
 }
 
 // SAFETY: `KEPT` is that of the value in the result, which the function returned.
-unsafe impl<T: Source> Source for Result<T, Error> {
+unsafe impl<T: Source, E: Into<PyErr>> Source for Result<T, E> {
     const KEPT: bool = T::KEPT;
 
     fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        self.map_err(to_py_err)?.with_tensor(f)
-    }
-}
-
-// SAFETY: `KEPT` is that of the value in the result, which the function returned.
-unsafe impl<T: Source> Source for PyResult<T> {
-    const KEPT: bool = T::KEPT;
-
-    fn with_tensor<R>(self, f: impl FnOnce(&PyTensor) -> PyResult<R>) -> PyResult<R> {
-        self?.with_tensor(f)
+        self.map_err(Into::into)?.with_tensor(f)
     }
 }
 

@@ -224,9 +224,13 @@ impl PyTensor {
     /// A managed tensor over the same memory for a consumer.
     #[inline]
     pub fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {
-        if self.record.is_plain() && !self.tensor.is_read_only() {
-            return Ok(self.tensor.to_raw());
+        match self.record.is_plain() && !self.tensor.is_read_only() {
+            true => Ok(self.tensor.to_raw()),
+            false => self.to_raw_of_import(),
         }
+    }
+
+    fn to_raw_of_import(&self) -> PyResult<*mut DLManagedTensorVersioned> {
         match self.record.take_writable() {
             Some(writable) => Ok(writable.to_raw()),
             None => self.to_raw_as_it_is(),

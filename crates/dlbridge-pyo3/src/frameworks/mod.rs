@@ -73,11 +73,7 @@ impl ImportRules {
 pub type ArrayOf = for<'py> fn(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
-    is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
-
-/// Returns true for a NumPy array, by the cached facts about its type.
-pub type IsArray = fn(&Bound<'_, PyAny>) -> PyResult<bool>;
 
 /// Facts about the Arrow protocol of a framework.
 pub struct ArrowRules {

@@ -47,8 +47,7 @@ pub(super) fn import(
 pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let py = object.py();
     let times_of = private(py, "_times", &|| only_imports(Some(Protocol::Arrow), object))?;
-    let (fill, casts) = times.conversions();
-    let answer = times_of.call1((object, times.names().to_vec(), fill, casts))?;
+    let answer = times_of.call1((object, times.names.to_vec(), times.fill, times.casts))?;
     let (tensor, found): (Option<Bound<'_, PyAny>>, Option<String>) = answer.extract()?;
     match (tensor, found) {
         (Some(tensor), Some(found)) if times.choose(Elements::Named(&found)) => {
@@ -157,32 +156,29 @@ fn keywords<'py>(
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let ImportOptions { protocol, copy, device, align, order, writable } = *options;
+    let order = match order {
+        Order::C => Some("C"),
+        Order::Fortran => Some("F"),
+        // Either order is left to the caller's own comparison.
+        _ => None,
+    };
     let keywords = PyDict::new(py);
-    if let Some(protocol) = protocol {
-        keywords.set_item(intern!(py, "protocol"), protocol.name())?;
-    }
-    if let Some(copy) = copy {
-        keywords.set_item(intern!(py, "copy"), copy)?;
-    }
-    if let Some(device) = device {
-        let device = (device.device_type().code(), device.id());
-        keywords.set_item(intern!(py, "device"), device)?;
-    }
-    if let Some(align) = align {
-        keywords.set_item(intern!(py, "align"), align)?;
-    }
-    // Either order is left to the caller's own comparison.
-    if let Order::C | Order::Fortran = order {
-        let letter = if order == Order::C { "C" } else { "F" };
-        keywords.set_item(intern!(py, "contiguous"), letter)?;
-    }
-    if let Some(writable) = writable {
-        keywords.set_item(intern!(py, "writable"), writable)?;
-    }
-    if let Some(stream) = stream {
-        keywords.set_item(intern!(py, "stream"), stream)?;
-    }
+    set(&keywords, "protocol", protocol.map(Protocol::name))?;
+    set(&keywords, "copy", copy)?;
+    set(&keywords, "device", device.map(|to| (to.device_type().code(), to.id())))?;
+    set(&keywords, "align", align)?;
+    set(&keywords, "contiguous", order)?;
+    set(&keywords, "writable", writable)?;
+    set(&keywords, "stream", stream)?;
     Ok((!keywords.is_empty()).then_some(keywords))
+}
+
+fn set<'py>(
+    keywords: &Bound<'py, PyDict>,
+    name: &str,
+    value: Option<impl IntoPyObject<'py>>,
+) -> PyResult<()> {
+    value.map_or(Ok(()), |value| keywords.set_item(name, value))
 }
 
 /// Imports a `dlbridge.Tensor` with its record. Data on a device is already synchronised with the stream.

@@ -9,7 +9,7 @@ pub mod times;
 
 use std::cell::Cell;
 
-use dlbridge::{Access, CopyReason, Tensor};
+use dlbridge::{Access, Tensor};
 use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -21,7 +21,7 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::{storage, with_storage};
 use crate::protocol::{
-    TypeInfo, buffer, dlpack, framework_checks, is_copied, numpy_import, torch_view, type_info,
+    TypeInfo, buffer, dlpack, framework_checks, numpy_import, torch_view, type_info,
 };
 use crate::{PyTensor, capsule};
 
@@ -91,24 +91,19 @@ pub(crate) fn required(
         return hub::import(object, options, None, None);
     }
     let Some(imported) = import_as_it_is(object, type_info, options)? else {
-        return hub::import(object, options, None, None).map_err(|error| refusal(object, error));
+        let imported = hub::import(object, options, None, None);
+        return imported.map_err(|error| match hub::is_missing(&error) {
+            true => PyTypeError::new_err(format!(
+                "'{}' object supports no exchange protocol; pass an array or tensor of its elements",
+                type_name(object)
+            )),
+            false => error,
+        });
     };
     let is_here = imported.tensor.device().device_type().is_host_accessible();
     match is_here || object.is_instance_of::<PyCapsule>() {
         true => Ok(imported),
         false => hub::import(object, options, None, None),
-    }
-}
-
-/// The refusal of an object without a protocol: that of the package, or a shorter one if it is not installed.
-#[cold]
-fn refusal(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-    match hub::is_missing(&error) {
-        true => PyTypeError::new_err(format!(
-            "'{}' object supports no exchange protocol; pass an array or tensor of its elements",
-            type_name(object)
-        )),
-        false => error,
     }
 }
 
@@ -134,7 +129,7 @@ pub(crate) fn import_as_it_is(
     if let Ok(capsule) = object.cast::<PyCapsule>()
         && options.device.is_none()
     {
-        return Ok(Some(with_claim(capsule::take(capsule)?)));
+        return capsule::take(capsule).map(Some);
     }
     let checks = Checks::before(object, type_info)?;
     for &protocol in type_info.checks.order {
@@ -182,7 +177,7 @@ fn instead(
         || refusal.is_instance_of::<PyRecursionError>(py)
         || refusal.is_instance_of::<PyMemoryError>(py)
         || hub::is_missing(&refusal)
-        || Depth::is_unusual();
+        || DEPTH.get() >= Depth::UNUSUAL;
     if is_final {
         return Err(refusal);
     }
@@ -216,7 +211,7 @@ impl<'a, 'py> Checks<'a, 'py> {
         let Self { object, type_info, storage } = self;
         framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
         let tensor = with_storage(object, type_info, storage, imported.tensor)?;
-        let imported = with_claim(Imported { tensor, ..imported });
+        let imported = Imported { tensor, ..imported };
         if imported.protocol == Protocol::ExchangeApi {
             torch_view::measure(object, type_info, &imported.tensor)?;
         }
@@ -225,16 +220,6 @@ impl<'a, 'py> Checks<'a, 'py> {
         }
         Ok(imported)
     }
-}
-
-/// Records that the producer marked a copy.
-#[inline]
-pub fn with_claim(mut imported: Imported) -> Imported {
-    let by_flags = matches!(imported.protocol, Protocol::ExchangeApi | Protocol::Dlpack);
-    if imported.reason.is_none() && by_flags && is_copied(&imported.tensor) {
-        imported.reason = Some(CopyReason::Producer);
-    }
-    imported
 }
 
 /// Returns true if an object has the methods of a protocol; does not call them.
@@ -276,10 +261,8 @@ impl Depth {
     /// Real wrappers of wrappers are a few levels deep.
     const MAX: u8 = 24;
 
-    /// Returns true so deep that a second request for the same object at each level would take too long.
-    fn is_unusual() -> bool {
-        DEPTH.get() > 6
-    }
+    /// So deep, a second request for the same object at each level would take too long.
+    const UNUSUAL: u8 = 7;
 
     pub fn enter() -> PyResult<Self> {
         DEPTH.with(|depth| match depth.get() {

@@ -35,7 +35,13 @@ pub fn import_array<'py>(
 ) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
     let py = array.py();
     let array = plain(array)?;
-    if !is_wanted(&array, times)? {
+    let dtype = array.getattr(intern!(py, "dtype"))?;
+    let found: String = dtype.getattr(intern!(py, "name"))?.extract()?;
+    let native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
+    let found = Elements::Named(&found);
+    if !native || !times.choose(found) {
+        let order = if native { "" } else { " in the other byte order" };
+        times.set_found(times.with_remedy(&found, order));
         return Ok(None);
     }
     let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
@@ -65,19 +71,4 @@ pub fn as_times(imported: Imported) -> PyResult<Imported> {
     }
     let tensor = time::relabelled(imported.tensor, Datetime64::<Seconds>::DATA_TYPE)?;
     Ok(Imported { tensor, ..imported })
-}
-
-/// Returns true if the dtype of an array is accepted; otherwise records it.
-fn is_wanted(array: &Bound<'_, PyAny>, times: &Times) -> PyResult<bool> {
-    let py = array.py();
-    let dtype = array.getattr(intern!(py, "dtype"))?;
-    let found: String = dtype.getattr(intern!(py, "name"))?.extract()?;
-    let native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
-    let found = Elements::Named(&found);
-    if native && times.choose(found) {
-        return Ok(true);
-    }
-    let order = if native { "" } else { " in the other byte order" };
-    times.set_found(times.with_remedy(&found, order));
-    Ok(false)
 }

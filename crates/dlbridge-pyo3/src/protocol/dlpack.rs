@@ -23,9 +23,11 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let claimed = claimed_device(object)?;
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
-    let imported = received(&method, object, method.call((), Some(&keywords))?, claimed)?;
-    let moved = claimed.is_some_and(|claimed| is_moved(claimed, imported.tensor.device()));
-    Ok(Some(Imported { reason: moved.then_some(CopyReason::Producer), ..imported }))
+    let mut imported = received(&method, object, method.call((), Some(&keywords))?, claimed)?;
+    if claimed.is_some_and(|claimed| is_moved(claimed, imported.tensor.device())) {
+        imported.reason = Some(CopyReason::Producer);
+    }
+    Ok(Some(imported))
 }
 
 /// The tensor of a capsule that an object exported on a device.

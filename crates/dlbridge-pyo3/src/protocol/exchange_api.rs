@@ -129,7 +129,7 @@ impl Table {
         unsafe {
             let version = NonNull::new(managed.cast::<DLPackVersion>()).map(|v| v.read_unaligned());
             let tensor = Tensor::from_raw(managed).map_err(to_py_err)?;
-            Ok(Imported { version, ..Imported::new(tensor, Protocol::ExchangeApi) })
+            Ok(Imported::of_managed(tensor, Protocol::ExchangeApi, version))
         }
     }
 

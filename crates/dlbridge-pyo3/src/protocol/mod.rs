@@ -15,12 +15,4 @@ pub mod time;
 pub mod torch_view;
 pub mod type_info;
 
-use dlbridge::Tensor;
-use dlbridge::sys::DLPACK_FLAG_BITMASK_IS_COPIED;
-
 pub use self::type_info::TypeInfo;
-
-/// Returns true if the producer says that the tensor is a copy.
-pub(crate) fn is_copied(tensor: &Tensor) -> bool {
-    tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
-}

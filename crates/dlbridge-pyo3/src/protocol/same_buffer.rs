@@ -9,7 +9,6 @@ use pyo3::prelude::*;
 
 use super::buffer::Buffer;
 use super::framework_checks::{self, TypeChecks};
-use super::is_copied;
 use crate::classes::attr;
 use crate::imported::{Imported, Protocol};
 
@@ -96,7 +95,7 @@ impl SameBuffer {
                 && buffer.strides() == tensor.strides()
         });
         let exported = Exported { protocol: *protocol, version: *version, access: tensor.access() };
-        let _ = self.exported.set((is_same && !is_copied(tensor)).then_some(exported));
+        let _ = self.exported.set(is_same.then_some(exported));
         Ok(())
     }
 }

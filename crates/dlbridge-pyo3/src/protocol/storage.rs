@@ -8,9 +8,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::cached_attr::CachedAttr;
-use super::is_copied;
 use super::type_info::TypeInfo;
 use crate::frameworks::Attribute;
+use crate::imported::is_copied;
 use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
 use crate::once::once;
@@ -24,15 +24,17 @@ pub fn storage<'py>(
     let Some(storage) = &type_info.checks.storage else { return Ok(None) };
     match storage.value(object) {
         Ok(storage) => Ok(Some(storage)),
-        Err(error) if is_ignored(object.py(), &error) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => ignored(object.py(), error).map(|()| None),
     }
 }
 
-/// Returns true for an exception after which an import goes on without an answer of the library. False for an import
-/// within an import that goes too deep, which must end all of them.
-pub(super) fn is_ignored(py: Python<'_>, error: &PyErr) -> bool {
-    error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py)
+/// Raises an exception, unless an import goes on without the answer of the library that raised it. An import within an
+/// import that goes too deep must end all of them.
+#[cold]
+pub(super) fn ignored(py: Python<'_>, error: PyErr) -> PyResult<()> {
+    let is_ignored =
+        error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyRecursionError>(py);
+    if is_ignored { Ok(()) } else { Err(error) }
 }
 
 /// The function of a class of storages that returns its address. Its length is its size in bytes.
@@ -45,13 +47,19 @@ struct Extent {
 static EXTENT: PyOnceLock<Extent> = PyOnceLock::new();
 
 impl Extent {
-    /// `None` for a class of Python code, and if the length of its objects is something else.
-    fn of(storage: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    /// As [`read_if_known`](Self::read_if_known), for the first storage. `None` for one of a class of Python code, and if
+    /// the length is something else.
+    #[cold]
+    fn learn(storage: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
         let (py, class) = (storage.py(), storage.get_type());
         let address = CachedAttr::of(&class, Attribute::Method("data_ptr"), true)?;
         let Some(address) = address.filter(CachedAttr::is_function) else { return Ok(None) };
         let bytes: usize = storage.call_method0(intern!(py, "nbytes"))?.extract()?;
-        Ok((storage.len()? == bytes).then(|| Self { class: class.unbind(), address }))
+        if storage.len()? != bytes {
+            return Ok(None);
+        }
+        let extent = Self { class: class.unbind(), address };
+        once(&EXTENT, py, || Ok::<_, PyErr>(extent))?.read_if_known(storage)
     }
 
     /// The address of a storage, and its size in bytes; `None` for one of another class.
@@ -60,16 +68,6 @@ impl Extent {
         match self.class.as_ptr() == storage.get_type_ptr().cast() {
             true => Ok(Some((self.address.size(storage)?, storage.len()?))),
             false => Ok(None),
-        }
-    }
-
-    #[cold]
-    fn learn(storage: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
-        match Self::of(storage)? {
-            Some(found) => {
-                once(&EXTENT, storage.py(), || Ok::<_, PyErr>(found))?.read_if_known(storage)
-            }
-            None => Ok(None),
         }
     }
 }
@@ -91,8 +89,7 @@ pub fn holds(storage: &Bound<'_, PyAny>, tensor: &TensorRef<'_>) -> PyResult<Opt
             let (memory, end) = (address_range(tensor), address.saturating_add(bytes));
             Ok(Some(address <= memory.start && memory.end <= end))
         }
-        Err(error) if is_ignored(py, &error) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => ignored(py, error).map(|()| None),
     }
 }
 

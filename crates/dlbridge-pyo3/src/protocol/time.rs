@@ -15,11 +15,11 @@ use crate::error::{to_py_err, type_name, with_article};
 /// The accepted times.
 pub struct Times {
     /// NumPy's names for the accepted dtypes.
-    names: Cow<'static, [&'static str]>,
+    pub(crate) names: Cow<'static, [&'static str]>,
     /// True if nulls are converted to `NaT`, by a copy.
     pub fill: bool,
     /// `None` if units are not converted; `Some(true)` if conversion to longer units is allowed too.
-    casts: Option<bool>,
+    pub(crate) casts: Option<bool>,
     /// The dtype that the elements are converted to.
     chosen: RefCell<Option<Chosen>>,
     /// The elements that were found instead, and what to do.
@@ -34,16 +34,6 @@ impl Times {
     ) -> Self {
         let names = names.into();
         Self { names, fill, casts, chosen: RefCell::new(None), found: RefCell::new(None) }
-    }
-
-    /// NumPy's names for the accepted dtypes.
-    pub(crate) fn names(&self) -> &[&'static str] {
-        &self.names
-    }
-
-    /// Returns true if nulls are converted to `NaT`, and how units are converted.
-    pub(crate) fn conversions(&self) -> (bool, Option<bool>) {
-        (self.fill, self.casts)
     }
 
     /// Chooses the dtype for elements; false if none of the accepted dtypes fits.

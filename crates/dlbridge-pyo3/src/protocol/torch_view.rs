@@ -14,9 +14,10 @@ use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
-use super::storage::{holds, is_ignored, storage};
+use super::framework_checks;
+use super::storage::{holds, ignored, storage};
 use super::type_info::TypeInfo;
-use super::{framework_checks, is_copied};
+use crate::imported::is_copied;
 
 /// Returns true if the table of a type is known to describe the elements of its objects in their storages.
 #[inline]
@@ -48,7 +49,7 @@ impl<'py> Described<'py> {
         let found = match table.describe(object) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
-            Err(error) => return refused(object, error),
+            Err(error) => return ignored(object.py(), error).map(|()| None),
         };
         let (dtype, device) = (DataType::from(found.dtype), Device::from(found.device));
         let ndim = usize::try_from(found.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
@@ -138,14 +139,8 @@ pub(crate) fn is_sound(
 ) -> PyResult<bool> {
     match framework_checks::check(object, &type_info.checks, dtype) {
         Ok(()) => Ok(true),
-        Err(error) => refused(object, error).map(|refused: Option<()>| refused.is_some()),
+        Err(error) => ignored(object.py(), error).map(|()| false),
     }
-}
-
-/// No description of an object whose library or state refuses it: its import gives the reason.
-#[cold]
-fn refused<T>(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Option<T>> {
-    if is_ignored(object.py(), &error) { Ok(None) } else { Err(error) }
 }
 
 /// Compares the description of an object with its imported tensor, once per type. A type whose table describes

@@ -26,9 +26,14 @@ pub(super) struct Numpy<A>(PhantomData<A>);
 
 impl<A: Accepts> Numpy<A> {
     /// `numpy.typing.NDArray` of a dtype that NumPy has, or `numpy.ndarray`.
-    pub(super) const ARRAY: PyStaticExpr = match A::DTYPES {
-        [dtype] if scalar(*dtype, A::TIMES).is_some() => Self::TYPED,
-        _ => type_hint_identifier!("numpy", "ndarray"),
+    pub(super) const ARRAY: PyStaticExpr = match Self::NAME {
+        Some(_) => Self::TYPED,
+        None => type_hint_identifier!("numpy", "ndarray"),
+    };
+
+    const NAME: Option<&'static str> = match A::DTYPES {
+        [dtype] => scalar(*dtype, A::TIMES),
+        _ => None,
     };
 
     const TYPED: PyStaticExpr =
@@ -36,12 +41,9 @@ impl<A: Accepts> Numpy<A> {
 
     const SCALAR: PyStaticExpr = PyStaticExpr::Attribute {
         value: &PyStaticExpr::Name { id: "numpy" },
-        attr: match A::DTYPES {
-            [dtype] => match scalar(*dtype, A::TIMES) {
-                Some(name) => name,
-                None => "generic",
-            },
-            _ => "generic",
+        attr: match Self::NAME {
+            Some(name) => name,
+            None => "generic",
         },
     };
 }

@@ -11,9 +11,10 @@ use pyo3::types::PyType;
 
 use dlbridge_pyo3::classes::{attribute, is_instance, loaded_class};
 use dlbridge_pyo3::error::{beyond_tensors, str_in_message, type_name, with_article};
-use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, IsArray, NO_RULES};
+use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::once::once;
+use dlbridge_pyo3::protocol::type_info;
 use dlbridge_pyo3::symbols::has_one_reference;
 
 pub(super) static PANDAS: ImportRules = ImportRules {
@@ -34,7 +35,6 @@ pub(super) static PANDAS: ImportRules = ImportRules {
 fn array_of<'py>(
     series: &Bound<'py, PyAny>,
     options: &ImportOptions,
-    is_numpy_array: IsArray,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
     if !has_numpy_dtype(series)? {
         return Ok(None);
@@ -42,7 +42,7 @@ fn array_of<'py>(
     let py = series.py();
     let Some(method) = attribute(series, intern!(py, "to_numpy"))? else { return Ok(None) };
     let array = method.call0()?;
-    if !is_numpy_array(&array)? {
+    if !type_info::of(&array)?.borrowed.numpy_array {
         return Err(PyBufferError::new_err(format!(
             "to_numpy() of the column, a {}, returned an object of type {}, not an array of NumPy; pass numpy.asarray(s)",
             type_name(series),

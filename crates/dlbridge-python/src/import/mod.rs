@@ -16,10 +16,9 @@ mod protocols;
 pub(crate) mod satisfy;
 
 use dlbridge::{CopyReason, Device, DeviceType};
-use dlbridge_pyo3::import::{Checks, Depth, has, in_place, with_claim};
+use dlbridge_pyo3::import::{Checks, Depth, has, in_place};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::exchange_api::Table;
 use dlbridge_pyo3::protocol::{TypeInfo, type_info};
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
@@ -43,15 +42,16 @@ impl ImportRequest<'_, '_> {
     /// Imports the object of another library, and refuses one without a protocol.
     #[inline]
     pub(crate) fn run(&self) -> PyResult<Imported> {
-        let type_info = type_info::of(self.object)?;
-        if self.options.protocol.is_none()
-            && self.streams.is_default()
-            && let Some(imported) = by_shortcut(self.object, &type_info, self.options)?
+        let Self { object, options, streams } = self;
+        let type_info = type_info::of(object)?;
+        if options.protocol.is_none()
+            && streams.is_default()
+            && let Some(imported) = by_shortcut(object, &type_info, options)?
         {
-            return settle(self.options, imported);
+            return settle(options, imported);
         }
         let imported = self.run_stages(&type_info)?;
-        imported.ok_or_else(|| protocols::refusal(self.object, self.options.protocol))
+        imported.ok_or_else(|| protocols::refusal(object, options.protocol))
     }
 
     fn run_stages(&self, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
@@ -63,7 +63,7 @@ impl ImportRequest<'_, '_> {
             if options.protocol == Some(Protocol::LegacyDlpack) {
                 capsule::expect_legacy(capsule)?;
             }
-            let imported = unless_copied(with_claim(capsule::take(capsule)?), options)?;
+            let imported = unless_copied(capsule::take(capsule)?, options)?;
             return satisfy(object, imported, options, *streams).map(Some);
         }
         let checks = match (Checks::before(object, type_info), options.protocol) {
@@ -93,10 +93,7 @@ pub(crate) fn array_of<'py>(
     options: &ImportOptions,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
     let Some(array_of) = type_info.checks.array_of() else { return Ok(None) };
-    let is_numpy_array =
-        |object: &Bound<'_, PyAny>| Ok(type_info::of(object)?.borrowed.numpy_array);
-    array_of(object, options, is_numpy_array)
-        .map_err(|error| explained(object, &type_info.checks, error))
+    array_of(object, options).map_err(|error| explained(object, &type_info.checks, error))
 }
 
 /// Imports an object whose type has a shortcut, for a caller on the default stream; `None` if a protocol is needed.
@@ -107,35 +104,25 @@ fn by_shortcut(
     options: &ImportOptions,
 ) -> PyResult<Option<Imported>> {
     let on_cpu = options.device.is_none_or(|device| device == Device::CPU);
-    match (type_info.head, type_info.table) {
-        (None, Some(table)) if protocols::may_use_table(options) => {
-            by_table(object, type_info, table, options)
+    let (is_array, table) = (type_info.head.is_some(), type_info.table);
+    if let Some(table) = table.filter(|_| !is_array) {
+        if !protocols::may_use_table(options) {
+            return Ok(None);
         }
-        (None, Some(_)) => Ok(None),
-        // The producer of a requested copy is the library of the object, except NumPy.
-        (head, _) if on_cpu && (head.is_some() || options.copy != Some(true)) => {
-            in_place(object, type_info)
-        }
-        _ => Ok(None),
+        let _depth = Depth::enter()?;
+        let checks = Checks::before(object, type_info)?;
+        // SAFETY: `ImportRequest::run` found these facts by the object's type.
+        let imported =
+            unsafe { protocols::import_by_table(table, object, options, Streams::default()) }
+                .map_err(|error| explained(object, &type_info.checks, error))?;
+        let Some(imported) = imported else { return Ok(None) };
+        return unless_copied(checks.after(imported)?, options).map(Some);
     }
-}
-
-/// Imports an object by the exchange table of its type.
-#[inline(always)]
-fn by_table(
-    object: &Bound<'_, PyAny>,
-    type_info: &TypeInfo,
-    table: Table,
-    options: &ImportOptions,
-) -> PyResult<Option<Imported>> {
-    let _depth = Depth::enter()?;
-    let checks = Checks::before(object, type_info)?;
-    // SAFETY: `ImportRequest::run` found these facts by the object's type.
-    let imported =
-        unsafe { protocols::import_by_table(table, object, options, Streams::default()) }
-            .map_err(|error| explained(object, &type_info.checks, error))?;
-    let Some(imported) = imported else { return Ok(None) };
-    unless_copied(checks.after(imported)?, options).map(Some)
+    // The library of the object makes a requested copy, except NumPy.
+    match on_cpu && (is_array || options.copy != Some(true)) {
+        true => in_place(object, type_info),
+        false => Ok(None),
+    }
 }
 
 /// The tensor of an import that was synchronised with a stream, which it remembers.
