@@ -24,6 +24,8 @@
 
 mod index;
 mod label;
+#[cfg(all(loom, test))]
+mod loom_tests;
 mod overlap;
 mod readers;
 mod region;

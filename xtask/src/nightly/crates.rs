@@ -145,8 +145,7 @@ pub(super) fn thread_sanitizer(_: &Path, _: &Venv) -> Result<Vec<Step>> {
 
 /// All possible orders of the threads in the registry of borrows.
 pub(super) fn loom(_: &Path, _: &Venv) -> Result<Vec<Step>> {
-    let test =
-        "cargo test --package dlbridge-borrow --release --test loom --target-dir target/loom";
+    let test = "cargo test --package dlbridge-borrow --release --lib --target-dir target/loom";
     let step = Step::new("loom", test).env("RUSTFLAGS", "--cfg loom");
     Ok(vec![
         step.env("CARGO_PROFILE_RELEASE_LTO", "off")

@@ -1,12 +1,12 @@
 //! Runs threads that use one registry, in every possible order.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --package dlbridge-borrow --test loom --release`
-#![cfg(loom)]
+//! `RUSTFLAGS="--cfg loom" cargo test --package dlbridge-borrow --lib --release`
 
-use dlbridge_borrow::{Label, Mode, Region, Registry};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
+
+use crate::{Label, Mode, Region, Registry};
 
 /// Runs threads that use the cells that they borrow; loom fails if two conflict. Returns the number of
 /// granted borrows.
