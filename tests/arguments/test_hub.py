@@ -63,6 +63,16 @@ print(typed.try_device(pl.Series([1.0])))
     assert lines[5:] == ["float64", "float32", "uint8", "float64", "False"]
 
 
+def test_first_array_of_a_process_is_converted_without_the_package() -> None:
+    code = """
+import sys
+sys.modules["dlbridge"] = None
+import numpy as np, typed_arguments as typed
+print(typed.cast_to_float64(np.ones(2, ">f8")))
+"""
+    assert output(code, options=()) == "[1. 1.]\n"
+
+
 @pytest.mark.parametrize(
     ("body", "refusal"),
     [

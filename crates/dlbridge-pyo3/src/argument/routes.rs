@@ -64,6 +64,12 @@ impl ArgumentSpec {
             Some(type_info) => type_info,
             None => {
                 found = type_info::of(object)?;
+                // The first array of the process.
+                if let Some(type_info) = type_info::array_of(object)
+                    && let Some(argument) = self.borrow_numpy(type_info, object)?
+                {
+                    return Ok(argument);
+                }
                 &found
             }
         };
