@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::label::Mode;
 use crate::region::Region;
-use crate::registry::Mode;
 
 /// The places of the borrows that are not empty.
 #[derive(Debug, Default)]

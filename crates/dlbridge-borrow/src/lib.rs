@@ -31,9 +31,9 @@ mod readers;
 mod region;
 mod registry;
 
-pub use label::Label;
+pub use label::{Label, Mode};
 pub use region::Region;
-pub use registry::{Conflict, Held, Mode, Registry};
+pub use registry::{Conflict, Held, Registry};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

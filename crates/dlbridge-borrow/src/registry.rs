@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 use loom::sync::{Mutex, MutexGuard, atomic::AtomicUsize};
 
 use crate::index::Index;
-use crate::label::Label;
+use crate::label::{Label, Mode};
 use crate::readers::Readers;
 use crate::region::Region;
 
@@ -28,21 +28,6 @@ pub struct Registry {
     /// The number of borrows that write; changed under the lock. If it is 0, a reader need not check other borrows.
     writers: AtomicUsize,
     state: Mutex<State>,
-}
-
-/// Reading, or reading and writing.
-///
-/// ```
-/// use dlbridge_borrow::Mode;
-///
-/// assert_ne!(Mode::Read, Mode::Write);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A borrow that reads; others may read too.
-    Read,
-    /// A borrow that reads and writes; no other borrow may do either.
-    Write,
 }
 
 /// The borrows that are not among the readers.

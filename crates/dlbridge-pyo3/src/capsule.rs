@@ -18,11 +18,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use crate::classes::attr;
-use crate::error::{repr_in_message, to_py_err};
 use crate::imported::{Imported, Protocol};
-use crate::interpreter::keeping_pending;
-use crate::once::once;
+use crate::python::classes::attr;
+use crate::python::error::{repr_in_message, to_py_err};
+use crate::python::interpreter::keeping_pending;
+use crate::python::once::once;
 
 const LEGACY: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";

@@ -5,9 +5,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::error::repr_in_message;
 use crate::imported::Protocol;
 use crate::order::Order;
+use crate::python::error::repr_in_message;
 
 /// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
 ///

@@ -60,23 +60,17 @@ compile_error!(
     "dlbridge-pyo3 needs Python 3.11 or newer; build with PyO3's feature abi3-py311 or newer, or without abi3"
 );
 
+// The Python package uses the hidden modules, of exactly this version.
 #[macro_use]
 #[doc(hidden)]
-pub mod once;
+pub mod python;
 
-// The Python package uses the hidden modules, of exactly this version.
 mod argument;
 #[doc(hidden)]
 pub mod borrow;
 #[doc(hidden)]
 pub mod capsule;
-#[doc(hidden)]
-pub mod classes;
-#[doc(hidden)]
-pub mod copies;
 mod elements;
-#[doc(hidden)]
-pub mod error;
 #[doc(hidden)]
 pub mod frameworks;
 #[doc(hidden)]
@@ -86,11 +80,7 @@ pub mod import_options;
 #[doc(hidden)]
 pub mod imported;
 #[doc(hidden)]
-pub mod interpreter;
-#[doc(hidden)]
 pub mod keepalive;
-#[doc(hidden)]
-pub mod linked;
 #[cfg(doctest)]
 mod must_not_compile;
 #[doc(hidden)]
@@ -108,14 +98,12 @@ pub mod record;
 mod returned;
 #[cfg(feature = "rust-numpy")]
 pub mod rust_numpy;
-#[cfg(all(target_os = "linux", target_env = "gnu", not(target_arch = "arm"), not(miri)))]
-mod stopped_threads;
 #[doc(hidden)]
 pub mod stream;
 #[doc(hidden)]
 pub mod strides;
-pub mod symbols;
-mod tensor;
+#[doc(hidden)]
+pub mod tensor;
 
 /// The core: tensors without Python. Its features are also features of this crate.
 ///
@@ -146,8 +134,6 @@ pub use argument::{
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};
 pub use borrow::share_borrows;
-#[doc(hidden)]
-pub use copies::while_detached;
 pub use dlbridge::CopyReason;
 /// Adds all export protocols to a class: `__dlpack__`, `__dlpack_device__`, the C exchange API, the array interfaces,
 /// the buffer protocol, Arrow, `__array__` and `__bytes__`. Write it above the class's `#[pymethods]`, with the function
@@ -198,8 +184,10 @@ pub use dlbridge_pyo3_macros::producer;
 pub use import::import;
 pub use import_options::ImportOptions;
 pub use imported::Protocol;
-pub use interpreter::is_main_interpreter;
 pub use order::Order;
+#[doc(hidden)]
+pub use python::copies::while_detached;
+pub use python::interpreter::is_main_interpreter;
 pub use returned::{IntoNumpy, Like, Numpy, Torch, into_capsule};
 pub use tensor::PyTensor;
 

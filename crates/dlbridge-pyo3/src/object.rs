@@ -3,10 +3,10 @@
 use dlbridge::Tensor;
 use pyo3::prelude::*;
 
-use crate::PyTensor;
-use crate::error::to_py_err;
 use crate::import::hub;
+use crate::python::error::to_py_err;
 use crate::returned::give_numpy;
+use crate::tensor::PyTensor;
 
 impl PyTensor {
     /// An object over the same memory, for a class that keeps the tensor: a `dlbridge.Tensor`, or a NumPy array where the

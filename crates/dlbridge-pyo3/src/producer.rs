@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::Frozen;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::PyTensor;
 use crate::import::hub;
 use crate::protocol::dlpack_export::{self, Keywords};
+use crate::tensor::PyTensor;
 
 /// A class whose objects export a tensor.
 ///

@@ -32,7 +32,7 @@ use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray};
 use pyo3::prelude::*;
 
-use crate::IntoNumpy;
+use crate::returned::IntoNumpy;
 
 /// Arrays as tensors, implemented for references, so that the array itself stays.
 pub trait PyArrayExt: sealed::Sealed + Sized {

@@ -1,12 +1,14 @@
 //! A tensor for Python: its fields, and its use in the rest of the crate. `object.rs` makes objects of it.
 
+use std::sync::OnceLock;
+
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
 use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
-use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
+use crate::python::error::to_py_err;
 use crate::record::{Common, Record};
 use crate::stream::DataStream;
 
@@ -250,4 +252,20 @@ impl PyTensor {
     pub fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
         self.tensor.to_raw_legacy().map_err(to_py_err)
     }
+}
+
+/// The tensor of an object of the package's class; `None` for other objects.
+pub type TensorOf = for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>;
+
+/// Set by the package in its own module, which links this crate, and empty in an extension.
+static OF_PACKAGE: OnceLock<TensorOf> = OnceLock::new();
+
+/// Lets the package's own module recognise the objects of its class.
+pub fn set_class(tensor_of: TensorOf) {
+    let _ = OF_PACKAGE.set(tensor_of);
+}
+
+/// The tensor of an object of the package's class, in the package.
+pub fn of_class<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor> {
+    OF_PACKAGE.get()?(object)
 }

@@ -16,11 +16,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::error::{repr_in_message, to_py_err};
 use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
 use dlbridge_pyo3::keepalive::root;
 use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor, copies};
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::{repr_in_message, to_py_err};
+use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor};
 
 use crate::import::options::{integer, items};
 use crate::tensor::TensorObject;

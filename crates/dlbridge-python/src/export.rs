@@ -2,10 +2,11 @@
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::protocol::dlpack::must_move;
 use dlbridge_pyo3::protocol::dlpack_export::{ExportOptions, Keywords};
-use dlbridge_pyo3::{PyTensor, capsule, copies};
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
+use dlbridge_pyo3::{PyTensor, capsule};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

@@ -8,10 +8,10 @@ use dlbridge::{
     Access, CopyReason, DataType, Device, Error, RawParts, Tensor, TensorRef, TensorRefMut,
 };
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::numpy_import::Source;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
 use dlbridge_pyo3::strides::NO_EXTENT;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;

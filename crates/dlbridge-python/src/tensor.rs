@@ -20,10 +20,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use dlbridge::{ArcTensor, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::interpreter::PyOwner;
-use dlbridge_pyo3::linked::{self, Linked};
 use dlbridge_pyo3::producer::Producer;
 use dlbridge_pyo3::protocol::buffer::Buffer;
+use dlbridge_pyo3::python::interpreter::PyOwner;
 use dlbridge_pyo3::record::Common;
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, numpy};
@@ -95,12 +94,9 @@ impl TensorObject {
 
     /// Lets [`of`](Self::of) find the class, and tells `dlbridge-pyo3` what this package adds, when the module is made.
     pub(crate) fn link(py: Python<'_>) {
-        static PACKAGE: Linked = Linked {
-            tensor: |object| TensorObject::of(object).map(|tensor| &**tensor.get()),
-            rules: &frameworks::IMPORT_RULES,
-        };
         CLASS.store(Self::type_object_raw(py), Ordering::Relaxed);
-        linked::link(&PACKAGE);
+        dlbridge_pyo3::tensor::set_class(|object| Self::of(object).map(|tensor| &**tensor.get()));
+        dlbridge_pyo3::frameworks::add_rules(&frameworks::IMPORT_RULES);
     }
 
     /// Imports any Python object that supports a protocol. A `Tensor` is returned unchanged if it meets the options

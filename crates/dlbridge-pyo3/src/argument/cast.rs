@@ -14,11 +14,11 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::spec::{ArgumentSpec, Casting, Unfit};
-use crate::copies;
-use crate::error::to_py_err;
 use crate::numpy::api::{self, NumpyApi};
 use crate::numpy::array::NumpyArray;
 use crate::protocol::time::{Chosen, Scale};
+use crate::python::copies;
+use crate::python::error::to_py_err;
 
 /// The words for an element that a dtype cannot hold.
 pub(super) fn out_of_range(

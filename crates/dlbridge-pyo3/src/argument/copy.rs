@@ -4,9 +4,9 @@ use dlbridge::{Tensor, TensorRef};
 
 use super::cast::by_rule;
 use super::spec::{ArgumentSpec, Unfit};
-use crate::copies;
-use crate::error::to_py_err;
 use crate::order::Order;
+use crate::python::copies;
+use crate::python::error::to_py_err;
 
 impl ArgumentSpec {
     /// A copy that fits, of a tensor that does not. `byte_swapped` is true for numbers in the byte order that this

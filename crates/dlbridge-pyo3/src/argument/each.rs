@@ -18,7 +18,7 @@ use super::accepts::Accepts;
 use super::constraint::Constraint;
 use super::device::{PyDeviceTensor, Stream};
 use super::host::{PyReadonlyTensor, PyReadwriteTensor};
-use crate::error::{ErrorClass, repr_in_message, type_name, with_article};
+use crate::python::error::{ErrorClass, repr_in_message, type_name, with_article};
 
 /// A list, dict or tree of arguments, whose errors name the item that does not fit.
 ///

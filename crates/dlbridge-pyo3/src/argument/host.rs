@@ -14,7 +14,7 @@ use super::constraint::{Constraint, InCOrder};
 use super::described::described;
 use super::refusal::{ArgumentError, Refusal};
 use super::spec::ArgumentSpec;
-use crate::error::to_py_err;
+use crate::python::error::to_py_err;
 
 /// Refuses types with invalid bit patterns: Python code could write such bytes after the check.
 const fn assert_any_bits<T: Element>() {

@@ -14,11 +14,11 @@ use pyo3::types::{PyDict, PyString, PyType};
 use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::RefusedTensor;
 use super::spec::{ArgumentSpec, Place};
-use crate::classes::{self, attr};
-use crate::error::{type_name, with_article};
 use crate::import::hub;
 use crate::order::Order;
 use crate::protocol::{TypeInfo, type_info};
+use crate::python::classes::{self, attr};
+use crate::python::error::{type_name, with_article};
 
 /// The capacity that most messages need, in bytes.
 const ROOM: usize = 224;

@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 
 use super::mismatch::Mismatch;
 use super::spec::ArgumentSpec;
-use crate::error::ErrorClass;
-use crate::error::is_beyond_tensors;
 use crate::import::{self, hub};
+use crate::python::error::ErrorClass;
+use crate::python::error::is_beyond_tensors;
 
 /// Why an argument was refused. Two words in size, because several functions return it.
 pub(super) enum Refusal {

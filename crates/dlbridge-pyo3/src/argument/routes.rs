@@ -23,8 +23,6 @@ use super::refusal::{Refusal, RefusedTensor};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::borrow::{AttachedGuard, bytes_of};
-use crate::classes;
-use crate::error::ErrorClass;
 use crate::import::{self, Depth};
 use crate::imported::Imported;
 use crate::numpy::array::{Described, NumpyArray};
@@ -32,6 +30,8 @@ use crate::order::Order;
 use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
+use crate::python::classes;
+use crate::python::error::ErrorClass;
 use crate::stream::StreamOf;
 
 /// The result of a route; `None` if only a later one can decide.

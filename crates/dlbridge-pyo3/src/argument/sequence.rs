@@ -19,14 +19,14 @@ use super::cast::{self, is_converted, is_integer, kind};
 use super::refusal::Refusal;
 use super::spec::ArgumentSpec;
 use crate::borrow::AttachedGuard;
-use crate::classes;
-use crate::copies;
-use crate::error::{ErrorClass, str_in_message, to_py_err, type_name, with_article};
 use crate::import;
 use crate::import_options::ImportOptions;
 use crate::numpy::api::NumpyApi;
 use crate::numpy::array::NumpyArray;
 use crate::protocol::type_info;
+use crate::python::classes;
+use crate::python::copies;
+use crate::python::error::{ErrorClass, str_in_message, to_py_err, type_name, with_article};
 
 /// The deepest nesting of lists, as in NumPy: deeper lists could overflow a thread's stack.
 const MAX_DEPTH: usize = 64;

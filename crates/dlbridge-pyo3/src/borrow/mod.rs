@@ -17,9 +17,9 @@ use pyo3::prelude::*;
 
 use self::numpy::NumpyBorrow;
 pub(crate) use self::shared::Shared;
-use crate::copies;
-use crate::error::{ErrorClass, to_py_err};
 use crate::keepalive::address_range;
+use crate::python::copies;
+use crate::python::error::{ErrorClass, to_py_err};
 
 /// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
 /// registers.

@@ -23,13 +23,13 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 
 use super::shared::Shared;
-use crate::classes::attr;
-use crate::error::ErrorClass;
-use crate::interpreter::{keeping_pending, while_it_lives};
 use crate::numpy::api::{self, WRITEABLE};
 use crate::numpy::array::{Geometry, NumpyArray};
 use crate::numpy::head::Head;
-use crate::once::once;
+use crate::python::classes::attr;
+use crate::python::error::ErrorClass;
+use crate::python::interpreter::{keeping_pending, while_it_lives};
+use crate::python::once::once;
 
 /// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";

@@ -4,8 +4,8 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::{Attribute, Dtypes, ImportRules, NO_RULES, State};
-use crate::classes::attr;
-use crate::error::beyond_tensors;
+use crate::python::classes::attr;
+use crate::python::error::beyond_tensors;
 
 pub(super) static NUMPY: ImportRules = ImportRules {
     class: Some(("numpy.ma", "MaskedArray")),

@@ -3,13 +3,14 @@
 
 mod arrays;
 
+use std::sync::OnceLock;
+
 use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
 pub use self::arrays::{JAX, PADDLE, TORCH};
 use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
-use crate::linked;
 
 /// The protocols of most objects, in trial order. `__dlpack__` returns a legacy capsule by
 /// itself, if the producer lacks versioned ones.
@@ -136,7 +137,15 @@ pub const NO_RULES: ImportRules = ImportRules {
 
 /// The import rules of the frameworks that need some. Those of the package come first.
 pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {
-    linked::rules().iter().copied().chain(IMPORT_RULES)
+    OF_PACKAGE.get().copied().unwrap_or_default().iter().copied().chain(IMPORT_RULES)
+}
+
+/// Those of the frameworks whose protocols only the package reads; empty in an extension.
+static OF_PACKAGE: OnceLock<&'static [&'static ImportRules]> = OnceLock::new();
+
+/// Adds the import rules of the package, in its own module.
+pub fn add_rules(rules: &'static [&'static ImportRules]) {
+    let _ = OF_PACKAGE.set(rules);
 }
 
 static IMPORT_RULES: [&ImportRules; 7] = [

@@ -7,17 +7,18 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::has;
-use crate::classes::{attr, attr_if_any, modules};
-use crate::error::{self, is_absent, not_installed, type_name, with_article};
+use crate::capsule;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::once::once;
 use crate::order::Order;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
+use crate::python::classes::{attr, attr_if_any, modules};
+use crate::python::error::{self, is_absent, not_installed, type_name, with_article};
+use crate::python::once::once;
 use crate::record::Common;
-use crate::{PyTensor, capsule};
+use crate::tensor::PyTensor;
 
 /// The package, and the module of its name.
 const PACKAGE: &str = "dlbridge";

@@ -15,15 +15,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::borrow::Borrowed;
-use crate::classes::attribute;
-use crate::error::type_name;
+use crate::capsule;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::{storage, with_storage};
 use crate::protocol::{
     TypeInfo, buffer, dlpack, framework_checks, numpy_import, torch_view, type_info,
 };
-use crate::{PyTensor, capsule};
+use crate::python::classes::attribute;
+use crate::python::error::type_name;
+use crate::tensor::PyTensor;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
 /// DLPack producer may still copy. Data of a legacy producer is read-only, because that producer cannot say whether

@@ -25,10 +25,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 
 use crate::capsule;
-use crate::classes::{attr, attr_if_any, modules};
 use crate::elements::Elements;
-use crate::error::is_absent;
-use crate::once::once;
+use crate::python::classes::{attr, attr_if_any, modules};
+use crate::python::error::is_absent;
+use crate::python::once::once;
 
 /// NumPy's numbers for its dtypes, the most common first.
 pub(super) const DTYPES: [(c_int, DataType); 16] = [

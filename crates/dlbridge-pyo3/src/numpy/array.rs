@@ -21,9 +21,9 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE};
 use super::head::ArrayHead;
 use crate::capsule;
-use crate::classes::attr_if_any;
-use crate::interpreter::PyOwner;
-use crate::once::once;
+use crate::python::classes::attr_if_any;
+use crate::python::interpreter::PyOwner;
+use crate::python::once::once;
 use crate::strides::{NO_EXTENT, in_elements};
 
 /// The most dimensions that a [`Run`] and a [`Geometry`] can hold.

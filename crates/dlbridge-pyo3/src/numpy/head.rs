@@ -185,7 +185,7 @@ const fn size_of_head() -> usize {
 fn size_of_head() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use crate::classes::attr;
+    use crate::python::classes::attr;
 
     /// 0 before the first call. Every thread finds the same number.
     static SIZE: AtomicUsize = AtomicUsize::new(0);

@@ -18,9 +18,9 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use super::buffer_format::{self, Unfit};
 use crate::imported::{Imported, Protocol};
-use crate::interpreter::{check_main_interpreter, while_it_lives};
+use crate::python::interpreter::{check_main_interpreter, while_it_lives};
+use crate::python::symbols::has_one_reference;
 use crate::strides::in_elements;
-use crate::symbols::has_one_reference;
 
 /// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
 pub struct Buffer(NonNull<Py_buffer>);

@@ -5,7 +5,7 @@
 use dlbridge::{DataType, DataTypeCode};
 use pyo3::PyErr;
 
-use crate::error::beyond_tensors;
+use crate::python::error::beyond_tensors;
 
 /// Why a format lacks a dtype.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBoolMethods, PyString, PyType};
 
-use crate::classes::{attr, is_plain};
 use crate::frameworks::Attribute;
+use crate::python::classes::{attr, is_plain};
 
 /// An attribute, or a method without arguments, of the objects of a type.
 ///

@@ -10,10 +10,10 @@ use pyo3::types::{PyDict, PyList};
 
 use super::{framework_checks, type_info};
 use crate::capsule;
-use crate::classes::attribute;
 use crate::import_options::wrong_type;
 use crate::imported::Imported;
-use crate::symbols::optional_attr;
+use crate::python::classes::attribute;
+use crate::python::symbols::optional_attr;
 
 /// Imports an object that has `__dlpack__` with versioned capsules, in the memory where it is; `None` for an object without
 /// it. The data may have pending work on its device.

@@ -6,9 +6,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyInt, PyTuple};
 
 use super::dlpack::expect_pair;
+use crate::capsule;
 use crate::import::hub;
 use crate::import_options::{expect_bool, wrong_type};
-use crate::{PyTensor, capsule};
+use crate::tensor::PyTensor;
 
 /// The keywords of a call of `__dlpack__`, as passed.
 pub struct Keywords<'a, 'py> {

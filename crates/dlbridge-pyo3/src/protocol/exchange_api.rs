@@ -17,9 +17,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
-use crate::classes::attr_if_any;
-use crate::error::to_py_err;
 use crate::imported::{Imported, Protocol};
+use crate::python::classes::attr_if_any;
+use crate::python::error::to_py_err;
 
 /// The name of the capsule in the type's attribute.
 pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";

@@ -18,10 +18,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::exchange_api::{self, CAPSULE_NAME};
-use crate::PyTensor;
-use crate::error::{name_of, to_py_err, type_name};
 use crate::imported::{Imported, Protocol};
 use crate::producer::Producer;
+use crate::python::error::{name_of, to_py_err, type_name};
+use crate::tensor::PyTensor;
 
 /// A table that threads may read.
 struct Table(DLPackExchangeAPI);

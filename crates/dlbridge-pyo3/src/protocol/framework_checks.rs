@@ -8,10 +8,10 @@ use pyo3::types::{PyMemoryView, PyType};
 
 use super::cached_attr::CachedAttr;
 use super::type_info;
-use crate::classes::{defining_class, is_subclass, package_of};
-use crate::copies;
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
+use crate::python::classes::{defining_class, is_subclass, package_of};
+use crate::python::copies;
 
 /// The checks for objects of one type.
 pub struct TypeChecks {

@@ -14,10 +14,10 @@ use pyo3::types::{PyCapsule, PyMemoryView};
 
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::imported::{Imported, Protocol};
-use crate::interpreter::PyOwner;
 use crate::keepalive::{address_range, inner, is_within, root};
-use crate::linked;
 use crate::numpy::array::{Described, NumpyArray};
+use crate::python::interpreter::PyOwner;
+use crate::tensor;
 
 /// Imports an array of `head`'s type; `None` if `__dlpack__` is needed.
 pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
@@ -69,7 +69,7 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
-            if let Some(tensor) = linked::tensor_of(&object) {
+            if let Some(tensor) = tensor::of_class(&object) {
                 // Such an object may hold a borrow, so it must be kept itself.
                 let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
                 return (!is_kept && is_within(bytes, tensor.tensor()))

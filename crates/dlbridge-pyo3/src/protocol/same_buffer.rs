@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use super::buffer::Buffer;
 use super::framework_checks::{self, TypeChecks};
-use crate::classes::attr;
 use crate::imported::{Imported, Protocol};
+use crate::python::classes::attr;
 
 /// The known facts about a type whose objects export the same data by their buffer.
 #[derive(Default)]

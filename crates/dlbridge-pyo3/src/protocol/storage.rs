@@ -11,9 +11,9 @@ use super::cached_attr::CachedAttr;
 use super::type_info::TypeInfo;
 use crate::frameworks::Attribute;
 use crate::imported::is_copied;
-use crate::interpreter::PyOwner;
 use crate::keepalive::address_range;
-use crate::once::once;
+use crate::python::interpreter::PyOwner;
+use crate::python::once::once;
 
 /// The storage of an object whose storage can be replaced. `None` for all other objects, and for tensors without a
 /// storage or whose library does not return it: their managed tensor keeps the memory alive, as for any producer.

@@ -10,7 +10,7 @@ use dlbridge::{
 };
 use pyo3::prelude::*;
 
-use crate::error::{to_py_err, type_name, with_article};
+use crate::python::error::{to_py_err, type_name, with_article};
 
 /// The accepted times.
 pub struct Times {

@@ -14,10 +14,10 @@ use super::exchange_api::Table;
 use super::framework_checks::TypeChecks;
 use super::same_buffer::SameBuffer;
 use crate::borrow::BorrowedType;
-use crate::classes::{defining_class, package_of};
-use crate::error::type_name;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
+use crate::python::classes::{defining_class, package_of};
+use crate::python::error::type_name;
 
 /// Types whose objects are imported quickly, by the type's address, kept for ever. A lock would take a large part of
 /// such an import; a lookup here is one load and one comparison. If two types share a place, the first one seen keeps

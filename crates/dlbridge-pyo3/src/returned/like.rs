@@ -4,11 +4,11 @@ use dlbridge::{Element, Error, Tensor};
 use pyo3::prelude::*;
 
 use super::numpy::{Numpy, array_of_times};
-use crate::PyTensor;
 use crate::argument::{PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor};
-use crate::error::to_py_err;
 use crate::import::hub;
 use crate::protocol::type_info;
+use crate::python::error::to_py_err;
+use crate::tensor::PyTensor;
 
 /// A result of the same library as an argument: a caller that passes PyTorch tensors gets a PyTorch tensor.
 ///

@@ -10,14 +10,14 @@ use dlbridge::{Error, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyMemoryView};
 
-use crate::PyTensor;
 use crate::argument::{Accepts, DYNAMIC};
 use crate::borrow::Borrowed;
 use crate::capsule;
-use crate::error::type_name;
 use crate::import::{has, hub};
 use crate::imported::Protocol;
 use crate::protocol::{buffer, type_info};
+use crate::python::error::type_name;
+use crate::tensor::PyTensor;
 
 pub use like::Like;
 pub(crate) use numpy::give_numpy;

@@ -9,14 +9,14 @@ use ndarray::{Array, ArrayD, Dim, Dimension};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use crate::PyTensor;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::borrow::Borrowed;
 use crate::elements::Elements;
-use crate::error::{library, to_py_err};
 use crate::import::hub;
 use crate::numpy::api::NumpyApi;
 use crate::protocol::time;
+use crate::python::error::{library, to_py_err};
+use crate::tensor::PyTensor;
 
 /// A result that is a `numpy.ndarray` in Python: write `-> Numpy<f64, 1>`.
 ///

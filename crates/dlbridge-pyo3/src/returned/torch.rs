@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use crate::PyTensor;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
-use crate::classes::loaded_class;
-use crate::error::library;
 use crate::import::hub;
-use crate::once::once;
 use crate::protocol::exchange_api::Table;
+use crate::python::classes::loaded_class;
+use crate::python::error::library;
+use crate::python::once::once;
+use crate::tensor::PyTensor;
 
 /// A result that is a `torch.Tensor` in Python: write `-> Torch<f32, 2>`.
 ///

@@ -22,8 +22,8 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use dlbridge_pyo3::error::repr_in_message;
-use dlbridge_pyo3::interpreter::while_it_lives;
+use dlbridge_pyo3::python::error::repr_in_message;
+use dlbridge_pyo3::python::interpreter::while_it_lives;
 
 /// `ARROW_FLAG_NULLABLE`.
 pub(super) const NULLABLE: i64 = 2;

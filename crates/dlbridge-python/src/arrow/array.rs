@@ -11,10 +11,10 @@ use super::elements::{Bits, filled, nulls, room, values, without_nulls};
 use super::export;
 use super::format::{Level, Shape, is_fixed_shape, not_read};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::keepalive::{is_within, root};
 use dlbridge_pyo3::protocol::time::Times;
 use dlbridge_pyo3::protocol::type_info;
+use dlbridge_pyo3::python::error::to_py_err;
 
 pub(super) struct Elements {
     shape: Shape,

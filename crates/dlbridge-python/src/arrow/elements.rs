@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, broken};
 use dlbridge_pyo3::borrow::AttachedGuard;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::protocol::type_info;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
 
 /// The buffer with the array's numbers or bits; NULL only if it is empty.
 pub(super) fn values(array: &ArrowArray, count: i64) -> PyResult<*const c_void> {

@@ -11,8 +11,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowSchema, broken};
-use dlbridge_pyo3::error::beyond_tensors;
 use dlbridge_pyo3::protocol::time::{Elements, Times};
+use dlbridge_pyo3::python::error::beyond_tensors;
 
 pub(super) const FIXED_SHAPE: &str = "arrow.fixed_shape_tensor";
 

@@ -4,14 +4,14 @@ use std::ptr;
 
 use dlbridge::{CopyReason, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::interpreter::check_main_interpreter;
 use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::protocol::time::Times;
+use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::repr_in_message;
+use dlbridge_pyo3::python::interpreter::check_main_interpreter;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -20,7 +20,6 @@ use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Ow
 use super::array::{Elements, Span};
 use super::export::array;
 use super::format::Level;
-use super::lists::no_chunk;
 use crate::frameworks::pandas;
 use crate::import::options::check_on_cpu;
 
@@ -240,4 +239,11 @@ impl Chunks {
         }
         Ok(empty)
     }
+}
+
+/// The refusal of a stream without arrays, of a type that has more to it than numbers.
+pub(super) fn no_chunk() -> PyErr {
+    PyBufferError::new_err(
+        "the Arrow stream lacks chunks; make one first, for example with combine_chunks()",
+    )
 }

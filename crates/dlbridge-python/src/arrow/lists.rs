@@ -7,12 +7,12 @@ use std::{mem, ptr};
 use dlbridge::{Access, ArcTensor, CopyReason, DataType, Element, Result, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use dlbridge_pyo3::borrow::AttachedGuard;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::keepalive::root;
 use dlbridge_pyo3::protocol::TypeInfo;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -23,7 +23,7 @@ use super::array::{Elements, MOST, Span, known_source, numbers};
 use super::elements::nulls;
 use super::export::{array, capsule, data, form, list_of, schema};
 use super::format::{check_plain, unfit_for_lists};
-use super::import::exported;
+use super::import::{exported, no_chunk};
 
 /// Lists: list `i` has the values from `offsets[i]` to `offsets[i + 1]`.
 pub(crate) struct Lists {
@@ -51,13 +51,6 @@ fn several_chunks() -> PyErr {
     PyBufferError::new_err(
         "the Arrow stream has several chunks, whose offsets do not continue each other; combine them first, for \
          example with combine_chunks() or rechunk()",
-    )
-}
-
-/// The refusal of a stream without arrays, of a type that has more to it than numbers.
-pub(super) fn no_chunk() -> PyErr {
-    PyBufferError::new_err(
-        "the Arrow stream lacks chunks; make one first, for example with combine_chunks()",
     )
 }
 

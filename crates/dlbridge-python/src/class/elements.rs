@@ -5,9 +5,9 @@ use std::fmt;
 
 use dlbridge::{DataType, DataTypeCode as Code, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
 use dlbridge_pyo3::import::has_protocol;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
 use pyo3::IntoPyObjectExt;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};

@@ -11,8 +11,8 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::import::options::{integer, items};
 use crate::tensor::TensorObject;
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::error::{repr_in_message, to_py_err, type_name};
 use dlbridge_pyo3::import_options::wrong_type;
+use dlbridge_pyo3::python::error::{repr_in_message, to_py_err, type_name};
 
 /// A sub-tensor, which keeps the tensor's import record and stream. It keeps the source of the memory instead of the
 /// tensor, so repeated slicing builds no chain.

@@ -2,12 +2,12 @@
 
 use std::ptr;
 
-use dlbridge_pyo3::classes::is_instance;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::str_in_message;
 use dlbridge_pyo3::frameworks::{ImportRules, JAX, PADDLE, TORCH};
 use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::protocol::type_info;
+use dlbridge_pyo3::python::classes::is_instance;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::str_in_message;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError, PyTypeError,
 };

@@ -3,9 +3,9 @@
 pub(crate) mod explain;
 pub(crate) mod pandas;
 
-use dlbridge_pyo3::error::{str_in_message, type_name};
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::python::error::{str_in_message, type_name};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 

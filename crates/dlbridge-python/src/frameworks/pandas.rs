@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use dlbridge_pyo3::classes::{attribute, is_instance, loaded_class};
-use dlbridge_pyo3::error::{beyond_tensors, str_in_message, type_name, with_article};
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::once::once;
 use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::symbols::has_one_reference;
+use dlbridge_pyo3::python::classes::{attribute, is_instance, loaded_class};
+use dlbridge_pyo3::python::error::{beyond_tensors, str_in_message, type_name, with_article};
+use dlbridge_pyo3::python::once::once;
+use dlbridge_pyo3::python::symbols::has_one_reference;
 
 pub(super) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],

@@ -7,13 +7,13 @@ use dlbridge::sys;
 use dlbridge::{CopyReason, Device, Error};
 use dlbridge_gpu::Driver;
 use dlbridge_pyo3::capsule;
-use dlbridge_pyo3::classes::attribute;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
-use dlbridge_pyo3::linked;
 use dlbridge_pyo3::protocol::dlpack::{
     agree, claimed_device, expect_pair, is_moved, must_move, received,
 };
+use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::tensor;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
 };
@@ -77,7 +77,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = linked::tensor_of(object).is_some();
+    let is_ours = tensor::of_class(object).is_some();
     if claimed == to || is_ours || !is_refusal(object, &error) {
         return error;
     }

@@ -2,14 +2,14 @@
 
 use dlbridge::{Device, DeviceType};
 use dlbridge_gpu::Driver;
-use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::type_name;
 use dlbridge_pyo3::frameworks::ORDER;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
 use dlbridge_pyo3::protocol::{TypeInfo, buffer_format};
+use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::type_name;
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;

@@ -14,12 +14,12 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 use super::{self as typestr, Description};
 use crate::import::options::check_on_cpu;
 use crate::memory::{MAX_NDIM, access};
-use dlbridge_pyo3::classes::attribute;
-use dlbridge_pyo3::error::repr_in_message;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::interpreter::PyOwner;
 use dlbridge_pyo3::keepalive::root;
+use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::python::error::repr_in_message;
+use dlbridge_pyo3::python::interpreter::PyOwner;
 use dlbridge_pyo3::strides::byte_strides;
 
 /// The struct that the capsule points at.

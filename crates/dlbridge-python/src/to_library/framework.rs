@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::copies;
-use dlbridge_pyo3::error::to_py_err;
+use dlbridge_pyo3::python::copies;
+use dlbridge_pyo3::python::error::to_py_err;
 
 use crate::bytes;
 use crate::tensor::TensorObject;

@@ -11,9 +11,9 @@ use super::framework::{
     Argument, Behaviour, Columns, FRAMEWORK, Framework, Input, Layout, Need, ReadOnly, Request,
     is_backwards, is_common, is_complex, is_packed, is_plain, is_rare,
 };
-use dlbridge_pyo3::classes::is_instance;
-use dlbridge_pyo3::error::{is_absent, library};
 use dlbridge_pyo3::import_options::wrong_type;
+use dlbridge_pyo3::python::classes::is_instance;
+use dlbridge_pyo3::python::error::{is_absent, library};
 
 /// All frameworks, ordered as messages list them.
 pub(super) static FRAMEWORKS: [&Framework; 16] = [

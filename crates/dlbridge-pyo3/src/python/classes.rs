@@ -4,7 +4,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-use crate::symbols::optional_attr;
+use crate::python::symbols::optional_attr;
 
 /// One of Python's own classes that are not tensors.
 #[derive(Clone, Copy)]

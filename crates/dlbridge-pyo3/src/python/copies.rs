@@ -7,7 +7,7 @@ use dlbridge::{Result, Tensor, TensorRef};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::error::to_py_err;
+use crate::python::error::to_py_err;
 
 /// Copies of at least this many bytes release the GIL. Releasing and taking it costs 0.1 to 0.3 µs, less than 0.2 %
 /// of a copy of this size, which takes 160 µs or more. Smaller copies hold the GIL for less than the 5 ms that Python

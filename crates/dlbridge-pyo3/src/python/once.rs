@@ -36,7 +36,7 @@ macro_rules! intern {
     ($py:expr, $text:expr $(,)?) => {{
         static NAME: ::pyo3::sync::PyOnceLock<::pyo3::Py<::pyo3::types::PyString>> =
             ::pyo3::sync::PyOnceLock::new();
-        $crate::once::interned(&NAME, $py, $text)
+        $crate::python::once::interned(&NAME, $py, $text)
     }};
 }
 

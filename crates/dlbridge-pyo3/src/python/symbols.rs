@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-use crate::once::once;
+use crate::python::once::once;
 
 /// A function pointer, once it was looked up; `None` inside if the interpreter does not export the function.
 type Symbol<F> = PyOnceLock<Option<F>>;
