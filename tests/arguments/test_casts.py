@@ -261,3 +261,10 @@ def test_checked_cast_of_a_misaligned_array_copies_it(from_: str) -> None:
     wrong = np.frombuffer(b"." + np.array([1, -2, 300]).tobytes(), "i8", offset=1)
     with pytest.raises(TypeError, match=r"element \[1\] is -2, which is out of range for uint8"):
         typed.checked_to_uint8(wrong)
+
+
+def test_copy_of_bytes_that_are_not_booleans_is_refused() -> None:
+    invalid = np.array([1, 2, 0], "u1").view(bool)
+    for function, x in ((typed.cast_to_bool, invalid), (typed.cast_to_bool, invalid[::-1]), (typed.as_bool, [invalid])):
+        with pytest.raises(BufferError, match="not a valid bool"):
+            function(x)

@@ -152,8 +152,8 @@ impl Region {
         self.start == self.end
     }
 
-    /// Returns true if the two regions share a byte. `false` is always right; `true` may be wrong for disjoint regions
-    /// if the proof takes too long, or if one would reach outside of the address space.
+    /// Returns true if the two regions share a byte. `false` is always right for memory; `true` may be wrong for disjoint
+    /// regions if the proof takes too long, or if one would reach outside of the address space.
     ///
     /// ```
     /// use dlbridge_borrow::Region;

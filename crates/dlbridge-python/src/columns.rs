@@ -10,7 +10,6 @@ use dlbridge_pyo3::import::times::{as_times, import_array};
 use dlbridge_pyo3::import::{Depth, has};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::framework_checks;
 use dlbridge_pyo3::protocol::time::{self, Elements, Times};
 use dlbridge_pyo3::protocol::type_info::{self, Known};
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -78,7 +77,7 @@ fn selected<'py>(
         return Ok(None);
     }
     let type_info = type_info::of(object)?;
-    framework_checks::check_before(object, &type_info.checks)?;
+    type_info.check_before(object)?;
     let array = array_of(object, &type_info, options)?.map(|(array, _)| array);
     Ok(Some((type_info, array)))
 }
@@ -208,7 +207,7 @@ pub(crate) fn times<'py>(
 /// Imports times; `None` for an object with other elements.
 fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let type_info = type_info::of(object)?;
-    framework_checks::check_before(object, &type_info.checks)?;
+    type_info.check_before(object)?;
     match pandas::times(object, type_info.checks.array_of().is_some())? {
         Some(pandas::Times::Array(array)) => {
             return Ok(import_array(array, times)?.map(|(imported, _)| imported));

@@ -29,7 +29,7 @@ use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
 use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
-use crate::protocol::{TypeInfo, framework_checks, torch_view, type_info};
+use crate::protocol::{TypeInfo, torch_view, type_info};
 use crate::python::classes;
 use crate::python::error::ErrorClass;
 use crate::stream::StreamOf;
@@ -186,8 +186,10 @@ impl ArgumentSpec {
         };
         let Some(now) = now.filter(|now| now.is_as(found)) else { return Ok(None) };
         let Some(copy) = self.converted(&now.tensor, byte_swapped)? else { return Ok(None) };
-        let fits = self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty();
-        Ok(fits.then(|| borrow_copy(copy, object)))
+        match self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty() {
+            true => self.borrow_valid(copy, object).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Borrows an object that fits and is described in its storage. A description lacks the flag for read-only memory,
@@ -211,7 +213,7 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
     ) -> Route<'py> {
         let _depth = Depth::enter()?;
-        framework_checks::check_before(object, &type_info.checks)?;
+        type_info.check_before(object)?;
         // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
         let found = torch_view::Described::of(object, type_info)?;
@@ -257,7 +259,7 @@ impl ArgumentSpec {
         if type_info.same_buffer.is_none() {
             return Ok(None);
         }
-        framework_checks::check_before(object, &type_info.checks)?;
+        type_info.check_before(object)?;
         let Some(buffer) = HeldBuffer::get(object)? else { return Ok(None) };
         let Some(tensor) = buffer.describe() else { return Ok(None) };
         if !self.compare(&tensor, Access::new(buffer.is_read_only()), None).is_empty() {
@@ -318,11 +320,23 @@ impl ArgumentSpec {
         let Some(made) = sequence::tensor_of(self, object)? else { return Ok(None) };
         let tensor = TensorRef::from(&made);
         if self.compare(&tensor, Access::Writable, None).is_empty() {
-            return Ok(Some(borrow_copy(made, object)));
+            return self.borrow_valid(made, object).map(Some);
         }
         // The extents, the dtype and the device already fit.
         let rearranged = self.unless_unfit(&tensor, self.convert(&tensor, false))?;
-        Ok(rearranged.map(|owner| borrow_copy(owner, object)))
+        rearranged.map(|owner| self.borrow_valid(owner, object)).transpose()
+    }
+
+    /// Borrows a copy that fits, and checks its elements.
+    fn borrow_valid<'py>(
+        &self,
+        copy: Tensor,
+        object: &Bound<'py, PyAny>,
+    ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
+        if (self.checks)(copy.dtype()) {
+            (self.check)(&TensorRef::from(&copy)).map_err(|error| not_borrowed(object, error))?;
+        }
+        Ok(borrow_copy(copy, object))
     }
 
     /// Imports an argument for code that works on the data's device, and synchronises the data with the argument's

@@ -44,16 +44,19 @@ pub(super) fn tensor_of(
     }
     // The lengths of the first lists, which all others must have.
     let (mut shape, mut first) = (vec![items.len() as i64], items.get_item(0).ok());
-    while shape.len() <= MAX_DEPTH
+    while shape.len() < MAX_DEPTH
         && let Some(item) = &first
         && let Some(items) = items_of(item)?
     {
         shape.push(items.len() as i64);
         first = items.get_item(0).ok();
     }
+    // Dropped after the borrows of its arrays.
+    let list;
     let mut reader = Reader {
         spec,
         object,
+        shape: shape.clone(),
         index: Vec::new(),
         last: None,
         kind: 0,
@@ -72,12 +75,12 @@ pub(super) fn tensor_of(
     if fits && let Some(tensor) = plain(spec.dtypes, &items, &shape, room)? {
         return Ok(Some(tensor));
     }
-    // A copy of a list that contains a list many times could take all memory.
-    if Vec::<u128>::new().try_reserve_exact(room).is_err() {
+    // A copy of a list that contains a list many times could take all memory: for a list, a number and its place.
+    if Vec::<[u128; 8]>::new().try_reserve_exact(room).is_err() {
         let text = format!("no memory for a tensor of shape {shape:?}");
         return Err(PyMemoryError::new_err(text).into());
     }
-    let list = reader.copy(&items)?;
+    list = reader.copy(&items)?;
     reader.tensor(&list).map(Some)
 }
 
@@ -207,6 +210,8 @@ const KINDS: [DataType; 4] =
 struct Reader<'a, 'py> {
     spec: &'static ArgumentSpec,
     object: &'a Bound<'py, PyAny>,
+    /// The extents along the first items, which all others must have: the copy is then no larger than the tensor.
+    shape: Vec<i64>,
     /// The indices of the item that is being read.
     index: Vec<usize>,
     /// The last type of an item, and the kind of its numbers.
@@ -236,8 +241,19 @@ impl<'py> Reader<'_, 'py> {
 
     /// A copy of nested lists in exact lists. Numbers are kept, and items that only a protocol can read become arrays.
     fn copy(&mut self, items: &Bound<'py, PyTuple>) -> Result<Bound<'py, PyAny>, Refusal> {
-        if self.index.len() == MAX_DEPTH {
-            return Err(self.refusal(&format!(" that is nested more than {MAX_DEPTH} deep")));
+        let depth = self.index.len();
+        match self.shape.get(depth) {
+            Some(&extent) if extent == items.len() as i64 => {}
+            Some(extent) => {
+                let (found, first) = (items.len(), "[0]".repeat(depth));
+                return Err(self.misfit(&format!(
+                    "of length {found}, and element {first} of length {extent}; give both the same length"
+                )));
+            }
+            None if depth == MAX_DEPTH => {
+                return Err(self.refusal(&format!(" that is nested more than {MAX_DEPTH} deep")));
+            }
+            None => return Err(self.misfit("a list where a number is expected")),
         }
         let copy = PyList::empty(items.py());
         for (index, item) in items.iter().enumerate() {
@@ -304,6 +320,7 @@ impl<'py> Reader<'_, 'py> {
             && let Some(found) = info.head.and_then(|head| head.describe(item))
         {
             self.add(found.dtype, || format!("{} of {}", name(), found.dtype))?;
+            self.extend_shape(found.tensor.shape());
             self.reading.push(AttachedGuard::acquire(
                 &info.borrowed,
                 item,
@@ -342,6 +359,7 @@ impl<'py> Reader<'_, 'py> {
         let tensor = TensorRef::from(&owner);
         let (dtype, device) = (tensor.dtype(), tensor.device());
         self.add(dtype, || format!("{} of {dtype}", name()))?;
+        self.extend_shape(tensor.shape());
         if device.device_type().is_host_accessible() {
             self.reading.push(AttachedGuard::acquire(
                 &type_info.borrowed,
@@ -355,6 +373,13 @@ impl<'py> Reader<'_, 'py> {
         }
         let array = NumpyApi::required(py)?.array(py, owner)?;
         array.map_err(|_| self.misfit(&format!("{} on {device}, which NumPy cannot hold", name())))
+    }
+
+    /// Adds the extents of a tensor to those of the lists, if it is the first item.
+    fn extend_shape(&mut self, extents: &[i64]) {
+        if self.shape.len() == self.index.len() && self.index.iter().all(|&index| index == 0) {
+            self.shape.extend(extents);
+        }
     }
 
     /// The tensor of the array that NumPy makes of the copy.

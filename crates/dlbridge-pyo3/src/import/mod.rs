@@ -19,9 +19,7 @@ use crate::capsule;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::protocol::storage::{storage, with_storage};
-use crate::protocol::{
-    TypeInfo, buffer, dlpack, framework_checks, numpy_import, torch_view, type_info,
-};
+use crate::protocol::{TypeInfo, buffer, dlpack, numpy_import, torch_view, type_info};
 use crate::python::classes::attribute;
 use crate::python::error::type_name;
 use crate::tensor::PyTensor;
@@ -161,8 +159,15 @@ pub(crate) fn import_as_it_is(
 pub fn in_place(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
     match (type_info.head, &type_info.same_buffer) {
         (Some(head), _) => numpy_import::import(head, object),
-        (None, Some(same_buffer)) => same_buffer.import(object, &type_info.checks),
-        (None, None) => Ok(None),
+        (None, Some(same_buffer)) if same_buffer.is_known() => {
+            type_info.check_before(object)?;
+            let imported = same_buffer.import(object)?;
+            if let Some(imported) = &imported {
+                type_info.checks.check(object, imported.tensor.dtype())?;
+            }
+            Ok(imported)
+        }
+        _ => Ok(None),
     }
 }
 
@@ -200,7 +205,7 @@ impl<'a, 'py> Checks<'a, 'py> {
     /// Refuses states that must be checked before a request.
     #[inline]
     pub fn before(object: &'a Bound<'py, PyAny>, type_info: &'a TypeInfo) -> PyResult<Self> {
-        framework_checks::check_before(object, &type_info.checks)?;
+        type_info.check_before(object)?;
         // Before the request, because other code may give the producer other memory meanwhile; `after` compares.
         Ok(Self { object, type_info, storage: storage(object, type_info)? })
     }
@@ -210,7 +215,7 @@ impl<'a, 'py> Checks<'a, 'py> {
     #[inline]
     pub fn after(self, imported: Imported) -> PyResult<Imported> {
         let Self { object, type_info, storage } = self;
-        framework_checks::check(object, &type_info.checks, imported.tensor.dtype())?;
+        type_info.checks.check(object, imported.tensor.dtype())?;
         let tensor = with_storage(object, type_info, storage, imported.tensor)?;
         let imported = Imported { tensor, ..imported };
         if imported.protocol == Protocol::ExchangeApi {

@@ -9,7 +9,7 @@ use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
 use crate::protocol::time::{self, Elements, Times};
-use crate::protocol::{framework_checks, type_info};
+use crate::protocol::type_info;
 
 /// Imports times, with the object that keeps their memory; `None` for an object with other elements.
 pub(crate) fn import<'py>(
@@ -17,7 +17,7 @@ pub(crate) fn import<'py>(
     times: &Times,
 ) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
     let type_info = type_info::of(object)?;
-    framework_checks::check_before(object, &type_info.checks)?;
+    type_info.check_before(object)?;
     if type_info.borrowed.numpy_array {
         return import_array(object.clone(), times);
     }

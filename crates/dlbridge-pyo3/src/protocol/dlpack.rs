@@ -8,7 +8,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::{framework_checks, type_info};
+use super::type_info;
 use crate::capsule;
 use crate::import_options::wrong_type;
 use crate::imported::Imported;
@@ -58,8 +58,8 @@ fn check_behind(
         return Ok(());
     }
     let type_info = type_info::of(&behind)?;
-    framework_checks::check_before(&behind, &type_info.checks)?;
-    framework_checks::check(&behind, &type_info.checks, tensor.dtype())
+    type_info.check_before(&behind)?;
+    type_info.checks.check(&behind, tensor.dtype())
 }
 
 pub fn disagreement(said: Device, found: Device) -> PyErr {

@@ -7,11 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyType};
 
 use super::cached_attr::CachedAttr;
-use super::type_info;
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 use crate::python::classes::{defining_class, is_subclass, package_of};
-use crate::python::copies;
 
 /// The checks for objects of one type.
 pub struct TypeChecks {
@@ -26,7 +24,7 @@ pub struct TypeChecks {
     /// The protocols in the order in which they are tried.
     pub order: &'static [Protocol],
     /// True for Python's memoryview, whose object may need a check.
-    is_memoryview: bool,
+    pub(super) is_memoryview: bool,
 }
 
 impl TypeChecks {
@@ -70,6 +68,18 @@ impl TypeChecks {
         })
     }
 
+    /// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
+    /// belong to some dtypes only.
+    #[inline]
+    pub fn check(&self, object: &Bound<'_, PyAny>, dtype: DataType) -> PyResult<()> {
+        for (attr, state) in &self.states {
+            if state.dtypes.contain(dtype) && attr.is_true(object)? == state.refused {
+                return Err(PyBufferError::new_err(state.reason));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true for a class of a library of columns.
     pub fn is_column(&self) -> bool {
         self.order[0] == Protocol::Arrow
@@ -100,32 +110,4 @@ fn rules_of(
     }
     let of_package = |rules: &&ImportRules| rules.class.is_none() && rules.is_of(package);
     Ok(import_rules().find(of_package))
-}
-
-/// Refuses an object in a state that its bytes do not show. `dtype` is the dtype of its tensor, because most states
-/// belong to some dtypes only.
-#[inline]
-pub fn check(object: &Bound<'_, PyAny>, checks: &TypeChecks, dtype: DataType) -> PyResult<()> {
-    for (attr, state) in &checks.states {
-        if state.dtypes.contain(dtype) && attr.is_true(object)? == state.refused {
-            return Err(PyBufferError::new_err(state.reason));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses an object for states that must be checked before an import through any protocol.
-pub fn check_before(object: &Bound<'_, PyAny>, checks: &TypeChecks) -> PyResult<()> {
-    copies::forget_interrupt();
-    if let Some(check) = checks.rules.and_then(|rules| rules.check_before) {
-        check(object)?;
-    }
-    if checks.is_memoryview {
-        let exporter = object.getattr(intern!(object.py(), "obj"))?;
-        let rules = type_info::of(&exporter)?.checks.rules;
-        if let Some(check) = rules.and_then(|rules| rules.check_before) {
-            check(&exporter)?;
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,6 @@ use dlbridge::{Access, DataTypeCode as Code};
 use pyo3::prelude::*;
 
 use super::buffer::Buffer;
-use super::framework_checks::{self, TypeChecks};
 use crate::imported::{Imported, Protocol};
 use crate::python::classes::attr;
 
@@ -30,17 +29,19 @@ struct Exported {
 }
 
 impl SameBuffer {
-    /// Reads an object through its buffer; `None` if that is not known to have the same data.
-    pub(crate) fn import(
-        &self,
-        object: &Bound<'_, PyAny>,
-        checks: &TypeChecks,
-    ) -> PyResult<Option<Imported>> {
+    /// Returns true if the buffer of an object of the type is known to have the same data.
+    #[inline]
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.exported.get(), Some(Some(_)))
+    }
+
+    /// Reads an object through its buffer, without the checks of an import; `None` if that is not possible.
+    #[inline]
+    pub(crate) fn import(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         let Some(&Some(exported)) = self.exported.get() else { return Ok(None) };
         if self.without_format[0].get().is_some() && self.lacks_format(object) {
             return Ok(None);
         }
-        framework_checks::check_before(object, checks)?;
         let Exported { protocol, version, access } = exported;
         let buffer = Buffer::if_exported(object)?;
         let Some(tensor) = buffer.and_then(|buffer| buffer.into_described(access)) else {
@@ -48,7 +49,6 @@ impl SameBuffer {
             let _ = self.learn_refusal(object);
             return Ok(None);
         };
-        framework_checks::check(object, checks, tensor.dtype())?;
         Ok(Some(Imported { version, ..Imported::new(tensor, protocol) }))
     }
 

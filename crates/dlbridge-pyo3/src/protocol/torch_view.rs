@@ -14,7 +14,6 @@ use dlbridge::{DataType, Device, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::prelude::*;
 
 use super::cached_attr::CachedAttr;
-use super::framework_checks;
 use super::storage::{holds, ignored, storage};
 use super::type_info::TypeInfo;
 use crate::imported::is_copied;
@@ -137,7 +136,7 @@ pub(crate) fn is_sound(
     type_info: &TypeInfo,
     dtype: DataType,
 ) -> PyResult<bool> {
-    match framework_checks::check(object, &type_info.checks, dtype) {
+    match type_info.checks.check(object, dtype) {
         Ok(()) => Ok(true),
         Err(error) => ignored(object.py(), error).map(|()| false),
     }

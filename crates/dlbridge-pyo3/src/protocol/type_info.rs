@@ -17,6 +17,7 @@ use crate::borrow::BorrowedType;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
 use crate::python::classes::{defining_class, package_of};
+use crate::python::copies;
 use crate::python::error::type_name;
 
 /// Types whose objects are imported quickly, by the type's address, kept for ever. A lock would take a large part of
@@ -47,6 +48,21 @@ pub struct TypeInfo {
 }
 
 impl TypeInfo {
+    /// Refuses an object of the type for states that must be checked before an import through any protocol.
+    pub fn check_before(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let check = |type_info: &Self, object: &Bound<'_, PyAny>| match type_info.checks.rules {
+            Some(rules) => rules.check_before.map_or(Ok(()), |check| check(object)),
+            None => Ok(()),
+        };
+        copies::forget_interrupt();
+        check(self, object)?;
+        if self.checks.is_memoryview {
+            let exporter = object.getattr(intern!(object.py(), "obj"))?;
+            check(&*of(&exporter)?, &exporter)?;
+        }
+        Ok(())
+    }
+
     /// Returns true if a lock would take a large part of an import: the objects have a shortcut, or are columns.
     fn is_quick(&self) -> bool {
         self.head.is_some()

@@ -35,10 +35,15 @@ pub(crate) fn import(
     chunks.check_stream(times)?;
     let arrays = match options.copy {
         Some(true) => {
-            let mut arrays: Vec<_> = chunks.next_with_elements(py)?.into_iter().collect();
-            while let Some(chunk) = chunks.next_with_elements(py)?.filter(|it| it.get().length > 0)
-            {
+            let (mut arrays, mut next) = (Vec::new(), chunks.next_with_elements(py)?);
+            while let Some(chunk) = next {
+                // The stream ends with an array without elements.
+                let is_last = chunk.get().length <= 0;
                 arrays.push(chunk);
+                next = match is_last {
+                    true => None,
+                    false => chunks.next_with_elements(py)?.filter(|it| it.get().length > 0),
+                };
             }
             arrays
         }
