@@ -68,7 +68,7 @@ fn axes_of_copy(demanded: Order, tensor: &TensorRef<'_>) -> Option<Vec<usize>> {
         _ if ndim < 2 => None,
         Order::C => None,
         Order::Fortran => Some((0..ndim).rev().collect()),
-        // Elements that are repeated have no order.
+        // Repeated elements do not have an order.
         _ if tensor.is_empty() || strides().any(|stride| stride == 0) => None,
         _ if strides().rev().is_sorted() => None,
         _ if strides().is_sorted() => Some((0..ndim).rev().collect()),

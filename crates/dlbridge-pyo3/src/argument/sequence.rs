@@ -75,7 +75,8 @@ pub(super) fn tensor_of(
     if fits && let Some(tensor) = plain(spec.dtypes, &items, &shape, room)? {
         return Ok(Some(tensor));
     }
-    // A copy of a list that contains a list many times could take all memory: for a list, a number and its place.
+    // A list that contains a list many times has more numbers than objects, and its copy a list for each occurrence.
+    // 128 bytes hold such a list of one number.
     if Vec::<[u128; 8]>::new().try_reserve_exact(room).is_err() {
         let text = format!("no memory for a tensor of shape {shape:?}");
         return Err(PyMemoryError::new_err(text).into());
