@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import EllipsisType, ModuleType
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, final
 
@@ -38,6 +39,7 @@ __all__ = [
     "chunks",
     "empty",
     "from_dlpack",
+    "from_managed",
     "get_num_threads",
     "like",
     "set_num_threads",
@@ -256,6 +258,13 @@ class Tensor:
     def itemsize(self) -> int:
         """The number of bytes of an element; 1 for elements narrower than a byte."""
 
+    def dltensor(self, *, writable: bool = False) -> AbstractContextManager[int]:
+        """Pass the struct ``DLTensor`` to C code in a ``with`` block, as an address for ``ctypes`` or ``cffi``.
+
+        The struct and the memory live until the end of the block. On a device, the caller synchronises with
+        :attr:`stream`. Raises BufferError for ``writable=True`` if the data is read-only.
+        """
+
     def data_ptr(self) -> int:
         """The same as :attr:`address`."""
 
@@ -344,6 +353,7 @@ def asdlpack(
     align: SupportsIndex | None = None,
     contiguous: bool | Literal["C", "F"] | None = None,
     writable: bool | None = None,
+    assume_writable: bool | None = None,
     stream: int | None = None,
 ) -> Tensor:
     """Import any object that supports an exchange protocol.
@@ -367,6 +377,10 @@ def asdlpack(
     contiguous elements in C order (``"C"`` or ``True``) or in Fortran order (``"F"``). ``writable=True`` requests
     writable data. Data that does not meet these options is copied. ``writable=False`` returns a tensor that is marked
     read-only.
+
+    ``assume_writable=True`` is a promise of the caller: the memory of a producer that returns legacy capsules, which cannot
+    mark it as read-only, may be written. It is then shared as writable memory, and :attr:`Tensor.protocol` is
+    ``'dlpack-legacy, assumed writable'``. Data that its producer marks as read-only is refused.
 
     If a producer does not export to the requested device, CUDA's driver copies the data between the CPU and
     CUDA devices.
@@ -417,6 +431,16 @@ def chunks(
     imports gives one tensor. ``copy`` is as for :func:`asdlpack`, for each chunk.
 
     Raises as :func:`asdlpack`. The refusal of a chunk is raised when it is requested, and ends the iteration.
+    """
+
+def from_managed(address: SupportsIndex, /, *, legacy: bool = False) -> Tensor:
+    """Take over a managed tensor of DLPack, by the address that C code returned.
+
+    ``address`` is that of a ``DLManagedTensorVersioned``, or with ``legacy=True`` of a ``DLManagedTensor``. Its deleter is
+    called with the last use of the result. A wrong address ends the process, as with ``ctypes``.
+
+    Raises TypeError for anything but an integer, ValueError for an address that cannot be one, BufferError as
+    :func:`asdlpack`.
     """
 
 def empty(

@@ -137,6 +137,40 @@ def test_data_of_a_legacy_producer_is_writable_after_a_copy(native: Native) -> N
     assert crafted.record.calls == 1
 
 
+def test_data_of_a_legacy_producer_is_shared_as_writable_if_the_caller_promises_it(native: Native) -> None:
+    crafted = native.craft((6,), versioned=False)
+    tensor = dlbridge.asdlpack(n.OldProducer(crafted), assume_writable=True, writable=True, copy=False)
+    assert (tensor.readonly, tensor.copied) == (False, False)
+    assert tensor.protocol == "dlpack-legacy, assumed writable"
+    memoryview(tensor)[0] = 7.0
+    assert tensor.tolist()[0] == 7.0
+    assert dlbridge.asdlpack(tensor, assume_writable=True) is tensor
+    del tensor
+    assert crafted.record.calls == 1
+
+
+def test_promise_counts_for_an_imported_tensor(native: Native) -> None:
+    producer, crafted = native.tensor((6,), versioned=False)
+    imported = dlbridge.asdlpack(producer)
+    promised = dlbridge.asdlpack(imported, assume_writable=True)
+    assert (imported.readonly, promised.readonly, promised.address) == (True, False, imported.address)
+    del producer, imported, promised
+    assert crafted.record.calls == 1
+
+
+@pytest.mark.parametrize("source", [b"abc", dlbridge.asdlpack(bytearray(3), writable=False)])
+def test_promise_for_data_that_is_marked_read_only_is_refused(source: Any) -> None:
+    with pytest.raises(BufferError, match=r"marked as read-only, and assume_writable=True .* pass writable=True"):
+        dlbridge.asdlpack(source, assume_writable=True)
+
+
+def test_promise_for_writable_data_changes_nothing() -> None:
+    tensor = dlbridge.asdlpack(bytearray(3), assume_writable=True)
+    assert (tensor.readonly, tensor.protocol) == (False, "buffer")
+    with pytest.raises(TypeError, match="assume_writable must be None, True or False"):
+        dlbridge.asdlpack(bytearray(3), assume_writable=1)  # type: ignore[arg-type]
+
+
 def test_device_option_moves_data_to_the_cpu_or_refuses(native: Native) -> None:
     producer, crafted = native.tensor((6,), device=n.CUDA_HOST)
     tensor = dlbridge.asdlpack(producer)

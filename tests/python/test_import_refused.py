@@ -330,6 +330,21 @@ def test_object_without_a_protocol_is_refused(thing: Any) -> None:
         dlbridge.from_dlpack(thing)
 
 
+@pytest.mark.parametrize(
+    ("methods", "advice"),
+    [
+        (("__array__", "__arrow_array__"), r"let its library make an array of it: numpy\.asarray\(x\)"),
+        (("__arrow_array__",), r"let its library make an array of it: pyarrow\.array\(x\)"),
+    ],
+)
+def test_object_that_converts_itself_gets_the_function_that_does(methods: tuple[str, ...], advice: str) -> None:
+    thing = type("Lazy", (), dict.fromkeys(methods, lambda self: None))
+    with pytest.raises(TypeError, match=advice):
+        dlbridge.asdlpack(thing())
+    with pytest.raises(TypeError, match="not a module or a class"):
+        dlbridge.asdlpack(thing)
+
+
 def test_capsule_is_imported_once(native: Native) -> None:
     crafted = native.craft()
     capsule = crafted.capsule()

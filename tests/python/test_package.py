@@ -107,7 +107,7 @@ def test_stub_has_all_functions_and_members() -> None:
         (
             dlbridge.asdlpack,
             "(obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, "
-            "writable=None, stream=None)",
+            "writable=None, assume_writable=None, stream=None)",
         ),
         (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
         (dlbridge.like, "(prototype, obj, /, *, copy=None)"),

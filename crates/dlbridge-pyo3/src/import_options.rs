@@ -37,17 +37,20 @@ pub struct ImportOptions {
     pub order: Order,
     /// `Some(true)` for writable data, `Some(false)` to mark the tensor as read-only.
     pub writable: Option<bool>,
+    /// True if the caller knows that a legacy producer's memory, which the producer cannot mark, may be written.
+    pub assume_writable: bool,
 }
 
 impl ImportOptions {
     /// Returns true for options that an extension meets without the package: a device, and DLPack as the protocol.
     pub fn is_plain(&self) -> bool {
-        let Self { protocol, copy, device: _, align, order, writable } = self;
+        let Self { protocol, copy, device: _, align, order, writable, assume_writable } = self;
         matches!(protocol, None | Some(Protocol::Dlpack))
             && copy.is_none()
             && align.is_none()
             && *order == Order::Strided
             && writable.is_none()
+            && !assume_writable
     }
 }
 

@@ -29,11 +29,13 @@ pub enum Protocol {
     Buffer,
     /// The Arrow PyCapsule interface.
     Arrow,
+    /// `__dlpack__` with a legacy capsule, over memory that the caller of `asdlpack` says may be written.
+    AssumedWritable,
 }
 
 impl Protocol {
     /// All protocols. Other releases know them by their places.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ExchangeApi,
         Self::Dlpack,
         Self::LegacyDlpack,
@@ -42,6 +44,7 @@ impl Protocol {
         Self::ArrayStruct,
         Self::Buffer,
         Self::Arrow,
+        Self::AssumedWritable,
     ];
 
     /// The name that Python sees.
@@ -59,6 +62,7 @@ impl Protocol {
             Self::ArrayStruct => "array-struct",
             Self::Buffer => "buffer",
             Self::Arrow => "arrow",
+            Self::AssumedWritable => "dlpack-legacy, assumed writable",
         }
     }
 
@@ -72,7 +76,7 @@ impl Protocol {
     pub const fn words(self) -> &'static str {
         match self {
             Self::ExchangeApi => "__dlpack_c_exchange_api__",
-            Self::Dlpack | Self::LegacyDlpack => "__dlpack__",
+            Self::Dlpack | Self::LegacyDlpack | Self::AssumedWritable => "__dlpack__",
             Self::CudaArrayInterface => "__cuda_array_interface__",
             Self::ArrayInterface => "__array_interface__",
             Self::ArrayStruct => "__array_struct__",

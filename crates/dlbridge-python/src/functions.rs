@@ -32,13 +32,14 @@ use crate::{bytes, frameworks};
 /// align is the required alignment in bytes: a power of two, at most 1 GiB.
 /// contiguous is 'C' or True, or 'F': the order in which the elements must be contiguous.
 /// writable=True copies read-only data; writable=False marks the tensor as read-only.
+/// assume_writable=True: the caller knows that the memory of a legacy producer, which cannot mark it, may be written.
 /// stream is the caller's stream: a number as in the array API standard.
 ///
 /// Raises TypeError for an object without a protocol and for arguments of the wrong type, ValueError for arguments
 /// with a wrong value and for consumed capsules, BufferError for data that breaks a specification, that a tensor
 /// cannot express, or that needs a copy although copy=False forbids it.
 #[pyfunction]
-#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, stream=None))]
+#[pyo3(signature = (obj, /, *, protocol=None, copy=None, device=None, align=None, contiguous=None, writable=None, assume_writable=None, stream=None))]
 #[expect(clippy::too_many_arguments, reason = "they are keywords")]
 pub(crate) fn asdlpack<'py>(
     obj: &Bound<'py, PyAny>,
@@ -48,6 +49,7 @@ pub(crate) fn asdlpack<'py>(
     align: Option<&Bound<'py, PyAny>>,
     contiguous: Option<&Bound<'py, PyAny>>,
     writable: Option<&Bound<'py, PyAny>>,
+    assume_writable: Option<&Bound<'py, PyAny>>,
     stream: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, TensorObject>> {
     let options = ImportOptions {
@@ -57,6 +59,10 @@ pub(crate) fn asdlpack<'py>(
         align: align.map(expect_alignment).transpose()?,
         order: contiguous.map(expect_order).transpose()?.unwrap_or_default(),
         writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
+        assume_writable: assume_writable
+            .map(|assume| expect_bool("assume_writable", assume))
+            .transpose()?
+            .unwrap_or(false),
     };
     TensorObject::import_on(obj, &options, Streams::named(stream))
 }

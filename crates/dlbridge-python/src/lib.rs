@@ -16,6 +16,7 @@ mod functions;
 mod import;
 mod interfaces;
 mod memory;
+mod pointers;
 #[cfg(unix)]
 mod shared_map;
 mod tensor;
@@ -41,6 +42,8 @@ pub mod _core {
         asdlpack, empty, from_dlpack, get_num_threads, has_protocol, remedy, set_num_threads,
         writable_once,
     };
+    #[pymodule_export]
+    use crate::pointers::from_managed;
     #[cfg(unix)]
     #[pymodule_export]
     use crate::shared_map::SharedMap;

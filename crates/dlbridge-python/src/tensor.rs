@@ -146,6 +146,14 @@ impl TensorObject {
     ) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (ours.py(), ours.get());
         let (tensor, record) = (this.tensor(), this.record());
+        if options.assume_writable
+            && let Some(protocol) = record.protocol
+            && protocol != satisfy::assume_writable(protocol, tensor)?
+        {
+            let record = Common { protocol: Some(Protocol::AssumedWritable), ..record };
+            let assumed = PyTensor::with_record(this.second()?, record, *this.stream());
+            return Self::satisfied(&Self::new(py, assumed)?, options);
+        }
         let read_only = this.is_read_only();
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
             let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };

@@ -156,7 +156,8 @@ fn keywords<'py>(
     options: &ImportOptions,
     stream: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let ImportOptions { protocol, copy, device, align, order, writable } = *options;
+    let ImportOptions { protocol, copy, device, align, order, writable, assume_writable } =
+        *options;
     let order = match order {
         Order::C => Some("C"),
         Order::Fortran => Some("F"),
@@ -170,6 +171,7 @@ fn keywords<'py>(
     set(&keywords, "align", align)?;
     set(&keywords, "contiguous", order)?;
     set(&keywords, "writable", writable)?;
+    set(&keywords, "assume_writable", assume_writable.then_some(true))?;
     set(&keywords, "stream", stream)?;
     Ok((!keywords.is_empty()).then_some(keywords))
 }

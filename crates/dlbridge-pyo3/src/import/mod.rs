@@ -234,7 +234,9 @@ pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
     let has = |name| attribute(object, name).map(|found| found.is_some());
     match protocol {
         Protocol::ExchangeApi => Ok(type_info::of(object)?.table.is_some()),
-        Protocol::Dlpack | Protocol::LegacyDlpack => has(intern!(py, "__dlpack__")),
+        Protocol::Dlpack | Protocol::LegacyDlpack | Protocol::AssumedWritable => {
+            has(intern!(py, "__dlpack__"))
+        }
         Protocol::CudaArrayInterface => has(intern!(py, "__cuda_array_interface__")),
         Protocol::ArrayInterface => has(intern!(py, "__array_interface__")),
         Protocol::ArrayStruct => has(intern!(py, "__array_struct__")),

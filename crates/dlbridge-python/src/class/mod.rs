@@ -17,6 +17,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::arrow::Capsules;
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
+use crate::pointers::DLTensorScope;
 use crate::tensor::{TensorObject, traverse};
 use crate::to_library::{self, Framework};
 use crate::{arrow, bytes};
@@ -353,6 +354,12 @@ impl TensorObject {
     #[getter]
     fn address(&self) -> usize {
         self.tensor().data().addr()
+    }
+
+    /// The struct `DLTensor` for C code in a `with` block, as an address.
+    #[pyo3(signature = (*, writable=false))]
+    fn dltensor(&self, writable: bool) -> PyResult<DLTensorScope> {
+        DLTensorScope::of(self, writable)
     }
 
     fn __repr__(&self) -> String {

@@ -4,6 +4,7 @@ pub(crate) mod explain;
 pub(crate) mod pandas;
 
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
+use dlbridge_pyo3::import::has_protocol;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::python::error::{str_in_message, type_name};
 use pyo3::exceptions::{PyBufferError, PyException};
@@ -23,9 +24,22 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
             "it stands for elements that are not computed yet: convert it outside of the compiled function or \
              model, or in a function called by tf.py_function"
         }
-        _ => return pandas::remedy(object),
+        _ => return pandas::remedy(object).or_else(|| by_conversion(object)),
     };
     Some(remedy.to_owned())
+}
+
+/// The advice for an object whose class converts it to an array, such as those of awkward, zarr, h5py and Dask.
+fn by_conversion(object: &Bound<'_, PyAny>) -> Option<String> {
+    let has = |method| object.get_type().hasattr(method).unwrap_or(false);
+    let function = match (has("__array__"), has("__arrow_array__")) {
+        // Another protocol was selected than one that it has.
+        _ if has_protocol(object).unwrap_or(true) => return None,
+        (true, _) => "numpy.asarray(x)",
+        (false, true) => "pyarrow.array(x)",
+        (false, false) => return None,
+    };
+    Some(format!("let its library make an array of it: {function}"))
 }
 
 static POLARS: ImportRules =

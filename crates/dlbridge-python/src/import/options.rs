@@ -42,15 +42,16 @@ pub(crate) fn expect_order(contiguous: &Bound<'_, PyAny>) -> PyResult<Order> {
 
 /// The value of an argument `protocol`.
 pub(crate) fn expect_protocol(protocol: &Bound<'_, PyAny>) -> PyResult<Protocol> {
+    // The record of a promise is not a protocol to ask for.
+    let all = || Protocol::ALL.into_iter().filter(|&p| p != Protocol::AssumedWritable);
     let names = || {
-        let names: Vec<_> = Protocol::ALL.iter().map(|p| format!("'{}'", p.name())).collect();
+        let names: Vec<_> = all().map(|p| format!("'{}'", p.name())).collect();
         format!("None or one of {}", names.join(", "))
     };
     let name =
         protocol.cast::<PyString>().map_err(|_| wrong_type("protocol", &names(), protocol))?;
     let name = name.to_cow()?;
-    Protocol::ALL
-        .into_iter()
+    all()
         .find(|p| p.name() == name)
         .ok_or_else(|| PyValueError::new_err(format!("protocol must be {}, not '{name}'", names())))
 }

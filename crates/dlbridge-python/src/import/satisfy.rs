@@ -5,7 +5,7 @@
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::imported::Imported;
+use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::order::Order;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::stream::{DataStream, has_streams};
@@ -47,6 +47,9 @@ pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Im
 }
 
 fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Imported> {
+    if options.assume_writable {
+        imported.protocol = assume_writable(imported.protocol, &imported.tensor)?;
+    }
     let (read_only, is_copy) = (imported.is_read_only(), imported.reason.is_some());
     if let Some((tensor, reason)) = copy_of(options, &imported.tensor, read_only, is_copy)? {
         imported.tensor = tensor;
@@ -56,6 +59,18 @@ fn satisfied(mut imported: Imported, options: &ImportOptions) -> PyResult<Import
         imported.tensor = imported.tensor.into_read_only();
     }
     Ok(imported)
+}
+
+/// The protocol of a tensor whose memory may be written, as the caller says. Refuses memory that its producer marks.
+pub(crate) fn assume_writable(protocol: Protocol, tensor: &Tensor) -> PyResult<Protocol> {
+    match (tensor.is_read_only(), protocol) {
+        (true, _) => Err(PyBufferError::new_err(
+            "the data is marked as read-only, and assume_writable=True is for producers that cannot mark theirs; pass \
+             writable=True, which copies it",
+        )),
+        (false, Protocol::LegacyDlpack) => Ok(Protocol::AssumedWritable),
+        (false, protocol) => Ok(protocol),
+    }
 }
 
 /// Copies an imported tensor to the requested device, or on its own, if the CUDA driver can; otherwise returns it
