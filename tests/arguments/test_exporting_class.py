@@ -31,6 +31,7 @@ def test_class_exports_its_tensor_by_every_protocol() -> None:
     assert dlbridge.asdlpack(sound).protocol == "exchange-api"
     protocols = [report.protocol for report in dlbridge.explain(sound).protocols if report.answer]
     assert protocols == ["exchange-api", "dlpack", "array-interface", "array-struct", "buffer", "arrow"]
+    assert sound.format() == ("float32", [4, 2])
     assert sound.loudest() == 3
     sound.amplify(2)
     assert array[1, 1] == -6

@@ -57,8 +57,7 @@ print(typed.try_device(pl.Series([1.0])))
     assert lines[1].endswith(install)
     install = "install it: pip install dlbridge; dlbridge"
     assert lines[2] == "float64"
-    refused = "only the package dlbridge imports this 'numpy.ndarray' object, or says what it lacks"
-    assert lines[3] == f"{refused}; install it: pip install dlbridge; <class 'TypeError'>"
+    assert lines[3].endswith("; convert it first, with x.astype(x.dtype.newbyteorder('=')); <class 'TypeError'>")
     assert lines[4] == f"only the package dlbridge imports this 'memoryview' object, or says what it lacks; {install}"
     assert lines[5:] == ["float64", "float32", "uint8", "float64", "False"]
 
@@ -172,10 +171,16 @@ sound = typed.Sound(2, 1)
 assert np.asarray(sound).ctypes.data == np.from_dlpack(sound).ctypes.data
 print(typed.returned.Histogram([1, 2]).kept, hasattr(sound, "__array_struct__"))
 assert (bytes(sound), bytes(typed.Lent(np.array(5, "u1")))) == (bytes(8), b"\\5")
+copies = np.from_dlpack(sound, copy=True), torch.from_dlpack(sound, copy=True), torch.from_dlpack(typed.Scale([0]).__dlpack__())
+sound.amplify(1)
+np.asarray(sound)[:] = 1
+assert not any(copy.any() for copy in copies)
 refused = (
     lambda: typed.twice(jax.numpy.ones(1, "f4")),
     lambda: typed.ramp(1, "jax"),
     lambda: sound.__arrow_c_array__(),
+    lambda: sound.__dlpack__(stream=1),
+    lambda: sound.__dlpack__(dl_device=(2, 0), copy=True),
 )
 for make in refused:
     try:
@@ -187,7 +192,7 @@ for make in refused:
     assert lines[0] == "ndarray True (1, 0)"
     assert lines[1] == "<class 'numpy.ndarray'> <class 'torch.Tensor'> <class 'memoryview'>"
     assert lines[2:5] == ["<class 'torch.Tensor'>", "True True False", "[1 2] True"]
-    assert len(lines) == 8
+    assert len(lines) == 10
     assert all(line.endswith("; install it: pip install dlbridge; dlbridge") for line in lines[5:])
 
 

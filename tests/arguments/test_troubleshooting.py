@@ -166,7 +166,7 @@ def messages() -> dict[str, str]:
     """The messages of the page by heading, without compiler errors."""
     text = PAGE.read_text(encoding="utf-8")
     found = re.findall(r"^### ([^\n]+)\n\n```text\n(.*?)^```$", text, re.M | re.S)
-    return {heading: " ".join(message.split()) for heading, message in found if "error[E" not in message}
+    return {heading: " ".join(message.split()) for heading, message in found if not message.startswith("error")}
 
 
 def matches(message: str, pattern: str) -> bool:

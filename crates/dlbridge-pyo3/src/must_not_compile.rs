@@ -188,6 +188,15 @@
 //! }
 //! ```
 //!
+//! An array of the extents of an argument with any number of dimensions:
+//!
+//! ```compile_fail
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, { dlbridge_pyo3::DYNAMIC }>) -> usize {
+//!     x.dims().len()
+//! }
+//! # fn main() { let _: fn(dlbridge_pyo3::PyReadonlyTensor<'_, f32, { dlbridge_pyo3::DYNAMIC }>) -> usize = f; }
+//! ```
+//!
 //! A device that the CPU cannot read, for an argument that the CPU reads:
 //!
 //! ```compile_fail,E0080

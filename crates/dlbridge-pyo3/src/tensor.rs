@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
-use dlbridge::{Access, ArcTensor, Tensor};
+use dlbridge::{Access, ArcTensor, DataType, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
@@ -14,11 +14,13 @@ use crate::stream::DataStream;
 
 /// A tensor over memory that Rust owns or a producer shares, as a result: in Python it is a `dlbridge.Tensor`.
 ///
-/// A class may keep it, and export it any number of times ([`producer`](macro@crate::producer)); each result keeps the
-/// memory alive.
-///
 /// Return it from a `#[pyfunction]`. Where the package `dlbridge` is installed, the object is a `dlbridge.Tensor`; without
-/// it, the object has only what `from_dlpack` of every library and `memoryview` use.
+/// it, the object is a NumPy array.
+///
+/// To keep one, make it a field of a class, which returns [`to_object`](Self::to_object) or [`numpy`](Self::numpy) from a
+/// getter, reads and writes it by [`extract`](Self::extract), or exports it by [`producer`](macro@crate::producer), any number of
+/// times. Each of these objects keeps the memory alive. It is not `Clone`: the only writable export of
+/// [`writable_once`](Self::writable_once) has one owner. Several structs share an `Arc<PyTensor>`.
 ///
 /// The data of a tensor on CUDA or ROCm must be synchronised with the default stream.
 ///
@@ -92,6 +94,29 @@ impl PyTensor {
             return Self::from(tensor.into_read_only());
         }
         Self::first_writable(tensor)
+    }
+
+    /// The dtype of the elements.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use dlbridge_pyo3::dlbridge::DataType;
+    ///
+    /// assert_eq!(PyTensor::from(vec![1.0_f32]).dtype(), DataType::FLOAT32);
+    /// ```
+    pub fn dtype(&self) -> DataType {
+        self.tensor.dtype()
+    }
+
+    /// The extents, in elements.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    ///
+    /// assert_eq!(PyTensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).shape(), [2, 2]);
+    /// ```
+    pub fn shape(&self) -> &[i64] {
+        self.tensor.shape()
     }
 }
 

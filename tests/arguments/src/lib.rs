@@ -113,6 +113,13 @@ fn invert_flags(
     Ok(())
 }
 
+/// Inverts booleans where they are, by ndarray.
+#[pyfunction]
+fn invert_mask(mut mask: PyReadwriteTensor<'_, bool, 2>) -> PyResult<()> {
+    mask.try_as_array_mut()?.map_inplace(|flag| *flag = !*flag);
+    Ok(())
+}
+
 /// The sum of any tensor that can be converted to float64 without a loss, and whether it was converted.
 #[pyfunction]
 fn total_of_anything(x: PyReadonlyTensor<'_, f64, DYNAMIC, (COrder, AllowCopy)>) -> (f64, bool) {
@@ -263,6 +270,11 @@ impl Sound {
     fn new(frames: usize, channels: usize) -> PyResult<Self> {
         let samples = Tensor::zeros::<f32>([frames, channels])?;
         Ok(Self { samples: PyTensor::from(samples) })
+    }
+
+    /// The dtype and the shape of the samples.
+    fn format(&self) -> (String, Vec<i64>) {
+        (self.samples.dtype().to_string(), self.samples.shape().to_vec())
     }
 
     /// The largest distance from silence.
@@ -440,9 +452,9 @@ mod _native {
     #[pymodule_export]
     use super::{
         LatestTENSOR, Scale, Sound, Squares, accumulate, add, aligned, brightest, by_columns,
-        constants, count, count_of_anything, dtype, first_column, invert, invert_flags, leading,
-        mean, negate, norm, pixels, ramp, scale, shape, sound_of, swap, swap_bytes, total,
-        total_detached, total_of_anything, total_of_vector, total_where, trace, twice,
-        while_reading, while_writing,
+        constants, count, count_of_anything, dtype, first_column, invert, invert_flags,
+        invert_mask, leading, mean, negate, norm, pixels, ramp, scale, shape, sound_of, swap,
+        swap_bytes, total, total_detached, total_of_anything, total_of_vector, total_where, trace,
+        twice, while_reading, while_writing,
     };
 }

@@ -13,6 +13,7 @@ use dlbridge::{
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 
+use super::refusal::not_borrowed;
 use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::numpy::api::{self, NumpyApi};
 use crate::numpy::array::NumpyArray;
@@ -139,7 +140,7 @@ pub(super) fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor
             let view = copy.view::<u8>().map_err(to_py_err)?;
             // Refuses bytes other than 0 and 1, which would become other numbers.
             if view.as_slice().unwrap_or_default().iter().fold(0, |all, byte| all | byte) > 1 {
-                source.view::<bool>().map_err(to_py_err)?;
+                source.view::<bool>().map_err(not_borrowed)?;
             }
             match to == DataType::UINT8 {
                 true => Ok(copy),

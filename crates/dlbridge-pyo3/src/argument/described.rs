@@ -27,7 +27,8 @@ macro_rules! described {
                 self.argument.tensor().strides()
             }
 
-            /// The extents as an array, for an argument with a fixed number of dimensions.
+            /// The extents as an array, for an argument with a fixed number of dimensions. For
+            /// [`DYNAMIC`](crate::DYNAMIC) only [`shape`](Self::shape) compiles, which `cargo check` does not report.
             ///
             /// ```no_run
             #[doc = concat!("fn pixels(x: dlbridge_pyo3::", stringify!($name), "<'_, u8, 3>) -> usize {")]

@@ -12,7 +12,7 @@ use super::accepts::Accepts;
 use super::borrowed::BorrowedArgument;
 use super::constraint::{Constraint, InCOrder};
 use super::described::described;
-use super::refusal::{ArgumentError, Refusal};
+use super::refusal::{ArgumentError, Refusal, not_borrowed};
 use super::spec::ArgumentSpec;
 use crate::python::error::to_py_err;
 
@@ -20,7 +20,7 @@ use crate::python::error::to_py_err;
 const fn assert_any_bits<T: Element>() {
     assert!(
         T::CHECK.is_none(),
-        "Python code may write bytes that are not values of this type; use try_view()?, try_as_array()? for ndarray, or try_view_mut()? to write"
+        "Python code may write bytes that are not values of this type; use try_view()? or try_view_mut()?, and for ndarray try_as_array()? or try_as_array_mut()?"
     );
 }
 
@@ -172,7 +172,7 @@ macro_rules! argument {
             /// }
             /// ```
             pub fn try_view(&self) -> PyResult<TensorView<'_, T>> {
-                self.argument.tensor().as_view().map_err(to_py_err)
+                self.argument.tensor().as_view().map_err(not_borrowed)
             }
 
             /// Checks the elements like [`try_view`](Self::try_view), and returns them as a slice.
@@ -341,7 +341,7 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     /// }
     /// ```
     pub fn try_view_mut(&mut self) -> PyResult<TensorViewMut<'_, T>> {
-        self.as_tensor_ref_mut().into_view_mut().map_err(to_py_err)
+        self.as_tensor_ref_mut().into_view_mut().map_err(not_borrowed)
     }
 
     /// The elements as a slice to write, if they are contiguous in C order.

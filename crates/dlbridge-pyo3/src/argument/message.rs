@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-use dlbridge::{DataType, Device};
+use dlbridge::{CopyReason, DataType, Device};
 use dlbridge_borrow::Mode;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -58,7 +58,24 @@ impl RefusedTensor {
         if let Some(misfit) = &self.element {
             push_pieces(&mut text, &[&", but ", misfit]);
         }
-        text
+        text + self.remedy()
+    }
+
+    /// The remedy for a tensor that would fit after a copy.
+    fn remedy(&self) -> &'static str {
+        let needs_copy = self.mismatch.is_only(Difference::Copied);
+        match self.spec.order {
+            Order::Fortran if self.mismatch.is_only(Difference::Order) => {
+                "; copy it first, with numpy.asfortranarray(x)"
+            }
+            _ if self.mismatch.is_only(Difference::Order) => {
+                "; copy it first, with numpy.ascontiguousarray(x)"
+            }
+            _ if needs_copy && self.reason == Some(CopyReason::ByteOrder) => {
+                "; convert it first, with x.astype(x.dtype.newbyteorder('='))"
+            }
+            _ => "",
+        }
     }
 }
 

@@ -66,6 +66,11 @@ impl Mismatch {
         self.differences & difference as u8 != 0
     }
 
+    /// Returns true if there is one difference, of this kind.
+    pub(super) fn is_only(&self, difference: Difference) -> bool {
+        self.differences == difference as u8
+    }
+
     /// The alignment of the first element in bytes, if it is too small.
     pub(super) fn alignment(&self) -> Option<u64> {
         self.has(Difference::Alignment).then(|| 1 << self.alignment)

@@ -141,6 +141,25 @@ where
     pub fn as_array_mut(&mut self) -> ArrayViewMut<'_, T, DimOf<N>> {
         self.view_mut().try_into().expect(FITS)
     }
+
+    /// Checks that the bytes are values of the type, such as `bool`, and returns a view of ndarray to write.
+    ///
+    /// # Errors
+    /// As [`try_view`](Self::try_view).
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyReadwriteTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyfunction]
+    /// fn invert(mut mask: PyReadwriteTensor<'_, bool, 2>) -> PyResult<()> {
+    ///     mask.try_as_array_mut()?.map_inplace(|flag| *flag = !*flag);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn try_as_array_mut(&mut self) -> PyResult<ArrayViewMut<'_, T, DimOf<N>>> {
+        Ok(self.try_view_mut()?.try_into().expect(FITS))
+    }
 }
 
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use dlbridge::{CopyReason, DataType, Device, TensorRef};
+use dlbridge::{CopyReason, DataType, Device, Error, TensorRef};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 
@@ -143,6 +143,13 @@ impl ArgumentSpec {
             Err(_) => Refusal::from(error),
         }
     }
+}
+
+/// The exception for a tensor that meets the demands, and cannot be borrowed or has elements that are not values of its dtype.
+/// Its class adds the name of the argument.
+#[cold]
+pub(super) fn not_borrowed(error: Error) -> PyErr {
+    Python::attach(|py| ErrorClass::Borrowed.new_err(py, &error.to_string()))
 }
 
 /// Why extraction of a typed argument failed. `?` converts it to a [`PyErr`].

@@ -12,14 +12,14 @@
 //! 6. [`import_times`](ArgumentSpec::import_times): elements that are times, in a unit of the argument.
 //! 7. [`import_on_device`](ArgumentSpec::import_on_device): a `PyDeviceTensor` is imported with its stream.
 
-use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Error, Tensor, TensorRef};
+use dlbridge::{Access as TensorAccess, CopyReason, DeviceType, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
 use pyo3::prelude::*;
 
 use super::borrowed::{BorrowedArgument, MemoryOwner, borrow_copy, outliving};
 use super::cast::rescaled;
 use super::mismatch::{Access, Difference, Mismatch};
-use super::refusal::{Refusal, RefusedTensor};
+use super::refusal::{Refusal, RefusedTensor, not_borrowed};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::borrow::{AttachedGuard, bytes_of};
@@ -31,7 +31,6 @@ use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, torch_view, type_info};
 use crate::python::classes;
-use crate::python::error::ErrorClass;
 use crate::stream::StreamOf;
 
 /// The result of a route; `None` if only a later one can decide.
@@ -129,6 +128,12 @@ impl ArgumentSpec {
             return match head.describe_swapped(object) {
                 Some(array) if self.copy.is_some() && self.fits_extents(array.tensor.shape()) => {
                     self.copy_numpy(head, type_info, object, &array, true)
+                }
+                Some(array) if self.copy.is_none() => {
+                    let reason = Some(CopyReason::ByteOrder);
+                    let access = Access::new(array.read_only);
+                    let mismatch = self.compare(&array.tensor, access, reason);
+                    Err(Refusal::of(self, &array.tensor, mismatch, reason))
                 }
                 None if head.lacks_dtype(object) => Err(Refusal::Elements(self)),
                 _ => Ok(None),
@@ -248,7 +253,7 @@ impl ArgumentSpec {
             AttachedGuard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
         argument.set_guard(guard);
         if (self.checks)(dtype) {
-            (self.check)(argument.tensor()).map_err(|error| not_borrowed(object, error))?;
+            (self.check)(argument.tensor()).map_err(not_borrowed)?;
         }
         Ok(Some(argument))
     }
@@ -334,7 +339,7 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         if (self.checks)(copy.dtype()) {
-            (self.check)(&TensorRef::from(&copy)).map_err(|error| not_borrowed(object, error))?;
+            (self.check)(&TensorRef::from(&copy)).map_err(not_borrowed)?;
         }
         Ok(borrow_copy(copy, object))
     }
@@ -437,13 +442,12 @@ impl ArgumentSpec {
             _ => AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         if (self.checks)(tensor.dtype()) {
-            (self.check)(&tensor).map_err(|error| not_borrowed(object, error))?;
+            (self.check)(&tensor).map_err(not_borrowed)?;
         }
         if self.mode == Mode::Write {
             // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
             // `BorrowedArgument::tensor_mut`.
-            unsafe { tensor.clone().assume_exclusive() }
-                .map_err(|error| not_borrowed(object, error))?;
+            unsafe { tensor.clone().assume_exclusive() }.map_err(not_borrowed)?;
         }
         Ok(BorrowedArgument::put(Box::new_uninit(), tensor, guard, memory_owner, object))
     }
@@ -480,10 +484,4 @@ impl ArgumentSpec {
 fn copied(imported: Imported, copy: Tensor) -> Imported {
     let reason = Some(imported.reason.unwrap_or(CopyReason::Requested));
     Imported { reason, ..Imported::new(copy, imported.protocol) }
-}
-
-/// The error of a tensor that meets the demands and cannot be borrowed; its class adds the name of the argument.
-#[cold]
-fn not_borrowed(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
-    ErrorClass::Borrowed.new_err(object.py(), &error.to_string())
 }

@@ -22,7 +22,7 @@ pub struct Keywords<'a, 'py> {
 /// Exports a tensor for a call of `__dlpack__`.
 ///
 /// The capsule is versioned if the consumer supports version 1 or later. An extension shares memory of the CPU, and leaves
-/// all other exports to the package. Data of a legacy producer is marked read-only in a versioned capsule, because its
+/// all other exports to the package; without it, NumPy makes copies of memory of the CPU. Data of a legacy producer is marked read-only in a versioned capsule, because its
 /// producer did not say whether it may be written. A legacy consumer gets it unmarked.
 #[inline]
 pub fn export<'py>(
@@ -46,11 +46,15 @@ fn by_package<'py>(
     options: ExportOptions,
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let given = PyDict::new(py);
     // Without the package, the only writable export is left to another consumer.
-    hub::require(py, &|| "the package dlbridge makes this export".to_owned())?;
+    match keywords.stream.is_none() && options.is_copied_here(exporter) {
+        // The object is an array of NumPy then, which can copy too.
+        true => given.set_item("copy", true)?,
+        false => hub::require(py, &|| "the package dlbridge makes this export".to_owned())?,
+    }
     let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
     let Keywords { stream, max_version, dl_device, copy } = *keywords;
-    let given = PyDict::new(py);
     let names = ["stream", "max_version", "dl_device", "copy"];
     for (name, value) in names.into_iter().zip([stream, max_version, dl_device, copy]) {
         if let Some(value) = value {
@@ -92,6 +96,12 @@ impl ExportOptions {
         self.copy != Some(true)
             && self.to == exporter.tensor().device()
             && !self.is_inexpressible(exporter)
+    }
+
+    /// Returns true if an export that is not shared is a copy by the CPU.
+    fn is_copied_here(self, exporter: &PyTensor) -> bool {
+        let here = [self.to, exporter.tensor().device()] == [Device::CPU; 2];
+        here && self.copy != Some(false)
     }
 
     /// Returns true if the consumer supports only legacy capsules, and they cannot express the data.

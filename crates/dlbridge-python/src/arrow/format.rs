@@ -170,6 +170,12 @@ fn unknown_extension(name: &str) -> PyErr {
 }
 
 fn unfit(format: &str) -> PyErr {
+    if format == "+s" {
+        return beyond_tensors(
+            "the object is a table, or a column of records, and a tensor can express one column; take one column of it first"
+                .to_owned(),
+        );
+    }
     let times = match elements(format) {
         (Elements::Dates, _) => Some("datetime64[D]"),
         (Elements::Named(name), "") if name != "int64" => Some(name),
