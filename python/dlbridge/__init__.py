@@ -24,6 +24,7 @@ from dlbridge._core import (
     from_managed,
     get_num_threads,
     like,
+    matrix,
     set_num_threads,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "get_num_threads",
     "like",
     "load",
+    "matrix",
     "ragged",
     "save",
     "set_num_threads",

@@ -42,6 +42,7 @@ __all__ = [
     "from_managed",
     "get_num_threads",
     "like",
+    "matrix",
     "set_num_threads",
 ]
 
@@ -164,8 +165,13 @@ class Tensor:
     def jax(self, *, copy: bool | None = None) -> _jax.Array:
         """A JAX array, as :meth:`to`."""
 
-    def to(self, library: str | ModuleType, /, *, copy: bool | None = None) -> Any:
+    def to(
+        self, library: str | ModuleType, /, *, copy: bool | None = None, columns: Sequence[Any] | None = None
+    ) -> Any:
         """An object of a library: its name, like ``'torch'``, or its module. The error for an unknown name lists all.
+
+        ``columns`` makes a table of a tensor of (rows, columns), with these names: a ``DataFrame`` of pandas or polars, or a
+        ``Table`` of pyarrow. Tables of Arrow share columns that are contiguous, as in Fortran order, and copy others once.
 
         The result shares the memory, unless the library would silently get something wrong, or
         refuse the strides: then the memory is copied. ``copy=False`` makes that an error; ``copy=True``
@@ -441,6 +447,34 @@ def from_managed(address: SupportsIndex, /, *, legacy: bool = False) -> Tensor:
 
     Raises TypeError for anything but an integer, ValueError for an address that cannot be one, BufferError as
     :func:`asdlpack`.
+    """
+
+def matrix(
+    frame: object,
+    columns: Sequence[Any] | None = None,
+    *,
+    dtype: object = None,
+    nulls: Literal["raise"] | float = "raise",
+    order: Literal["C", "F"] = "C",
+    copy: bool | None = None,
+) -> Tensor:
+    """Make a tensor of (rows, columns) from a table.
+
+    ``frame`` is any table of Arrow, such as a ``DataFrame`` of polars or a ``Table`` of pyarrow, a ``pandas.DataFrame``, or a
+    mapping of names to columns of one length, which :func:`asdlpack` imports. ``columns`` selects columns by name, in this
+    order; the others are not read.
+
+    ``dtype`` is the dtype to convert to, by NumPy's rule ``same_kind``; by default the one that NumPy promotes the dtypes of the
+    columns to. Columns of times become their counts: int64, in the finest of their units, or in that of ``dtype``.
+    ``nulls`` is ``'raise'``, or the number that replaces nulls. ``float('nan')`` makes float64 of integers with nulls, and
+    ``NaT`` of times.
+
+    Columns that lie side by side in memory are shared, and keep their strides; all others are copied once. ``order`` is the
+    order of a copy. ``copy=True`` copies always; ``copy=False`` makes a copy an error. :attr:`Tensor.copied` and
+    :attr:`Tensor.copy_reason` tell which it was.
+
+    Raises TypeError for an object that is not a table, ValueError for a column that is not there or whose name others have,
+    and BufferError, with the name of the column, for one that has nulls, or that a matrix cannot express.
     """
 
 def empty(

@@ -125,6 +125,7 @@ CASES: dict[str, Callable[[], object]] = {
     "Several chunks": lambda: asdlpack(pa.chunked_array([[1], [2]])),
     "Lists of different lengths": lambda: asdlpack(pa.array([[1, 2], [3]])),
     "A whole table": lambda: asdlpack(pd.DataFrame({"a": [1]})),
+    "A column of a table": lambda: dlbridge.matrix(pa.table({"a": [1, None]})),
     "pandas needs pyarrow": without_pyarrow,
     "`copy=False` forbids a copy that is needed": lambda: asdlpack(BIG_ENDIAN, copy=False),
     "Read-only data, and `writable=True` with `copy=False`": lambda: asdlpack(b"a", writable=True, copy=False),

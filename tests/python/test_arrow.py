@@ -143,8 +143,8 @@ def test_tensors_of_a_fixed_shape_elsewhere_are_refused() -> None:
     [
         (lambda: pa.array(["text"]), "'u' .*convert it to numbers first"),
         (lambda: pa.array([1], pa.decimal128(5)), "'d:5,0' .*cast it to floats first"),
-        (lambda: pa.record_batch({"a": [1]}), r"is a table, .*; take one column of it first"),
-        (lambda: pa.table({"a": [1]}), r"is a table, .*; take one column of it first"),
+        (lambda: pa.record_batch({"a": [1]}), r"is a table, .*take one column of it first"),
+        (lambda: pa.table({"a": [1]}), r"is a table, .*take one column of it first"),
         (lambda: pa.chunked_array([[1], [2]]), r"several chunks.*combine_chunks\(\) or rechunk\(\)"),
         (lambda: pa.chunked_array([], pa.list_(pa.int8(), 2)), r"lacks chunks; make one.*combine_chunks\(\)"),
     ],

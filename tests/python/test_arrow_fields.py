@@ -43,6 +43,7 @@ OUTCOMES = (
     "gives its storage a meaning",
     "decode the dictionary",
     "of integers, floats or booleans",
+    "pass it to dlbridge.matrix",
     "was consumed before",
     "is named twice",
     "is out of range for",

@@ -111,7 +111,8 @@ def test_stub_has_all_functions_and_members() -> None:
         ),
         (dlbridge.empty, "(shape, /, dtype='float32', *, device=None, align=None)"),
         (dlbridge.like, "(prototype, obj, /, *, copy=None)"),
-        (dlbridge.Tensor.to, "($self, library, /, *, copy=None)"),
+        (dlbridge.Tensor.to, "($self, library, /, *, copy=None, columns=None)"),
+        (dlbridge.matrix, "(frame, columns=None, *, dtype=None, nulls='raise', order='C', copy=None)"),
         (dlbridge.Tensor.numpy, "($self, /, *, copy=None)"),
         (dlbridge.from_dlpack, "(x, /, *, device=None, copy=None, stream=None)"),
         (

@@ -26,6 +26,7 @@ PAGES = (
     "conformance.md",
     "getting-started/python.md",
     "guides/load-model-file.md",
+    "guides/tables.md",
     "guides/share-between-processes.md",
     "guides/gpu-streams.md",
 )

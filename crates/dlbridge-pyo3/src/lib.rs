@@ -65,7 +65,8 @@ compile_error!(
 #[doc(hidden)]
 pub mod python;
 
-mod argument;
+#[doc(hidden)]
+pub mod argument;
 #[doc(hidden)]
 pub mod borrow;
 #[doc(hidden)]

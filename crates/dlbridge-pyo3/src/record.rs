@@ -136,7 +136,7 @@ impl Drop for Record {
 const PLAIN_RUST: usize = 1;
 
 /// The reasons that fit into a word. Other releases know them by their places.
-const REASONS: [CopyReason; 14] = [
+const REASONS: [CopyReason; 15] = [
     CopyReason::NotContiguous,
     CopyReason::NotFortranContiguous,
     CopyReason::ReadOnly,
@@ -151,6 +151,7 @@ const REASONS: [CopyReason; 14] = [
     CopyReason::InvalidBooleans,
     CopyReason::Nulls,
     CopyReason::SeveralChunks,
+    CopyReason::Converted,
 ];
 
 impl Common {

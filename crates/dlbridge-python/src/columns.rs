@@ -4,7 +4,7 @@
 use std::mem;
 use std::sync::Mutex;
 
-use dlbridge::{DataType, TensorRef};
+use dlbridge::{CopyReason, DataType, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::import::times::{as_times, import_array};
 use dlbridge_pyo3::import::{Depth, has};
@@ -67,18 +67,19 @@ pub(crate) fn chunks(
     Ok(PyChunks { object: obj.clone().unbind(), options, left: Mutex::new(left) })
 }
 
-/// The facts about the type of a column, and its array if NumPy's memory holds its values; `None` for a tensor of our
-/// own.
-fn selected<'py>(
+/// The facts about the type of a column, and its array if NumPy's memory holds its values, with the reason if that is a
+/// copy; `None` for a tensor of our own.
+#[expect(clippy::type_complexity, reason = "the array is optional for a reason of its own")]
+pub(crate) fn selected<'py>(
     object: &Bound<'py, PyAny>,
     options: &ImportOptions,
-) -> PyResult<Option<(Known, Option<Bound<'py, PyAny>>)>> {
+) -> PyResult<Option<(Known, Option<(Bound<'py, PyAny>, Option<CopyReason>)>)>> {
     if TensorObject::of(object).is_some() {
         return Ok(None);
     }
     let type_info = type_info::of(object)?;
     type_info.check_before(object)?;
-    let array = array_of(object, &type_info, options)?.map(|(array, _)| array);
+    let array = array_of(object, &type_info, options)?;
     Ok(Some((type_info, array)))
 }
 

@@ -15,6 +15,7 @@ mod frameworks;
 mod functions;
 mod import;
 mod interfaces;
+mod matrix;
 mod memory;
 mod pointers;
 #[cfg(unix)]
@@ -42,6 +43,8 @@ pub mod _core {
         asdlpack, empty, from_dlpack, get_num_threads, has_protocol, remedy, set_num_threads,
         writable_once,
     };
+    #[pymodule_export]
+    use crate::matrix::matrix;
     #[pymodule_export]
     use crate::pointers::from_managed;
     #[cfg(unix)]

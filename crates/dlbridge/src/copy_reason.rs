@@ -50,10 +50,12 @@ pub enum CopyReason {
     BitPacked,
     /// Some booleans were neither 0 nor 1, and are 1 now.
     InvalidBooleans,
-    /// Some times were null, and are `NaT` now.
+    /// Some elements were null, and have another value now: times are `NaT`.
     Nulls,
     /// The elements were in several chunks of memory, and are contiguous now.
     SeveralChunks,
+    /// The elements had another dtype, and were converted.
+    Converted,
 }
 
 impl fmt::Display for CopyReason {
@@ -74,8 +76,9 @@ impl fmt::Display for CopyReason {
             Self::ByteStrides => "the strides were not multiples of the element size",
             Self::BitPacked => "the elements were packed, eight to a byte",
             Self::InvalidBooleans => "some booleans were neither 0 nor 1",
-            Self::Nulls => "some times were null",
+            Self::Nulls => "some elements were null",
             Self::SeveralChunks => "the elements were in several chunks of memory",
+            Self::Converted => "the elements had another dtype",
         })
     }
 }

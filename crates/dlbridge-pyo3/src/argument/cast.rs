@@ -10,14 +10,14 @@ use dlbridge::bits::{Bfloat16, Float16};
 use dlbridge::{
     DataType, DataTypeCode as Code, Datetime64, Element, Seconds, Tensor, TensorRef, Unaligned,
 };
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::refusal::not_borrowed;
 use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::numpy::api::{self, NumpyApi};
 use crate::numpy::array::NumpyArray;
-use crate::protocol::time::{Chosen, Scale};
+use crate::protocol::time::{self, Chosen, Elements, Scale, Times};
 use crate::python::copies;
 use crate::python::error::to_py_err;
 
@@ -57,16 +57,16 @@ pub(super) fn by_rule(source: &TensorRef<'_>, spec: &ArgumentSpec) -> Result<Ten
 }
 
 /// Returns true for dtypes that are converted from and to each other.
-pub(super) fn is_converted(dtype: DataType) -> bool {
+pub fn is_converted(dtype: DataType) -> bool {
     api::has_dtype(dtype) || dtype == DataType::BFLOAT16
 }
 
-pub(super) fn is_integer(dtype: DataType) -> bool {
+pub fn is_integer(dtype: DataType) -> bool {
     matches!(dtype.code(), Code::INT | Code::UINT)
 }
 
 /// The kind of a dtype in NumPy's order: a boolean, an integer, a float or a complex number.
-pub(super) fn kind(dtype: DataType) -> usize {
+pub fn kind(dtype: DataType) -> usize {
     match dtype.code() {
         Code::BOOL => 0,
         Code::UINT | Code::INT => 1,
@@ -76,7 +76,7 @@ pub(super) fn kind(dtype: DataType) -> usize {
 }
 
 /// Returns true if NumPy's rule `same_kind` allows the cast.
-fn is_same_kind(from: DataType, to: DataType) -> bool {
+pub fn is_same_kind(from: DataType, to: DataType) -> bool {
     kind(from) <= kind(to)
         && (from.code(), to.code()) != (Code::INT, Code::UINT)
         // ml_dtypes registers no cast from bfloat16 to float16, which has fewer exponents.
@@ -84,7 +84,7 @@ fn is_same_kind(from: DataType, to: DataType) -> bool {
 }
 
 /// Returns true if NumPy's rule `safe` allows the cast.
-fn is_safe(from: DataType, to: DataType) -> bool {
+pub fn is_safe(from: DataType, to: DataType) -> bool {
     // For a complex number, the bits of one component.
     let bits = |dtype: DataType| match dtype.code() {
         Code::COMPLEX => dtype.bits() / 2,
@@ -119,7 +119,7 @@ fn is_lossless(from: DataType, to: DataType) -> bool {
 }
 
 /// A copy in C order with each element converted as by NumPy's `astype`, for dtypes that are converted.
-pub(super) fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
+pub fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
     let through_float32 = || {
         let wide = converted(source, DataType::FLOAT32)?;
         converted(&TensorRef::from(&wide), to)
@@ -197,7 +197,7 @@ pub(super) fn nearest(dtypes: &[DataType], natural: DataType) -> DataType {
 }
 
 /// Returns true if a dtype has an integer of Python: an integer type its value, a float type a finite one near it.
-pub(super) fn has_integer(dtype: DataType, number: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub fn has_integer(dtype: DataType, number: &Bound<'_, PyAny>) -> PyResult<bool> {
     let has = match is_integer(dtype) {
         true => number.extract().map(|value| range(dtype).contains(&value)),
         false => number.extract().map(|value: f64| match dtype {
@@ -234,6 +234,23 @@ pub(super) fn integers(source: &TensorRef<'_>, to: DataType) -> PyResult<Result<
     }
     let is_done = to == DataType::INT64;
     Ok(Ok(if is_done { wide } else { converted(&TensorRef::from(&wide), to)? }))
+}
+
+/// Converts counts of the times of one dtype to those of another, each by NumPy's name. `times` accepts the latter.
+pub fn counts_in(counts: Tensor, from: &str, times: &Times) -> PyResult<Tensor> {
+    let unfit = |text| Err(PyBufferError::new_err(text));
+    let found = Elements::Named(from);
+    if !times.choose(found) {
+        return unfit(format!("expected {}, got {}", times.name(), times.with_remedy(&found, "")));
+    }
+    let Some(chosen) = times.chosen() else { unreachable!("chosen above") };
+    let counts = time::relabelled(counts, Datetime64::<Seconds>::DATA_TYPE)?;
+    match rescaled(&TensorRef::from(&counts), &chosen) {
+        Ok(counts) => time::counts_of_times(counts),
+        Err(Unfit::Raised(error)) => Err(error),
+        Err(Unfit::Element(text)) => unfit(text),
+        Err(Unfit::Always) => unreachable!("counts have no such refusal"),
+    }
 }
 
 /// Converts times to another unit. A longer unit rounds down, as in NumPy.

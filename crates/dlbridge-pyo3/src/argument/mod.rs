@@ -2,7 +2,8 @@
 
 mod accepts;
 mod borrowed;
-mod cast;
+#[doc(hidden)]
+pub mod cast;
 mod constraint;
 mod copy;
 mod described;

@@ -203,7 +203,7 @@ pub fn named(name: &str) -> Option<&'static str> {
 }
 
 /// The kind of the times of a dtype, and their unit in nanoseconds.
-fn unit(name: &str) -> Option<(&str, i64)> {
+pub fn unit(name: &str) -> Option<(&str, i64)> {
     let (kind, _) = name.split_once('[')?;
     let (.., nanoseconds) =
         UNITS.iter().find(|(points, spans, _)| *points == name || *spans == name)?;

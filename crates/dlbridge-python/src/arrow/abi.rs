@@ -3,8 +3,8 @@
 //! Source: "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow C device data
 //! interface" in the format documentation of Apache Arrow.
 //!
-//! - **Valid.** Until it is released, a struct of these types is as the interface describes. In a schema, `format` is
-//!   NULL or a string, and `metadata` is NULL, or the number of pairs and then the pairs, each text behind its
+//! - **Valid.** Until it is released, a struct of these types is as the interface describes. In a schema, `format` and `name`
+//!   are NULL or strings, and `metadata` is NULL, or the number of pairs and then the pairs, each text behind its
 //!   length. In an array, `buffers` leads to `n_buffers` pointers, and a buffer that is not NULL has a number or a
 //!   bit for each of the first `offset + length` elements, which nothing writes. For lists, texts and binary values it
 //!   has an offset for each and one more, unless there are none, and the buffer of the texts has as many bytes as the last offset.
@@ -94,10 +94,24 @@ impl ArrowSchema {
         Ok(unsafe { CStr::from_ptr(self.format) })
     }
 
+    /// The name, which may be NULL.
+    pub(super) fn name(&self) -> String {
+        match self.name.is_null() {
+            true => String::new(),
+            // SAFETY: Valid: a name that is not NULL is a string, which lives as long as the schema.
+            false => unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into_owned(),
+        }
+    }
+
     /// The child of a schema with one child; `None` if it is NULL or not aligned.
     pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: one pointer, to a struct that lives as long as the schema.
-        (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
+        (self.n_children == 1).then(|| self.child(0)).flatten()
+    }
+
+    /// A child; `None` if the schema has fewer, or if it is NULL or not aligned.
+    pub(super) fn child(&self, nth: usize) -> Option<&Self> {
+        // SAFETY: Valid: this number of pointers, to structs that live as long as the schema.
+        unsafe { nth_of(self.children, self.n_children, nth) }
     }
 }
 
@@ -112,19 +126,20 @@ impl ArrowArray {
         Some(unsafe { *self.buffers.add(nth) })
     }
 
-    /// The child of an array with one child; `None` if it is NULL or not aligned.
-    pub(super) fn only_child(&self) -> Option<&Self> {
-        // SAFETY: Valid: one pointer, to a struct that lives as long as the array.
-        (self.n_children == 1).then(|| unsafe { first_of(self.children) }).flatten()
+    /// A child; `None` if the array has fewer, or if it is NULL or not aligned.
+    pub(super) fn child(&self, nth: usize) -> Option<&Self> {
+        // SAFETY: Valid: this number of pointers, to structs that live as long as the array.
+        unsafe { nth_of(self.children, self.n_children, nth) }
     }
 }
 
-/// The child of a schema with one child, and of its array.
-pub(super) fn only_children<'a>(
+/// A child of a schema, and of its array.
+pub(super) fn child_pair<'a>(
     schema: &'a ArrowSchema,
     array: &'a ArrowArray,
+    nth: usize,
 ) -> PyResult<(&'a ArrowSchema, &'a ArrowArray)> {
-    let (Some(schema), Some(array)) = (schema.only_child(), array.only_child()) else {
+    let (Some(schema), Some(array)) = (schema.child(nth), array.child(nth)) else {
         return Err(broken("a child that is NULL or not aligned"));
     };
     match schema.is_released() || array.is_released() {
@@ -133,19 +148,22 @@ pub(super) fn only_children<'a>(
     }
 }
 
-/// The first struct of a list; `None` if a pointer to it is NULL or not aligned.
+/// A struct of a list; `None` if the list has fewer, or if a pointer to it is NULL or not aligned.
 ///
 /// # Safety
-/// The list is NULL, not aligned, or at least one pointer. That pointer is NULL, not aligned, or leads to a struct
-/// that lives as long as the result.
-unsafe fn first_of<'a, T>(list: *mut *mut T) -> Option<&'a T> {
-    if !list.is_aligned() {
+/// The list is NULL, not aligned, or `count` pointers. Each of them is NULL, not aligned, or leads to a struct that
+/// lives as long as the result.
+unsafe fn nth_of<'a, T>(list: *mut *mut T, count: i64, nth: usize) -> Option<&'a T> {
+    if !usize::try_from(count).is_ok_and(|count| nth < count)
+        || list.is_null()
+        || !list.is_aligned()
+    {
         return None;
     }
-    // SAFETY: aligned, and the caller promises that it is NULL or has a pointer.
-    let first = unsafe { list.as_ref() }.copied().filter(|first| first.is_aligned())?;
-    // SAFETY: aligned, and the caller promises that it is NULL or leads to a struct.
-    unsafe { first.as_ref() }
+    // SAFETY: the caller promises more than `nth` pointers, since the list is aligned and not NULL.
+    let found = unsafe { *list.add(nth) };
+    // SAFETY: the caller promises that an aligned pointer is NULL or leads to a struct.
+    if found.is_aligned() { unsafe { found.as_ref() } } else { None }
 }
 
 /// A struct with a function that releases it.
@@ -212,6 +230,9 @@ pub(super) struct Owned<T: Release>(pub(super) Box<T>);
 // SAFETY: the interface allows releasing a struct on any thread. It is read only before it becomes the owner of a
 // tensor.
 unsafe impl<T: Release> Send for Owned<T> {}
+
+// SAFETY: shared handles only read the struct, which nothing writes before it is released (Valid).
+unsafe impl<T: Release> Sync for Owned<T> {}
 
 impl<T: Release> Owned<T> {
     /// Moves the struct out of a capsule, which is left released.

@@ -6,7 +6,7 @@ use dlbridge::{Access, ArcTensor, CopyReason, DataType, RawParts, Tensor};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::abi::{ArrowArray, ArrowSchema, broken, only_children};
+use super::abi::{ArrowArray, ArrowSchema, broken, child_pair};
 use super::elements::{Bits, filled, nulls, room, values, without_nulls};
 use super::export;
 use super::format::{Level, Shape, is_fixed_shape, not_read};
@@ -126,7 +126,7 @@ impl Elements {
             if array.n_buffers != 1 {
                 return Err(broken("lists with a number of buffers other than one"));
             }
-            (schema, array) = only_children(schema, array)?;
+            (schema, array) = child_pair(schema, array, 0)?;
             if is_fixed_shape(schema)? {
                 return Err(not_read("lists of tensors of a fixed shape"));
             }

@@ -24,6 +24,28 @@ pub(super) fn values(array: &ArrowArray, count: i64) -> PyResult<*const c_void> 
     Ok(data)
 }
 
+/// The indices of the nulls among some elements of an array.
+///
+/// # Safety
+/// Range of `array.rs`.
+pub(super) unsafe fn null_places(
+    object: &Bound<'_, PyAny>,
+    array: &ArrowArray,
+    first: i64,
+    count: i64,
+) -> PyResult<Vec<usize>> {
+    let validity = array.buffer(0).unwrap_or(ptr::null());
+    match (array.null_count, validity.is_null()) {
+        (0, _) => return Ok(Vec::new()),
+        (null_count, true) if null_count > 0 => return Err(broken("nulls but no validity bits")),
+        (_, true) => return Ok(Vec::new()),
+        _ => {}
+    }
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
+    let (bits, _reading) = unsafe { Bits::borrow(object, validity, first, count) }?;
+    Ok((0..count as usize).filter(|&nth| !bits.get(nth)).collect())
+}
+
 /// The number of nulls among some elements of an array.
 ///
 /// # Safety

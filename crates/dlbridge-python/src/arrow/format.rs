@@ -142,6 +142,15 @@ fn elements(format: &str) -> (Elements<'_>, &str) {
     (elements, "")
 }
 
+/// NumPy's name for the times of a format without a time zone.
+pub(super) fn name_of_times(format: &str) -> Option<&str> {
+    match elements(format) {
+        (Elements::Dates, _) => Some("datetime64[D]"),
+        (Elements::Named(name), "") if name != "int64" => Some(name),
+        _ => None,
+    }
+}
+
 /// The refusal of a column with other times than the accepted ones.
 fn other_times(times: &Times, found: Elements<'_>, zone: &str) -> PyErr {
     let text = match zone {
@@ -172,17 +181,13 @@ fn unknown_extension(name: &str) -> PyErr {
 fn unfit(format: &str) -> PyErr {
     if format == "+s" {
         return beyond_tensors(
-            "the object is a table, or a column of records, and a tensor can express one column; take one column of it first"
+            "the object is a table, or a column of records, and a tensor can express one column; pass it to \
+             dlbridge.matrix, or take one column of it first"
                 .to_owned(),
         );
     }
-    let times = match elements(format) {
-        (Elements::Dates, _) => Some("datetime64[D]"),
-        (Elements::Named(name), "") if name != "int64" => Some(name),
-        _ => None,
-    };
     // pandas makes an array of Python's dates unless it is asked for the dtype.
-    let counts = times.map(|name| {
+    let counts = name_of_times(format).map(|name| {
         format!(
             ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null; for a column of pandas, begin with x = pyarrow.array(x)"
         )
@@ -197,7 +202,6 @@ fn unfit(format: &str) -> PyErr {
 
 fn remedy(format: &str) -> &'static str {
     match format.as_bytes() {
-        [b'+', b's', ..] => "take one column of it",
         [b'+', b'l' | b'L', ..] => {
             "pass it to dlbridge.ragged, flatten it, or cast it to fixed-size lists"
         }

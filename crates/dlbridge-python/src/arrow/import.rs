@@ -208,7 +208,7 @@ impl Chunks {
     }
 
     /// The next array; `None` at the end.
-    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
+    pub(super) fn next(&mut self, py: Python<'_>) -> PyResult<Option<Owned<ArrowArray>>> {
         let Some(stream) = &mut self.stream else { return Ok(self.array.take()) };
         let chunk = stream.next(py)?;
         // A stream of empty chunks may be endless.

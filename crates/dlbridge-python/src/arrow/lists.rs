@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::Capsules;
-use super::abi::{ArrowArray, ArrowSchema, Owned, broken, only_children};
+use super::abi::{ArrowArray, ArrowSchema, Owned, broken, child_pair};
 use super::array::{Elements, MOST, Span, known_source, numbers};
 use super::elements::nulls;
 use super::export::{array, capsule, data, form, list_of, schema};
@@ -153,7 +153,7 @@ impl Kind {
         }
         let (values, known_values) = match self.has_bytes {
             false => {
-                let (schema, items) = only_children(schema, array)?;
+                let (schema, items) = child_pair(schema, array, 0)?;
                 let span = Span { first: items.offset, count: range.end, unused: range.start };
                 let values = Elements::of(object, schema, items, span, None)?;
                 let known = values.known_source(items);

@@ -13,10 +13,12 @@ mod export;
 mod format;
 mod import;
 mod lists;
+mod table;
 
 pub(crate) use export::{export, export_schema};
 pub(crate) use import::{Chunks, chunks, import, next_chunk};
 pub(crate) use lists::{Lists, export_lists, export_lists_schema, import_lists, offsets_range};
+pub(crate) use table::{Part, Parts, Table};
 
 /// Two capsules: the schema and the array.
 pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);

@@ -16,7 +16,7 @@ use dlbridge_pyo3::python::error::{repr_in_message, to_py_err, type_name};
 
 /// A sub-tensor, which keeps the tensor's import record and stream. It keeps the source of the memory instead of the
 /// tensor, so repeated slicing builds no chain.
-pub(super) fn sub_tensor(
+pub(crate) fn sub_tensor(
     tensor: &PyTensor,
     step: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> PyResult<TensorObject> {

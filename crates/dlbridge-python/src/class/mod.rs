@@ -6,7 +6,7 @@ mod buffer_export;
 mod dlpack_method;
 pub(crate) mod dtype;
 mod elements;
-mod index;
+pub(crate) mod index;
 mod text;
 
 use pyo3::basic::CompareOp;
@@ -152,14 +152,19 @@ impl TensorObject {
         to_library::to_checked(this, &to_library::JAX, copy)
     }
 
-    /// An object of a library: its name, like 'torch', or its module.
-    #[pyo3(signature = (library, /, *, copy=None))]
+    /// An object of a library: its name, like 'torch', or its module. columns names the columns of a table.
+    #[pyo3(signature = (library, /, *, copy=None, columns=None))]
     fn to<'py>(
         this: &Bound<'py, Self>,
         library: &Bound<'py, PyAny>,
         copy: Option<&Bound<'py, PyAny>>,
+        columns: Option<&Bound<'py, PyAny>>,
     ) -> Answer<'py> {
-        to_library::to_checked(this, Framework::of_argument("library", library)?, copy)
+        let framework = Framework::of_argument("library", library)?;
+        match columns {
+            None => to_library::to_checked(this, framework, copy),
+            Some(columns) => to_library::to_table(this, framework, copy, columns),
+        }
     }
 
     /// A sub-tensor over the same memory: integers, slices with any step, `...`, `None`, and tuples of them.

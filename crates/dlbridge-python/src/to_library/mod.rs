@@ -4,6 +4,7 @@
 mod framework;
 mod probe;
 mod profiles;
+mod table;
 
 use dlbridge::{DataType, Device, sys};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
@@ -23,6 +24,7 @@ use crate::tensor::TensorObject;
 
 pub(crate) use framework::Framework;
 pub(crate) use profiles::{JAX, NUMPY, TORCH};
+pub(crate) use table::to_table;
 
 /// As [`to`], with `copy` as Python passes it.
 pub(crate) fn to_checked<'py>(

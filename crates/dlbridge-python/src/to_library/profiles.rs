@@ -275,7 +275,7 @@ static PADDLE: Framework = Framework {
 static CUPY: Framework =
     Framework { name: "cupy", module: "cupy", stated: Some(Behaviour::DEVICE), ..FRAMEWORK };
 
-static PYARROW: Framework = Framework {
+pub(super) static PYARROW: Framework = Framework {
     name: "pyarrow",
     aliases: &["pa"],
     module: "pyarrow",
@@ -370,7 +370,7 @@ static ARRAY_API_STRICT: Framework = Framework {
 };
 
 /// The columns of polars, through Arrow.
-static POLARS: Framework = Framework {
+pub(super) static POLARS: Framework = Framework {
     name: "polars",
     aliases: &["pl"],
     module: "polars",
@@ -399,7 +399,7 @@ static POLARS: Framework = Framework {
 };
 
 /// The columns and tables of pandas, through arrays of NumPy.
-static PANDAS: Framework = Framework {
+pub(super) static PANDAS: Framework = Framework {
     name: "pandas",
     aliases: &["pd"],
     module: "pandas",

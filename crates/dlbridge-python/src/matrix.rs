@@ -1,0 +1,302 @@
+//! `dlbridge.matrix`: the columns of a table as one tensor of (rows, columns).
+//!
+//! `read` makes [`Column`]s of every source: the children of a struct of Arrow, read from one stream, or the columns of a
+//! pandas frame or a mapping, each imported by its own protocol. Columns that lie side by side are shared, all others are
+//! copied in one pass: in Fortran order each into its place, in C order by blocks of rows, which one transposing copy of the
+//! core writes.
+
+mod copy;
+mod read;
+
+use dlbridge::{Access, CopyReason, DataType, RawParts, Tensor, TensorRef};
+use dlbridge_pyo3::argument::cast::{
+    converted, counts_in, is_converted, is_safe, is_same_kind, kind,
+};
+use dlbridge_pyo3::borrow::Guard;
+use dlbridge_pyo3::import::Depth;
+use dlbridge_pyo3::import_options::{expect_bool, wrong_type};
+use dlbridge_pyo3::imported::Imported;
+use dlbridge_pyo3::protocol::time::{self, Times};
+use dlbridge_pyo3::python::error::{repr_in_message, to_py_err};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use self::copy::copied;
+use self::read::{Column, named, read};
+use crate::class::dtype::DtypeName;
+use crate::import::options::{items, wrong_value};
+use crate::tensor::TensorObject;
+
+/// Make a tensor of (rows, columns) from a table.
+///
+/// frame is any table of Arrow, such as a DataFrame of polars or a Table of pyarrow, a pandas.DataFrame, or a mapping of
+/// names to columns of one length. columns selects columns by name, in this order.
+/// dtype is the dtype to convert to, by NumPy's rule 'same_kind'; by default the one that NumPy promotes the dtypes of the
+/// columns to. Columns of times become their counts: int64, in the finest of their units, or in that of dtype.
+/// nulls is 'raise', or the number that replaces nulls.
+/// order is the order of a copy, 'C' or 'F'. Columns that lie side by side in memory are shared, and keep their strides;
+/// copy=True copies them, copy=False makes every copy an error.
+///
+/// Raises TypeError for an object that is not a table, ValueError for an unknown or ambiguous column, and BufferError,
+/// with the name of the column, for one that a matrix cannot express.
+#[pyfunction]
+#[pyo3(
+    signature = (frame, columns=None, *, dtype=None, nulls=None, order=None, copy=None),
+    text_signature = "(frame, columns=None, *, dtype=None, nulls='raise', order='C', copy=None)"
+)]
+pub(crate) fn matrix<'py>(
+    frame: &Bound<'py, PyAny>,
+    columns: Option<&Bound<'py, PyAny>>,
+    dtype: Option<DtypeName>,
+    nulls: Option<&Bound<'py, PyAny>>,
+    order: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, TensorObject>> {
+    let _depth = Depth::enter()?;
+    let names = |columns: &Bound<'py, PyAny>| {
+        items(columns)?.ok_or_else(|| wrong_type("columns", "None or a list of names", columns))
+    };
+    let columns = columns.map(names).transpose()?;
+    let (unit, dtype) = match dtype {
+        Some(name) => match time::named(&name.0) {
+            None => (None, Some(name.expect()?)),
+            unit => (unit, None),
+        },
+        None => (None, None),
+    };
+    let order = match order.map(|order| order.extract::<String>()).transpose() {
+        Ok(order) if matches!(order.as_deref(), None | Some("C" | "F")) => order,
+        _ => return Err(wrong_value("order", "'C' or 'F'", order.unwrap_or(frame))),
+    };
+    let options = Options {
+        dtype,
+        unit,
+        nulls: nulls.map(expect_fill).transpose()?.flatten(),
+        fortran: order.as_deref() == Some("F"),
+        copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
+    };
+    TensorObject::new(frame.py(), of_table(frame, columns.as_deref(), &options)?)
+}
+
+struct Options<'py> {
+    dtype: Option<DataType>,
+    /// NumPy's name for the times to convert to.
+    unit: Option<&'static str>,
+    /// The number that replaces nulls.
+    nulls: Option<Bound<'py, PyAny>>,
+    fortran: bool,
+    copy: Option<bool>,
+}
+
+/// The value of an argument `nulls`: a number, or `None` for `'raise'`.
+fn expect_fill<'py>(nulls: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if let Ok(text) = nulls.cast::<PyString>()
+        && text.to_cow()? == "raise"
+    {
+        return Ok(None);
+    }
+    match nulls.extract::<f64>() {
+        Ok(_) if !nulls.is_instance_of::<PyString>() => Ok(Some(nulls.clone())),
+        _ => Err(wrong_type("nulls", "'raise' or a number", nulls)),
+    }
+}
+
+/// The tensor of a table, and why its elements were copied.
+fn of_table<'py>(
+    frame: &Bound<'py, PyAny>,
+    selected: Option<&[Bound<'py, PyAny>]>,
+    options: &Options<'py>,
+) -> PyResult<Imported> {
+    let mut columns = read(frame, selected, options)?;
+    let Some(first) = columns.first() else {
+        return Err(PyValueError::new_err(
+            "a matrix has one or more columns, and none is selected",
+        ));
+    };
+    let (rows, protocol) = (first.rows(), first.protocol);
+    for column in &columns {
+        let (count, nulls) = (column.rows(), column.nulls());
+        if count != rows {
+            let first = repr_in_message(&first.name);
+            return Err(column.refusal(format!(
+                "it has {count} rows, and column {first} has {rows}; make them equal"
+            )));
+        }
+        if nulls > 0 && options.nulls.is_none() {
+            let noun = if nulls == 1 { "null" } else { "nulls" };
+            return Err(column.refusal(format!(
+                "it has {nulls} {noun}, which a tensor cannot express; pass nulls=float('nan') or another number to \
+                 replace them, or drop the rows first"
+            )));
+        }
+    }
+    in_one_unit(&mut columns, options)?;
+    let dtype = common_dtype(&columns, options)?;
+    // The reason of an import of a column comes before that of the matrix.
+    let of_column = columns.iter().find_map(|column| column.parts[0].reason);
+    let reason = needed_copy(&columns, dtype);
+    if let (Some(reason), Some(false)) = (of_column.or(reason), options.copy) {
+        return Err(PyBufferError::new_err(format!(
+            "a copy would be needed, since {reason}, and copy=False forbids it; leave copy=False out"
+        )));
+    }
+    let requested = (options.copy == Some(true)).then_some(CopyReason::Requested);
+    let tensor = match reason.or(requested.filter(|_| of_column.is_none())) {
+        None => shared(columns, dtype)?,
+        Some(_) => copied(&columns, dtype, rows, options)?,
+    };
+    Ok(Imported { reason: of_column.or(reason).or(requested), ..Imported::new(tensor, protocol) })
+}
+
+/// Converts all columns of times to counts of one unit: that of the options, or the finest.
+fn in_one_unit(columns: &mut [Column<'_>], options: &Options<'_>) -> PyResult<()> {
+    let length = |name: &&str| time::unit(name).map(|(_, nanoseconds)| nanoseconds);
+    let found = columns.iter().filter_map(|column| column.unit.as_deref()).filter_map(time::named);
+    let Some(unit) = options.unit.or(found.min_by_key(length)) else { return Ok(()) };
+    for column in columns {
+        let Some(found) = column.unit.replace(unit.to_owned()) else {
+            return Err(column.refusal(format!(
+                "it has {}, and the matrix has {unit}; select columns of one kind, with columns=",
+                column.dtype()
+            )));
+        };
+        if options.dtype.is_some() {
+            return Err(column.refusal(format!(
+                "it has {found}, which become the counts of a unit; pass that unit, for example dtype='{unit}'"
+            )));
+        }
+        let is_done = found == unit && column.dtype() == DataType::INT64;
+        for part in column.parts.iter_mut().filter(|_| !is_done) {
+            let times = Times::new(vec![unit], true, Some(true));
+            let _reading = Guard::for_copy(&part.tensor)?;
+            let counts = converted(&TensorRef::from(&part.tensor), DataType::INT64)?;
+            let counts = counts_in(counts, &found, &times);
+            part.tensor = counts.map_err(|error| named(&column.name, error))?;
+            part.reason = part.reason.or(Some(CopyReason::Converted));
+        }
+    }
+    Ok(())
+}
+
+/// The dtypes from narrow to wide: NumPy promotes several to the first one that all of them convert to safely.
+const PROMOTED: [DataType; 14] = [
+    DataType::BOOL,
+    DataType::INT8,
+    DataType::UINT8,
+    DataType::INT16,
+    DataType::UINT16,
+    DataType::INT32,
+    DataType::UINT32,
+    DataType::INT64,
+    DataType::UINT64,
+    DataType::FLOAT16,
+    DataType::FLOAT32,
+    DataType::FLOAT64,
+    DataType::COMPLEX64,
+    DataType::COMPLEX128,
+];
+
+/// The dtype of the matrix: that of the options, if every column is converted to it, or the promoted one.
+fn common_dtype(columns: &[Column<'_>], options: &Options<'_>) -> PyResult<DataType> {
+    let mut common = options.dtype.unwrap_or(columns[0].dtype());
+    // A fraction or NaN in place of nulls makes floats of integers.
+    let is_whole = |fill: &Bound<'_, PyAny>| Ok::<_, PyErr>(fill.extract::<f64>()?.fract() == 0.0);
+    let is_whole = options.nulls.as_ref().map_or(Ok(true), is_whole)?;
+    for column in columns {
+        let found = column.dtype();
+        if !is_converted(found) {
+            return Err(
+                column.refusal(format!("it has {found}, not numbers that convert to each other"))
+            );
+        }
+        if let Some(to) = options.dtype {
+            if found != to && !(is_converted(to) && is_same_kind(found, to)) {
+                return Err(column.refusal(format!(
+                    "NumPy's rule 'same_kind' converts no {found} to {to}; leave out dtype=, or convert the column first"
+                )));
+            }
+            continue;
+        }
+        let widened = !is_whole && column.nulls() > 0 && kind(found) < 2 && column.unit.is_none();
+        let found = if widened { DataType::FLOAT64 } else { found };
+        let has = |to: DataType, from| from == to || is_safe(from, to);
+        common = match PROMOTED.iter().find(|&&to| has(to, common) && has(to, found)) {
+            _ if found == common => found,
+            Some(&promoted) => promoted,
+            None => {
+                let refusal =
+                    format!("it has {found}, and no dtype has these and {common}; pass dtype=");
+                return Err(column.refusal(refusal));
+            }
+        };
+    }
+    Ok(common)
+}
+
+/// Why the columns must be copied; `None` if they lie side by side in memory.
+fn needed_copy(columns: &[Column<'_>], dtype: DataType) -> Option<CopyReason> {
+    let has = |is: fn(&Column<'_>) -> bool| columns.iter().any(is);
+    let first = &columns[0].parts[0].tensor;
+    if first.is_empty() {
+        return None;
+    }
+    if has(|column| column.nulls() > 0) {
+        return Some(CopyReason::Nulls);
+    }
+    if columns.iter().any(|column| column.dtype() != dtype) {
+        return Some(CopyReason::Converted);
+    }
+    let are_one = !has(|column| column.parts.len() > 1) && step(columns).is_some();
+    (!are_one).then_some(CopyReason::SeveralChunks)
+}
+
+/// The largest gap between columns that lie side by side: files of Arrow begin each at a multiple of 8 bytes.
+const GAP: usize = 7;
+
+/// The distance between columns of one part and dtype that lie side by side, in elements: one behind the other, or in turn
+/// within each row.
+fn step(columns: &[Column<'_>]) -> Option<i64> {
+    let tensors = || columns.iter().map(|column| &column.parts[0].tensor);
+    let first = &columns[0].parts[0].tensor;
+    let (rows, stride, itemsize) = (first.len(), first.strides()[0], first.dtype().itemsize());
+    let addresses = || tensors().map(|tensor| tensor.data().addr());
+    let Some(second) = addresses().nth(1) else { return Some(1) };
+    let step = second.checked_sub(first.data().addr()).filter(|step| step % itemsize == 0)?;
+    let is_even =
+        addresses().zip(addresses().skip(1)).all(|(one, next)| next.wrapping_sub(one) == step);
+    let is_alike = |tensor: &Tensor| {
+        (tensor.strides()[0] == stride || rows == 1) && tensor.access() != Access::Exclusive
+    };
+    let column = rows * itemsize;
+    let is_behind = (stride == 1 || rows == 1) && (column..=column + GAP).contains(&step);
+    let turn = usize::try_from(stride).ok()?.checked_mul(itemsize)?;
+    let in_turn = rows > 1 && step > 0 && (columns.len() - 1).checked_mul(step)? + itemsize <= turn;
+    (is_even && tensors().all(is_alike) && (is_behind || in_turn))
+        .then_some((step / itemsize) as i64)
+}
+
+/// The tensor over columns that lie side by side, or without rows.
+fn shared(mut columns: Vec<Column<'_>>, dtype: DataType) -> PyResult<Tensor> {
+    let (rows, count) = (columns[0].rows(), columns.len());
+    if rows == 0 {
+        return Ok(Tensor::zeroed(dtype, [0, count])?);
+    }
+    let step = step(&columns).expect("the columns lie side by side");
+    let mut owners = columns.iter_mut().map(|column| column.parts.swap_remove(0).tensor);
+    if count == 1 {
+        return Ok(owners.next().expect("there is a column").insert_axis(1)?);
+    }
+    let owners: Vec<_> = owners.collect();
+    let is_read_only = owners.iter().any(Tensor::is_read_only);
+    let access = if is_read_only { Access::ReadOnly } else { Access::Shared };
+    let (first, stride) = (&owners[0], owners[0].strides()[0]);
+    let parts = RawParts { access, ..RawParts::new(first.data(), dtype) };
+    // SAFETY: each element is one of a column, whose memory its tensor keeps, and all tensors are owners. None of them is
+    // exclusive, and the memory is read-only if that of any column is. Columns in turn overlap, so they are in one
+    // allocation; those behind each other are at most `GAP` bytes apart. Producers in other languages gave the addresses, so
+    // no allocation that Rust knows ends between them, except between tensors that Rust made, which are mapped in one piece.
+    let tensor =
+        unsafe { Tensor::from_raw_parts(owners, parts, &[rows, count], Some(&[stride, step])) };
+    tensor.map_err(to_py_err)
+}
