@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::num::NonZeroUsize;
 
-use dlbridge::{Access, ArcTensor, RawParts, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, Tensor, TensorRef};
 use dlbridge_borrow::{Conflict, Label, Mode, Region};
 use pyo3::prelude::*;
 
@@ -19,7 +19,7 @@ use self::numpy::NumpyBorrow;
 pub(crate) use self::shared::Shared;
 use crate::keepalive::address_range;
 use crate::python::copies;
-use crate::python::error::{ErrorClass, to_py_err};
+use crate::python::error::ErrorClass;
 
 /// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
 /// registers.
@@ -271,7 +271,7 @@ impl Borrowed {
     /// ignore the read-only flag. Refused while the memory is borrowed for writing.
     pub(crate) fn read_only(tensor: &ArcTensor) -> PyResult<Tensor> {
         let guard = Guard::reading(tensor, "read-only dlbridge.Tensor")?;
-        Self { _guard: guard, _tensor: tensor.clone() }.over(tensor, Access::ReadOnly)
+        Ok(Self { _guard: guard, _tensor: tensor.clone() }.over(tensor, Access::ReadOnly))
     }
 
     /// A tensor that was imported from an object, with a borrow for reading as long as it lives.
@@ -286,20 +286,12 @@ impl Borrowed {
         let reading = &TensorRef::from(&*tensor);
         let mut guard = AttachedGuard::acquire(object_type, object, reading, Mode::Read)?;
         let guard = mem::replace(&mut guard.guard, Guard::NONE);
-        Self { _guard: guard, _tensor: tensor.clone() }.over(&tensor, access)
+        Ok(Self { _guard: guard, _tensor: tensor.clone() }.over(&tensor, access))
     }
 
     /// A tensor over the memory of `tensor`, which this owner keeps alive.
-    fn over(self, tensor: &ArcTensor, access: Access) -> PyResult<Tensor> {
-        let parts = RawParts {
-            device: tensor.device(),
-            access,
-            subbyte_padded: tensor.is_subbyte_padded(),
-            byte_offset: tensor.byte_offset(),
-            ..RawParts::new(tensor.data(), tensor.dtype())
-        };
-        let (shape, strides) = (tensor.shape(), tensor.strides());
-        // SAFETY: the parts describe a valid tensor, and the owner keeps that tensor alive.
-        unsafe { Tensor::from_raw_parts(self, parts, shape, Some(strides)) }.map_err(to_py_err)
+    fn over(self, tensor: &ArcTensor, access: Access) -> Tensor {
+        // SAFETY: it describes a valid tensor, and the owner keeps that tensor alive.
+        unsafe { Tensor::from_described(self, &TensorRef::from(&**tensor), access) }
     }
 }

@@ -6,8 +6,6 @@
 //!
 //! Source: `borrow/shared.rs` of numpy 0.30 on crates.io, version 1 of its interface.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::num::NonZeroUsize;
@@ -34,9 +32,11 @@ use crate::python::once::once;
 /// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
 
-/// The borrows in our registry that extensions with rust-numpy hold, by the address of the array. Only attached threads
-/// take the lock.
-static RECORDED: ForkMutex<BTreeMap<usize, Vec<Recorded>>> = ForkMutex::new(BTreeMap::new());
+/// The borrows in our registry that extensions with rust-numpy hold, in a list for some addresses of arrays: a map of the
+/// standard library would add 10 kB of code. Only attached threads take the lock.
+static RECORDED: ForkMutex<[Vec<Recorded>; LISTS]> = ForkMutex::new([const { Vec::new() }; LISTS]);
+
+const LISTS: usize = 256;
 
 /// The struct that rust-numpy shares between extensions.
 ///
@@ -221,10 +221,10 @@ impl Interface {
         let ours = Box::leak(Box::new(Self {
             version: 1,
             flags: ptr::from_ref(shared).cast_mut().cast(),
-            acquire: borrow::<false>,
-            acquire_mut: borrow::<true>,
-            release: give_back::<false>,
-            release_mut: give_back::<true>,
+            acquire: read,
+            acquire_mut: write,
+            release: end_read,
+            release_mut: end_write,
         }));
         // SAFETY: the pointer is valid for the life of the process, and has the type that the name stands for.
         let ours = unsafe { PyCapsule::new_with_pointer(py, NonNull::from(ours).cast(), NAME) }?;
@@ -253,6 +253,7 @@ fn class_attr<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 
 /// A borrow that an extension built on rust-numpy holds in our registry.
 struct Recorded {
+    array: usize,
     /// The address of the first element, and the extents and byte strides, when the array was borrowed.
     layout: (usize, Vec<(i64, i64)>),
     mode: Mode,
@@ -273,16 +274,35 @@ unsafe fn layout(array: *const ffi::PyObject) -> (usize, Vec<(i64, i64)>) {
     }
 }
 
+/// The functions of [`Interface`].
+macro_rules! functions {
+    ($($name:ident: $function:ident, $mode:ident, $result:ty;)*) => {$(
+        unsafe extern "C" fn $name(flags: *mut c_void, array: *mut ffi::PyObject) -> $result {
+            // SAFETY: Interface: the caller keeps its rules.
+            unsafe { $function(flags, array, Mode::$mode) }
+        }
+    )*};
+}
+
+functions! {
+    read: borrow, Read, c_int;
+    write: borrow, Write, c_int;
+    end_read: give_back, Read, ();
+    end_write: give_back, Write, ();
+}
+
+/// The list of the borrows of an array, and of some others.
+fn list(array: *mut ffi::PyObject) -> usize {
+    (array.addr() >> 4 ^ array.addr() >> 12) % LISTS
+}
+
 /// Borrows the bytes of an array.
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe extern "C" fn borrow<const WRITES: bool>(
-    flags: *mut c_void,
-    array: *mut ffi::PyObject,
-) -> c_int {
+#[inline(never)]
+unsafe fn borrow(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) -> c_int {
     static LABEL: Label = Label::new(b"numpy.ndarray");
-    let mode = if WRITES { Mode::Write } else { Mode::Read };
     let acquire = || -> PyResult<c_int> {
         // SAFETY: Interface: the caller is attached.
         let py = unsafe { Python::assume_attached() };
@@ -290,7 +310,7 @@ unsafe extern "C" fn borrow<const WRITES: bool>(
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
         let flags = unsafe { (*Head::of(array)).flags };
-        if WRITES && flags & WRITEABLE == 0 {
+        if mode == Mode::Write && flags & WRITEABLE == 0 {
             return Ok(NOT_WRITEABLE);
         }
         // SAFETY: `array` is a valid Python object, and `from_borrowed_ptr` takes a new reference.
@@ -306,8 +326,8 @@ unsafe extern "C" fn borrow<const WRITES: bool>(
         let layout = unsafe { layout(array) };
         let bytes = Region::new(layout.0, itemsize, layout.1.iter().copied());
         let Ok(ticket) = shared.acquire(bytes, mode, &LABEL) else { return Ok(IN_THE_WAY) };
-        let mut recorded = RECORDED.lock();
-        recorded.entry(array.addr()).or_default().push(Recorded { layout, mode, ticket });
+        let recorded = Recorded { array: array.addr(), layout, mode, ticket };
+        RECORDED.lock()[list(array)].push(recorded);
         Ok(GRANTED)
     };
     // A panic must not cross into another extension.
@@ -321,23 +341,19 @@ unsafe extern "C" fn borrow<const WRITES: bool>(
 ///
 /// # Safety
 /// The rules of [`Interface`]; `flags` is a [`Shared`].
-unsafe extern "C" fn give_back<const WRITES: bool>(flags: *mut c_void, array: *mut ffi::PyObject) {
-    let mode = if WRITES { Mode::Write } else { Mode::Read };
+#[inline(never)]
+unsafe fn give_back(flags: *mut c_void, array: *mut ffi::PyObject, mode: Mode) {
     let release = || {
         // SAFETY: Interface: `find_or_offer` set `flags` to a `Shared`, which lives as long as the process.
         let shared = unsafe { &*flags.cast_const().cast::<Shared>() };
         // SAFETY: Interface: `array` is a NumPy array.
         let now = unsafe { layout(array) };
         let mut recorded = RECORDED.lock();
-        let Entry::Occupied(mut of_array) = recorded.entry(array.addr()) else { return };
-        let borrows = of_array.get_mut();
-        let same = |borrow: &Recorded| borrow.mode == mode && borrow.layout == now;
-        let place = borrows.iter().rposition(same);
-        let place = place.or_else(|| borrows.iter().position(|borrow| borrow.mode == mode));
+        let borrows = &mut recorded[list(array)];
+        let of_array = |borrow: &Recorded| borrow.array == array.addr() && borrow.mode == mode;
+        let place = borrows.iter().rposition(|borrow| of_array(borrow) && borrow.layout == now);
+        let place = place.or_else(|| borrows.iter().position(of_array));
         let ticket = place.map(|place| borrows.swap_remove(place).ticket);
-        if borrows.is_empty() {
-            of_array.remove();
-        }
         drop(recorded);
         if let Some(ticket) = ticket {
             shared.release(ticket);
