@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-use dlbridge::{Tensor, TensorRef, TensorRefMut};
+use dlbridge::{Error, Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
 use crate::borrow::AttachedGuard;
@@ -114,6 +114,12 @@ pub(super) unsafe fn outliving(tensor: TensorRef<'_>) -> TensorRef<'static> {
     // result: `BorrowedArgument` keeps their owner as long as the tensor, and returns the tensor only while it is borrowed
     // itself.
     unsafe { mem::transmute::<TensorRef<'_>, TensorRef<'static>>(tensor) }
+}
+
+/// Checks that no two indices lead to one element, so that [`BorrowedArgument::tensor_mut`] can have exclusive access.
+pub(super) fn assert_exclusive(tensor: &TensorRef<'_>) -> Result<(), Error> {
+    // SAFETY: the tensor is dropped at once.
+    unsafe { tensor.clone().assume_exclusive() }.map(drop)
 }
 
 /// The owner of an argument's memory, if the argument's object is not the owner.

@@ -190,7 +190,7 @@ pub struct AllowCopy;
 
 impl Constraint for AllowCopy {
     const SPEC: ArgumentSpec =
-        ArgumentSpec { copy: Some(ArgumentSpec::convert), ..ArgumentSpec::ANY };
+        ArgumentSpec { copies: Some(ArgumentSpec::COPIES), ..ArgumentSpec::ANY };
 }
 
 /// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `safe` allows it.
@@ -212,7 +212,7 @@ pub struct AllowSafeCast;
 
 impl Constraint for AllowSafeCast {
     const SPEC: ArgumentSpec = ArgumentSpec {
-        copy: Some(ArgumentSpec::convert),
+        copies: Some(ArgumentSpec::COPIES),
         casting: Some(Casting::Safe),
         ..ArgumentSpec::ANY
     };
@@ -239,7 +239,7 @@ pub struct AllowCast;
 
 impl Constraint for AllowCast {
     const SPEC: ArgumentSpec = ArgumentSpec {
-        copy: Some(ArgumentSpec::convert),
+        copies: Some(ArgumentSpec::COPIES),
         casting: Some(Casting::SameKind),
         ..ArgumentSpec::ANY
     };
@@ -266,7 +266,7 @@ pub struct AllowCheckedCast;
 
 impl Constraint for AllowCheckedCast {
     const SPEC: ArgumentSpec = ArgumentSpec {
-        copy: Some(ArgumentSpec::convert),
+        copies: Some(ArgumentSpec::COPIES),
         check_integers: true,
         ..ArgumentSpec::ANY
     };

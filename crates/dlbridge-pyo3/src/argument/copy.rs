@@ -1,14 +1,73 @@
 //! Copies of tensors that do not fit, for arguments that allow them, and the order of the elements in a copy.
 
 use dlbridge::{Tensor, TensorRef};
+use dlbridge_borrow::Mode;
+use pyo3::prelude::*;
 
 use super::cast::by_rule;
-use super::spec::{ArgumentSpec, Unfit};
+use super::mismatch::{Access, Mismatch};
+use super::refusal::RefusedTensor;
+use super::spec::{ArgumentSpec, Copies, Unfit};
+use crate::borrow::AttachedGuard;
+use crate::numpy::array::NumpyArray;
 use crate::order::Order;
+use crate::protocol::TypeInfo;
 use crate::python::copies;
 use crate::python::error::to_py_err;
 
 impl ArgumentSpec {
+    pub(super) const COPIES: &'static Copies =
+        &Copies { of_array: Self::copy_array, of_tensor: Self::copy_tensor };
+
+    fn copy_array(
+        &'static self,
+        head: NumpyArray,
+        type_info: &TypeInfo,
+        object: &Bound<'_, PyAny>,
+        byte_swapped: bool,
+    ) -> Result<Tensor, Unfit> {
+        let describe = || match byte_swapped {
+            true => head.describe_swapped(object),
+            false => head.describe(object),
+        };
+        let found = describe().filter(|found| self.fits_extents(found.tensor.shape()));
+        let found = found.ok_or(Unfit::Always)?;
+        let _reading =
+            AttachedGuard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
+        // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
+        let now = describe().filter(|now| now.is_as(&found)).ok_or(Unfit::Always)?;
+        let copy = self.in_words(&now.tensor, None, self.convert(&now.tensor, byte_swapped))?;
+        match self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty() {
+            true => Ok(copy),
+            false => Err(Unfit::Always),
+        }
+    }
+
+    fn copy_tensor(
+        &'static self,
+        imported: &Tensor,
+        type_info: &TypeInfo,
+        object: &Bound<'_, PyAny>,
+    ) -> Result<Tensor, Unfit> {
+        let tensor = TensorRef::from(imported);
+        let _reading = AttachedGuard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+        self.in_words(&tensor, None, self.convert(&tensor, false))
+    }
+
+    /// Adds the tensor to the words for an element that does not fit; `time` is NumPy's name for its elements.
+    pub(super) fn in_words(
+        &'static self,
+        tensor: &TensorRef<'_>,
+        time: Option<&str>,
+        copy: Result<Tensor, Unfit>,
+    ) -> Result<Tensor, Unfit> {
+        let Err(Unfit::Element(words)) = copy else { return copy };
+        let found = RefusedTensor::of(self, tensor, Mismatch::default());
+        let time = time.map(str::to_owned);
+        let found = RefusedTensor { element: Some(words), time, ..found };
+        Err(Unfit::Element(found.found()))
+    }
+
     /// A copy that fits, of a tensor that does not. `byte_swapped` is true for numbers in the byte order that this
     /// machine does not use.
     pub(super) fn convert(

@@ -26,9 +26,13 @@ const ROOM: usize = 224;
 impl RefusedTensor {
     /// The message for a tensor.
     pub(super) fn message(&self) -> String {
+        self.spec.demands(Some(self)) + "; got " + &self.found()
+    }
+
+    /// What was found, without the demands.
+    pub(super) fn found(&self) -> String {
         let (shape, strides) = self.dims.split_at(self.dims.len() / 2);
-        let mut text = self.spec.demands(Some(self));
-        text += "; got ";
+        let mut text = String::with_capacity(ROOM);
         match &self.time {
             Some(name) => text += name,
             None => push_dtype(&mut text, self.dtype),

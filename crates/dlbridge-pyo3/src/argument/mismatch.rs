@@ -127,7 +127,7 @@ impl ArgumentSpec {
             // A producer may compute its data on export; that is not a copy of its memory.
             Mode::Read => {
                 let is_copied = reason.is_some_and(|reason| reason != CopyReason::Producer);
-                found.add(Difference::Copied, self.copy.is_none() && is_copied);
+                found.add(Difference::Copied, self.copies.is_none() && is_copied);
             }
         }
         found

@@ -18,14 +18,13 @@ use pyo3::prelude::*;
 
 use super::borrowed::{BorrowedArgument, MemoryOwner, borrow_copy, outliving};
 use super::cast::rescaled;
-use super::mismatch::{Access, Difference, Mismatch};
-use super::refusal::{Refusal, RefusedTensor, not_borrowed};
+use super::mismatch::{Access, Difference};
+use super::refusal::{Refusal, not_borrowed};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting, Unfit};
 use crate::borrow::{AttachedGuard, bytes_of};
 use crate::import::{self, Depth};
 use crate::imported::Imported;
-use crate::numpy::array::{Described, NumpyArray};
 use crate::order::Order;
 use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
@@ -125,31 +124,32 @@ impl ArgumentSpec {
     ) -> Route<'py> {
         let Some(head) = type_info.head else { return Ok(None) };
         let Some((dtype, ndim)) = head.dtype_and_ndim(object) else {
-            return match head.describe_swapped(object) {
-                Some(array) if self.copy.is_some() && self.fits_extents(array.tensor.shape()) => {
-                    self.copy_numpy(head, type_info, object, &array, true)
-                }
-                Some(array) if self.copy.is_none() => {
-                    let reason = Some(CopyReason::ByteOrder);
-                    let access = Access::new(array.read_only);
-                    let mismatch = self.compare(&array.tensor, access, reason);
-                    Err(Refusal::of(self, &array.tensor, mismatch, reason))
-                }
-                None if head.lacks_dtype(object) => Err(Refusal::Elements(self)),
-                _ => Ok(None),
-            };
+            if head.lacks_dtype(object) {
+                return Err(Refusal::Elements(self));
+            }
+            if let Some(copies) = self.copies {
+                let copy = (copies.of_array)(self, head, type_info, object, true);
+                return self.borrow_copied(copy, object);
+            }
+            let Some(array) = head.describe_swapped(object) else { return Ok(None) };
+            let reason = Some(CopyReason::ByteOrder);
+            let mismatch = self.compare(&array.tensor, Access::new(array.read_only), reason);
+            return Err(Refusal::of(self, &array.tensor, mismatch, reason));
         };
         let fits = self.fits_dtype(dtype) && self.ndim.is_none_or(|expected| expected == ndim);
-        if !fits && self.copy.is_none() {
+        if !fits && self.copies.is_none() {
             return Err(Refusal::Object(self));
         }
         let Some(array) = head.describe(object) else { return Ok(None) };
         let tensor = &array.tensor;
         let mismatch = self.compare(tensor, Access::new(array.read_only), None);
         if !mismatch.is_empty() {
-            return match self.copy.is_some() && !mismatch.has(Difference::Extents) {
-                true => self.copy_numpy(head, type_info, object, &array, false),
-                false => Err(Refusal::Object(self)),
+            return match self.copies {
+                Some(copies) if !mismatch.has(Difference::Extents) => {
+                    let copy = (copies.of_array)(self, head, type_info, object, false);
+                    self.borrow_copied(copy, object)
+                }
+                _ => Err(Refusal::Object(self)),
             };
         }
         let guard = match tensor.is_empty() {
@@ -161,40 +161,13 @@ impl ArgumentSpec {
         // An import raises the errors.
         let Some(guard) = guard else { return Ok(None) };
         let is_valid = !(self.checks)(dtype) || (self.check)(tensor).is_ok();
-        // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
-        // `BorrowedArgument::tensor_mut`.
-        let is_exclusive = || unsafe { tensor.clone().assume_exclusive() }.is_ok();
-        if !is_valid || self.mode == Mode::Write && !is_exclusive() {
+        if !is_valid || self.exclusive.is_some_and(|check| check(tensor).is_err()) {
             return Ok(None);
         }
         // SAFETY: the argument keeps a reference to the array, which keeps the memory; the dims are stored with the
         // tensor.
         let tensor = unsafe { outliving(array.tensor) };
         Ok(Some(BorrowedArgument::put(Box::new_uninit(), tensor, guard, None, object)))
-    }
-
-    /// Copies a NumPy array that does not fit; `None` if no copy fits, or if only an import can decide.
-    fn copy_numpy<'py>(
-        &'static self,
-        head: NumpyArray,
-        type_info: &TypeInfo,
-        object: &Bound<'py, PyAny>,
-        found: &Described<'_>,
-        byte_swapped: bool,
-    ) -> Route<'py> {
-        let _reading =
-            AttachedGuard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
-        // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
-        let now = match byte_swapped {
-            true => head.describe_swapped(object),
-            false => head.describe(object),
-        };
-        let Some(now) = now.filter(|now| now.is_as(found)) else { return Ok(None) };
-        let Some(copy) = self.converted(&now.tensor, byte_swapped)? else { return Ok(None) };
-        match self.compare(&TensorRef::from(&copy), Access::Writable, None).is_empty() {
-            true => self.borrow_valid(copy, object).map(Some),
-            false => Ok(None),
-        }
     }
 
     /// Borrows an object that fits and is described in its storage. A description lacks the flag for read-only memory,
@@ -241,7 +214,7 @@ impl ArgumentSpec {
         };
         let dtype = argument.tensor().dtype();
         // The import of an argument that may copy converts elements that are not values.
-        let may_convert = self.copy.is_some() && (self.checks)(dtype);
+        let may_convert = self.copies.is_some() && (self.checks)(dtype);
         if !self.compare(argument.tensor(), Access::Writable, None).is_empty()
             || may_convert
             || !torch_view::is_sound(object, type_info, dtype)?
@@ -252,9 +225,7 @@ impl ArgumentSpec {
         let guard =
             AttachedGuard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
         argument.set_guard(guard);
-        if (self.checks)(dtype) {
-            (self.check)(argument.tensor()).map_err(not_borrowed)?;
-        }
+        self.check_elements(argument.tensor())?;
         Ok(Some(argument))
     }
 
@@ -295,7 +266,7 @@ impl ArgumentSpec {
             return Err(Refusal::Object(self));
         }
         let casts = self.casting.map(|casting| casting == Casting::SameKind);
-        let times = Times::new(self.times, self.copy.is_some(), casts);
+        let times = Times::new(self.times, self.copies.is_some(), casts);
         let imported = import::times::import(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::Other(Box::new((self, found))));
@@ -308,8 +279,8 @@ impl ArgumentSpec {
             let found = TensorRef::from(&imported.tensor);
             let _reading =
                 AttachedGuard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
-            let made = self.unless_unfit(&found, rescaled(&found, &chosen));
-            if let Some(made) = made.map_err(|refusal| refusal.of_times(&chosen.found))? {
+            let made = self.in_words(&found, Some(&chosen.found), rescaled(&found, &chosen));
+            if let Some(made) = self.unless_unfit(made)? {
                 imported = copied(imported, made);
             }
         }
@@ -328,7 +299,8 @@ impl ArgumentSpec {
             return self.borrow_valid(made, object).map(Some);
         }
         // The extents, the dtype and the device already fit.
-        let rearranged = self.unless_unfit(&tensor, self.convert(&tensor, false))?;
+        let rearranged =
+            self.unless_unfit(self.in_words(&tensor, None, self.convert(&tensor, false)))?;
         rearranged.map(|owner| self.borrow_valid(owner, object)).transpose()
     }
 
@@ -338,10 +310,36 @@ impl ArgumentSpec {
         copy: Tensor,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        if (self.checks)(copy.dtype()) {
-            (self.check)(&TensorRef::from(&copy)).map_err(not_borrowed)?;
-        }
+        self.check_elements(&TensorRef::from(&copy))?;
         Ok(borrow_copy(copy, object))
+    }
+
+    /// Checks that the elements are values of the dtype.
+    #[inline]
+    fn check_elements(&self, tensor: &TensorRef<'_>) -> PyResult<()> {
+        match (self.checks)(tensor.dtype()) {
+            true => (self.check)(tensor).map_err(not_borrowed),
+            false => Ok(()),
+        }
+    }
+
+    /// Borrows a copy of a NumPy array; `None` if no copy fits, or if only an import can decide.
+    fn borrow_copied<'py>(
+        &'static self,
+        copy: Result<Tensor, Unfit>,
+        object: &Bound<'py, PyAny>,
+    ) -> Route<'py> {
+        self.unless_unfit(copy)?.map(|copy| self.borrow_valid(copy, object)).transpose()
+    }
+
+    /// A copy, or the refusal of a tensor with an element that does not fit; `None` if no copy can fit.
+    fn unless_unfit(&'static self, copy: Result<Tensor, Unfit>) -> Result<Option<Tensor>, Refusal> {
+        match copy {
+            Ok(copy) => Ok(Some(copy)),
+            Err(Unfit::Always) => Ok(None),
+            Err(Unfit::Element(found)) => Err(Refusal::Other(Box::new((self, found)))),
+            Err(Unfit::Raised(error)) => Err(error.into()),
+        }
     }
 
     /// Imports an argument for code that works on the data's device, and synchronises the data with the argument's
@@ -399,15 +397,14 @@ impl ArgumentSpec {
             self.compare(&tensor, Access::of(imported), imported.reason)
         };
         let mut mismatch = compare(&imported);
-        if !mismatch.is_empty() && self.copy.is_some() && !mismatch.has(Difference::Extents) {
-            // The copy needs a borrow too, because it reads the memory.
-            let tensor = TensorRef::from(&imported.tensor);
-            let _reading =
-                AttachedGuard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
-            if let Some(copy) = self.converted(&tensor, false)? {
-                imported = copied(imported, copy);
-                mismatch = compare(&imported);
-            }
+        if !mismatch.is_empty()
+            && let Some(copies) = self.copies
+            && !mismatch.has(Difference::Extents)
+            && let Some(copy) =
+                self.unless_unfit((copies.of_tensor)(self, &imported.tensor, type_info, object))?
+        {
+            imported = copied(imported, copy);
+            mismatch = compare(&imported);
         }
         let Imported { tensor: owner, reason, .. } = imported;
         if !mismatch.is_empty() {
@@ -418,7 +415,7 @@ impl ArgumentSpec {
         // The memory of a copy that the package made is not exclusive.
         let is_copy = owner.access() == TensorAccess::Exclusive
             || imported.reason.is_some_and(|reason| reason != CopyReason::Producer);
-        let memory_owner = match is_copy && self.copy.is_some() {
+        let memory_owner = match is_copy && self.copies.is_some() {
             true => MemoryOwner::Copy(owner),
             false => MemoryOwner::Tensor(owner),
         };
@@ -441,42 +438,11 @@ impl ArgumentSpec {
             }
             _ => AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
-        if (self.checks)(tensor.dtype()) {
-            (self.check)(&tensor).map_err(not_borrowed)?;
-        }
-        if self.mode == Mode::Write {
-            // SAFETY: the tensor is dropped at once; this only checks that exclusive access is possible. See
-            // `BorrowedArgument::tensor_mut`.
-            unsafe { tensor.clone().assume_exclusive() }.map_err(not_borrowed)?;
+        self.check_elements(&tensor)?;
+        if let Some(check) = self.exclusive {
+            check(&tensor).map_err(not_borrowed)?;
         }
         Ok(BorrowedArgument::put(Box::new_uninit(), tensor, guard, memory_owner, object))
-    }
-
-    /// A copy that fits, of a tensor that does not; `None` if no copy can fit.
-    fn converted(
-        &'static self,
-        tensor: &TensorRef<'_>,
-        byte_swapped: bool,
-    ) -> Result<Option<Tensor>, Refusal> {
-        let Some(convert) = self.copy else { return Ok(None) };
-        self.unless_unfit(tensor, convert(self, tensor, byte_swapped))
-    }
-
-    /// A copy, or the refusal of a tensor with an element that does not fit; `None` if no copy can fit.
-    fn unless_unfit(
-        &'static self,
-        tensor: &TensorRef<'_>,
-        copy: Result<Tensor, Unfit>,
-    ) -> Result<Option<Tensor>, Refusal> {
-        match copy {
-            Ok(copy) => Ok(Some(copy)),
-            Err(Unfit::Always) => Ok(None),
-            Err(Unfit::Element(words)) => {
-                let found = RefusedTensor::of(self, tensor, Mismatch::default());
-                Err(Refusal::Tensor(Box::new(RefusedTensor { element: Some(words), ..found })))
-            }
-            Err(Unfit::Raised(error)) => Err(error.into()),
-        }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use dlbridge::{DataType, Device, DeviceType, Error, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
-use pyo3::PyErr;
+use pyo3::prelude::*;
 
 use super::accepts::{Accepts, AnyDataType, Checked};
+use super::borrowed::assert_exclusive;
 use crate::import_options::ImportOptions;
+use crate::numpy::array::NumpyArray;
 use crate::order::Order;
+use crate::protocol::TypeInfo;
 
 /// The number of dimensions of an argument that accepts any.
 ///
@@ -21,8 +24,27 @@ use crate::order::Order;
 /// ```
 pub const DYNAMIC: usize = usize::MAX;
 
-/// Copies a tensor that does not fit; true for numbers in the byte order that this machine does not use.
-type Convert = fn(&ArgumentSpec, &TensorRef<'_>, bool) -> Result<Tensor, Unfit>;
+/// Checks that no two indices lead to one element.
+type Exclusive = fn(&TensorRef<'_>) -> Result<(), Error>;
+
+/// The copies of objects that do not fit.
+pub(super) struct Copies {
+    pub(super) of_array: OfArray,
+    pub(super) of_tensor: OfTensor,
+}
+
+/// Copies a NumPy array; true for numbers in the byte order that this machine does not use.
+type OfArray = fn(
+    &'static ArgumentSpec,
+    NumpyArray,
+    &TypeInfo,
+    &Bound<'_, PyAny>,
+    bool,
+) -> Result<Tensor, Unfit>;
+
+/// Copies an imported tensor.
+type OfTensor =
+    fn(&'static ArgumentSpec, &Tensor, &TypeInfo, &Bound<'_, PyAny>) -> Result<Tensor, Unfit>;
 
 /// Why a tensor is not converted.
 pub(super) enum Unfit {
@@ -63,9 +85,11 @@ pub struct ArgumentSpec {
     /// The device types that the data may be on; empty for all of its place.
     pub(super) devices: &'static [DeviceType],
     pub(super) mode: Mode,
-    /// Copies an object that does not fit, if that is allowed. An extension links the code of copies only if one of its
+    /// The check of an argument that is written. An extension links its code only if it has such an argument.
+    pub(super) exclusive: Option<Exclusive>,
+    /// The copies of objects that do not fit, if they are allowed. An extension links their code only if one of its
     /// arguments allows them.
-    pub(super) copy: Option<Convert>,
+    pub(super) copies: Option<&'static Copies>,
     /// True if lists and tuples of numbers are converted to tensors.
     pub(super) allow_sequence: bool,
     /// The casting rule for elements of another dtype; `None` means the rule of [`AllowCopy`](super::AllowCopy).
@@ -107,7 +131,8 @@ impl ArgumentSpec {
         place: Place::Anywhere,
         devices: &[],
         mode: Mode::Read,
-        copy: None,
+        exclusive: None,
+        copies: None,
         allow_sequence: false,
         casting: None,
         check_integers: false,
@@ -138,9 +163,9 @@ impl ArgumentSpec {
             align: if self.align > other.align { self.align } else { other.align },
             devices,
             mode: if let Mode::Write = self.mode { self.mode } else { other.mode },
-            copy: match self.copy {
-                None => other.copy,
-                copy => copy,
+            copies: match self.copies {
+                None => other.copies,
+                copies => copies,
             },
             allow_sequence: self.allow_sequence || other.allow_sequence,
             casting,
@@ -152,7 +177,7 @@ impl ArgumentSpec {
     /// The demands of an argument that the CPU reads, or writes.
     pub(super) const fn on_host<A: Accepts, const N: usize>(self, mode: Mode) -> Self {
         let spec = self.of_elements::<A, N>();
-        let allows = spec.copy.is_some() || spec.allow_sequence;
+        let allows = spec.copies.is_some() || spec.allow_sequence;
         assert!(
             !allows || matches!(mode, Mode::Read),
             "a PyReadwriteTensor writes the argument itself; remove AllowCopy and AllowSequence"
@@ -177,14 +202,18 @@ impl ArgumentSpec {
             spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
             "lists and integers lack a unit of time"
         );
-        Self { place: Place::Host, mode, ..spec }
+        let exclusive: Option<Exclusive> = match mode {
+            Mode::Read => None,
+            Mode::Write => Some(assert_exclusive),
+        };
+        Self { place: Place::Host, mode, exclusive, ..spec }
     }
 
     /// The demands of an argument that stays on its device.
     pub(super) const fn on_device<A: Accepts, const N: usize>(self) -> Self {
         let spec = self.of_elements::<A, N>();
         assert!(
-            spec.copy.is_none() && !spec.allow_sequence,
+            spec.copies.is_none() && !spec.allow_sequence,
             "a PyDeviceTensor never copies; remove AllowCopy and AllowSequence"
         );
         assert!(spec.times.is_empty(), "no protocol exports times on a device");
@@ -208,7 +237,7 @@ impl ArgumentSpec {
     }
 
     pub(super) fn import_options(&self) -> ImportOptions {
-        let device = self.copy.map(|_| Device::CPU);
+        let device = self.copies.map(|_| Device::CPU);
         ImportOptions { device, ..ImportOptions::default() }
     }
 }
