@@ -120,8 +120,8 @@ fn is_lossless(from: DataType, to: DataType) -> bool {
 
 /// A copy in C order with each element converted as by NumPy's `astype`, for dtypes that are converted.
 pub fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
-    let through_float32 = || {
-        let wide = converted(source, DataType::FLOAT32)?;
+    let through = |float| {
+        let wide = converted(source, float)?;
         converted(&TensorRef::from(&wide), to)
     };
     match (source.dtype(), to) {
@@ -130,10 +130,8 @@ pub fn converted(source: &TensorRef<'_>, to: DataType) -> PyResult<Tensor> {
         (DataType::FLOAT32, DataType::FLOAT64) => mapped(source, |value: f32| f64::from(value)),
         (DataType::BFLOAT16, DataType::FLOAT32) => mapped(source, Bfloat16::to_f32),
         (DataType::FLOAT64, DataType::BFLOAT16) => mapped(source, Bfloat16::from_f64),
-        (DataType::FLOAT32, DataType::BFLOAT16) => {
-            mapped(source, |value: f32| Bfloat16::from_f64(value.into()))
-        }
-        (DataType::BFLOAT16, _) | (_, DataType::BFLOAT16) => through_float32(),
+        (DataType::FLOAT32, DataType::BFLOAT16) => through(DataType::FLOAT64),
+        (DataType::BFLOAT16, _) | (_, DataType::BFLOAT16) => through(DataType::FLOAT32),
         (DataType::BOOL, _) => {
             let bytes = source.view_bool_as_u8().map_err(to_py_err)?;
             let copy = copies::copied(&TensorRef::from(bytes), 1)?;

@@ -165,21 +165,23 @@ fn plain_of<T: Element>(
     element_of: &impl Fn(&Bound<'_, PyAny>) -> PyResult<Option<T>>,
 ) -> PyResult<Option<Tensor>> {
     let mut elements = Vec::new();
-    if elements.try_reserve_exact(room).is_err()
-        || !append(&mut elements, items, shape, element_of, &mut 0)?
-    {
+    if elements.try_reserve_exact(room).is_err() {
+        return Ok(None);
+    }
+    let mut add =
+        |item: &Bound<'_, PyAny>| Ok(element_of(item)?.map(|it| elements.push(it)).is_some());
+    if !each(items, shape, &mut add, &mut 0)? {
         return Ok(None);
     }
     let extents: Vec<_> = shape.iter().map(|&extent| extent as usize).collect();
     Tensor::from_parts(elements, extents).map(Some).map_err(to_py_err)
 }
 
-/// Appends the numbers of nested lists; false for another shape, and for other items.
-fn append<T>(
-    elements: &mut Vec<T>,
+/// Calls `add` with the numbers of nested lists; false for another shape, and if `add` returns false for other items.
+fn each(
     items: &Bound<'_, PyTuple>,
     shape: &[i64],
-    element_of: &impl Fn(&Bound<'_, PyAny>) -> PyResult<Option<T>>,
+    add: &mut dyn FnMut(&Bound<'_, PyAny>) -> PyResult<bool>,
     counted: &mut u16,
 ) -> PyResult<bool> {
     let Some((&extent, inner)) = shape.split_first() else { return Ok(false) };
@@ -189,10 +191,11 @@ fn append<T>(
     for item in items.iter_borrowed() {
         count(item.py(), counted)?;
         if inner.is_empty() {
-            let Some(element) = element_of(&item)? else { return Ok(false) };
-            elements.push(element);
+            if !add(&item)? {
+                return Ok(false);
+            }
         } else if let Some(items) = items_of(&item)? {
-            if !append(elements, &items, inner, element_of, counted)? {
+            if !each(&items, inner, add, counted)? {
                 return Ok(false);
             }
         } else {
