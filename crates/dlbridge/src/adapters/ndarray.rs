@@ -28,7 +28,7 @@ impl<A: Element, D: Dimension + 'static> From<Array<A, D>> for Tensor {
                 (RawParts::of_elements(array.as_mut_ptr(), Access::Exclusive), array.len())
             })
         };
-        Self::from_managed(managed.expect("ndarray keeps sizes within isize"))
+        Self::from_managed(sized(managed))
     }
 }
 
@@ -47,7 +47,7 @@ impl<A: Element, D: Dimension + 'static> From<ArcArray<A, D>> for Tensor {
                 (RawParts::of_elements(first, Access::Immutable), array.len())
             })
         };
-        Self::from_managed(managed.expect("ndarray keeps sizes within isize"))
+        Self::from_managed(sized(managed))
     }
 }
 
@@ -103,7 +103,7 @@ where
         let parts = RawParts::of_elements(array.as_ptr().cast_mut(), Access::ReadOnly);
         // SAFETY: the array guarantees its elements, which are borrowed for `'a`.
         let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
-        tensor.expect("ndarray keeps sizes within isize")
+        sized(tensor)
     }
 }
 
@@ -123,8 +123,14 @@ where
         // SAFETY: the array guarantees its elements, which are borrowed mutably for `'a`; two indices of a writable
         // array never lead to the same element. Any bytes are values.
         let tensor = unsafe { Self::from_raw_parts(&parts, array.shape(), Some(array.strides())) };
-        tensor.expect("ndarray keeps sizes within isize")
+        sized(tensor)
     }
+}
+
+/// The description of an array, whose sizes ndarray keeps within isize. `expect` would link `Debug` too.
+#[inline]
+fn sized<T>(described: Result<T, Error>) -> T {
+    described.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Writes the extents and strides of an array, whose sizes ndarray keeps within isize.

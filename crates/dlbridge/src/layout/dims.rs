@@ -115,20 +115,11 @@ impl<'a> Dims<'a> {
     /// Dims from the caller, as an extent and a stride for each axis, with their [`measure`], in one pass.
     #[inline(always)]
     pub(crate) fn measured(
-        axes: impl ExactSizeIterator<Item = (i64, i64)>,
+        mut axes: impl ExactSizeIterator<Item = (i64, i64)>,
     ) -> Result<(Self, Measure)> {
         let len = axes.len();
         if len > INLINE {
-            if len > MAX_NDIM {
-                return Err(Error::InvalidNdim { ndim: len as i64 });
-            }
-            let dims = Self::new(axes.take(len));
-            assert!(
-                dims.ndim() == len,
-                "an iterator yields another number of items than its length"
-            );
-            let measure = measure(dims.axes())?;
-            return Ok((dims, measure));
+            return Self::many_measured(len, &mut || axes.next());
         }
         let (mut shape, mut strides, mut count) = ([0; INLINE], [0; INLINE], 0);
         let places = shape.iter_mut().zip(&mut strides).take(len);
@@ -140,6 +131,21 @@ impl<'a> Dims<'a> {
         // `len` comes from safe code and may be wrong.
         assert!(count == len, "an iterator yields another number of items than its length");
         Ok((Self::Few { ndim: len as u32, shape, strides }, measure))
+    }
+
+    /// As [`measured`](Self::measured), for dims that are not kept inline: shared by all iterators.
+    #[cold]
+    fn many_measured(
+        len: usize,
+        next: &mut dyn FnMut() -> Option<(i64, i64)>,
+    ) -> Result<(Self, Measure)> {
+        if len > MAX_NDIM {
+            return Err(Error::InvalidNdim { ndim: len as i64 });
+        }
+        let dims = Self::new(core::iter::from_fn(next).take(len));
+        assert!(dims.ndim() == len, "an iterator yields another number of items than its length");
+        let measure = measure(dims.axes())?;
+        Ok((dims, measure))
     }
 
     #[inline]

@@ -260,7 +260,7 @@ fn array_of_the_most_dimensions_round_trips() {
 }
 
 #[test]
-#[should_panic(expected = "InvalidNdim { ndim: 1025 }")]
+#[should_panic(expected = "ndim is 1025")]
 #[cfg_attr(miri, ignore = "ndarray takes quadratic time for it")]
 fn array_of_too_many_dimensions_panics() {
     let _ = Tensor::from(ArrayD::<u8>::zeros(IxDyn(&[1; MAX_NDIM + 1])));
