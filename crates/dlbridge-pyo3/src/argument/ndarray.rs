@@ -1,6 +1,6 @@
 //! Typed arguments as views of ndarray.
 
-use dlbridge::Element;
+use dlbridge::{Element, Error};
 use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IxDyn};
 use pyo3::PyResult;
 
@@ -62,8 +62,11 @@ mod sealed {
 /// The type of `N` dimensions.
 type DimOf<const N: usize> = <Ndim<N> as NdarrayDim>::Dim;
 
-/// Why conversions to `DimOf<N>` cannot fail.
-const FITS: &str = "the number of dimensions was checked";
+/// The result of a conversion to `DimOf<N>`, which cannot fail. `expect` would link `Debug` of the error.
+#[inline]
+fn fitting<T>(array: Result<T, Error>) -> T {
+    array.unwrap_or_else(|_| unreachable!("the number of dimensions was checked"))
+}
 
 impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C>
 where
@@ -82,7 +85,7 @@ where
     /// ```
     #[inline]
     pub fn as_array(&self) -> ArrayView<'_, T, DimOf<N>> {
-        self.view().try_into().expect(FITS)
+        fitting(self.view().try_into())
     }
 
     /// Checks that the bytes are values of the type, such as `bool`, and returns a view of ndarray.
@@ -100,7 +103,7 @@ where
     /// }
     /// ```
     pub fn try_as_array(&self) -> PyResult<ArrayView<'_, T, DimOf<N>>> {
-        Ok(self.try_view()?.try_into().expect(FITS))
+        Ok(fitting(self.try_view()?.try_into()))
     }
 }
 
@@ -118,7 +121,7 @@ impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
     /// ```
     #[inline]
     pub fn as_array_dyn(&self) -> ArrayViewD<'_, T> {
-        self.view().try_into().expect(FITS)
+        fitting(self.view().try_into())
     }
 }
 
@@ -139,7 +142,7 @@ where
     /// ```
     #[inline]
     pub fn as_array_mut(&mut self) -> ArrayViewMut<'_, T, DimOf<N>> {
-        self.view_mut().try_into().expect(FITS)
+        fitting(self.view_mut().try_into())
     }
 
     /// Checks that the bytes are values of the type, such as `bool`, and returns a view of ndarray to write.
@@ -158,7 +161,7 @@ where
     /// }
     /// ```
     pub fn try_as_array_mut(&mut self) -> PyResult<ArrayViewMut<'_, T, DimOf<N>>> {
-        Ok(self.try_view_mut()?.try_into().expect(FITS))
+        Ok(fitting(self.try_view_mut()?.try_into()))
     }
 }
 
@@ -176,6 +179,6 @@ impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
     /// ```
     #[inline]
     pub fn as_array_mut_dyn(&mut self) -> ArrayViewMutD<'_, T> {
-        self.view_mut().try_into().expect(FITS)
+        fitting(self.view_mut().try_into())
     }
 }

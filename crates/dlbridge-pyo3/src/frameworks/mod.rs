@@ -137,15 +137,15 @@ pub const NO_RULES: ImportRules = ImportRules {
 
 /// The import rules of the frameworks that need some. Those of the package come first.
 pub(crate) fn import_rules() -> impl Iterator<Item = &'static ImportRules> {
-    OF_PACKAGE.get().copied().unwrap_or_default().iter().copied().chain(IMPORT_RULES)
+    ALL_RULES.get().map_or(&IMPORT_RULES[..], |rules| rules).iter().copied()
 }
 
-/// Those of the frameworks whose protocols only the package reads; empty in an extension.
-static OF_PACKAGE: OnceLock<&'static [&'static ImportRules]> = OnceLock::new();
+/// These rules in the package; unset in an extension.
+static ALL_RULES: OnceLock<Vec<&'static ImportRules>> = OnceLock::new();
 
-/// Adds the import rules of the package, in its own module.
+/// Adds the import rules of the frameworks whose protocols only the package reads.
 pub fn add_rules(rules: &'static [&'static ImportRules]) {
-    let _ = OF_PACKAGE.set(rules);
+    let _ = ALL_RULES.set([rules, &IMPORT_RULES].concat());
 }
 
 static IMPORT_RULES: [&ImportRules; 7] = [

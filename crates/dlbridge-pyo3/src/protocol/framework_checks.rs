@@ -38,8 +38,9 @@ impl TypeChecks {
         for group in import_rules().flat_map(|rules| rules.states) {
             let mut found = Vec::new();
             for state in *group {
-                let attr = CachedAttr::of(object_type, state.attribute, is_fixed)?;
-                found.extend(attr.map(|attr| (attr, state)));
+                if let Some(attr) = CachedAttr::of(object_type, state.attribute, is_fixed)? {
+                    found.push((attr, state));
+                }
             }
             if found.len() == group.len() {
                 states.append(&mut found);

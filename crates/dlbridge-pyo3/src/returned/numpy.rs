@@ -182,10 +182,7 @@ impl<'py, A: Accepts, const N: usize> IntoPyObject<'py> for Numpy<A, N> {
         if let [name, ..] = A::TIMES {
             return array_of_times(py, self.into_tensor().map_err(to_py_err)?, name);
         }
-        match self.source {
-            Source::Elements(elements) => give_elements(py, elements),
-            Source::Tensor(tensor) => give_numpy(py, tensor),
-        }
+        give_source(py, self.source)
     }
 }
 
@@ -259,9 +256,13 @@ pub(crate) fn give_numpy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, P
     give_numpy_slowly(py, tensor)
 }
 
-/// The elements of a vector as a NumPy array.
-#[inline]
-fn give_elements(py: Python<'_>, elements: Elements) -> PyResult<Bound<'_, PyAny>> {
+/// A NumPy array of the memory. Not inlined into the functions of an extension, which are many.
+#[inline(never)]
+fn give_source(py: Python<'_>, source: Source) -> PyResult<Bound<'_, PyAny>> {
+    let elements = match source {
+        Source::Elements(elements) => elements,
+        Source::Tensor(tensor) => return give_numpy(py, tensor),
+    };
     let elements = match NumpyApi::known(py) {
         Some(api) => match api.array_of_elements(py, elements)? {
             Ok(array) => return Ok(array),
