@@ -146,12 +146,14 @@ def test_dtypes_without_a_letter(dtype: str) -> None:
         memoryview(dlbridge.empty(4, dtype))
 
 
-@pytest.mark.parametrize("flags", [ND, STRIDES, ND | WRITABLE])
-def test_packed_elements_have_no_shape_in_bytes(flags: int) -> None:
-    packed = dlbridge.empty(8, "int4")
-    assert asked(packed, SIMPLE)["len"] == 4
-    with pytest.raises(BufferError, match="a buffer cannot express the dtype int4"):
-        asked(packed, flags)
+@pytest.mark.parametrize("flags", [SIMPLE, ND, STRIDES, ND | WRITABLE, F])
+def test_packed_elements_are_one_dimension_of_bytes(flags: int) -> None:
+    found = asked(dlbridge.empty((8,), "int4"), flags)
+    assert (found["len"], found["itemsize"], found["ndim"]) == (4, 1, 1)
+    if flags != SIMPLE:
+        assert found["shape"] == (4,)
+    with pytest.raises(BufferError, match="not contiguous in the order"):
+        asked(dlbridge.empty((8, 4), "int4")[:, :2], flags)
 
 
 def sent(data: Any) -> bytes:
@@ -174,6 +176,7 @@ def test_consumers_of_bytes_take_every_dtype(dtype: str, shape: tuple[int, ...],
     assert zlib.crc32(t) == zlib.crc32(fill)
     assert base64.b64encode(t) == base64.b64encode(fill)
     assert sent(t) == fill
+    assert io.BytesIO().write(t) == len(fill)
     with open(tmp_path / "x", "w+b") as file:
         file.write(t)
         file.seek(0)

@@ -44,9 +44,7 @@ pub(super) unsafe fn export(
     }
     let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
         .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
-    // Without a request for the format, the consumer treats the elements as bytes. With a shape, it multiplies.
-    let is_packed = tensor.len().checked_mul(dtype.itemsize()) != Some(bytes as usize);
-    let format = if asks(ffi::PyBUF_FORMAT) || (asks(ffi::PyBUF_ND) && is_packed) {
+    let format = if asks(ffi::PyBUF_FORMAT) {
         let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
             PyBufferError::new_err(format!(
                 "a buffer cannot express the dtype {dtype}; use DLPack, a consumer's from_dlpack, or the bytes alone, bytes(t)"
@@ -63,13 +61,15 @@ pub(super) unsafe fn export(
              example with dlbridge.asdlpack(t, writable=True)",
         );
     }
+    // Without a request for the format, the consumer treats the elements as bytes. Packed elements have no shape in bytes.
+    let is_packed = tensor.len().checked_mul(dtype.itemsize()) != Some(bytes as usize);
     let (c_order, f_order) = (tensor.is_c_contiguous(), tensor.is_f_contiguous());
     let fits = if asks(ffi::PyBUF_ANY_CONTIGUOUS) {
         c_order || f_order
     } else if asks(ffi::PyBUF_F_CONTIGUOUS) {
         f_order
     } else {
-        c_order || (asks(ffi::PyBUF_STRIDES) && !asks(ffi::PyBUF_C_CONTIGUOUS))
+        c_order || (asks(ffi::PyBUF_STRIDES) && !asks(ffi::PyBUF_C_CONTIGUOUS) && !is_packed)
     };
     if !fits {
         return refuse(
@@ -77,11 +77,13 @@ pub(super) unsafe fn export(
              for example with dlbridge.asdlpack(t, contiguous='C')",
         );
     }
-    let exported = Box::new(Exported {
-        shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
-        byte_strides: byte_strides(tensor),
-    });
-    let exported = Box::leak(exported);
+    let exported = Box::leak(Box::new(match is_packed {
+        true => Exported { shape: vec![bytes], byte_strides: vec![1] },
+        false => Exported {
+            shape: tensor.shape().iter().map(|&extent| extent as ffi::Py_ssize_t).collect(),
+            byte_strides: byte_strides(tensor),
+        },
+    }));
     let numbers = |wanted: bool, numbers: &mut Vec<ffi::Py_ssize_t>| match wanted {
         true => numbers.as_mut_ptr(),
         false => ptr::null_mut(),
@@ -89,10 +91,10 @@ pub(super) unsafe fn export(
     // Without elements the address is NULL, but some consumers treat NULL as an error.
     view.buf = if tensor.is_empty() { ptr::dangling_mut::<u64>().cast() } else { tensor.data() };
     view.len = bytes;
-    view.itemsize = dtype.itemsize() as ffi::Py_ssize_t;
+    view.itemsize = if is_packed { 1 } else { dtype.itemsize() as ffi::Py_ssize_t };
     view.readonly = c_int::from(read_only);
     // Without a shape, the bytes are one dimension.
-    view.ndim = if asks(ffi::PyBUF_ND) { tensor.ndim() as c_int } else { 1 };
+    view.ndim = if asks(ffi::PyBUF_ND) { exported.shape.len() as c_int } else { 1 };
     view.format = format.cast_mut();
     view.shape = numbers(asks(ffi::PyBUF_ND), &mut exported.shape);
     view.strides = numbers(asks(ffi::PyBUF_STRIDES), &mut exported.byte_strides);
