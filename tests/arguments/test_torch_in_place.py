@@ -9,6 +9,7 @@ from typing import Any
 
 import dlbridge
 import numpy as np
+import processes
 import pytest
 import typed_arguments as typed
 
@@ -156,6 +157,51 @@ def test_tensors_of_transforms_are_taken_or_refused_as_by_an_import() -> None:
     torch.func.functionalize(inside)(numbers(2, 3))
     torch.func.vmap(torch.func.grad(inside))(numbers(2, 2, 3))
     assert len(seen) == 4
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning:torch")
+def test_tensor_with_a_tangent_is_refused() -> None:
+    forward, x = torch.autograd.forward_ad, numbers(2, 3)
+    with forward.dual_level():
+        dual = forward.make_dual(x, torch.ones(2, 3))
+        for tensor in (dual, dual * 2, dual[:1], dual.T, dual.as_subclass(Subclass), dual.as_subclass(Plus)):
+            for take in (typed.mean, typed.shape, dlbridge.asdlpack):
+                with pytest.raises(BufferError, match=r"has a tangent, .*; call detach\(\) first"):
+                    take(tensor)
+        with pytest.raises(BufferError, match="has a tangent"):
+            dlbridge.asdlpack(dual.to(torch.complex64))
+        for tensor in (x, dual.detach(), forward.unpack_dual(dual).tangent * 3.5):
+            assert typed.mean(tensor) == 3.5
+            assert dlbridge.asdlpack(tensor).address == tensor.data_ptr()
+        assert dlbridge.asdlpack(x.int()).shape == (2, 3)
+    assert typed.mean(dual) == 3.5
+
+
+@pytest.mark.parametrize("name", [*(f"{sign}int{bits}" for bits in range(1, 8) for sign in ("", "u")), "bit"])
+def test_dtype_that_torch_exports_as_bytes_is_refused(name: str) -> None:
+    x = torch.ones(2, 3, dtype=torch.uint8).view(getattr(torch, name))
+    for tensor in (x, x.as_subclass(Subclass), x.as_subclass(Plus)):
+        for take in (typed.total_of_anything, dlbridge.asdlpack):
+            with pytest.raises(BufferError, match=rf"dtype is {x.dtype}, which .*call view\(torch.uint8\)"):
+                take(tensor)
+    for dtype in (torch.int8, torch.uint8):
+        assert dlbridge.asdlpack(x.view(dtype)).address == x.data_ptr()
+
+
+WITHOUT_NAMES = """
+import sys, torch
+for name in sys.argv[1:]:
+    delattr(torch.autograd.forward_ad, name)
+import dlbridge, typed_arguments
+x = torch.ones(2, 3)
+for _ in range(3):
+    assert typed_arguments.mean(x) == 1 and dlbridge.asdlpack(x).address == x.data_ptr()
+"""
+
+
+@pytest.mark.parametrize("names", [["_current_level"], ["unpack_dual"], ["_current_level", "unpack_dual"]])
+def test_torch_without_the_names_of_tangents_is_imported(names: list[str]) -> None:
+    processes.output(WITHOUT_NAMES, *names, options=())
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,17 @@ VECTOR = np.ones(3)
 BIG_ENDIAN = np.arange(3, dtype=">i4")
 ANYTHING: Any = dlbridge
 
+def with_tangent() -> None:
+    with torch.autograd.forward_ad.dual_level():
+        asdlpack(torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2)))
+
+
 #: For each heading of the page, a function that raises the message below it.
 CASES: dict[str, Callable[[], object]] = {
     "The object is not an array": lambda: ANYTHING.asdlpack([1, 2]),
     "The object lacks `__dlpack__`": lambda: ANYTHING.from_dlpack(b"abc"),
     "The tensor requires grad": lambda: asdlpack(torch.ones(2, requires_grad=True)),
+    "The tensor has a tangent": with_tangent,
     "The conjugate bit is set": lambda: asdlpack(torch.ones(2, dtype=torch.complex64).conj()),
     "The tensor is sparse": lambda: asdlpack(torch.eye(2).to_sparse()),
     "The tensor is on the device `meta`": lambda: asdlpack(torch.ones(2, device="meta")),
@@ -189,6 +195,7 @@ def has_driver() -> bool:
 ABSENT = {"No CUDA driver": has_driver, "The library is not installed": lambda: find_spec("cupy") is not None}
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning:torch")
 @pytest.mark.parametrize("heading", [h for h in CASES if h not in ABSENT or not ABSENT[h]()])
 def test_message_is_that_of_the_page(heading: str) -> None:
     kinds = (TypeError, ValueError, BufferError, AttributeError, ImportError, OSError, RuntimeError)

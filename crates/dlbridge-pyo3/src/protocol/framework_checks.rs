@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyType};
 
 use super::cached_attr::CachedAttr;
+use super::torch_checks::TorchChecks;
 use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 use crate::python::classes::{defining_class, is_subclass, package_of};
@@ -15,6 +16,8 @@ use crate::python::classes::{defining_class, is_subclass, package_of};
 pub struct TypeChecks {
     /// The states whose attributes the type has.
     states: Box<[(CachedAttr, &'static State)]>,
+    /// The checks of PyTorch's tensors.
+    torch: Option<TorchChecks>,
     /// The method that returns the owner of the memory, for types that may replace their memory.
     pub(super) storage: Option<CachedAttr>,
     /// The rules of the framework that the type belongs to.
@@ -61,6 +64,7 @@ impl TypeChecks {
         }
         Ok(Self {
             states: states.into(),
+            torch: TorchChecks::of_type(object_type, is_fixed)?,
             storage,
             rules: rules_of(object_type, package)?,
             raises_its_own: of_package.is_some(),
@@ -78,7 +82,7 @@ impl TypeChecks {
                 return Err(PyBufferError::new_err(state.reason));
             }
         }
-        Ok(())
+        self.torch.as_ref().map_or(Ok(()), |torch| torch.check(object, dtype))
     }
 
     /// Returns true for a class of a library of columns.

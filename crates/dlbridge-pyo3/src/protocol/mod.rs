@@ -12,6 +12,7 @@ pub mod numpy_import;
 pub mod same_buffer;
 pub mod storage;
 pub mod time;
+mod torch_checks;
 pub mod torch_view;
 pub mod type_info;
 
