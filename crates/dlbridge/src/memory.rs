@@ -61,6 +61,7 @@ impl AlignedBytes {
         // SAFETY: the size is not zero.
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(Error::OutOfMemory { bytes, for_copy })?;
+        prefer_huge(block, bytes);
         let first = first_aligned(block, alignment);
         Ok(Self { block, layout, first, bytes })
     }
