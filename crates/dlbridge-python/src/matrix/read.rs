@@ -1,6 +1,6 @@
 //! The columns of all sources of tables.
 
-use dlbridge::DataType;
+use dlbridge::{DataType, Tensor};
 use dlbridge_pyo3::import::has;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Protocol;
@@ -83,21 +83,19 @@ pub(super) fn read<'py>(
     };
     if is_instance(frame, "pandas", "DataFrame")? {
         let names = frame.getattr("columns")?.call_method0("tolist")?.cast_into::<PyList>()?;
-        if wanted.is_none() {
-            if let Some(columns) = read_block(frame, &names, &options) {
-                return Ok(columns);
-            }
-            // This takes a third of the time that reading each by its place takes.
-            let items = frame.call_method0("items")?.try_iter()?;
-            let column = |item: PyResult<Bound<'py, PyAny>>| {
-                let (name, series) = item?.extract()?;
-                read_column(name, Ok(series), &options)
+        let (arrays, iloc) = (column_arrays(frame)?, frame.getattr("iloc")?);
+        let column = |nth: usize| {
+            let (name, array) = (names.get_item(nth)?, arrays.get_item(nth).ok());
+            let Some(array) = array.filter(is_numpy_array) else {
+                return read_column(name, iloc.get_item((py.Ellipsis(), nth)), &options);
             };
-            return items.map(column).collect();
-        }
-        let iloc = frame.getattr("iloc")?;
-        let series = |nth: usize| iloc.get_item((py.Ellipsis(), nth));
-        let column = |nth| read_column(names.get_item(nth)?, series(nth), &options);
+            // pandas shares the memory of a frame as read-only.
+            let mut column = read_column(name, Ok(array), &options)?;
+            let parts = column.parts.into_iter();
+            let read_only = |part: Part| Part { tensor: part.tensor.into_read_only(), ..part };
+            column.parts = parts.map(read_only).collect();
+            Ok(column)
+        };
         return places(&names, wanted)?.into_iter().map(column).collect();
     }
     if TensorObject::of(frame).is_none() && has(frame, Protocol::Arrow)? {
@@ -158,48 +156,43 @@ fn places(names: &Bound<'_, PyList>, wanted: Option<&[Bound<'_, PyAny>]>) -> PyR
     wanted.iter().map(place).collect()
 }
 
-/// The columns of a pandas frame that is one block of NumPy's memory; `None` for all others. Reading a column of pandas
-/// takes longer than copying a short one, so this reads three.
-fn read_block<'py>(
-    frame: &Bound<'py, PyAny>,
-    names: &Bound<'py, PyList>,
-    options: &ImportOptions,
-) -> Option<Vec<Column<'py>>> {
-    let (py, count) = (frame.py(), names.len());
-    if count <= 3 {
-        return None;
+/// The arrays of the columns of a pandas frame, by the function of pandas that makes no Series: that takes ten times as
+/// long as an import. Empty if a release of pandas lacks it.
+fn column_arrays<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    let empty = PyList::empty(frame.py());
+    let Some(arrays) = frame.getattr_opt("_iter_column_arrays")? else { return Ok(empty) };
+    for array in arrays.call0()?.try_iter()? {
+        empty.append(array?)?;
     }
-    let iloc = frame.getattr("iloc").ok()?;
-    let address = |nth: usize| {
-        let column =
-            read_column(names.get_item(nth)?, iloc.get_item((py.Ellipsis(), nth)), options)?;
-        let is_plain = column.unit.is_none() && column.parts[0].reason.is_none();
-        Ok::<_, PyErr>(is_plain.then(|| column.parts[0].tensor.data().addr()))
-    };
-    let [first, second, last] = [0, 1, count - 1].map(|nth| address(nth).ok().flatten());
-    let step = second?.wrapping_sub(first?);
-    if last?.wrapping_sub(first?) != step.wrapping_mul(count - 1) {
-        return None;
+    Ok(empty)
+}
+
+fn is_numpy_array(object: &Bound<'_, PyAny>) -> bool {
+    type_info::of(object).is_ok_and(|type_info| type_info.borrowed.numpy_array)
+}
+
+/// The array of a pandas frame that is one block of NumPy's memory; `None` for all other objects.
+pub(super) fn read_block<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<(Tensor, Protocol)>> {
+    if !is_instance(frame, "pandas", "DataFrame")? {
+        return Ok(None);
     }
-    let block = TensorObject::import(&frame.call_method0("to_numpy").ok()?, options).ok()?;
-    let tensor = block.get().tensor();
-    if tensor.ndim() != 2
-        || tensor.data().addr() != first?
-        || tensor.strides()[1] as usize * tensor.dtype().itemsize() != step
-    {
-        return None;
+    let mut base: Option<Bound<'py, PyAny>> = None;
+    let arrays = column_arrays(frame)?;
+    for array in arrays.iter() {
+        let found = if is_numpy_array(&array) { array.getattr("base")? } else { return Ok(None) };
+        if found.is_none() || base.as_ref().is_some_and(|base| !base.is(&found)) {
+            return Ok(None);
+        }
+        base = Some(found);
     }
+    let Ok(first) = arrays.get_item(0) else { return Ok(None) };
+    let import = |array: &Bound<'py, PyAny>| TensorObject::import(array, &ImportOptions::default());
+    let Ok(first) = import(&first) else { return Ok(None) };
+    let block = import(&frame.call_method0("to_numpy")?)?;
+    let (tensor, address) = (block.get().tensor(), first.get().tensor().data().addr());
+    let is_shared = tensor.ndim() == 2 && tensor.data().addr() == address && !tensor.is_empty();
     let protocol = block.get().record().protocol.unwrap_or(Protocol::Dlpack);
-    let column = |nth| {
-        let tensor = block.get().alias().ok()?.index_axis(1, nth).ok()?;
-        let part = Part { tensor, reason: None, nulls: Vec::new() };
-        Some(Column::new(
-            names.get_item(nth).ok()?,
-            Parts { parts: vec![part], unit: None },
-            protocol,
-        ))
-    };
-    (0..count).map(column).collect()
+    is_shared.then(|| Ok((block.get().alias()?, protocol))).transpose()
 }
 
 /// Imports the column of a name.
