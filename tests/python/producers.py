@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import sys
 from collections.abc import Callable
@@ -18,12 +19,25 @@ def producer(**members: Any) -> Any:
 
 
 def raises(error: BaseException | type[BaseException]) -> Callable[..., Any]:
-    """A function that raises an exception."""
-
     def function(*_: Any, **keywords: Any) -> Any:
         raise error
 
     return function
+
+
+def numbers() -> memoryview:
+    """Six writable numbers in two rows."""
+    return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
+
+
+class Wrapper:
+    """An object that forwards all attributes to another one."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
 
 class Memory:
@@ -37,7 +51,6 @@ class Memory:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """The dictionary."""
         return self.fields
 
 

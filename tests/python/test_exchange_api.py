@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import ctypes
 import gc
 import weakref
@@ -15,21 +14,15 @@ from conftest import require
 from dlbridge_conformance import crafter
 from exchange_table import API, foreign
 from native import Flags, Held, Native, Way
+from producers import numbers
 
 
 @pytest.fixture
 def table() -> Any:
-    """Our table."""
     return crafter.native.Table(getattr(dlbridge.Tensor, API))
 
 
-def numbers() -> dlbridge.Tensor:
-    """Six writable numbers."""
-    return dlbridge.asdlpack(memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)))
-
-
 def exported(table: Any, obj: Any) -> Held:
-    """The managed tensor that a table exports."""
     status, held, error = table.exported(obj)
     assert (status, error) == (0, None)
     return Held(held)
@@ -45,11 +38,11 @@ def refused(answer: tuple[int, Any, Any], kind: type[Exception], match: str | No
 
 def test_table_is_the_same_for_the_class_and_all_objects(table: Any) -> None:
     assert table.versions == [(1, 3)]
-    assert crafter.native.Table(getattr(numbers(), API)).address == table.address
+    assert crafter.native.Table(getattr(dlbridge.empty(3), API)).address == table.address
 
 
 def test_table_exports_a_managed_tensor(table: Any) -> None:
-    tensor = numbers()
+    tensor = dlbridge.asdlpack(numbers())
     held = exported(table, tensor)
     assert (held.fields.data, held.fields.shape, held.fields.flags) == (tensor.address, (2, 3), 0)
     gone = weakref.ref(tensor)
@@ -68,7 +61,7 @@ def test_read_only_data_is_marked(table: Any) -> None:
 
 
 def test_table_borrows_a_tensor(table: Any) -> None:
-    tensor = numbers()
+    tensor = dlbridge.asdlpack(numbers())
     status, borrowed, _ = table.borrowed(tensor)
     expected = {"data": tensor.address, "ndim": 2, "byte_offset": 0, "shape": (2, 3), "strides": (3, 1)}
     assert (status, borrowed) == (0, {**expected, "device": n.CPU, "dtype": n.FLOAT32})
@@ -165,20 +158,22 @@ def test_subclass_with_its_own_method_is_imported_by_the_method(native: Native) 
     "fields",
     [
         {"version": (2, 0)}, {"version": (0, 9)}, {"name": "something_else"},
-        {"missing": ["managed_tensor_from_py_object_no_sync"]},
+        {"missing": ["managed_tensor_from_py_object_no_sync"]}, "not a table", "previous is itself",
     ],
     ids=str,
 )  # fmt: skip
-def test_unusable_table_is_skipped(native: Native, fields: dict[str, Any]) -> None:
+def test_unusable_table_is_skipped(native: Native, fields: Any) -> None:
     crafted = native.craft((2, 3))
-    kind = foreign(None, table=fields, __dlpack__=lambda self, **_: crafted.capsule())
+    table = fields if isinstance(fields, dict) else {"version": (2, 0)}
+    kind = foreign(None, table=table, __dlpack__=lambda self, **_: crafted.capsule())
+    if fields == "not a table":
+        setattr(kind, API, 5)
+    if fields == "previous is itself":
+        address = crafter.native.Table(getattr(kind, API)).address
+        # The previous table, after the version.
+        ctypes.c_void_p.from_address(address + 8).value = address
     assert dlbridge.asdlpack(kind()).protocol == "dlpack"
     assert crafted.record.calls == 1
-
-
-def test_attribute_that_is_not_a_table_is_skipped(native: Native) -> None:
-    kind = type("Foreign", (), {API: 5, "__dlpack__": lambda self, **_: native.craft().capsule()})
-    assert dlbridge.asdlpack(kind()).protocol == "dlpack"
 
 
 def test_older_table_behind_a_newer_one_is_used(native: Native) -> None:
@@ -198,20 +193,12 @@ def test_data_on_a_device_is_imported_by_the_method_with_a_stream(native: Native
     answered = native.craft((6,), device=n.CUDA)
     streams = []
 
-    class OnDevice:
-        """A producer on CUDA with a table."""
+    def export(_: object, *, stream: Any = None, max_version: Any = None) -> Any:
+        streams.append(stream)
+        return answered.capsule()
 
-        def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
-            """A capsule, after waiting."""
-            streams.append(stream)
-            return answered.capsule()
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            """CUDA."""
-            return n.CUDA
-
-    kind = type("Kind", (foreign(crafted, **vars(OnDevice)),), {})
     # The table and the methods are in one class.
+    kind = type("Kind", (foreign(crafted, __dlpack__=export, __dlpack_device__=lambda _: n.CUDA),), {})
     tensor = dlbridge.asdlpack(kind())
     assert (tensor.protocol, tensor.device, streams) == ("dlpack", "cuda:0", [1])
     assert crafted.record.calls == 1
@@ -232,7 +219,7 @@ def test_cache_of_types_is_bounded() -> None:
 def test_tvm_ffi_uses_our_table() -> None:
     tvm_ffi = require("tvm_ffi")
     echo = tvm_ffi.get_global_func("testing.echo")
-    tensor = numbers()
+    tensor = dlbridge.asdlpack(numbers())
     answer = echo(tensor)
     assert isinstance(answer, dlbridge.Tensor), "made through our own table"
     assert (answer.address, answer.protocol) == (tensor.address, "exchange-api")
@@ -260,12 +247,3 @@ def test_asdlpack_device_data_with_exchange_api_alone(native: Native) -> None:
         with pytest.raises(BufferError, match="on cuda:0, and the exchange API does not synchronise"):
             dlbridge.asdlpack(obj, protocol=protocol)
         assert crafted.record.calls == 1
-
-
-def test_table_that_points_to_itself_is_skipped(native: Native) -> None:
-    crafted = native.craft((2, 3))
-    kind = foreign(None, table={"version": (2, 0)}, __dlpack__=lambda self, **_: crafted.capsule())
-    table = crafter.native.Table(getattr(kind, API)).address
-    # The previous table, after the version.
-    ctypes.c_void_p.from_address(table + 8).value = table
-    assert dlbridge.asdlpack(kind()).protocol == "dlpack"

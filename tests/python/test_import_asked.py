@@ -14,6 +14,7 @@ import native as n
 import pytest
 from conftest import require
 from native import CPU, Native, OldProducer, Producer
+from producers import Wrapper
 
 MAX_VERSION = {"max_version": (1, 3)}
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
@@ -29,13 +30,10 @@ class NoKeywords(Producer):
     """A producer of the first version of the protocol."""
 
     def __dlpack__(self) -> Any:  # type: ignore[override]
-        """Supports no keyword."""
         return self.give({})
 
 
 class Forwarding:
-    """A wrapper that forwards all keywords."""
-
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
@@ -188,8 +186,6 @@ def test_wrong_device_is_refused(device: Any, error: type[Exception], match: str
 
 def test_object_that_declines_a_protocol_is_imported_by_the_next() -> None:
     class Declines(bytearray):
-        """A buffer that declines `__dlpack__`."""
-
         __dlpack__ = None
 
     assert dlbridge.asdlpack(Declines(3)).protocol == "buffer"
@@ -235,16 +231,6 @@ def test_attributes_that_pandas_series_lacks_are_not_looked_up() -> None:
 
 def test_attributes_of_a_wrapper_are_looked_up_each_time() -> None:
     np = require("numpy")
-
-    class Wrapper:
-        """A wrapper that forwards attributes to another object."""
-
-        def __init__(self, inner: object) -> None:
-            self.inner = inner
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
     with pytest.raises(TypeError, match="supports no exchange protocol"):
         dlbridge.asdlpack(Wrapper([1.0]))
     assert dlbridge.asdlpack(Wrapper(np.array([2.0]))).tolist() == [2.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 from typing import Any
 
 import dlbridge
@@ -10,13 +9,8 @@ import native as n
 import numpy as np
 import pytest
 from native import Flags, Native
-from producers import producer
+from producers import numbers, producer
 from producers import values as rows
-
-
-def numbers() -> Any:
-    """Six writable numbers in two rows."""
-    return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
 
 
 def test_options_that_the_data_fulfils_need_no_copy() -> None:
@@ -87,12 +81,9 @@ def test_align_to_pages_is_met_by_copies_and_new_tensors(align: int) -> None:
 
 
 def test_align_of_any_integer_type_is_taken() -> None:
-    class Number:
-        def __index__(self) -> int:
-            return 4096
-
-    assert dlbridge.asdlpack(b"abc", align=Number(), copy=True).address % 4096 == 0
-    assert dlbridge.empty(3, align=Number()).address % 4096 == 0
+    number = producer(__index__=lambda _: 4096)
+    assert dlbridge.asdlpack(b"abc", align=number, copy=True).address % 4096 == 0
+    assert dlbridge.empty(3, align=number).address % 4096 == 0
 
 
 @pytest.mark.parametrize("pair", [(1, 0), [1, 0]])
@@ -291,7 +282,6 @@ def test_new_tensors() -> None:
         dlbridge.empty((2**40, 2**40))
 
 
-
 def test_empty_without_memory_raises_memory_error() -> None:
     with pytest.raises(MemoryError, match="no memory for a tensor of 140737488355328 bytes"):
         dlbridge.empty(1 << 45)
@@ -326,8 +316,6 @@ def test_producer_that_has_yet_to_implement_a_keyword_is_asked_without_it() -> N
 
 def test_refusal_of_a_copy_is_not_taken_for_an_old_producer() -> None:
     class Producer:
-        """It supports the keyword, and not its value."""
-
         def __dlpack_device__(self) -> tuple[int, int]:
             return 1, 0
 

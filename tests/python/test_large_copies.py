@@ -27,8 +27,8 @@ CALLS = 50
 Copy = Callable[[], object]
 
 
-def copy_of_a_buffer() -> Copy:
-    return functools.partial(dlbridge.asdlpack, bytearray(COUNT), copy=True)
+def square() -> memoryview:
+    return memoryview(bytearray(COUNT)).cast("B", (4096, COUNT // 4096))
 
 
 def aligned() -> Copy:
@@ -37,39 +37,12 @@ def aligned() -> Copy:
     return functools.partial(dlbridge.asdlpack, data[offset : offset + COUNT], align=256)
 
 
-def writable() -> Copy:
-    return functools.partial(dlbridge.asdlpack, bytes(COUNT), writable=True)
-
-
-def transposed() -> Copy:
-    square = memoryview(bytearray(COUNT)).cast("B", (4096, COUNT // 4096))
-    return functools.partial(dlbridge.asdlpack, square, contiguous="F")
-
-
-def from_our_dlpack() -> Copy:
-    return functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__dlpack__, copy=True)
-
-
-def from_our_legacy_dlpack() -> Copy:
-    return dlbridge.asdlpack(bytes(COUNT)).__dlpack__
-
-
-def pickled() -> Copy:
-    return functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__reduce_ex__, 4)
-
-
-def shared() -> Copy:
-    return functools.partial(_copy, bytearray(COUNT), bytes(COUNT))
-
-
 def byte_swapped() -> Copy:
     return functools.partial(dlbridge.asdlpack, require("numpy").zeros(COUNT // 4, ">f4"))
 
 
 def swapped_in_place() -> Copy:
     class Producer:
-        """A producer that makes new bytes at each access."""
-
         @property
         def __array_interface__(self) -> dict[str, Any]:
             other = "<>"[sys.byteorder == "little"]
@@ -78,13 +51,8 @@ def swapped_in_place() -> Copy:
     return functools.partial(dlbridge.asdlpack, Producer())
 
 
-def by_bytes() -> Copy:
-    records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", "f4")])
-    return functools.partial(dlbridge.asdlpack, records["value"])
-
-
-def by_swapped_bytes() -> Copy:
-    records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", ">f4")])
+def of_records(dtype: str) -> Copy:
+    records = require("numpy").zeros(COUNT // 4, [("flag", "u1"), ("value", dtype)])
     return functools.partial(dlbridge.asdlpack, records["value"])
 
 
@@ -104,29 +72,33 @@ def unpacked() -> Copy:
     return functools.partial(dlbridge.empty(COUNT, "int4").to, "numpy")
 
 
-def to_bytes() -> Copy:
-    square = memoryview(bytearray(COUNT)).cast("B", (4096, COUNT // 4096))
-    return dlbridge.asdlpack(square).T.__bytes__
-
-
-def checked() -> Copy:
-    return functools.partial(dlbridge.asdlpack, memoryview(bytearray(COUNT)).cast("?"))
-
-
 def arrow_booleans() -> Copy:
     values = require("pyarrow").array(require("numpy").zeros(COUNT, "?"))
     return functools.partial(dlbridge.asdlpack, values, protocol="arrow")
 
 
-COPIES = [
-    copy_of_a_buffer, aligned, writable, transposed, from_our_dlpack, from_our_legacy_dlpack, pickled, shared,
-    byte_swapped, swapped_in_place, by_bytes, by_swapped_bytes, booleans, to_numpy, unpacked, to_bytes, checked, arrow_booleans,
-]  # fmt: skip
+COPIES: dict[str, Callable[[], Copy]] = {
+    "a buffer": lambda: functools.partial(dlbridge.asdlpack, bytearray(COUNT), copy=True),
+    "writable": lambda: functools.partial(dlbridge.asdlpack, bytes(COUNT), writable=True),
+    "transposed": lambda: functools.partial(dlbridge.asdlpack, square(), contiguous="F"),
+    "our dlpack": lambda: functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__dlpack__, copy=True),
+    "our legacy dlpack": lambda: dlbridge.asdlpack(bytes(COUNT)).__dlpack__,
+    "pickled": lambda: functools.partial(dlbridge.asdlpack(bytearray(COUNT)).__reduce_ex__, 4),
+    "shared": lambda: functools.partial(_copy, bytearray(COUNT), bytes(COUNT)),
+    "by bytes": lambda: of_records("f4"),
+    "by swapped bytes": lambda: of_records(">f4"),
+    "to bytes": lambda: dlbridge.asdlpack(square()).T.__bytes__,
+    "checked": lambda: functools.partial(dlbridge.asdlpack, memoryview(bytearray(COUNT)).cast("?")),
+    **{
+        make.__name__: make
+        for make in (aligned, byte_swapped, swapped_in_place, booleans, to_numpy, unpacked, arrow_booleans)
+    },
+}
 
 
 @pytest.mark.parametrize("kind", COPIES)
-def test_large_copy_lets_another_thread_run(kind: Callable[[], Copy]) -> None:
-    copy, seen = kind(), []
+def test_large_copy_lets_another_thread_run(kind: str) -> None:
+    copy, seen = COPIES[kind](), []
     copy()
     with let_in(lambda: seen.append(True)):
         for _ in range(CALLS):
@@ -148,8 +120,8 @@ def test_small_copy_lets_no_other_thread_run() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, TypeError])
 @pytest.mark.parametrize("kind", COPIES)
-def test_interrupted_copy_raises_in_the_call(kind: Callable[[], Copy], error: type[BaseException]) -> None:
-    copy = kind()
+def test_interrupted_copy_raises_in_the_call(kind: str, error: type[BaseException]) -> None:
+    copy = COPIES[kind]()
     copy()
     calls = iter([copy] * CALLS)
     with interrupted(error):
@@ -242,21 +214,8 @@ except Interrupted:
     print("before its end" if measure() - before < most else "at its end")
 """
 
-only_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the progress is seen in the memory of the process")
-
-
-@only_linux
-@pytest.mark.parametrize(
-    "copy",
-    [
-        *("dlbridge.asdlpack(square, contiguous='F')", "dlbridge.asdlpack(square.T, copy=True)", "swapped()"),
-        "dlbridge._core._copy(zeros(SIDE * SIDE), memory)",
-    ],
-)
-def test_interrupt_ends_a_copy_before_it_is_complete(copy: str) -> None:
-    """Interrupts the copy of a GiB of zeros after it has begun. The zeros themselves take no memory."""
-    require("numpy")
-    begin = """
+#: Copies of a GiB of zeros, which themselves take no memory.
+COPY = """
 import numpy
 SIDE = 1 << 15
 measure, begun, most = peak, 1 << 24, SIDE * SIDE * 3 // 4
@@ -265,13 +224,8 @@ square = dlbridge.asdlpack(memoryview(memory).cast("B", (SIDE, SIDE)))
 def swapped():
     return dlbridge.asdlpack(numpy.frombuffer(memory, ">u2").reshape(SIDE // 2, SIDE).T)
 """
-    assert output(INTERRUPTED % (begin, copy)) == "before its end\n"
 
-
-@only_linux
-@pytest.mark.parametrize("step", [1, 2])
-def test_interrupt_ends_the_check_of_booleans_before_it_is_complete(step: int) -> None:
-    begin = """
+CHECK = """
 BYTES = 1 << 32
 PAGES = BYTES // mmap.PAGESIZE
 measure, begun, most = faults, PAGES // 256, PAGES * 3 // 4
@@ -280,15 +234,29 @@ memory = zeros(BYTES)
 memory.madvise(mmap.MADV_NOHUGEPAGE)
 view = memoryview(memory).cast("?")
 """
-    assert output(INTERRUPTED % (begin, f"dlbridge.asdlpack(view[::{step}])")) == "before its end\n"
 
-
-@only_linux
-def test_interrupt_ends_tolist_before_it_is_complete() -> None:
-    begin = """
+LIST = """
 COUNT = 1 << 25
 # Begun after more than the bytes that are copied first, when the list is being made.
 measure, begun, most = peak, 2 * COUNT, 7 * COUNT
 tensor = dlbridge.asdlpack(bytes(COUNT))
 """
-    assert output(INTERRUPTED % (begin, "tensor.tolist()")) == "before its end\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the progress is seen in the memory of the process")
+@pytest.mark.parametrize(
+    ("begin", "action"),
+    [
+        (COPY, "dlbridge.asdlpack(square, contiguous='F')"),
+        (COPY, "dlbridge.asdlpack(square.T, copy=True)"),
+        (COPY, "swapped()"),
+        (COPY, "dlbridge._core._copy(zeros(SIDE * SIDE), memory)"),
+        (CHECK, "dlbridge.asdlpack(view)"),
+        (CHECK, "dlbridge.asdlpack(view[::2])"),
+        (LIST, "tensor.tolist()"),
+    ],
+)
+def test_interrupt_ends_an_action_before_it_is_complete(begin: str, action: str) -> None:
+    if "numpy" in begin:
+        require("numpy")
+    assert output(INTERRUPTED % (begin, action)) == "before its end\n"

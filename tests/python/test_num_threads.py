@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dlbridge
 from processes import output, run
+from producers import producer
 
 #: The smallest number of bytes of a copy that uses several threads.
 LARGE = 1 << 24
@@ -75,34 +78,23 @@ def test_default_is_the_number_of_processors_up_to_eight() -> None:
     assert 1 <= int(run(code).stdout) <= min(8, processors)
 
 
-@pytest.mark.parametrize("number", [1, 2, 1024, True + 1])
-def test_set_num_threads_is_returned_by_get(number: int) -> None:
+@pytest.mark.parametrize("number", [1, 2, 1024, True + 1, producer(__index__=lambda _: 3)])
+def test_set_num_threads_is_returned_by_get(number: Any) -> None:
     dlbridge.set_num_threads(number)
-    assert dlbridge.get_num_threads() == number
+    assert dlbridge.get_num_threads() == operator.index(number)
     check_copy(source())
 
 
-class Index:
-    def __index__(self) -> int:
-        return 3
-
-
-def test_set_num_threads_accepts_an_object_with_index() -> None:
-    dlbridge.set_num_threads(Index())
-    assert dlbridge.get_num_threads() == 3
-
-
-@pytest.mark.parametrize("number", [0, -1, 1025, 2**31, 2**64, -(2**70)])
-def test_set_num_threads_refuses_a_wrong_number(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"num_threads must be an integer from 1 to 1024, not {number}"):
-        dlbridge.set_num_threads(number)
-    assert dlbridge.get_num_threads() == 4
-
-
-@pytest.mark.parametrize("value", [None, 2.0, "2", True, [2], b"2"], ids=repr)
-def test_set_num_threads_refuses_anything_but_an_integer(value: object) -> None:
-    with pytest.raises(TypeError, match="num_threads must be an integer from 1 to 1024, not"):
-        dlbridge.set_num_threads(value)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("value", "error", "found"),
+    [
+        *((number, ValueError, str(number)) for number in (0, -1, 1025, 2**31, 2**64, -(2**70))),
+        *((value, TypeError, "") for value in (None, 2.0, "2", True, [2], b"2")),
+    ],
+)
+def test_set_num_threads_refuses_a_wrong_number(value: Any, error: type[Exception], found: str) -> None:
+    with pytest.raises(error, match=f"num_threads must be an integer from 1 to 1024, not {found}"):
+        dlbridge.set_num_threads(value)
     assert dlbridge.get_num_threads() == 4
 
 
@@ -120,14 +112,10 @@ def test_large_copy_starts_threads_and_ends_them(number: int) -> None:
 
 
 @only_linux
-def test_one_thread_copies_alone() -> None:
-    dlbridge.set_num_threads(1)
-    assert most_threads(LARGE, 0) == 0
-
-
-@only_linux
-def test_small_copies_start_no_threads() -> None:
-    assert most_threads(LARGE - 1, 0) == 0
+@pytest.mark.parametrize(("number", "size"), [(1, LARGE), (4, LARGE - 1)], ids=["one thread", "small copies"])
+def test_copies_that_need_no_threads_start_none(number: int, size: int) -> None:
+    dlbridge.set_num_threads(number)
+    assert most_threads(size, 0) == 0
 
 
 def test_several_python_threads_copy_at_once_while_the_number_changes() -> None:
@@ -141,14 +129,12 @@ def test_several_python_threads_copy_at_once_while_the_number_changes() -> None:
             copy.result()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-def test_child_process_copies_after_a_fork_during_copies() -> None:
-    code = f"""
+#: Programs that set four threads, with the number of bytes of a large copy in LARGE.
+FORK_DURING_COPIES = """
 import os, signal, threading, warnings, dlbridge
 # From Python 3.12 on, a fork warns of other threads.
 warnings.simplefilter("ignore")
-dlbridge.set_num_threads(4)
-data = bytes(range(256)) * ({LARGE} // 256)
+data = bytes(range(256)) * (LARGE // 256)
 def check():
     assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
 stop = threading.Event()
@@ -168,31 +154,19 @@ for _ in range(10):
 stop.set()
 for thread in threads: thread.join()
 check()
-print("done")
 """
-    assert output(code, quiet=False) == "done\n"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
-def test_fork_after_a_copy_warns_of_no_other_thread() -> None:
-    code = f"""
-import os, sys, warnings, dlbridge
-dlbridge.set_num_threads(4)
-dlbridge.asdlpack(bytes({LARGE}), copy=True)
+FORK_AFTER_A_COPY = """
+import os, warnings, dlbridge
+dlbridge.asdlpack(bytes(LARGE), copy=True)
 warnings.simplefilter("error")
 child = os.fork()
 if child == 0:
     os._exit(0)
-sys.exit(os.waitpid(child, 0)[1])
+assert os.waitpid(child, 0)[1] == 0
 """
-    output(code, quiet=False)
-
-
-def test_program_ends_while_a_daemon_thread_copies() -> None:
-    code = f"""
+DAEMON_THREADS = """
 import threading, time, dlbridge
-dlbridge.set_num_threads(4)
-data = bytes({LARGE})
+data = bytes(LARGE)
 def copy():
     while True:
         dlbridge.asdlpack(data, copy=True)
@@ -200,20 +174,25 @@ for _ in range(2):
     threading.Thread(target=copy, daemon=True).start()
 time.sleep(0.2)
 """
-    for _ in range(5):
-        output(code, quiet=False)
-
-
-@only_linux
-def test_copy_is_complete_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Rust asks for stacks of this size, which no machine has.
-    monkeypatch.setenv("RUST_MIN_STACK", str(1 << 46))
-    code = f"""
+COPIES = """
 import dlbridge
-dlbridge.set_num_threads(4)
-data = bytes(range(256)) * ({LARGE} // 256)
+data = bytes(range(256)) * (LARGE // 256)
 for _ in range(3):
     assert bytes(memoryview(dlbridge.asdlpack(data, copy=True))) == data
-print("done")
 """
-    assert output(code, quiet=False) == "done\n"
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+
+
+@pytest.mark.parametrize(
+    ("code", "environment"),
+    [
+        pytest.param(FORK_DURING_COPIES, {}, marks=needs_fork, id="child copies after a fork during copies"),
+        pytest.param(FORK_AFTER_A_COPY, {}, marks=needs_fork, id="fork after a copy warns of no other thread"),
+        *[pytest.param(DAEMON_THREADS, {}, id="program ends while a daemon thread copies")] * 5,
+        # Rust asks for stacks of this size, which no machine has.
+        pytest.param(COPIES, {"RUST_MIN_STACK": str(1 << 46)}, marks=only_linux, id="no thread can start"),
+    ],
+)
+def test_program_with_large_copies_completes(code: str, environment: dict[str, str]) -> None:
+    begin = f"import dlbridge\ndlbridge.set_num_threads(4)\nLARGE = {LARGE}\n"
+    assert output(begin + code + "print('done')", quiet=False, **environment) == "done\n"

@@ -15,6 +15,7 @@ import native as n
 import pytest
 from conftest import require
 from native import Flags, Native
+from producers import Wrapper, producer
 
 np = require("numpy")
 
@@ -42,7 +43,6 @@ LAYOUTS: dict[str, Any] = {
 
 
 def filled(dtype: str) -> Any:
-    """An array of shape (2, 4, 5)."""
     return (np.arange(40).reshape(2, 4, 5) % 7).astype(dtype)
 
 
@@ -222,16 +222,6 @@ def test_legacy_consumer_gets_a_copy_of_read_only_data(native: Native) -> None:
 
 
 def test_masked_elements_behind_a_wrapper_are_refused() -> None:
-    class Wrapper:
-        """An object that forwards all attributes."""
-
-        def __init__(self, source: Any) -> None:
-            self.source = source
-
-        def __getattr__(self, name: str) -> Any:
-            """Returns the attribute of the other object."""
-            return getattr(self.source, name)
-
     masked = np.ma.array([1, 2], mask=[1, 0])
     for protocol in (None, "dlpack-legacy"):
         with pytest.raises(BufferError, match="masked"):
@@ -268,11 +258,7 @@ def test_functions_that_call_asarray() -> None:
 
 def test_booleans_without_memory_to_repair_raise_memory_error() -> None:
     odd = np.broadcast_to(np.array([2], np.uint8).view(bool), (1 << 45,))
-
-    class Interface:
-        __array_interface__ = odd.__array_interface__
-
-    for source in (memoryview(odd), Interface()):
+    for source in (memoryview(odd), producer(__array_interface__=odd.__array_interface__)):
         with pytest.raises(MemoryError, match="35184372088832 bytes"):
             dlbridge.asdlpack(source)
 
