@@ -130,7 +130,6 @@ def use_lost_device(driver: Driver) -> None:
 
 
 def use_shared_memory() -> None:
-    """Makes a segment and attaches to it."""
     array = np.ones((2, 3))
     with dlbridge.share_memory(array) as shared, dlbridge.attach(shared.name) as other:
         assert other.tensor.address == shared.tensor.address

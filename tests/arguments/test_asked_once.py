@@ -22,7 +22,6 @@ class Lender:
     flags = 0
 
     def _crafted(self) -> Any:
-        """The managed tensor that the table exports."""
         CALLS.append(self)
         return crafter.craft((3,), flags=self.flags).native
 

@@ -39,7 +39,6 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 
 def unaligned(array: Any) -> Any:
-    """Copies the elements to one byte behind an aligned address."""
     memory = np.zeros(array.nbytes + 1, np.uint8)
     copy = memory[1:].view(array.dtype).reshape(array.shape)
     copy[...] = array

@@ -32,13 +32,11 @@ OPENCL, ROCM, MANAGED = (4, 0), (10, 1), (13, 0)
 
 @pytest.fixture(scope="session")
 def rocm(tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """The stand-in for the ROCm driver."""
     return Driver(build(tmp_path_factory.mktemp("rocm"), rocm=True))
 
 
 @pytest.fixture(scope="module")
 def native() -> n.Native:
-    """Crafts tensors."""
     return n.Native()
 
 
@@ -111,7 +109,6 @@ def test_producer_without_dlpack_device_on_another_stream_is_refused(native: n.N
 
 @pytest.fixture
 def choose() -> Iterator[Any]:
-    """Chooses the stream of the consumer."""
     yield typed.choose_stream
     typed.choose_stream(0)
 

@@ -98,8 +98,6 @@ def test_class_makes_its_tensor_at_each_export() -> None:
 
 
 class OnlyInterface:
-    """An object that lends one array interface of another object, and nothing else."""
-
     def __init__(self, lender: object, name: str) -> None:
         setattr(self, name, getattr(lender, name))
         self.lender = lender

@@ -24,7 +24,6 @@ LIMIT = 300
 
 @pytest.fixture(scope="module")
 def deleters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """deleters.c, compiled."""
     return compiled(FOLDER / "deleters.c", tmp_path_factory.mktemp("deleters") / "deleters.so", "-O1", "-Wall")
 
 

@@ -23,8 +23,6 @@ def in_mmap() -> memoryview:
 
 
 class OnlyInterface:
-    """An object that supports the array interface alone."""
-
     def __init__(self, data: Any) -> None:
         self.kept = data
         self.__array_interface__ = {"version": 3, "typestr": "<f8", "shape": (4,), "data": data}

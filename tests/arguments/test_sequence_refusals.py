@@ -142,8 +142,6 @@ def index_that(happens: Callable[[], object]) -> Index:
 
 def test_list_that_changes_while_it_is_read_is_read_as_it_was() -> None:
     class Float(float):
-        """A float whose `__float__` must not be called."""
-
         def __float__(self) -> float:
             raise AssertionError("not called")
 
@@ -316,8 +314,6 @@ def test_attributes_of_an_item_with_a_protocol_are_not_called() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_exception_of_an_item_without_a_protocol_is_not_caused(error: type[BaseException]) -> None:
     class Raises:
-        """An item that is not a number, and that NumPy would call."""
-
         def __array__(self, *_: Any, **__: Any) -> Any:
             raise error
 

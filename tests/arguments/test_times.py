@@ -37,7 +37,6 @@ COLUMNS: dict[str, Callable[[Any], Any]] = {
 
 
 def bool8(values: list[int | None]) -> Any:
-    """An array of booleans of one byte each."""
     return pa.ExtensionArray.from_storage(pa.bool8(), pa.array(values, "int8"))
 
 
@@ -135,8 +134,6 @@ def test_booleans_with_nulls_are_not_read_as_times() -> None:
 
 def test_unit_that_arrow_does_not_have_is_refused() -> None:
     class Renamed:
-        """The capsules of an array of times, with another format."""
-
         def __init__(self, name: bytes) -> None:
             self.name = name
 
@@ -269,16 +266,12 @@ except MemoryError as error:
 
 def test_times_of_a_numpy_subclass_are_read_by_methods_of_numpy() -> None:
     class Overrides(np.ndarray[Any, Any]):
-        """An array whose own method returns something else."""
-
         other: Any
 
         def view(self, *_: object) -> Any:
             return self.other
 
     class Relabelled(np.ndarray[Any, Any]):
-        """An array whose own attribute names another dtype."""
-
         @property
         def dtype(self) -> Any:
             return np.dtype("M8[ns]")

@@ -244,8 +244,6 @@ def test_refusal_in_rust_has_the_message_of_its_exception() -> None:
 
 
 class Interrupting:
-    """An object that raises KeyboardInterrupt when an attribute is read for the nth time."""
-
     def __init__(self, name: str, nth: int = 1) -> None:
         self._name, self._left = name, nth
 
@@ -283,8 +281,6 @@ def test_interrupt_while_protocols_are_looked_up_is_raised() -> None:
 
 def test_object_whose_attributes_raise_is_refused() -> None:
     class Broken:
-        """An object whose ``__iter__`` raises."""
-
         @property
         def __iter__(self) -> Any:
             raise RuntimeError
@@ -323,8 +319,6 @@ def test_mismatch_of_an_array_that_only_an_import_describes() -> None:
 
 def test_name_of_the_argument_survives_an_interrupt() -> None:
     class Notes(list[str]):
-        """A list whose first change is interrupted."""
-
         interrupted = False
 
         def remove(self, note: str) -> None:

@@ -16,12 +16,10 @@ NEW = [1.5, -2.0, 3.25, 4.0, 5.5, -6.75]
 
 
 def packed(values: list[float]) -> bytes:
-    """Returns numbers as the bytes of float32."""
     return struct.pack(f"{len(values)}f", *values)
 
 
 def unpacked(content: bytes) -> list[float]:
-    """Returns the numbers of float32 bytes."""
     return list(struct.unpack(f"{len(content) // 4}f", content))
 
 
@@ -72,7 +70,6 @@ class Array:
 
     @property
     def count(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -95,13 +92,11 @@ class Array:
         return values
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Returns the device of the data."""
         return self.device
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """Returns a new capsule on each call."""
         if dl_device not in (None, self.device) or copy:
             raise BufferError("the driver's arrays cannot be copied")
         self.asked.append(stream)

@@ -99,7 +99,6 @@ class Driver:
         return function
 
     def named(self, status: int) -> str:
-        """Returns the name of an error."""
         name = ctypes.c_char_p()
         self.function("cuGetErrorName")(status, ctypes.byref(name))
         return f"error {status}, {(name.value or b'unknown').decode()}"
@@ -131,7 +130,6 @@ class Driver:
             self.call("cuCtxPopCurrent_v2", ctypes.byref(HANDLE()))
 
     def device_name(self, device: int) -> str:
-        """The name of a device."""
         name = ctypes.create_string_buffer(128)
         self.call("cuDeviceGetName", name, len(name), device)
         return name.value.decode()
@@ -147,7 +145,6 @@ class Driver:
             return self.asked(HANDLE, function, size, 1)
 
     def free(self, address: int, device: int = 0) -> None:
-        """Frees memory of a device."""
         with self.on(device):
             self.call("cuMemFree_v2", address)
 
@@ -157,7 +154,6 @@ class Driver:
         return self.asked(INT, "cuPointerGetAttribute", device_ordinal, address)
 
     def copy(self, to: int, source: int, size: int, stream: int, device: int = 0) -> None:
-        """Queues a copy on a stream."""
         with self.on(device):
             self.call("cuMemcpyAsync", to, source, size, stream)
 
@@ -187,7 +183,6 @@ class Driver:
             return self.asked(HANDLE, "cuStreamCreate", NON_BLOCKING)
 
     def wait(self, stream: int, device: int = 0) -> None:
-        """Blocks this thread until a stream has finished its work."""
         with self.on(device):
             self.call("cuStreamSynchronize", stream)
 

@@ -14,8 +14,6 @@ from libraries import Library
 
 
 class Torch(Library):
-    """PyTorch."""
-
     name = "torch"
     numbers = (1,)  # It refuses the per-thread default stream.
 
@@ -71,8 +69,6 @@ class Torch(Library):
 
 
 class Cupy(Library):
-    """CuPy."""
-
     name = "cupy"
     names_stream = True
 
@@ -100,8 +96,6 @@ class Cupy(Library):
             return self.cupy.cuda.ExternalStream(stream, 0)
 
         class Named:
-            """An object with the CUDA stream protocol."""
-
             def __cuda_stream__(self) -> tuple[int, int]:
                 return 0, stream
 
@@ -174,8 +168,6 @@ class Numba(Library):
         of_numba = named[stream]() if stream in named else self.cuda.external_stream(stream)
 
         class On(AbstractContextManager[None]):
-            """Sets the stream that new arrays are bound to."""
-
             def __enter__(self) -> None:
                 library.current, self.before = of_numba, library.current
 

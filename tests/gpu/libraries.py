@@ -91,7 +91,6 @@ class OfDriver(Library):
         self.current = 1
 
     def version(self) -> str:
-        """Returns the driver's version."""
         return f"{self.driver.version // 1000}.{self.driver.version % 1000 // 10}"
 
     def made(self, values: list[float], shape: tuple[int, ...], device: int = 0) -> Any:
@@ -107,8 +106,6 @@ class OfDriver(Library):
         library = self
 
         class On(AbstractContextManager[None]):
-            """Sets the requested stream."""
-
             def __enter__(self) -> None:
                 library.current, self.before = stream, library.current
 

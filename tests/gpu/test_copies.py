@@ -16,13 +16,11 @@ LARGE = 20 << 20
 
 
 def on_cpu(tensor: Any) -> bytes:
-    """Returns the bytes of a tensor on the CPU."""
     assert tensor.device == "cpu", "the device"
     return bytes(memoryview(tensor).cast("B"))
 
 
 def test_copy_to_the_cpu_follows_pending_writes(bench: Bench) -> None:
-    """device="cpu" copies to the CPU after pending writes are done, with a stream and without."""
     needs_order(bench)
     driver, library = bench.driver, bench.library
     warm(bench)
@@ -72,7 +70,6 @@ def test_copy_to_a_device_is_on_the_named_stream(bench: Bench) -> None:
 
 @pytest.mark.only("torch", "cupy", "jax")
 def test_copy_on_a_device_is_imported_by_the_library(bench: Bench) -> None:
-    """The library imports a CPU tensor that was copied to the device."""
     source = memoryview(packed(NEW)).cast("f")
     taken = bench.library.from_dlpack(dlbridge.asdlpack(source, device="cuda:0", stream=bench.driver.stream()))
     assert bench.library.values(taken) == NEW, "the values"
@@ -80,7 +77,6 @@ def test_copy_on_a_device_is_imported_by_the_library(bench: Bench) -> None:
 
 @pytest.mark.only("driver", "torch", "cupy")
 def test_copy_on_a_device_includes_pending_writes(bench: Bench) -> None:
-    """copy=True copies on the device, on the consumer's stream, and the copy includes pending writes."""
     driver, library = bench.driver, bench.library
     warm(bench)
     own, named = driver.stream(), driver.stream()
@@ -113,7 +109,6 @@ def test_copy_on_a_device_keeps_its_strides(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_large_copies_are_complete(bench: Bench) -> None:
-    """Copies larger than the pinned buffers arrive complete, to the device, on it and back."""
     size = LARGE if bench.is_hardware else LARGE // 2
     content = (bytes(range(251)) * (size // 251 + 1))[:size]
     there = dlbridge.asdlpack(content, device="cuda:0", stream=bench.driver.stream())
@@ -124,7 +119,6 @@ def test_large_copies_are_complete(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_copy_between_devices_includes_pending_writes(bench: Bench) -> None:
-    """A tensor is copied to another device, on a stream of that device, and back, with pending writes."""
     driver, device = bench.driver, bench.second_device()
     own, theirs = driver.stream(), driver.stream(device)
     source = Array(driver, driver.filled(bytes(24)), (6,), stream=own)
@@ -142,7 +136,6 @@ def test_copy_between_devices_includes_pending_writes(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_copy_to_a_missing_device_is_refused(bench: Bench) -> None:
-    """A copy to a device that does not exist is refused with the driver's reason."""
     tensor = dlbridge.asdlpack(Array(bench.driver, bench.driver.filled(packed(NEW)), (6,)))
     with pytest.raises(BufferError, match="error 101"):
         tensor.__dlpack__(dl_device=(2, 77))
@@ -168,13 +161,11 @@ def test_memory_of_a_copy_lives_until_its_last_reader(bench: Bench) -> None:
 
 @pytest.mark.only("cupy", "torch")
 def test_memory_of_many_copies_is_freed(bench: Bench) -> None:
-    """The memory of a thousand copies of a megabyte is freed."""
     runtime: Any = bench.library
     size = 1 << 20
     content = bytes(size)
 
     def free() -> int:
-        """Returns the number of free bytes on the device."""
         if bench.library.name == "torch":
             return int(runtime.torch.cuda.mem_get_info()[0])
         return int(runtime.cupy.cuda.runtime.memGetInfo()[0])

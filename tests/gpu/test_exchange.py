@@ -33,14 +33,12 @@ def passed_on(bench: Bench, tensor: dlbridge.Tensor) -> list[float]:
 
 
 def in_by_dlpack(bench: Bench, array: Any) -> dlbridge.Tensor:
-    """Imports an array through DLPack."""
     if not bench.library.lends or not hasattr(array, "__dlpack__"):
         pytest.skip(f"{bench.library.name}'s arrays do not support __dlpack__")
     return dlbridge.asdlpack(array, protocol="dlpack")
 
 
 def in_by_interface(array: Any) -> dlbridge.Tensor:
-    """Imports an array through its interface."""
     return dlbridge.asdlpack(InterfaceArray.only(array))
 
 
@@ -55,7 +53,6 @@ def right(bench: Bench, tensor: dlbridge.Tensor, array: Any, device: int = 0) ->
 
 
 def test_dlpack_imports_an_array_at_its_address(bench: Bench) -> None:
-    """DLPack imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_dlpack(bench, array)
     right(bench, tensor, array)
@@ -63,7 +60,6 @@ def test_dlpack_imports_an_array_at_its_address(bench: Bench) -> None:
 
 
 def test_first_protocol_imports_on_the_default_stream(bench: Bench) -> None:
-    """The first protocol that an array supports imports it, on the default stream."""
     array = bench.library.made(NEW, SHAPE)
     tensor = dlbridge.asdlpack(array)
     right(bench, tensor, array)
@@ -71,7 +67,6 @@ def test_first_protocol_imports_on_the_default_stream(bench: Bench) -> None:
 
 
 def test_cuda_array_interface_imports_an_array_at_its_address(bench: Bench) -> None:
-    """__cuda_array_interface__ imports an array at its address, on the device that the driver reports."""
     array = bench.library.made(NEW, SHAPE)
     tensor = in_by_interface(array)
     right(bench, tensor, array)
@@ -79,7 +74,6 @@ def test_cuda_array_interface_imports_an_array_at_its_address(bench: Bench) -> N
 
 
 def test_array_on_the_second_device_is_imported_from_it(bench: Bench) -> None:
-    """Both protocols report the device of an array on the second device."""
     device = bench.second_device()
     array = bench.library.made(NEW, SHAPE, device)
     right(bench, in_by_interface(array), array, device)
@@ -95,7 +89,6 @@ def out_again(bench: Bench, taken: Any, tensor: dlbridge.Tensor) -> None:
 
 
 def test_dlpack_exports_a_tensor_at_its_address(bench: Bench) -> None:
-    """DLPack exports a tensor over the driver's memory at its address."""
     if not bench.library.takes:
         pytest.skip(f"{bench.library.name} does not import __dlpack__")
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
@@ -113,7 +106,6 @@ def test_dlpack_exports_a_tensor_at_its_address(bench: Bench) -> None:
 
 
 def test_cuda_array_interface_exports_a_tensor_at_its_address(bench: Bench) -> None:
-    """__cuda_array_interface__ exports a tensor over the driver's memory at its address."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE)
     tensor = dlbridge.asdlpack(source)
     fields = tensor.__cuda_array_interface__
@@ -123,7 +115,6 @@ def test_cuda_array_interface_exports_a_tensor_at_its_address(bench: Bench) -> N
 
 
 def test_round_trip_shares_the_memory(bench: Bench) -> None:
-    """An array makes a round trip through dlbridge into its library, and both sides see writes."""
     library = bench.library
     array = library.made(NEW, SHAPE)
     tensor = dlbridge.asdlpack(array)
@@ -178,7 +169,6 @@ def test_strides_are_exported(bench: Bench) -> None:
 
 
 def test_empty_array_makes_a_round_trip(bench: Bench) -> None:
-    """Every protocol imports and exports arrays without elements, with a NULL address."""
     library = bench.library
     array = library.made([], (0, 3))
     tensors = [in_by_interface(array)]
@@ -196,7 +186,6 @@ def test_empty_array_makes_a_round_trip(bench: Bench) -> None:
 
 
 def test_array_without_dimensions_makes_a_round_trip(bench: Bench) -> None:
-    """An array without dimensions can be imported and exported."""
     tensor = dlbridge.asdlpack(bench.library.made([NEW[0]], ()))
     assert (tensor.shape, passed_on(bench, tensor)) == ((), NEW[:1]), "the tensor"
     back = bench.library.from_interface(InterfaceArray.only(tensor))
@@ -205,7 +194,6 @@ def test_array_without_dimensions_makes_a_round_trip(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_read_only_mark_is_kept(bench: Bench) -> None:
-    """Both protocols keep the read-only mark on import and on export."""
     source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE, read_only=True)
     for tensor in (dlbridge.asdlpack(source), in_by_interface(source)):
         assert tensor.readonly, f"the mark was lost through {tensor.protocol}"
@@ -250,7 +238,6 @@ def test_kinds_of_memory_are_distinguished(bench: Bench) -> None:
 
 
 def test_managed_memory_is_reported(bench: Bench) -> None:
-    """Every protocol reports managed memory, and its values can be read."""
     array = bench.library.memory_of_kind("managed")
     tensors = [in_by_interface(array)] if bench.library.name != "driver" else []
     if bench.library.name != "numba":  # Its managed arrays are also NumPy arrays on the CPU.
@@ -262,7 +249,6 @@ def test_managed_memory_is_reported(bench: Bench) -> None:
 
 
 def test_pinned_memory_is_read_in_place(bench: Bench) -> None:
-    """The CPU reads an array in pinned host memory in place."""
     array = bench.library.memory_of_kind("pinned")
     tensor = dlbridge.asdlpack(array)
     assert tensor.device in ("cpu", "cuda_host", "cuda_host:0"), f"the device is {tensor.device}"
@@ -274,7 +260,6 @@ def test_pinned_memory_is_read_in_place(bench: Bench) -> None:
 
 @pytest.mark.only("torch", "cupy", "jax")
 def test_producer_lives_as_long_as_the_tensor(bench: Bench) -> None:
-    """The tensor keeps a library's array alive, and releases it when dropped."""
     array = bench.library.made(NEW, SHAPE)
     try:
         there = weakref.ref(array)
@@ -291,7 +276,6 @@ def test_producer_lives_as_long_as_the_tensor(bench: Bench) -> None:
 
 @pytest.mark.only("torch", "cupy", "jax")
 def test_dtypes_make_a_round_trip(bench: Bench) -> None:
-    """Other dtypes are imported and exported unchanged."""
     library: Any = bench.library
     module = {"torch": "torch", "cupy": "cupy", "jax": "jax"}[library.name]
     names = ["float16", "uint8", "int32", "bool"] + ([] if module == "jax" else ["float64", "int64", "complex64"])

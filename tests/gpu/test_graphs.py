@@ -37,7 +37,6 @@ def capturing(bench: Bench, stream: int) -> Iterator[Captured]:
 
 
 def array_on(bench: Bench, stream: int) -> Array:
-    """Makes an array over the driver's memory with the values NEW."""
     return Array(bench.driver, bench.driver.filled(packed(NEW)), (6,), stream=stream)
 
 
@@ -120,7 +119,6 @@ def test_work_on_other_streams_leaves_a_capture_valid(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_tensor_is_passed_to_another_stream_of_the_graph(bench: Bench) -> None:
-    """A tensor of a captured stream can be passed to another stream of the same graph."""
     driver = bench.driver
     stream, joined = driver.stream(), driver.stream()
     tensor = dlbridge.asdlpack(array_on(bench, stream), stream=stream)
@@ -140,7 +138,6 @@ def test_tensor_is_passed_to_another_stream_of_the_graph(bench: Bench) -> None:
 
 @pytest.mark.only("torch")
 def test_graph_of_torch_captures_an_exchange(bench: Bench) -> None:
-    """torch.cuda.graph captures an export and an import on the captured stream, and replays them."""
     torch: Any = bench.library.torch  # type: ignore[attr-defined]
     stream = torch.cuda.Stream()
     given, result = torch.zeros(6, device="cuda"), torch.zeros(6, device="cuda")

@@ -84,7 +84,6 @@ def test_consumers_stream_sees_pending_writes(bench: Bench) -> None:
 
 
 def test_consumers_stream_sees_pending_writes_of_default_streams(bench: Bench) -> None:
-    """The named stream sees pending writes of the legacy and of the per-thread default stream."""
     needs_order(bench)
     needs_streams(bench)
     warm(bench)
@@ -110,7 +109,6 @@ def test_producers_pending_writes_are_seen_by_each_consumer(bench: Bench) -> Non
 
 @pytest.mark.only("driver", "torch", "cupy")
 def test_library_sees_pending_writes(bench: Bench) -> None:
-    """The library's from_dlpack on a stream of its own sees pending writes of the driver's stream."""
     warm(bench)
     driver, library = bench.driver, bench.library
     for consumers in (1, driver.stream()):
@@ -129,7 +127,6 @@ def test_library_sees_pending_writes(bench: Bench) -> None:
 
 
 def test_library_sees_pending_writes_by_the_cuda_array_interface(bench: Bench) -> None:
-    """A library that honours the stream of __cuda_array_interface__ sees pending writes."""
     if bench.library.name in ("torch", "jax"):
         pytest.skip(f"{bench.library.name} ignores the stream of the interface")
     driver, library = bench.driver, bench.library
@@ -155,7 +152,6 @@ def test_stream_of_the_cuda_array_interface_is_waited_for(bench: Bench) -> None:
         own = driver.stream()
 
         def take(array: Any, named: Handle = named) -> dlbridge.Tensor:
-            """Imports only through the interface."""
             return dlbridge.asdlpack(InterfaceArray.only(array), stream=named)
 
         tensor = under_way(bench, own, take)
@@ -165,7 +161,6 @@ def test_stream_of_the_cuda_array_interface_is_waited_for(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_pinned_memory_with_pending_writes_is_complete(bench: Bench) -> None:
-    """The host waits for pinned memory that a stream still writes, because the CPU reads it."""
     driver = bench.driver
     address, own = driver.filled(bytes(24), kind="pinned"), driver.stream()
     driver.late(own, address, packed(NEW))
@@ -208,7 +203,6 @@ def test_invalid_stream_is_refused(bench: Bench) -> None:
 
 @pytest.mark.only("driver")
 def test_memory_is_released_after_the_stream(bench: Bench) -> None:
-    """Memory returns to its producer once the named stream has finished the work queued on it, and not earlier."""
     driver = bench.driver
     array, own = Array(driver, driver.filled(packed(NEW)), (6,)), driver.stream()
     tensor = dlbridge.asdlpack(array, stream=own)
@@ -224,7 +218,6 @@ def test_memory_is_released_after_the_stream(bench: Bench) -> None:
 
 @pytest.mark.only("torch")
 def test_memory_is_released_to_torch_after_the_stream(bench: Bench) -> None:
-    """PyTorch's allocator gets memory back after the named stream has finished, and not earlier."""
     driver, library = bench.driver, bench.library
     torch: Any = library.torch  # type: ignore[attr-defined]
     warm(bench)
@@ -242,14 +235,12 @@ def test_memory_is_released_to_torch_after_the_stream(bench: Bench) -> None:
 
 
 def table_of(kind: type) -> Any:
-    """Returns the exchange API of a type."""
     if (capsule := getattr(kind, "__dlpack_c_exchange_api__", None)) is None:
         pytest.skip(f"{kind.__name__} does not support the exchange API")
     return crafter.native.Table(capsule)
 
 
 def answer(answered: tuple[int, Any, Any]) -> Any:
-    """Returns the result of a function of the exchange API."""
     status, found, error = answered
     assert (status, error) == (0, None)
     return found
@@ -281,7 +272,6 @@ def test_work_stream_of_torchs_exchange_api_is_its_current_stream(bench: Bench) 
 
 @pytest.mark.only("torch")
 def test_tensor_passes_through_both_exchange_apis(bench: Bench) -> None:
-    """A tensor passes from PyTorch's exchange API to dlbridge's and back, at the same address."""
     library: Any = bench.library
     ours, theirs = table_of(dlbridge.Tensor), table_of(library.torch.Tensor)
     array = library.made(NEW, (6,))

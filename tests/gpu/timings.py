@@ -19,7 +19,6 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def show(heading: str, rows: list[list[str]]) -> None:
-    """Prints a table."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print(heading, *("  ".join(map(str.ljust, row, widths)) for row in rows), sep="\n")
 
@@ -45,7 +44,6 @@ def best(work: Callable[[], object], *, repeats: int, least: float) -> float:
 
 
 def main(quick: bool) -> None:
-    """Measures everything."""
     driver = Driver()
     repeats = 3 if quick else 7
     arrays: dict[str, Any] = {}

@@ -146,6 +146,5 @@ def several(result: Any) -> tuple[Any, ...]:
 
 
 def resident() -> int:
-    """Return the memory of the process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -26,7 +26,6 @@ __all__ = ["driver", "stand_in"]
 
 @pytest.fixture(scope="module")
 def native() -> n.Native:
-    """Crafts tensors."""
     return n.Native()
 
 

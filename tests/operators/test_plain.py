@@ -44,7 +44,6 @@ def raises(call, *texts, of=Exception):
 
 @pytest.fixture(scope="module")
 def library() -> str:
-    """The path of the library."""
     if not LIBRARY:
         reason = "DLBRIDGE_PLAIN_OPERATORS does not name the library without Python"
         if os.environ.get("DLBRIDGE_REQUIRE") == "1":

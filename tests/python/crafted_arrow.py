@@ -44,7 +44,6 @@ Array._fields_ = [
 
 
 def new_capsule(struct: Any, name: bytes) -> Any:
-    """A capsule without a destructor."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(ctypes.addressof(struct), name, None)
@@ -74,13 +73,11 @@ class Crafted:
         self.names = (b"arrow_schema", b"arrow_array")
 
     def make_schema(self, format: bytes) -> Schema:
-        """A schema that counts its release."""
         schema = Schema(format=format, name=b"", flags=2)
         schema.release = self.counting("schema", Schema)
         return schema
 
     def make_array(self, **fields: Any) -> Array:
-        """An array that counts its release."""
         array = Array(**fields)
         array.release = self.counting("array", Array)
         return array

@@ -34,7 +34,6 @@ def tensors() -> Iterator[tuple[str, Any]]:
 
 
 def main(library: str) -> None:
-    """Prints a line for each dtype."""
     for dtype, tensor in tensors():
         verdict = dlbridge.explain(tensor, to=library).verdicts[0]
         line = {

@@ -75,14 +75,12 @@ def make(mib: int) -> dlbridge.Tensor:
 
 
 def make_shared(mib: int) -> dlbridge.SharedTensor:
-    """A worker function: makes a tensor in shared memory."""
     shared = worker_scope.empty(mib << 18)
     shared.tensor.numpy()[:] = 1
     return shared
 
 
 def set_scope(scope: dlbridge.SharedScope) -> None:
-    """Initialises a worker."""
     global worker_scope
     worker_scope = scope
 

@@ -19,18 +19,15 @@ def values(dtype: str) -> Any:
 
 
 def numpy_array(dtype: str) -> Any:
-    """An array of NumPy."""
     return values(dtype)
 
 
 def torch_tensor(dtype: str) -> Any:
-    """A tensor of PyTorch."""
     torch = require("torch")
     return torch.from_numpy(values("float32")).to(getattr(torch, dtype))
 
 
 def jax_array(dtype: str) -> Any:
-    """An array of JAX."""
     return require("jax").numpy.asarray(values("float32"), dtype=dtype)
 
 

@@ -60,10 +60,8 @@ class Asked:
         self.max_version: tuple[int, int] | None = None
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        """The capsule of the tensor."""
         self.max_version = keywords.get("max_version")
         return self.tensor.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The CPU."""
         return self.tensor.__dlpack_device__()

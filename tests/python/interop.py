@@ -82,7 +82,6 @@ def aligned(dtype: str, size: int) -> Any:
 
 
 def numpy_array(_: Any) -> Any:
-    """The numbers in an aligned array."""
     numbers = aligned("float32", 24).reshape(SHAPE)
     numbers[:] = NUMBERS
     return numbers
@@ -124,7 +123,6 @@ PRODUCERS = [
 ]
 
 def memmap(np: Any) -> Any:
-    """A mapped file of numbers."""
     path = FOLDER / "numbers"
     path.write_bytes(NUMBERS.tobytes())
     return np.memmap(path, "float32", "r+", shape=SHAPE)
@@ -149,7 +147,6 @@ def to(library: str) -> Callable[[Any, Any], Any]:
 
 
 def numpy_address(array: Any) -> int:
-    """The address of an array."""
     return int(np.asarray(array).ctypes.data)
 
 
@@ -159,7 +156,6 @@ def rows(tensor: Any) -> Any:
 
 
 def picture_address(picture: Any) -> int:
-    """The address of the pixels of a picture, which it exports by Arrow."""
     return int(dlbridge.asdlpack(picture, protocol="arrow").address)
 
 

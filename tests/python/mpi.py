@@ -29,7 +29,6 @@ MEMORY: list[Make] = [dlbridge.empty, lambda shape, dtype: dlbridge.asdlpack(np.
 
 
 def filled(value: float, dtype: str = "float64", make: Make = dlbridge.empty) -> dlbridge.Tensor:
-    """Twelve equal numbers."""
     tensor = make((3, 4), dtype)
     tensor.numpy()[:] = value
     return tensor

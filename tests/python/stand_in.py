@@ -74,7 +74,6 @@ class Driver:
 
     @staticmethod
     def check(status: int) -> None:
-        """Raises for an error of the driver."""
         if status:
             raise RuntimeError(f"error {status} of the stand-in")
 
@@ -99,7 +98,6 @@ class Driver:
         return getattr(self.library, HIP.get(name, name) if self.is_rocm else name)
 
     def stream(self, device: int = 0, *, non_blocking: bool = True) -> int:
-        """A new stream."""
         return self.made("cuStreamCreate", device, int(non_blocking))
 
     def memory(self, size: int, device: int = 0, kind: str = "device") -> int:
@@ -141,7 +139,6 @@ class Driver:
         return content
 
     def wait(self, stream: int, device: int = 0) -> None:
-        """Waits for a stream on the host."""
         with self.on(device):
             self.check(self.library.cuStreamSynchronize(ctypes.c_uint64(stream)))
 
@@ -223,7 +220,6 @@ class Driver:
         return count
 
     def lives(self, address: int) -> bool:
-        """Returns true if memory was not freed."""
         value = ctypes.c_int()
         status: int = self.library.cuPointerGetAttribute(ctypes.byref(value), 9, ctypes.c_uint64(address))
         return status == 0
@@ -249,7 +245,6 @@ class Array:
         return Array(self.driver, self.native, crafted, self.stream, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of the data."""
         return self.device
 
     def __dlpack__(

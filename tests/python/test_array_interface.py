@@ -228,10 +228,7 @@ def test_interface_that_changes_while_it_is_read_is_safe() -> None:
     memory = Memory(bytes(64), shape=(4, 4), typestr=f"{ORDER}f4")
 
     class Evil:
-        """A stride that replaces the strides while they are read."""
-
         def __index__(self) -> int:
-            """Replaces the strides."""
             memory.fields["strides"] = (4,)
             return 16
 

@@ -89,7 +89,6 @@ NAMED: list[Callable[[], Any]] = [
 
 
 def itself(struct: Any) -> Any:
-    """A pointer to the struct."""
     return ctypes.pointer(struct)
 
 
@@ -109,7 +108,6 @@ def odd_child(struct: Any) -> Any:
 
 
 def no_buffers(struct: Any) -> Any:
-    """Two buffers, which are NULL."""
     return ctypes.cast((ctypes.c_void_p * 2)(), POINTERS)
 
 

@@ -61,7 +61,6 @@ class Chunks:
         return 0
 
     def release(self, address: int) -> None:
-        """Counts."""
         self.released += 1
         Stream.from_address(address).release = RELEASE()
 
@@ -198,10 +197,7 @@ def test_arrow_array_on_another_device_is_refused(device_type: int, name: str) -
     there = OnDevice(array=crafted.array, device_type=device_type)
 
     class Elsewhere:
-        """A producer of this array."""
-
         def __arrow_c_device_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-            """Both."""
             return new_capsule(crafted.schema, b"arrow_schema"), new_capsule(there, b"arrow_device_array")
 
     with pytest.raises(BufferError, match=rf"on a device of type .*{name}.*copy it to the CPU first"):

@@ -21,7 +21,6 @@ REASON = "the elements were in several chunks of memory"
 
 
 def addresses(column: Any) -> list[int]:
-    """The addresses of the numbers in the chunks of a pyarrow column."""
     return [chunk.buffers()[1].address + chunk.offset * chunk.type.bit_width // 8 for chunk in column.chunks]
 
 

@@ -95,8 +95,6 @@ def test_struct_that_begins_with_another_number_is_refused() -> None:
     from numpy._core import _multiarray_umath as real
 
     class Producer:
-        """A producer with a NumPy table as its struct."""
-
         __array_struct__ = real._ARRAY_API
 
     with pytest.raises(BufferError, match=r"__array_struct__ begins with -?\d+; it must begin with 2"):
@@ -104,7 +102,6 @@ def test_struct_that_begins_with_another_number_is_refused() -> None:
 
 
 def torch_class() -> Any:
-    """The class of PyTorch's tensors."""
     return require("torch").Tensor
 
 

@@ -42,7 +42,6 @@ DTYPES = [
 
 
 def address(array: Any) -> int:
-    """The address of the elements of an array."""
     return int(array.unsafe_buffer_pointer())
 
 
@@ -179,7 +178,6 @@ def test_deleted_array_is_refused_with_the_reason() -> None:
 
 def test_tracer_is_refused_with_the_reason() -> None:
     def function(x: Any) -> Any:
-        """Imports a tracer, which has no memory."""
         dlbridge.asdlpack(x)
         return x
 

@@ -194,7 +194,6 @@ def test_many_threads_at_once(native: Native) -> None:
     exporter = native.exporter()
 
     def work(number: int) -> None:
-        """Imports, exports and deletes in every way."""
         ways = (Way.WITH_GIL, Way.WITHOUT_GIL, Way.NATIVE_THREAD)
         for i in range(150):
             way = ways[(i + number) % 3]
@@ -232,7 +231,6 @@ def all_paths(native: Native) -> Callable[[], None]:
     producers = [Producer(ValueError), Producer(TypeError), Producer(None)]
 
     def refuse(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
-        """Calls a function that must fail."""
         try:
             call(*arguments, **keywords)
         except (AttributeError, BufferError, TypeError, ValueError):
@@ -240,7 +238,6 @@ def all_paths(native: Native) -> Callable[[], None]:
         raise AssertionError("not refused")
 
     def go() -> None:
-        """Runs all paths once."""
         for owner in (array, readonly, memory, exporter, b"abc"):
             for copy in (None, True, False):
                 one = dlbridge.asdlpack(owner, copy=copy)
@@ -277,11 +274,9 @@ def test_references_and_memory_are_not_leaked(native: Native) -> None:
     watched += [type(native.tensor()[0].__dlpack__()), "max_version", (1, 3)]
 
     def counts() -> list[int]:
-        """The reference counts of objects that many paths use."""
         return [sys.getrefcount(thing) for thing in watched]
 
     def loop(times: int) -> None:
-        """Runs all paths many times, and forgets the crafted tensors."""
         for _ in range(times):
             go()
             assert native.all_deleted()

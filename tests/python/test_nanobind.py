@@ -21,7 +21,6 @@ nanobind = require("nanobind")
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """nanobind_module.cpp, compiled and imported."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
     include = Path(sysconfig.get_paths()["include"])
     if compiler is None or not (include / "Python.h").exists():

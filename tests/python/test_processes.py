@@ -29,7 +29,6 @@ pytestmark = pytest.mark.alone
 np = require("numpy")
 
 def numbers(dtype: str = "float32") -> Any:
-    """Writable numbers of shape (2, 3)."""
     return np.arange(6).reshape(2, 3).astype(dtype)
 
 

@@ -20,7 +20,6 @@ DTYPES = [
 
 
 def address(array: Any) -> int:
-    """The address of the elements of an array or tensor."""
     if isinstance(array, pa.Tensor):
         return int(np.asarray(array).ctypes.data)
     return int(array.buffers()[1].address + array.offset * array.type.bit_width // 8)

@@ -77,7 +77,6 @@ def test_name_that_is_taken_or_gone_is_refused_and_not_removed() -> None:
 
 
 def address(shared: dlbridge.SharedTensor) -> int:
-    """The address of the elements in this process."""
     return shared.tensor.address
 
 
@@ -291,7 +290,6 @@ class Segment:
         self.path = SHM / f"dlbridge_hostile_{os.getpid()}"
 
     def attach(self, content: bytes) -> dlbridge.SharedTensor:
-        """Attaches to a new segment with this content."""
         self.path.unlink(missing_ok=True)
         self.path.write_bytes(content)
         return dlbridge.attach(self.path.name)
@@ -308,7 +306,6 @@ def segment() -> Iterator[Segment]:
 
 
 def page(description: str | bytes) -> bytes:
-    """The first page of a segment."""
     text = description.encode("latin-1") if isinstance(description, str) else description
     return (MAGIC + text).ljust(DATA, b"\0")[:DATA]
 

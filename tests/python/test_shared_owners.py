@@ -195,7 +195,6 @@ def zombie() -> Iterator[int]:
 
 
 def written(name: str, content: bytes) -> None:
-    """Makes a segment with any content."""
     (SHM / name).write_bytes(content)
 
 

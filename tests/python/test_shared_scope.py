@@ -31,7 +31,6 @@ def prefix(scope: dlbridge.SharedScope) -> str:
 
 
 def set_scope(scope: dlbridge.SharedScope) -> None:
-    """Initialises a worker."""
     global worker_scope
     worker_scope = scope
 

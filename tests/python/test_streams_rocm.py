@@ -17,7 +17,6 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """The stand-in for the ROCm driver, in this process."""
     return Driver(build(tmp_path_factory.mktemp("driver"), rocm=True))
 
 

@@ -313,7 +313,6 @@ def test_to_accepts_a_module() -> None:
 
 
 def address(array: Any) -> int:
-    """The address of the first element."""
     return int(array.__array_interface__["data"][0])
 
 

@@ -33,8 +33,6 @@ class Images:
 
 
 class Collate:
-    """Makes a batch in the memory of a scope."""
-
     def __init__(self, scope: dlbridge.SharedScope, in_place: bool) -> None:
         self.scope = scope
         self.in_place = in_place
@@ -49,7 +47,6 @@ class Collate:
 
 
 def loader(scope: dlbridge.SharedScope, method: str = "fork", in_place: bool = True, **options: Any) -> Any:
-    """A DataLoader with two workers."""
     options = {"dataset": Images(), "batch_size": 4, "num_workers": 2, **options}
     collate = Collate(scope, in_place)
     return torch.utils.data.DataLoader(collate_fn=collate, multiprocessing_context=method, **options)

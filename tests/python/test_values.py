@@ -20,7 +20,6 @@ pl = require("polars")
 
 
 def numbers(*values: Any, dtype: str) -> Any:
-    """A NumPy array."""
     return np.array(values, dtype)
 
 
@@ -87,12 +86,10 @@ class Mine(pa.ExtensionType):  # type: ignore[misc]
 
 
 def extension(kind: Any, storage: Any) -> Any:
-    """An array of an extension type."""
     return pa.ExtensionArray.from_storage(kind, storage)
 
 
 def lists(items: Any, size: int = 1) -> Any:
-    """An array of fixed-size lists."""
     return pa.FixedSizeListArray.from_arrays(items, size)
 
 
@@ -323,8 +320,6 @@ def test_dtype_named_like_one_of_pandas_gets_no_advice_for_pandas() -> None:
         """A dtype of another library."""
 
     class Column(pd.Series):  # type: ignore[misc]
-        """A column of this dtype, which cannot be exported by Arrow."""
-
         dtype = PeriodDtype()
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -337,8 +332,6 @@ def test_dtype_named_like_one_of_pandas_gets_no_advice_for_pandas() -> None:
 
 def test_to_numpy_that_fails_raises_buffer_error() -> None:
     class Column(pd.Series):  # type: ignore[misc]
-        """A column whose to_numpy() returns or raises the test's answer."""
-
         answer: Any = None
 
         def to_numpy(self, *arguments: Any, **keywords: Any) -> Any:
@@ -378,8 +371,6 @@ def test_nan_by_arrow_is_refused_with_the_fix() -> None:
 
 def test_column_that_pandas_copies_is_a_reported_copy() -> None:
     class Copying(pd.Series):  # type: ignore[misc]
-        """A column whose to_numpy() copies."""
-
         def to_numpy(self, *arguments: Any, **keywords: Any) -> Any:
             return super().to_numpy(copy=True)
 

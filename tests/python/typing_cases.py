@@ -56,7 +56,6 @@ class Producer:
     """An object that speaks DLPack."""
 
     def __dlpack__(self, *, stream: int | None = None, **keywords: Any) -> Any:
-        """A capsule."""
         return tensor.__dlpack__(stream=stream)
 
 
