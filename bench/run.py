@@ -19,7 +19,7 @@ WHAT          the environment needs, beside numpy
 instructions  dlbridge as a release wheel; torch and jax for their rows; the program valgrind
 sizes         nothing; with --peers nanobind
 speed         dlbridge as a release wheel, torch, jax, pyarrow, pandas, polars, apache-tvm-ffi, nanobind, pydlpack
-files         dlbridge as a release wheel, torch, jax, onnxruntime, safetensors
+files         dlbridge as a release wheel, torch, jax, onnxruntime, safetensors, gguf
 compare       torch, jax, pyarrow, tensorflow-cpu, paddlepaddle, nanobind
 operators     torch, jax, apache-tvm-ffi
 ports         maturin, pytest, torch, jax, pyarrow, polars, pandas; PyPI

@@ -1,9 +1,11 @@
-//! Files that claim to be in the GGUF format: accepted tensors lie within the file, and do not overlap.
+//! Files that claim to be in the GGUF format: accepted tensors lie within the file, and do not overlap, and blocks become
+//! as many numbers as the file says.
 #![no_main]
 
 use std::io::Cursor;
 
-use dlbridge_files::{Format, Gguf, Place};
+use dlbridge::DataType;
+use dlbridge_files::{Fault, Format, Gguf, Place, TensorFile};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -35,4 +37,14 @@ fn run(file: &[u8]) {
     }
     ranges.sort_unstable_by_key(|range| range.start);
     assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    let file = TensorFile::from_bytes(file.to_vec()).expect("the index was read");
+    for (name, entry) in &index.tensors {
+        let shape = entry.quantization.as_ref().map_or(&entry.shape, |blocks| &blocks.shape);
+        for dtype in [DataType::FLOAT32, DataType::FLOAT16, DataType::BFLOAT16] {
+            match file.dequantize(name, dtype) {
+                Ok(numbers) => assert!(shape.iter().map(|&n| n as i64).eq(numbers.shape().to_vec())),
+                Err(error) => assert!(matches!(error.fault(), Fault::Refused { .. }), "{error}"),
+            }
+        }
+    }
 }

@@ -87,12 +87,15 @@ class TensorFile(Mapping[str, Any]):
         to: str | ModuleType | None,
         device: Any,
         writable: bool | None,
+        dequantize: object = None,
         failure: Exception | None = None,
     ) -> None:
         self._path = os.path.abspath(path)
         self._file: Any = file
         self._device = device
         self._writable = writable
+        #: The dtype of the numbers of quantised tensors; None for their blocks.
+        self._dequantize = dequantize
         #: The reason why unpickling could not load the file; ``_file`` is None then.
         self._failure = failure
         if failure is not None:
@@ -106,7 +109,24 @@ class TensorFile(Mapping[str, Any]):
         self._has_pairs = to is not None and _has_pairs(to)
 
     def __getitem__(self, name: str) -> Any:
-        tensor = self._opened().tensor(name, self._private, self._has_pairs)
+        if self._dequantize is not None and self.info(name).quantization is not None:
+            return self.dequantize(name, self._dequantize)
+        return self._moved(self._opened().tensor(name, self._private, self._has_pairs))
+
+    def dequantize(self, name: str, dtype: object = "float32") -> Any:
+        """The numbers of a quantised tensor of a GGUF file, in memory of their own.
+
+        ``dtype`` is ``float32``, ``float16`` or ``bfloat16``, as a name or as a dtype of a library. A number is computed
+        as float32, with the bits that ``gguf.dequantize`` of gguf-py gives it, and then rounded to the dtype. Tensors of
+        these dtypes are converted.
+
+        Raises KeyError for an unknown name, ValueError for another dtype, and for a type of blocks whose numbers
+        dlbridge cannot compute, which the message names.
+        """
+        return self._moved(self._opened().dequantize(name, dtype))
+
+    def _moved(self, tensor: Tensor) -> Any:
+        """Moves a tensor to the device and the library of the file."""
         if self._device is not None:
             tensor = asdlpack(tensor, device=self._device)
         return tensor if self._to is None else tensor.to(self._to)
@@ -154,7 +174,7 @@ class TensorFile(Mapping[str, Any]):
         """Another process loads the file when it unpickles this; only the absolute path is sent."""
         if self._failure is None:
             self._opened()
-        return _unpickled, (self._path, self._to, self._device, self._writable)
+        return _unpickled, (self._path, self._to, self._device, self._writable, self._dequantize)
 
     def __enter__(self) -> TensorFile:
         return self
@@ -174,6 +194,7 @@ def load(
     *,
     device: str | tuple[int, int] | None = None,
     writable: bool | None = None,
+    dequantize: object = None,
 ) -> Any:
     """Open a file of tensors, without reading its data.
 
@@ -188,6 +209,9 @@ def load(
     read-only tensors, such as PyTorch, a page is copied when it is written, and the file stays as it is;
     ``writable=True`` asks for that in any library, and ``writable=False`` forbids it, so that such a library gets a copy.
 
+    ``dequantize`` is a dtype, as for :meth:`TensorFile.dequantize`: quantised tensors of a GGUF file are their numbers
+    instead of their blocks. Other tensors are as without it.
+
     No program may change the file while it is open or its tensors are used: their elements would change, and if it
     becomes shorter, the process ends (``SIGBUS``). Replacing it, as :func:`save` does, is safe.
 
@@ -200,7 +224,9 @@ def load(
         check_installed(to)
     if not isinstance(writable, bool | None):
         raise TypeError(f"writable must be None, True or False, not {writable!r}")
-    tensors = _loaded(path, to, device, writable)
+    if dequantize is not None:
+        dequantize = _checked(dequantize)
+    tensors = _loaded(path, to, device, writable, dequantize)
     return tensors[WHOLE] if _start(_of_shards(path)).startswith(NPY) else tensors
 
 
@@ -335,23 +361,33 @@ def _is_private(library: str | ModuleType | None) -> bool:
     return copied is not None
 
 
-def _loaded(path: str, to: str | ModuleType | None, device: Any, writable: bool | None) -> TensorFile:
+def _checked(dtype: object) -> str:
+    """Returns the name of a dtype that numbers of blocks can have."""
+    name = str(empty(0, dtype).dtype)
+    if name not in {"float32", "float16", "bfloat16"}:
+        raise ValueError(f"dequantize must be None, float32, float16 or bfloat16, not {name}")
+    return name
+
+
+def _loaded(
+    path: str, to: str | ModuleType | None, device: Any, writable: bool | None, dequantize: object
+) -> TensorFile:
     """Opens a file."""
     found = _of_shards(path)
     file: Any = _ArrowFile(found) if _start(found) == ARROW else _TensorFile(found)
-    return TensorFile(path, file, to, device, writable)
+    return TensorFile(path, file, to, device, writable, dequantize)
 
 
-def _unpickled(path: str, to: str | None, device: Any, writable: bool | None) -> TensorFile:
+def _unpickled(path: str, to: str | None, device: Any, writable: bool | None, dequantize: object) -> TensorFile:
     """Load a file again.
 
     An exception here would be lost, and end a ``multiprocessing`` pool, so the first use of the file raises it.
     """
     try:
-        return _loaded(path, to, device, writable)
+        return _loaded(path, to, device, writable, dequantize)
     except Exception as error:
         # Without the traceback, which keeps the frames of the caller.
-        return TensorFile(path, None, to, device, writable, copy.copy(error).with_traceback(None))
+        return TensorFile(path, None, to, device, writable, dequantize, copy.copy(error).with_traceback(None))
 
 
 def _of_shards(path: str) -> str:
@@ -415,6 +451,9 @@ class _ArrowFile:
         column.validate()
         several = column.num_chunks > 1
         return asdlpack(column, copy=True if private or several else None)
+
+    def dequantize(self, name: str, dtype: object) -> Tensor:
+        raise ValueError(f"column {name!r}: the columns of an Arrow file are not quantised; use file[{name!r}]")
 
     def describe(self, name: str) -> tuple[str, tuple[int, ...], int, int, None]:
         tensor = self.tensor(name, False, False)

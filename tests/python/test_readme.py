@@ -16,7 +16,7 @@ import numpy
 import pytest
 from frameworks import require, require_installed
 
-FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py", "ray", "distributed")
+FRAMEWORKS = ("numpy", "torch", "jax", "pyarrow", "tensorflow", "paddle", "cupy", "mpi4py", "ray", "distributed", "gguf")
 
 #: The pages of docs/ for users of Python.
 PAGES = (

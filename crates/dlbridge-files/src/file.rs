@@ -5,11 +5,12 @@ use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use dlbridge::{Access, ArcTensor, Owner, Tensor, TensorRef};
+use dlbridge::{Access, ArcTensor, DataType, Owner, Tensor, TensorRef};
 use indexmap::IndexMap;
 use memmap2::Mmap;
 
 use crate::format::{NPZ, invalid};
+use crate::gguf::dequantized;
 use crate::private::{OwnMap, PrivateMap};
 use crate::read_at::{At, read_inflated};
 use crate::shards::Listed;
@@ -372,6 +373,27 @@ impl TensorFile {
     /// ```
     pub fn private_tensor(&self, name: &str) -> Result<Tensor, Error> {
         self.with(name, |source, entry| source.private(name, entry))
+    }
+
+    /// Returns the numbers of a tensor of quantised blocks in memory of their own, as `FLOAT32`, `FLOAT16` or
+    /// `BFLOAT16`; each is computed as `float32`, as gguf-py does, and then rounded to the nearest number of the dtype.
+    ///
+    /// These types have numbers: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0 and TQ2_0.
+    /// Floats of 16 and 32 bits are converted. Large tensors use the threads of [`dlbridge::num_threads`].
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); [`Fault::Refused`] for another type, and another dtype.
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.gguf")?;
+    /// let weight = file.dequantize("blk.0.attn_q.weight", dlbridge::DataType::FLOAT32)?;
+    /// println!("{}", weight.view::<f32>()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dequantize(&self, name: &str, dtype: DataType) -> Result<Tensor, Error> {
+        self.with(name, |source, entry| {
+            dequantized(name, entry, dtype, || source.shared(name, entry))
+        })
     }
 
     fn with<T>(

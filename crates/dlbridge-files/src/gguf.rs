@@ -1,5 +1,6 @@
 //! The format GGUF: a header with metadata, the descriptions of tensors, and their data.
 
+mod blocks;
 mod reader;
 mod types;
 
@@ -7,12 +8,14 @@ use std::io::{Read, Seek};
 
 use crate::format::{Format, GGUF as NAME, invalid, unsupported};
 use crate::{Entry, Fault, Index, Place, Value};
+pub(crate) use blocks::dequantized;
 use reader::Reader;
 
 /// The format [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml and llama.cpp, versions 2 and 3.
 ///
 /// DLPack lacks a dtype for quantised blocks: they are `uint8`, and the last extent is the number of bytes of a row.
-/// [`Entry::quantization`] has the type of the blocks, and the extents of the numbers. Shapes are in C order, so the
+/// [`Entry::quantization`] has the type of the blocks, and the extents of the numbers, which
+/// [`TensorFile::dequantize`](crate::TensorFile::dequantize) computes. Shapes are in C order, so the
 /// extents of the file are reversed. Text of the metadata that is not UTF-8 has U+FFFD in place of the damaged
 /// characters. Files in big-endian order are refused.
 ///

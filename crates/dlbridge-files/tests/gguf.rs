@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use crafted::{assert_refused_by, index_of, read};
 use dlbridge::{DataType, TensorRef};
-use dlbridge_files::{Fault, Format, Gguf, Index, Place, Quantization, Value};
+use dlbridge_files::{Fault, Format, Gguf, Index, Place, Quantization, TensorFile, Value};
 
 const UINT32: u32 = 4;
 const TEXT: u32 = 8;
@@ -181,6 +181,78 @@ fn unknown_types_are_refused() {
             assert_eq!(refused, format!("tensor \"x\": it has the type {kind}, which {reason}"));
         }
     }
+}
+
+/// The float32 numbers of a tensor.
+fn numbers(file: &TensorFile, name: &str) -> Vec<f32> {
+    file.dequantize(name, DataType::FLOAT32).unwrap().view::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn dequantize_of_a_q4_0_block_is_scale_times_integer() {
+    // The scale is -2. The first byte has the elements 0 and 16, and the last 15 and 31.
+    let mut block = vec![0x00, 0xc0];
+    block.extend([0x88; 16]);
+    (block[2], block[17]) = (0xf0, 0x19);
+    let file = read(&Parts::default().tensor("x", &[32, 1], 2, 0).data(block).file());
+    let mut expected = [-0.0; 32];
+    (expected[0], expected[16], expected[15], expected[31]) = (16.0, -14.0, -2.0, 14.0);
+    let found = numbers(&file, "x");
+    assert_eq!(found.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), expected.map(f32::to_bits));
+    let half = file.dequantize("x", DataType::FLOAT16).unwrap();
+    assert_eq!(TensorRef::from(&half).as_bytes().unwrap()[..4], [0x00, 0x4c, 0x00, 0x80]);
+    assert_eq!((half.shape(), half.dtype()), (&[1, 32][..], DataType::FLOAT16));
+    let brain = file.dequantize("x", DataType::BFLOAT16).unwrap();
+    assert_eq!(TensorRef::from(&brain).as_bytes().unwrap()[..4], [0x80, 0x41, 0x00, 0x80]);
+}
+
+#[test]
+fn dequantize_of_many_blocks_writes_each_number() {
+    // More than one piece, which threads share under Miri; the last piece is incomplete.
+    let blocks = 19;
+    let data: Vec<u8> =
+        (0..blocks).flat_map(|n| [vec![0x00, 0x3c], vec![n; 32]].concat()).collect();
+    let file = read(&Parts::default().tensor("x", &[32, 19], 8, 0).data(data).file());
+    let expected: Vec<f32> = (0..blocks).flat_map(|n| [f32::from(n); 32]).collect();
+    assert_eq!(numbers(&file, "x"), expected);
+}
+
+#[test]
+fn dequantize_of_each_type_has_the_extents_of_the_numbers() {
+    let kinds = [2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 34, 35, 39];
+    for kind in kinds {
+        let file = read(&Parts::default().tensor("x", &[512, 3], kind, 0).data([7; 4096]).file());
+        let numbers = file.dequantize("x", DataType::FLOAT32).unwrap();
+        assert_eq!(numbers.shape(), [3, 512]);
+        let numbers = numbers.view::<f32>().unwrap().to_vec();
+        assert!(numbers.chunks(256).all(|row| row.iter().any(|x| *x != 0.0)), "{kind}");
+        let file = read(&Parts::default().tensor("x", &[512, 0], kind, 0).file());
+        assert_eq!(file.dequantize("x", DataType::FLOAT16).unwrap().shape(), [0, 512]);
+    }
+}
+
+#[test]
+fn dequantize_converts_floats() {
+    let data = [0x3c00_u16, 0xfc00, 1].map(u16::to_le_bytes).concat();
+    let file = read(&Parts::default().tensor("x", &[3], 1, 0).data(data).file());
+    assert_eq!(numbers(&file, "x"), [1.0, f32::NEG_INFINITY, 2.0_f32.powi(-24)]);
+}
+
+#[test]
+fn dequantize_refuses_other_types_and_dtypes() {
+    let refused = |kind, dtype| {
+        let file = read(&Parts::default().tensor("x", &[256], kind, 0).data([0; 512]).file());
+        file.dequantize("x", dtype).unwrap_err().fault().to_string()
+    };
+    let message = "tensor \"x\": it has blocks of the type IQ2_XXS, whose numbers this library does not compute; \
+                   gguf-py does, of the bytes";
+    assert_eq!(refused(16, DataType::FLOAT32), message);
+    let message = "tensor \"x\": its elements are int8, not blocks; read them as they are";
+    assert_eq!(refused(24, DataType::FLOAT32), message);
+    let message = "tensor \"x\": its numbers become float32, float16 or bfloat16, not int8";
+    assert_eq!(refused(8, DataType::INT8), message);
+    let message = "tensor \"x\": it has the type 99, which is unknown";
+    assert_eq!(refused(99, DataType::FLOAT32), message);
 }
 
 #[test]

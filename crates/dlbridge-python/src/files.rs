@@ -9,6 +9,7 @@ use dlbridge::TensorRef;
 use dlbridge_files::{Error, Fault, FileWriter, Planned, SaveOptions, TensorFile, Value};
 use dlbridge_pyo3::{PyTensor, import, while_detached};
 
+use crate::class::dtype::DtypeName;
 use crate::tensor::TensorObject;
 use pyo3::exceptions::{
     PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError, PyValueError,
@@ -77,6 +78,18 @@ impl File {
             (true, true) => self.0.private_tensor_of_pairs(&name),
             (false, true) => self.0.tensor_of_pairs(&name),
         });
+        tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
+    }
+
+    /// The numbers of a tensor of blocks.
+    fn dequantize(
+        &self,
+        py: Python<'_>,
+        name: Cow<'_, str>,
+        dtype: DtypeName,
+    ) -> PyResult<TensorObject> {
+        let dtype = dtype.expect()?;
+        let tensor = py.detach(|| self.0.dequantize(&name, dtype));
         tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
     }
 }

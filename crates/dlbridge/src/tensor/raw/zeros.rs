@@ -1,8 +1,12 @@
 //! New tensors of zeros.
 
+use core::ptr::NonNull;
+use core::slice;
+
 use crate::block::{Managed, RawParts, Undescribed};
-use crate::memory::AlignedBytes;
-use crate::{Access, DataType, Error, MAX_NDIM, Result, layout};
+use crate::memory::{self, AlignedBytes};
+use crate::threads::{self, Place};
+use crate::{Access, DataType, Element, Error, MAX_NDIM, Result, Tensor, layout};
 
 /// A tensor in C order whose bytes are all zero, at a multiple of `alignment`, a power of two. Elements narrower than a
 /// byte are `padded` to whole bytes, or packed.
@@ -34,4 +38,40 @@ pub(crate) fn zeroed(
     // SAFETY: new memory with room for all elements, initialised; no other code has its address, and the owner frees
     // it.
     unsafe { block.describe(&parts, elements, None) }
+}
+
+impl Tensor {
+    /// Makes a tensor in C order of the elements that `fill` writes, in parts, on the threads of a copy. It gets the
+    /// number of the first element of each part. The lengths of the parts are multiples of `unit`, except for the last.
+    ///
+    /// `T` is an integer or float of as many bytes as an element.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::zeroed`].
+    ///
+    /// # Panics
+    /// If `T` has another size, and if `fill` panics on any thread.
+    #[doc(hidden)]
+    pub fn filled<T: Element>(
+        dtype: DataType,
+        shape: impl AsRef<[usize]>,
+        unit: usize,
+        fill: &(impl Fn(usize, &mut [T]) + Sync),
+    ) -> Result<Self> {
+        const { assert!(T::CHECK.is_none(), "zeros might be invalid elements") }
+        assert_eq!(size_of::<T>(), dtype.itemsize(), "the size of {dtype}");
+        let tensor = Self::zeroed(dtype, shape)?;
+        let (first, len, bytes) = (tensor.data(), tensor.len(), tensor.nbytes() as usize);
+        let Some(block) = NonNull::new(first.cast()).filter(|_| len > 0) else { return Ok(tensor) };
+        memory::prefer_huge(block, bytes);
+        let first = Place(first.cast());
+        threads::split(len.div_ceil(unit), threads::parts(bytes), 1, &|begin, end| {
+            let (begin, end) = (begin * unit, len.min(end * unit));
+            let part = first.at(begin * size_of::<T>()).cast::<T>();
+            // SAFETY: initialised elements of a new tensor, whose address no other code has, aligned to 256 bytes; other
+            // threads have other parts. Any bytes are a `T` without a check.
+            fill(begin, unsafe { slice::from_raw_parts_mut(part, end - begin) });
+        });
+        Ok(tensor)
+    }
 }
