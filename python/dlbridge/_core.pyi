@@ -24,6 +24,7 @@ __all__ = [
     "_origin",
     "_like",
     "_like_times",
+    "_matrix",
     "_remedy",
     "_times",
     "_writable_once",
@@ -546,6 +547,7 @@ def _like_times(prototype: object, times: object) -> Any:
 def _writable_once(tensor: Tensor) -> Tensor:
     """A tensor over the same memory whose first export may be written, and every later one only read."""
 
+def _matrix(obj: object, /) -> Tensor | None: ...
 def _remedy(obj: object) -> str | None:
     """The advice for an object without a protocol, for the messages of extensions."""
 

@@ -50,3 +50,29 @@ def test_booleans_with_nulls_are_refused() -> None:
     for column in [pl.Series([True, None]), pa.array([True, None])]:
         with pytest.raises(BufferError, match="1 null"):
             typed.count_of_anything(column)
+
+
+TABLE = {"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]}
+MIXED = {"a": np.arange(3, dtype="i4"), "b": np.array([0.5, 1.5, 2.5], "f4"), "c": np.array([True, False, True])}
+BATCH = pa.RecordBatch.from_pydict(TABLE)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(TABLE), pl.DataFrame(TABLE), pa.table(TABLE), BATCH, pa.Table.from_batches([BATCH[:1], BATCH[1:]])])
+def test_table_is_a_matrix_if_a_copy_is_allowed(table: Any) -> None:
+    assert typed.by_columns(table) == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    with pytest.raises((TypeError, BufferError), match="table"):
+        typed.total(table)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_table_are_converted_as_the_argument_allows(frame: Any) -> None:
+    assert typed.by_columns(frame(MIXED)) == [0.0, 1.0, 2.0, 0.5, 1.5, 2.5, 1.0, 0.0, 1.0]
+    with pytest.raises(TypeError, match=r"argument 'x': expected float64\[_, _\] on cpu, Fortran order; got int64\[2, 1\]"):
+        typed.by_columns(frame({"a": [1, 2]}))
+    with pytest.raises(BufferError, match="column 'b': "):
+        typed.by_columns(frame({"a": [1.0], "b": ["text"]}))
+
+
+def test_column_is_not_a_table() -> None:
+    with pytest.raises(TypeError, match=r"expected float64\[_, _\] on cpu, Fortran order; got float64\[2\]"):
+        typed.by_columns(pl.Series([1.0, 2.0]))

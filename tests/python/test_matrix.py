@@ -136,7 +136,7 @@ def test_reason_of_a_copy_is_recorded_and_refused(table: Any, keywords: Any, rea
 @pytest.mark.parametrize("kind", WITH_NULLS)
 def test_nulls_are_refused_or_replaced(kind: str) -> None:
     table = TABLES[kind]({"a": [1, None, 3], "b": [1.5, 2.5, None]})
-    with pytest.raises(BufferError, match="^column 'a': it has 1 null, which a tensor cannot express; pass nulls="):
+    with pytest.raises(BufferError, match=r"^column 'a': it has 1 null, which a tensor cannot express; dlbridge\.matrix\(table, nulls="):
         dlbridge.matrix(table)
     matrix = dlbridge.matrix(table, nulls=NAN, order="F").numpy()
     assert np.array_equal(matrix, [[1, 1.5], [NAN, 2.5], [3, NAN]], equal_nan=True)

@@ -219,3 +219,7 @@ struct AcceptAnyFramework;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/gpu-streams.md")]
 struct GpuStreams;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/tables.md")]
+struct Tables;

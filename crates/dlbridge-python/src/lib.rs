@@ -44,7 +44,7 @@ pub mod _core {
         writable_once,
     };
     #[pymodule_export]
-    use crate::matrix::matrix;
+    use crate::matrix::{matrix, matrix_of_argument};
     #[pymodule_export]
     use crate::pointers::from_managed;
     #[cfg(unix)]
@@ -53,7 +53,7 @@ pub mod _core {
     #[pymodule_export]
     use crate::tensor::TensorObject;
     // Extensions of other releases use `asdlpack` with its keywords, `Tensor._record`, `_like`, `_like_times`, `_times`,
-    // `_remedy` and `_writable_once`: keep their names, arguments and results.
+    // `_matrix`, `_remedy` and `_writable_once`: keep their names, arguments and results.
     #[pymodule_export]
     use crate::to_library::{canonical, consumers, fit, like, like_result, like_times, origin};
 

@@ -17,8 +17,8 @@ use dlbridge_pyo3::import::Depth;
 use dlbridge_pyo3::import_options::{expect_bool, wrong_type};
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::protocol::time::{self, Times};
-use dlbridge_pyo3::python::error::{repr_in_message, to_py_err};
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use dlbridge_pyo3::python::error::{repr_in_message, to_py_err, type_name};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -76,9 +76,28 @@ pub(crate) fn matrix<'py>(
         fortran: order.as_deref() == Some("F"),
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
     };
-    TensorObject::new(frame.py(), of_table(frame, columns.as_deref(), &options)?)
+    let matrix = of_table(frame, columns.as_deref(), &options)?.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{} is not a table: expected one of Arrow (polars, pyarrow, DuckDB), a pandas.DataFrame, or a dict of \
+             columns; dlbridge.asdlpack imports arrays and single columns",
+            type_name(frame)
+        ))
+    })?;
+    TensorObject::new(frame.py(), matrix)
 }
 
+/// The matrix of a table, for an argument of an extension; None for an object that is not a table.
+#[pyfunction]
+#[pyo3(name = "_matrix")]
+pub(crate) fn matrix_of_argument<'py>(
+    obj: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, TensorObject>>> {
+    let _depth = Depth::enter()?;
+    let matrix = of_table(obj, None, &Options::default())?;
+    matrix.map(|matrix| TensorObject::new(obj.py(), matrix)).transpose()
+}
+
+#[derive(Default)]
 struct Options<'py> {
     dtype: Option<DataType>,
     /// NumPy's name for the times to convert to.
@@ -102,12 +121,12 @@ fn expect_fill<'py>(nulls: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyA
     }
 }
 
-/// The tensor of a table, and why its elements were copied.
+/// The tensor of a table, and why its elements were copied; `None` for an object that is not a table.
 fn of_table<'py>(
     frame: &Bound<'py, PyAny>,
     selected: Option<&[Bound<'py, PyAny>]>,
     options: &Options<'py>,
-) -> PyResult<Imported> {
+) -> PyResult<Option<Imported>> {
     // The most frequent frame; reading its columns one by one takes longer.
     if selected.is_none()
         && options.copy != Some(true)
@@ -116,9 +135,9 @@ fn of_table<'py>(
         && options.dtype.is_none_or(|dtype| dtype == block.dtype())
         && options.unit.is_none()
     {
-        return Ok(Imported::new(block, protocol));
+        return Ok(Some(Imported::new(block, protocol)));
     }
-    let mut columns = read(frame, selected, options)?;
+    let Some(mut columns) = read(frame, selected, options)? else { return Ok(None) };
     let Some(first) = columns.first() else {
         return Err(PyValueError::new_err(
             "a matrix has one or more columns, and none is selected",
@@ -136,8 +155,8 @@ fn of_table<'py>(
         if nulls > 0 && options.nulls.is_none() {
             let noun = if nulls == 1 { "null" } else { "nulls" };
             return Err(column.refusal(format!(
-                "it has {nulls} {noun}, which a tensor cannot express; pass nulls=float('nan') or another number to \
-                 replace them, or drop the rows first"
+                "it has {nulls} {noun}, which a tensor cannot express; dlbridge.matrix(table, nulls=float('nan')), or \
+                 another number, replaces them; or drop the rows first"
             )));
         }
     }
@@ -156,7 +175,8 @@ fn of_table<'py>(
         None => shared(columns, dtype)?,
         Some(_) => copied(&columns, dtype, rows, options)?,
     };
-    Ok(Imported { reason: of_column.or(reason).or(requested), ..Imported::new(tensor, protocol) })
+    let reason = of_column.or(reason).or(requested);
+    Ok(Some(Imported { reason, ..Imported::new(tensor, protocol) }))
 }
 
 /// Converts all columns of times to counts of one unit: that of the options, or the finest.

@@ -51,5 +51,15 @@ def test_results_are_in_the_callers_framework() -> None:
 def test_unsuitable_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="k must be 1 to 120, the rows; got 121"):
         kmeans(POINTS, 121)
-    with pytest.raises(TypeError, match=r"'points': expected float32 or float64\[_, _\] on cpu; got int64"):
-        kmeans(POINTS.astype("i8"), 2)
+    with pytest.raises(TypeError, match=r"'points': expected float32 or float64\[_, _\] on cpu; got complex128"):
+        kmeans(POINTS.astype("c16"), 2)
+
+
+def test_rows_of_a_table_are_grouped() -> None:
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"a": POINTS[:, 0], "b": POINTS[:, 1].round().astype("i4"), "c": POINTS[:, 2].astype("f4")}
+    right = expected(np.column_stack(list(columns.values())), 3)
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        centres, labels = kmeans(table, 3)
+        assert np.allclose(np.asarray(centres), right[0])
+        assert np.array_equal(np.asarray(labels), right[1])

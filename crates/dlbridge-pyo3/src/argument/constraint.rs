@@ -173,8 +173,8 @@ impl Constraint for Writable {
 }
 
 /// Copies an object that does not fit. The copy converts the order, alignment and byte order, moves memory of another
-/// device to the CPU if the producer can, and converts dtypes all of whose values the target dtype has. Only for
-/// read-only arguments.
+/// device to the CPU if the producer can, and converts dtypes all of whose values the target dtype has. An argument of two
+/// dimensions also takes a table, such as a `DataFrame`, as a matrix of its columns. Only for read-only arguments.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowCopy, COrder, PyReadonlyTensor};

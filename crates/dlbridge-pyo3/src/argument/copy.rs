@@ -9,6 +9,7 @@ use super::mismatch::{Access, Mismatch};
 use super::refusal::RefusedTensor;
 use super::spec::{ArgumentSpec, Copies, Unfit};
 use crate::borrow::AttachedGuard;
+use crate::import;
 use crate::numpy::array::NumpyArray;
 use crate::order::Order;
 use crate::protocol::TypeInfo;
@@ -16,8 +17,11 @@ use crate::python::copies;
 use crate::python::error::to_py_err;
 
 impl ArgumentSpec {
-    pub(super) const COPIES: &'static Copies =
-        &Copies { of_array: Self::copy_array, of_tensor: Self::copy_tensor };
+    pub(super) const COPIES: &'static Copies = &Copies {
+        of_array: Self::copy_array,
+        of_tensor: Self::copy_tensor,
+        of_table: import::table,
+    };
 
     fn copy_array(
         &'static self,

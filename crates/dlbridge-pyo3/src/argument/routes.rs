@@ -252,7 +252,14 @@ impl ArgumentSpec {
         type_info: &TypeInfo,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        let imported = import::import_as_it_is(object, type_info, &self.import_options());
+        let table = match self.copies.filter(|_| self.ndim == Some(2)) {
+            Some(copies) => (copies.of_table)(object),
+            None => Ok(None),
+        };
+        let imported = table.and_then(|table| match table {
+            None => import::import_as_it_is(object, type_info, &self.import_options()),
+            table => Ok(table),
+        });
         let imported = imported.map_err(|error| self.no_tensor(object, error))?;
         self.borrow_imported(imported.ok_or(Refusal::Object(self))?, type_info, object)
     }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use super::accepts::{Accepts, AnyDataType, Checked};
 use super::borrowed::assert_exclusive;
 use crate::import_options::ImportOptions;
+use crate::imported::Imported;
 use crate::numpy::array::NumpyArray;
 use crate::order::Order;
 use crate::protocol::TypeInfo;
@@ -31,6 +32,8 @@ type Exclusive = fn(&TensorRef<'_>) -> Result<(), Error>;
 pub(super) struct Copies {
     pub(super) of_array: OfArray,
     pub(super) of_tensor: OfTensor,
+    /// Imports a table as a matrix; `None` for other objects.
+    pub(super) of_table: fn(&Bound<'_, PyAny>) -> PyResult<Option<Imported>>,
 }
 
 /// Copies a NumPy array; true for numbers in the byte order that this machine does not use.

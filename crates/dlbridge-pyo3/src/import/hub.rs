@@ -44,6 +44,15 @@ pub(super) fn import(
     exported(&asdlpack.bind(py).call((object,), keywords.as_ref())?, stream)
 }
 
+/// Imports a table as a matrix; `None` for an object that is not a table.
+pub(super) fn matrix(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    let package = package(object.py(), &|| only_imports(Some(Protocol::Arrow), object))?;
+    // An older package refuses tables.
+    let Some(matrix) = attr_if_any(&attr(&package, "_core")?, "_matrix")? else { return Ok(None) };
+    let tensor = matrix.call1((object,))?;
+    if tensor.is_none() { Ok(None) } else { exported(&tensor, None).map(Some) }
+}
+
 /// Imports the times of a column; `None` for other elements.
 pub(super) fn times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let py = object.py();

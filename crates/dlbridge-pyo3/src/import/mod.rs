@@ -247,6 +247,14 @@ pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
     }
 }
 
+/// Imports a table of Arrow as a matrix; `None` for all other objects.
+pub(crate) fn table(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    match has(object, Protocol::Dlpack)? || !has(object, Protocol::Arrow)? {
+        true => Ok(None),
+        false => hub::matrix(object),
+    }
+}
+
 /// Returns true if an object has any protocol.
 pub fn has_protocol(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     for &protocol in type_info::of(object)?.checks.order {

@@ -6,7 +6,7 @@ use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::protocol::{time, type_info};
 use dlbridge_pyo3::python::classes::is_instance;
-use dlbridge_pyo3::python::error::{repr_in_message, type_name};
+use dlbridge_pyo3::python::error::repr_in_message;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping};
@@ -66,21 +66,14 @@ pub(super) fn named(name: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     refusal
 }
 
-/// The columns of a table, in the selected order.
+/// The columns of a table, in the selected order; `None` for an object that is not a table.
 pub(super) fn read<'py>(
     frame: &Bound<'py, PyAny>,
     wanted: Option<&[Bound<'py, PyAny>]>,
     options: &Options<'py>,
-) -> PyResult<Vec<Column<'py>>> {
+) -> PyResult<Option<Vec<Column<'py>>>> {
     let py = frame.py();
     let options = ImportOptions { copy: options.copy.filter(|&copy| !copy), ..Default::default() };
-    let not_a_table = || {
-        PyTypeError::new_err(format!(
-            "{} is not a table: expected one of Arrow (polars, pyarrow, DuckDB), a pandas.DataFrame, or a dict of \
-             columns; dlbridge.asdlpack imports arrays and single columns",
-            type_name(frame)
-        ))
-    };
     if is_instance(frame, "pandas", "DataFrame")? {
         let names = frame.getattr("columns")?.call_method0("tolist")?.cast_into::<PyList>()?;
         let (arrays, iloc) = (column_arrays(frame)?, frame.getattr("iloc")?);
@@ -96,29 +89,30 @@ pub(super) fn read<'py>(
             column.parts = parts.map(read_only).collect();
             Ok(column)
         };
-        return places(&names, wanted)?.into_iter().map(column).collect();
+        return places(&names, wanted)?.into_iter().map(column).collect::<PyResult<_>>().map(Some);
     }
     if TensorObject::of(frame).is_none() && has(frame, Protocol::Arrow)? {
         let type_info = type_info::of(frame)?;
         let explained = |error| explained(frame, &type_info.checks, error);
         let table = Table::of(frame, &type_info, &options).map_err(explained)?;
-        let table = table.ok_or_else(not_a_table)?;
-        let names = PyList::new(py, table.names()?.ok_or_else(not_a_table)?)?;
+        let Some(table) = table else { return Ok(None) };
+        let Some(names) = table.names()? else { return Ok(None) };
+        let names = PyList::new(py, names)?;
         let places = places(&names, wanted)?;
         let names = places.iter().map(|&nth| names.get_item(nth)).collect::<PyResult<Vec<_>>>()?;
         let refusal = |place: usize, error| named(&names[place], error);
         let read = table.read(frame, Some(&places), &options, refusal)?;
         let column = |(name, parts)| Column::new(name, parts, Protocol::Arrow);
-        return Ok(names.clone().into_iter().zip(read).map(column).collect());
+        return Ok(Some(names.clone().into_iter().zip(read).map(column).collect()));
     }
-    let mapping = frame.cast::<PyMapping>().map_err(|_| not_a_table())?;
+    let Ok(mapping) = frame.cast::<PyMapping>() else { return Ok(None) };
     let names = mapping.keys()?;
     let column = |nth| {
         let name = names.get_item(nth)?;
         let value = mapping.get_item(&name);
         read_column(name, value, &options)
     };
-    places(&names, wanted)?.into_iter().map(column).collect()
+    places(&names, wanted)?.into_iter().map(column).collect::<PyResult<_>>().map(Some)
 }
 
 /// The places of the wanted columns among all; of all columns if none are named.
