@@ -18,8 +18,6 @@ These locks are different:
   hang no child even if the fork handler leaves this lock out.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

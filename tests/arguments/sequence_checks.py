@@ -1,7 +1,5 @@
 """Assertions about the tensor that a list becomes, and about refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each kind of argument: the values it accepts, and the messages of its refusals."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

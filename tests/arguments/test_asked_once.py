@@ -1,7 +1,5 @@
 """Arguments with a C exchange table: which functions dlbridge calls, and how often."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

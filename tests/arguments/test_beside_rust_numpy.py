@@ -4,8 +4,6 @@ The extension that borrows first makes the registry that both use. So each test 
 with both orders.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

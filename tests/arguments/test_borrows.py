@@ -1,7 +1,5 @@
 """Writing, and the rules of borrowing: readers share memory, a writer excludes others, and the memory lives until the end of the call."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import weakref

@@ -1,7 +1,5 @@
 """Arguments of another dtype or byte order, with any strides: values, order in memory, refusals."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

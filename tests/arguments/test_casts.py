@@ -1,7 +1,5 @@
 """Arguments of another dtype: dlbridge converts the same dtypes as NumPy, to the same values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dlbridge

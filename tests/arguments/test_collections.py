@@ -1,7 +1,5 @@
 """Lists, dicts and trees of tensors as arguments, of every framework."""
 
-from __future__ import annotations
-
 import traceback
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable

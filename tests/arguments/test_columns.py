@@ -1,7 +1,5 @@
 """Columns of polars, pandas and pyarrow as typed arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Arguments that stay on their device, with crafted tensors that claim to be on one. These tests need no GPU, and do
 not replace tests on one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace

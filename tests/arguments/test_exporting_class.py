@@ -1,7 +1,5 @@
 """A class of an extension that exports its own tensor, by every protocol."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import hashlib

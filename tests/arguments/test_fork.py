@@ -1,7 +1,5 @@
 """Forks while other threads hold locks: no child hangs, and the parent continues."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

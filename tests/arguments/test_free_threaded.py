@@ -1,7 +1,5 @@
 """Threads that pass the same objects to functions in Rust at once, on a Python without the GIL. Skipped on other Pythons."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Objects that an extension does not read itself: it asks the package ``dlbridge``, which may be missing or broken."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Large arguments that are copied or converted: other Python threads run meanwhile, and an interrupt ends the borrow."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments and results with no library except NumPy."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import mmap

@@ -1,7 +1,5 @@
 """Results that Rust makes with the core crate; `?` converts its errors to exceptions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

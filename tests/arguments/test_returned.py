@@ -1,7 +1,5 @@
 """Results whose library, dtype and dimensions are in the type of the function."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

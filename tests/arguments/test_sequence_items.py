@@ -1,7 +1,5 @@
 """Arrays, tensors and scalars as items of lists: dlbridge stacks them, and keeps their dtype."""
 
-from __future__ import annotations
-
 import array
 from typing import Any
 

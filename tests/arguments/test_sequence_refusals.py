@@ -1,7 +1,5 @@
 """Lists and tuples that are refused: errors name the position, and exceptions of the items are raised."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import operator

@@ -1,7 +1,5 @@
 """Lists and tuples of numbers as arguments: dlbridge converts them as NumPy does."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections import namedtuple

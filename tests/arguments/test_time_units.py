@@ -1,7 +1,5 @@
 """Units of times: every unit of every library, casts between units, and the fixes that refusals name."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Points and spans of time as arguments and results: NumPy, pandas, polars and pyarrow."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

@@ -1,7 +1,5 @@
 """Tensors of PyTorch as arguments that are only read: described in place, and refused for the same reasons as by an import."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

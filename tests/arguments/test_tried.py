@@ -1,7 +1,5 @@
 """`try_extract`: returns `None` for an object that does not fit, and passes on the exceptions of the producer."""
 
-from __future__ import annotations
-
 import datetime
 import gc
 import io

@@ -1,7 +1,5 @@
 """docs/troubleshooting.md quotes messages of dlbridge: the page has the same messages as the cases here, which raise each one."""
 
-from __future__ import annotations
-
 import array
 import functools
 import re

@@ -1,7 +1,5 @@
 """The options of the GPU suite, and the fixture `bench` of every test."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 It is the real driver, or the stand-in for it over host memory, which never counts as a GPU.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """PyTorch, CuPy, Numba and JAX, with the functions that the checks need."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 from contextlib import AbstractContextManager

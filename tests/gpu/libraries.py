@@ -1,7 +1,5 @@
 """The functions that the checks need of a library, and the driver as a library with its own arrays."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

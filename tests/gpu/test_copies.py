@@ -1,7 +1,5 @@
 """Copies: to the CPU, to a device, on one, between two, and the lifetime of a copy's memory."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

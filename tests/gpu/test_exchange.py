@@ -1,7 +1,5 @@
 """Import and export: values, addresses, devices, strides, empty arrays, masks, kinds of memory."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

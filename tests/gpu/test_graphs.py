@@ -1,7 +1,5 @@
 """Graphs: an exchange is captured, and one that cannot be captured leaves the capture valid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any

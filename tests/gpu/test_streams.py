@@ -4,8 +4,6 @@ Slow work writes the values, so a reader that does not wait sees the old ones. T
 without that, the other tests would prove nothing.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from typing import Any

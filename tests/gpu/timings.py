@@ -1,7 +1,5 @@
 """Measures the time of an exchange and the speed of copies, beside the libraries and the driver: python timings.py [--quick]"""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import sys

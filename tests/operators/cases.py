@@ -1,7 +1,5 @@
 """Calls of operators with their results by formulas of NumPy, which each framework's tests make with its own tensors."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The calls in docs/operators.md run, with the operators of the tests in place of the chapter's. `test_plain.py` has the rest."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

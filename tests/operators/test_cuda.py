@@ -3,8 +3,6 @@
 These tests do not replace tests on a GPU.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operators called with JAX arrays: values, attributes, memory, errors and registration."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """Operators under the transformations of JAX: gradients, `vmap`, control flow, `shard_map` and exported programs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

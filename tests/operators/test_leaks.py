@@ -7,8 +7,6 @@ sets the number of calls of each kind, which is divided for slow calls. This com
     python tests/operators/test_leaks.py torch 1000000
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

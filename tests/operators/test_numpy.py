@@ -1,7 +1,5 @@
 """Operators called with NumPy arrays, and with everything else that typed arguments accept."""
 
-from __future__ import annotations
-
 import array
 import copy
 import inspect

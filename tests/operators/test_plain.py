@@ -4,8 +4,6 @@
 process that cannot import the extension module.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Operators called with PyTorch's tensors: results, tensors to fill, errors, memory, threads."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

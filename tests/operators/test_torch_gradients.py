@@ -1,7 +1,5 @@
 """Gradients of operators in PyTorch: autograd, forward mode, batches, and tensors that change."""
 
-from __future__ import annotations
-
 import pytest
 from cases import softclip
 from torch_calls import BOTH, pytestmark, torch, x  # noqa: F401

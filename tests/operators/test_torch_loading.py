@@ -1,7 +1,5 @@
 """The order in which PyTorch and extensions are loaded, each in a process of its own."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Operators that PyTorch traces: fake and meta tensors, `torch.compile`, `torch.export`."""
 
-from __future__ import annotations
-
 import pytest
 from cases import check, softclip
 from torch_calls import BOTH, EACH, ops, results, tensors, pytestmark as warnings, torch, x  # noqa: F401

@@ -1,7 +1,5 @@
 """Operators called by tvm-ffi: both forms of a call, errors, memory, threads."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import os

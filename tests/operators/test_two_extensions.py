@@ -1,7 +1,5 @@
 """Two extensions with operators in one process: the tests' own, and the example's."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

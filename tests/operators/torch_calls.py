@@ -1,8 +1,6 @@
 """What the tests with PyTorch's tensors have in common: most call both the function of the module and the operator in
 `torch.ops`."""
 
-from __future__ import annotations
-
 import pytest
 from cases import CASES, several
 

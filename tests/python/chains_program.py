@@ -4,8 +4,6 @@ Prints the name of each loop and by how many bytes the process grew during it, t
 A thread with a stack of 512 KiB runs the loop and drops its result, so nested deleters would overflow the stack and end the process.
 """
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import sys

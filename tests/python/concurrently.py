@@ -1,7 +1,5 @@
 """Runs functions in threads that begin at the same moment."""
 
-from __future__ import annotations
-
 import sys
 import sysconfig
 import threading

@@ -1,7 +1,5 @@
 """Shared by the tests: frameworks that may be missing, crafted tensors, other processes."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

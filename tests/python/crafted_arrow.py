@@ -1,7 +1,5 @@
 """Hand-made Arrow structs, which may be wrong and which count how often they are released."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

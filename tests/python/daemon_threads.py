@@ -1,7 +1,5 @@
 """Exits while daemon threads run a body: the exit codes of processes that fork from one that has imported all."""
 
-from __future__ import annotations
-
 import processes
 
 #: The number of exits, of which each has three threads.

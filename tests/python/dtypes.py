@@ -3,8 +3,6 @@
 Run as a program, with the name of the library as argument.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The numbers are the peaks of new memory, as multiples of the size of the tensor:
 one that receives. Memory that several processes map counts where it is written first.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import sys

@@ -1,7 +1,5 @@
 """Tensors that the tests of Ray and Dask send to other processes, and a check of the tensors that arrive."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dlbridge

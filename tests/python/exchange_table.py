@@ -1,7 +1,5 @@
 """Types whose table of DLPack's C exchange API the kit crafts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dlbridge_conformance.crafter import Crafted, native

@@ -1,7 +1,5 @@
 """A driver whose calls can fail: cuda_faults.c between dlbridge and the stand-in."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path

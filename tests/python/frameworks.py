@@ -1,7 +1,5 @@
 """Frameworks that may be missing, and the DLPack version that their release requests."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

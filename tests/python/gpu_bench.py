@@ -1,7 +1,5 @@
 """Every exchange and copy on a device, with a driver that may fail, and a check that nothing is left over afterwards."""
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable

@@ -6,8 +6,6 @@ data begins at a multiple of 64 bytes. The outcome is ``same`` (right values at 
 (right values at another address) or the class of an exception.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import importlib

@@ -1,7 +1,5 @@
 """Calls that release the GIL: another thread runs meanwhile, or the handler of a signal raises."""
 
-from __future__ import annotations
-
 import operator
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Shared by the tests of ``dlbridge.load`` and ``dlbridge.save``: named arrays, and Arrow files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

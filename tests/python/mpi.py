@@ -1,7 +1,5 @@
 """Sends messages between ranks directly from and into our tensors. Run by mpiexec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tensors and buffers that the kit crafts, with a check that each tensor is deleted once."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import sys

@@ -1,7 +1,5 @@
 """Runs Python code in separate processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

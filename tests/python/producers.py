@@ -1,7 +1,5 @@
 """Producers for protocols that a test breaks: of one line, or with only an array interface."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import sys

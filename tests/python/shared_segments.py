@@ -1,7 +1,5 @@
 """Functions for tests of shared memory: where memory is mapped, which names exist, processes that are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

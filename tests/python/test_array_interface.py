@@ -1,7 +1,5 @@
 """Import and export by NumPy's array interfaces: dictionaries and structs, right and wrong."""
 
-from __future__ import annotations
-
 import array
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """Import and export by `__array_struct__`, NumPy's struct."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """Import and export by the Arrow PyCapsule interface, with pyarrow, polars and nanoarrow."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Arrow structs that are right, wrong or hostile; each is released once."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from typing import Any

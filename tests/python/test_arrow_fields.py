@@ -4,8 +4,6 @@ The test compares the refusals with a list of all of them, which proves that eve
 combinations are in ``test_arrow_mutated.py``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Iterator

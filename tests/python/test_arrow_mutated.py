@@ -4,8 +4,6 @@ The seeds are fixed, so a failure repeats. The tests make only mistakes that a c
 example, a length that is a little too large, or a text without an end.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import random

@@ -1,7 +1,5 @@
 """Hand-made Arrow streams and device arrays; each struct is released once."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Import by the buffer protocol: every kind of exporter, and buffers that a tensor cannot express."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import itertools

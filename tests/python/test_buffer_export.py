@@ -1,7 +1,5 @@
 """Export of our tensors by the buffer protocol."""
 
-from __future__ import annotations
-
 import array
 import base64
 import ctypes

@@ -1,7 +1,5 @@
 """Tensors without arithmetic: sub-tensors, elements, text, operators, and refusals that name the library to use instead."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import math

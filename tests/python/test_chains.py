@@ -1,7 +1,5 @@
 """Loops that export a tensor and import the result: memory does not grow, and no deleter needs a deep stack."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

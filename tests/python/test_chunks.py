@@ -1,7 +1,5 @@
 """Columns of several chunks: one tensor for each, or one copy on request."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from array import array

@@ -1,7 +1,5 @@
 """The replacement for pydlpack, and the checks that users can run from the package."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import doctest

@@ -1,7 +1,5 @@
 """Consumer profiles: data that a library would misread is copied, repaired or refused."""
 
-from __future__ import annotations
-
 import dlbridge
 import pytest
 from conftest import require

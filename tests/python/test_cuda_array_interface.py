@@ -4,8 +4,6 @@ The stand-in is a library with the driver's name, which child processes find fir
 replace tests on one.
 """
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 from typing import Any

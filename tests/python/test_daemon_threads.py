@@ -1,7 +1,5 @@
 """A daemon thread that is inside dlbridge when Python ends does not end the process."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

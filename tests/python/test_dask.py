@@ -1,7 +1,5 @@
 """Dask with two worker processes: tensors of every framework are sent out of band, with their dtype and values."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

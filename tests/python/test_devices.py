@@ -4,8 +4,6 @@ refuses access by the CPU.
 The data is at an unmapped address: code that reads or writes a byte of it ends the process.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """dpnp: arrays in SYCL memory, on SYCL's CPU device. Code on the CPU must not read this memory directly."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

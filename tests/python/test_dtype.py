@@ -1,7 +1,5 @@
 """The dtype of a tensor: the names that dlbridge accepts, and the objects that it equals."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The memory that each way to another process needs, as docs/processes.md states it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """DLPack's C exchange API: our table, called as C code calls it, and tables of other libraries."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """The end of a process with live tensors in every framework: exit code 0, and an empty stderr."""
 
-from __future__ import annotations
-
 import subprocess
 
 import processes

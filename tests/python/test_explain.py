@@ -1,7 +1,5 @@
 """explain and doctor: their predictions match what happens."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

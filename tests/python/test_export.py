@@ -1,7 +1,5 @@
 """``Tensor.__dlpack__``: every keyword of the array API standard, and the contents of the capsules."""
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import threading

@@ -1,7 +1,5 @@
 """Tables of C functions under false names: dlbridge does not call them, and imports without them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frameworks whose behaviour dlbridge measures at first use: the measurement matches what happens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

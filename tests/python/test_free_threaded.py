@@ -1,7 +1,5 @@
 """Threads that use the same objects at once, on a Python without the GIL. Skipped on other Pythons."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -1,8 +1,6 @@
 """Copies from, to and between CUDA devices, on the stand-in for the driver. These tests need no GPU, and do not replace
 tests on one."""
 
-from __future__ import annotations
-
 import array as arrays
 import ctypes
 import threading

@@ -1,8 +1,6 @@
 """A CUDA driver that fails: each call of each operation fails in turn, on the stand-in. These tests need no GPU, and do not
 replace tests on one."""
 
-from __future__ import annotations
-
 import faulthandler
 import sys
 from collections.abc import Callable, Iterator

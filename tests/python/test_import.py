@@ -3,8 +3,6 @@
 test_import_asked.py has the calls of ``__dlpack__``, test_import_refused.py the refusals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The keywords that dlbridge passes to ``__dlpack__``, producers that support fewer, and attributes not looked up."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The options of asdlpack, and the attributes that report a copy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dlbridge

@@ -1,7 +1,5 @@
 """Refused imports by ``__dlpack__``, and of objects without memory: class and text of the exception; nothing leaks."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Passes the data of every producer to every consumer, in separate processes: values, addresses, refusals."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

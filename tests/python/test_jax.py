@@ -1,7 +1,5 @@
 """JAX: legacy capsules before release 0.12, 64-byte alignment, immutable arrays."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import itertools

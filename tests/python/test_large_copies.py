@@ -1,7 +1,5 @@
 """Large copies: other Python threads run meanwhile, and the call that copies raises an interrupt."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import sys

@@ -1,7 +1,5 @@
 """The lifetime of shared memory: released in any order, on any thread, also after the interpreter has ended."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import sys

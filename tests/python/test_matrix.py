@@ -1,7 +1,5 @@
 """Tables as matrices, and matrices as tables."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

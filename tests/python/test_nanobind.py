@@ -1,7 +1,5 @@
 """nanobind: tensors as arguments of C++ functions and their results as tensors, at the same address."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The threads of large copies: their number, forks, the end of the program."""
 
-from __future__ import annotations
-
 import operator
 import os
 import threading

@@ -1,7 +1,5 @@
 """NumPy: round trips at the same address, read-only marks, and refusals."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib

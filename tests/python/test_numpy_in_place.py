@@ -1,7 +1,5 @@
 """Import of NumPy's arrays without a call of `__dlpack__`: the result is the same as with the call."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The installed package: its version, its names, its types, its docstrings."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import importlib.metadata

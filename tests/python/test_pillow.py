@@ -1,7 +1,5 @@
 """Pillow images: copied once by the array interface, shared by Arrow."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any, cast
 

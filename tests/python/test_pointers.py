@@ -1,7 +1,5 @@
 """Addresses of DLPack's structs, for C libraries that Python calls by ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

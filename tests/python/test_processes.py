@@ -1,7 +1,5 @@
 """Tensors in several processes: pickles, pools, shared memory."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import errno
 import gc

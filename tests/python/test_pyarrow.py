@@ -1,7 +1,5 @@
 """PyArrow, the strictest consumer. Its arrays are always read-only."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

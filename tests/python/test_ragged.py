@@ -1,7 +1,5 @@
 """Lists of different lengths: from Arrow, from PyTorch, from two tensors, and back."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import pickle

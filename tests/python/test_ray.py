@@ -1,7 +1,5 @@
 """Ray with two workers: tensors of every framework go through the object store, and arrive read-only without a copy."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Shared memory: names, one map for each segment and process, segments that another process wrote."""
 
-from __future__ import annotations
-
 import copy
 import copyreg
 import errno

@@ -1,7 +1,5 @@
 """Shared memory of killed processes: what is left, and how the next user or the command ``clean`` removes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

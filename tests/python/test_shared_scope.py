@@ -1,7 +1,5 @@
 """A scope of shared memory: workers make tensors, the process that made the scope owns what it receives."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import multiprocessing

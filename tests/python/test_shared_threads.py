@@ -1,7 +1,5 @@
 """Shared memory with threads, forks and signals: nothing waits for ever, and no name is left."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

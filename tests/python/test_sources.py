@@ -1,7 +1,5 @@
 """An import keeps the source of the memory alive if dlbridge knows it, and otherwise the imported object."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 waits for it, so the bytes are right only if dlbridge requested every necessary wait. These tests need no GPU, and do
 not replace tests on one."""
 
-from __future__ import annotations
-
 import random
 import sys
 import time

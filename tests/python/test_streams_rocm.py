@@ -1,7 +1,5 @@
 """ROCm streams, on the stand-in with HIP's names. These tests need no GPU, and do not replace tests on one."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator
 

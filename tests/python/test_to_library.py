@@ -1,7 +1,5 @@
 """Exports by `to`, `numpy`, `torch`, `jax` and `like`: the data, and refused libraries and dtypes."""
 
-from __future__ import annotations
-
 import array
 import functools
 import gc

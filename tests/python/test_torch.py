@@ -1,7 +1,5 @@
 """PyTorch: round trips at the same address, the chain with NumPy, and refusals."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import weakref

@@ -1,7 +1,5 @@
 """PyTorch's DataLoader with workers: batches in shared memory arrive without a copy, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 from typing import Any

@@ -1,7 +1,5 @@
 """A tensor keeps the memory that PyTorch's tensor had at the import, even if PyTorch's tensor gets other memory later."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

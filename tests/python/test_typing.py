@@ -1,7 +1,5 @@
 """Type checkers accept right code and refuse wrong code, line by line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Code that type checkers must accept, and lines with "error:" comments that they must refuse."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import mmap
