@@ -45,7 +45,6 @@ casts! {
     cast_to_complex128, safe_to_complex128: Complex<f64>;
 }
 
-/// The dtype that an argument with several accepted dtypes is converted to.
 #[pyfunction]
 pub(crate) fn cast_to_several(
     x: PyReadonlyTensor<'_, OneOf<(f32, f64, i16)>, DYNAMIC, AllowCast>,
@@ -53,7 +52,6 @@ pub(crate) fn cast_to_several(
     x.dtype().to_string()
 }
 
-/// The elements of a matrix, column by column.
 #[pyfunction]
 pub(crate) fn cast_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCast)>) -> Vec<f64> {
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
@@ -76,7 +74,6 @@ strides! {
     cast_strides_contiguous: (Contiguous, AllowCast);
 }
 
-/// Numbers of any kind, and whether they are borrowed.
 #[pyfunction]
 pub(crate) fn cast_list(
     x: PyReadonlyTensor<'_, f64, 1, (AllowSequence, AllowCast)>,

@@ -28,13 +28,11 @@ pub(crate) fn sums_of_map(x: HashMap<String, Floats<'_>>) -> HashMap<String, f32
     x.iter().map(|(name, tensor)| (name.clone(), sum(tensor))).collect()
 }
 
-/// The sums of a list.
 #[pyfunction]
 pub(crate) fn sums_of_list(x: Each<Vec<Floats<'_>>>) -> Vec<f32> {
     x.iter().map(sum).collect()
 }
 
-/// The sums of a dict.
 #[pyfunction]
 pub(crate) fn sums_of_dict(x: Each<HashMap<String, Floats<'_>>>) -> HashMap<String, f32> {
     x.iter().map(|(name, tensor)| (name.clone(), sum(tensor))).collect()
@@ -54,7 +52,6 @@ pub(crate) fn sums_of_dict_of_lists(
     x.iter().map(|(&key, tensors)| (key, tensors.iter().map(sum).collect())).collect()
 }
 
-/// The sums of a list with gaps.
 #[pyfunction]
 pub(crate) fn sums_with_gaps(x: Each<Vec<Option<Floats<'_>>>>) -> Vec<Option<f32>> {
     x.iter().map(|tensor| tensor.as_ref().map(sum)).collect()
@@ -68,19 +65,16 @@ pub(crate) fn sums_of_pairs(
     x.iter().map(|(weight, bias)| weight.iter().chain(bias.iter()).sum()).collect()
 }
 
-/// The sums of a tree.
 #[pyfunction]
 pub(crate) fn sums_of_tree(x: Each<Tree<Floats<'_>>>) -> Tree<f32> {
     x.0.map(|tensor| sum(&tensor))
 }
 
-/// The sums of a tree with gaps.
 #[pyfunction]
 pub(crate) fn sums_of_tree_with_gaps(x: Each<Tree<Option<Floats<'_>>>>) -> Tree<Option<f32>> {
     x.0.map(|tensor| tensor.as_ref().map(sum))
 }
 
-/// Inverts the sign of all tensors of a list.
 #[pyfunction]
 pub(crate) fn negate_list(mut x: Each<Vec<Written<'_>>>) {
     x.iter_mut().for_each(negate);
@@ -92,13 +86,11 @@ pub(crate) fn negate_vec(mut x: Vec<Written<'_>>) {
     x.iter_mut().for_each(negate);
 }
 
-/// Inverts the sign of all tensors of a dict.
 #[pyfunction]
 pub(crate) fn negate_dict(mut x: Each<HashMap<String, Written<'_>>>) {
     x.values_mut().for_each(negate);
 }
 
-/// Subtracts the leaves of one tree from those of another.
 #[pyfunction]
 pub(crate) fn subtract_tree(x: Each<Tree<Written<'_>>>, y: Each<Tree<Floats<'_>>>) {
     for (mut value, by) in x.0.into_leaves().into_iter().zip(y.leaves()) {

@@ -18,7 +18,6 @@ use pyo3::prelude::*;
 /// The device, the address of the data, and the handle of the stream.
 pub(crate) type Place = (String, usize, usize);
 
-/// CUDA's default stream of the thread.
 pub(crate) struct PerThread;
 
 // SAFETY: CUDA has the stream with this number for every thread and device, at all times.
@@ -30,10 +29,8 @@ unsafe impl Stream for PerThread {
         });
 }
 
-/// The handle that Python chose last.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The stream that Python chose.
 pub(crate) struct Chosen;
 
 // SAFETY: the handle comes from Python code, which promises that the stream lives, as for `__dlpack__(stream=...)`.
@@ -42,25 +39,21 @@ unsafe impl Stream for Chosen {
         Some(|_| Ok(ptr::without_provenance_mut(CHOSEN.load(Ordering::Relaxed))));
 }
 
-/// Chooses the stream of `on_chosen_stream`, by its handle.
 #[pyfunction]
 pub(crate) fn choose_stream(handle: usize) {
     CHOSEN.store(handle, Ordering::Relaxed);
 }
 
-/// The place of a tensor, with the stream that `choose_stream` set.
 #[pyfunction]
 pub(crate) fn on_chosen_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, Chosen>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// The place of a tensor, with the stream of its producer.
 #[pyfunction]
 pub(crate) fn on_work_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// The place of a tensor, with the default stream of its device.
 #[pyfunction]
 pub(crate) fn on_default_stream(
     x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, DefaultStream>,
@@ -68,7 +61,6 @@ pub(crate) fn on_default_stream(
     (x.device().to_string(), x.data().addr(), x.stream().addr())
 }
 
-/// The place of a tensor, with the per-thread default stream.
 #[pyfunction]
 pub(crate) fn on_own_stream(x: PyDeviceTensor<'_, AnyDataType, DYNAMIC, PerThread>) -> Place {
     (x.device().to_string(), x.data().addr(), x.stream().addr())
@@ -82,7 +74,6 @@ pub(crate) fn to_be_changed(
     x.len()
 }
 
-/// Calls a function while it borrows a tensor for writing, on any device.
 #[pyfunction]
 pub(crate) fn while_on_device<'py>(
     x: PyDeviceTensor<'py, f64, 1, WorkStream, Writable>,
@@ -137,7 +128,6 @@ impl Lent {
     }
 }
 
-/// The sum of a vector in memory that CUDA pinned.
 #[pyfunction]
 pub(crate) fn total_of_pinned(
     x: PyReadonlyTensor<'_, f32, 1, OnDevice<{ DeviceType::CUDA_HOST.code() }>>,

@@ -26,7 +26,6 @@ fn mean(x: PyReadonlyTensor<'_, f32, 2>) -> f32 {
     x.iter().sum::<f32>() / x.len() as f32
 }
 
-/// The sum of a matrix in C order.
 #[pyfunction]
 fn total(x: PyReadonlyTensor<'_, f32, 2, COrder>) -> f32 {
     x.slice().iter().sum()
@@ -41,32 +40,27 @@ fn first_column(x: PyReadonlyTensor<'_, f64, 2, FortranOrder>) -> Vec<f64> {
     view.as_slice().map_or(vec![], |elements| elements.iter().take(rows).copied().collect())
 }
 
-/// The number of elements of a contiguous vector that is aligned to 64 bytes.
 #[pyfunction]
 fn aligned(x: PyReadonlyTensor<'_, u8, 1, (Contiguous, Aligned<64>)>) -> usize {
     x.len()
 }
 
-/// The brightest value of a picture with three channels.
 #[pyfunction]
 fn brightest(image: PyReadonlyTensor<'_, u8, 3, (COrder, dims!(_, _, 3))>) -> Option<u8> {
     image.slice().iter().copied().max()
 }
 
-/// The shape of a tensor of any number of dimensions, or of none at all.
 #[pyfunction]
 #[pyo3(signature = (x=None))]
 fn shape(x: Option<PyReadonlyTensor<'_, f32, DYNAMIC>>) -> Option<Vec<i64>> {
     Some(x?.shape().to_vec())
 }
 
-/// The dtype of a vector of anything.
 #[pyfunction]
 fn dtype(x: PyReadonlyTensor<'_, AnyDataType, 1>) -> String {
     x.dtype().to_string()
 }
 
-/// The norm of a vector of floats of either size.
 #[pyfunction]
 fn norm(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> f64 {
     dispatch!(T in (f32, f64), x => {
@@ -74,7 +68,6 @@ fn norm(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) -> f64 {
     })
 }
 
-/// How many booleans are true.
 #[pyfunction]
 fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> PyResult<usize> {
     Ok(x.try_view()?.iter().filter(|&&value| value).count())
@@ -138,13 +131,11 @@ fn by_columns(x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowCopy)>) -> Vec
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
 }
 
-/// The number of pixels of a picture with three channels.
 #[pyfunction]
 fn pixels(x: PyReadonlyTensor<'_, u8, DYNAMIC, dims!(_, _, 3)>) -> usize {
     x.len() / 3
 }
 
-/// Reverses the bytes of each element of a vector of any dtype.
 #[pyfunction]
 fn swap_bytes(mut x: PyReadwriteTensor<'_, AnyDataType, 1>) -> PyResult<()> {
     Ok(x.as_tensor_ref_mut().swap_bytes()?)
@@ -157,7 +148,6 @@ fn constants() -> PyTensor {
     PyTensor::from(Tensor::from(Arc::<[f64]>::from(NUMBERS)))
 }
 
-/// Inverts a picture in place.
 #[pyfunction]
 fn invert(mut image: PyReadwriteTensor<'_, u8, 3>) {
     image.iter_mut().for_each(|value| *value = 255 - *value);
@@ -177,7 +167,6 @@ fn trace(x: PyReadonlyTensor<'_, f64, 2>) -> f64 {
     x.as_array().diag().sum()
 }
 
-/// Multiplies all numbers of a matrix, by ndarray.
 #[pyfunction]
 fn scale(mut x: PyReadwriteTensor<'_, f64, 2>, factor: f64) {
     x.as_array_mut().map_inplace(|value| *value *= factor);
@@ -197,19 +186,16 @@ fn accumulate(
     Ok(())
 }
 
-/// Adds a matrix to another, which must not overlap it.
 #[pyfunction]
 fn add(mut target: PyReadwriteTensor<'_, f64, 2>, source: PyReadonlyTensor<'_, f64, 2>) {
     target.iter_mut().zip(source.iter()).for_each(|(to, from)| *to += from);
 }
 
-/// Swaps the elements of two vectors, which must not overlap.
 #[pyfunction]
 fn swap(mut a: PyReadwriteTensor<'_, f64, 1>, mut b: PyReadwriteTensor<'_, f64, 1>) {
     a.iter_mut().zip(b.iter_mut()).for_each(|(a, b)| std::mem::swap(a, b));
 }
 
-/// Calls a function while a tensor is borrowed for reading.
 #[pyfunction]
 fn while_reading<'py>(
     x: PyReadonlyTensor<'py, f64, DYNAMIC>,
@@ -220,7 +206,6 @@ fn while_reading<'py>(
     answer
 }
 
-/// Calls a function while a tensor is borrowed for writing.
 #[pyfunction]
 fn while_writing<'py>(
     x: PyReadwriteTensor<'py, AnyDataType, DYNAMIC>,
@@ -231,14 +216,12 @@ fn while_writing<'py>(
     answer
 }
 
-/// The sum of a tensor, computed while other Python threads run.
 #[pyfunction]
 fn total_detached(py: Python<'_>, x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 {
     let view = x.view();
     py.detach(|| view.iter().sum())
 }
 
-/// Twice a vector, as an object of the vector's library.
 #[pyfunction]
 fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
     let doubled: Vec<f32> = x.iter().map(|value| 2.0 * value).collect();
@@ -272,7 +255,6 @@ impl Sound {
         Ok(Self { samples: PyTensor::from(samples) })
     }
 
-    /// The dtype and the shape of the samples.
     fn format(&self) -> (String, Vec<i64>) {
         (self.samples.dtype().to_string(), self.samples.shape().to_vec())
     }
@@ -283,7 +265,6 @@ impl Sound {
         Ok(samples.iter().fold(0.0, |loudest, sample| sample.abs().max(loudest)))
     }
 
-    /// Makes all samples louder, or quieter.
     fn amplify(&self, py: Python<'_>, factor: f32) -> PyResult<()> {
         let mut samples: PyReadwriteTensor<'_, f32, 2> = self.samples.extract(py)?;
         samples.iter_mut().for_each(|sample| *sample *= factor);
@@ -341,9 +322,7 @@ struct Scale {
     tensor: PyTensor,
 }
 
-/// Objects with a tensor.
 trait HasTensor {
-    /// The tensor.
     fn tensor(&self) -> PyResult<&PyTensor>;
 }
 

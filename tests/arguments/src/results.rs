@@ -7,20 +7,17 @@ use dlbridge_pyo3::dlbridge::{DataType, Tensor};
 use ndarray::Array3;
 use pyo3::prelude::*;
 
-/// Elements as a matrix of `rows` rows and `columns` columns.
 #[pyfunction]
 pub(crate) fn matrix(elements: Vec<f32>, rows: usize, columns: usize) -> PyResult<PyTensor> {
     let matrix = Tensor::from_parts(elements, [rows, columns])?;
     Ok(PyTensor::from(matrix))
 }
 
-/// A vector of zeros.
 #[pyfunction]
 pub(crate) fn zeros(n: usize) -> PyResult<PyTensor> {
     Ok(PyTensor::from(Tensor::zeros::<f64>([n])?))
 }
 
-/// An array of ndarray whose elements are the sums of their indices.
 #[pyfunction]
 pub(crate) fn cube(n: usize) -> PyTensor {
     PyTensor::from(Array3::from_shape_fn((n, n, n), |(i, j, k)| (i + j + k) as f64))

@@ -19,7 +19,6 @@ pub(crate) mod returned {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    /// The numbers below `n`.
     #[pyfunction]
     fn ramp(n: usize) -> Numpy<f64, 1> {
         Numpy::from((0..n).map(|i| i as f64).collect::<Vec<_>>())
@@ -63,7 +62,6 @@ pub(crate) mod returned {
         Array1::from_iter(0..10).slice_move(s![3..6]).into()
     }
 
-    /// Three elements of a dtype.
     #[pyfunction]
     fn of_dtype(dtype: &str) -> PyResult<Numpy> {
         Ok(match dtype {
@@ -85,25 +83,21 @@ pub(crate) mod returned {
         })
     }
 
-    /// A tensor as an array of float64 with two dimensions, and nothing else.
     #[pyfunction]
     fn only_matrix(x: &Bound<'_, PyAny>) -> PyResult<Numpy<f64, 2>> {
         Ok(Numpy::try_from(dlbridge_pyo3::import(x)?)?)
     }
 
-    /// Any tensor as an array.
     #[pyfunction]
     fn any(x: &Bound<'_, PyAny>) -> PyResult<Numpy> {
         Ok(Numpy::try_from(dlbridge_pyo3::import(x)?)?)
     }
 
-    /// Numbers that must not change.
     #[pyfunction]
     fn constants() -> PyResult<Numpy<f64, 1>> {
         Ok(Numpy::try_from(Tensor::from(Arc::<[f64]>::from([1.0, 2.0, 3.0])))?)
     }
 
-    /// Arrays in a dictionary.
     #[pyfunction]
     fn in_dict(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let arrays = PyDict::new(py);
@@ -113,14 +107,12 @@ pub(crate) mod returned {
         Ok(arrays)
     }
 
-    /// A struct of arrays.
     #[derive(IntoPyObject)]
     struct Moments {
         means: Numpy<f64, 1>,
         spread: Option<Numpy<f64, 1>>,
     }
 
-    /// A dictionary of arrays.
     #[pyfunction]
     fn moments(n: usize) -> Moments {
         Moments { means: vec![0.5; n].into(), spread: (n > 1).then(|| vec![0.1; n].into()) }
@@ -128,7 +120,6 @@ pub(crate) mod returned {
 
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-    /// Elements that are counted.
     struct Counted(Vec<f64>);
 
     impl Drop for Counted {
@@ -163,31 +154,26 @@ pub(crate) mod returned {
         Ok(Numpy::try_from(Tensor::from_parts(Counted(vec![1.0, 2.0]), [2])?)?)
     }
 
-    /// The number of `Counted` values that are alive.
     #[pyfunction]
     fn alive() -> usize {
         ALIVE.load(Ordering::SeqCst)
     }
 
-    /// The numbers below `n`, for PyTorch.
     #[pyfunction]
     fn torch_ramp(n: u16) -> Torch<f32, 1> {
         (0..n).map(f32::from).collect::<Vec<_>>().into()
     }
 
-    /// A matrix of ndarray for PyTorch.
     #[pyfunction]
     fn torch_matrix(rows: usize, columns: usize) -> Torch<f64, 2> {
         Array2::from_shape_fn((rows, columns).f(), |(i, j)| (columns * i + j) as f64).into()
     }
 
-    /// Any tensor as a PyTorch tensor.
     #[pyfunction]
     fn torch_any(x: &Bound<'_, PyAny>) -> PyResult<Torch> {
         Ok(Torch::try_from(dlbridge_pyo3::import(x)?)?)
     }
 
-    /// Twice a vector, as an object of the vector's library.
     #[pyfunction]
     fn doubled<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> Like<'py> {
         x.like(x.iter().map(|value| 2.0 * value).collect::<Vec<_>>())
@@ -219,13 +205,11 @@ pub(crate) mod returned {
             Self { kept: PyTensor::from(counts.clone()), counts }
         }
 
-        /// A copy of the counts.
         #[getter]
         fn counts(&self) -> Numpy<u64, 1> {
             self.counts.clone().into()
         }
 
-        /// The counts themselves.
         #[getter]
         fn kept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
             self.kept.numpy(py)

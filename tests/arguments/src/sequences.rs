@@ -25,7 +25,6 @@ pub(crate) fn matrix_of_lists(
     Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
 }
 
-/// The elements of a list of lists, column by column.
 #[pyfunction]
 pub(crate) fn matrix_by_columns(
     x: PyReadonlyTensor<'_, f64, 2, (FortranOrder, AllowSequence)>,
@@ -33,7 +32,6 @@ pub(crate) fn matrix_by_columns(
     x.view().transpose().as_slice().map_or(vec![], <[f64]>::to_vec)
 }
 
-/// Pixels in lists of lists of lists.
 #[pyfunction]
 pub(crate) fn cube_of_lists(
     x: PyReadonlyTensor<'_, u8, 3, (dlbridge_pyo3::dims!(_, _, 3), AllowSequence)>,
@@ -41,7 +39,6 @@ pub(crate) fn cube_of_lists(
     x.len() / 3
 }
 
-/// A list that may be left out.
 #[pyfunction]
 #[pyo3(signature = (x=None))]
 pub(crate) fn optional_list(x: Option<PyReadonlyTensor<'_, i64, 1, AllowSequence>>) -> Option<i64> {

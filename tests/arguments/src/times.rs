@@ -26,7 +26,6 @@ pub(crate) fn nanoseconds_of_anything(
     (x.slice().iter().map(|time| time.count()).collect(), !x.is_borrowed())
 }
 
-/// The counts of spans of time in milliseconds.
 #[pyfunction]
 pub(crate) fn milliseconds(
     x: PyReadonlyTensor<'_, Timedelta64<Milliseconds>, 1>,
@@ -42,7 +41,6 @@ pub(crate) fn next_day(mut dates: PyReadwriteTensor<'_, Datetime64<Days>, 1>) {
     }
 }
 
-/// The spans between neighbours.
 #[pyfunction]
 pub(crate) fn gaps(
     x: PyReadonlyTensor<'_, Datetime64<Seconds>, 1, COrder>,
@@ -57,7 +55,6 @@ pub(crate) fn gaps(
     Numpy::from(x.slice().windows(2).map(gap).collect::<Vec<_>>())
 }
 
-/// The same points of time.
 #[pyfunction]
 pub(crate) fn same_times(
     x: PyReadonlyTensor<'_, Datetime64<Nanoseconds>, 1>,
@@ -108,7 +105,6 @@ pub(crate) fn points_of_any_unit<'py>(
     ), x => described(T::NAME, x.object(), x.view().to_vec(), |time| time.count()))
 }
 
-/// The same for spans of time.
 #[pyfunction]
 pub(crate) fn spans_of_any_unit<'py>(
     x: PyReadonlyTensor<'py, AnySpan, 1, AllowCopy>,
@@ -118,19 +114,16 @@ pub(crate) fn spans_of_any_unit<'py>(
     })
 }
 
-/// A point of time, as a result of the caller's library.
 #[pyfunction]
 pub(crate) fn hour_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
     Like::times(x, Numpy::<_, 1>::from(vec![Datetime64::<Hours>::new(1)]))
 }
 
-/// A span of time, as a result of the caller's library.
 #[pyfunction]
 pub(crate) fn day_like<'py>(x: &Bound<'py, PyAny>) -> Like<'py> {
     Like::times(x, Numpy::<_, 1>::from(vec![Timedelta64::<Days>::new(1)]))
 }
 
-/// The counts in seconds of points of time in any unit, and whether they are a copy.
 #[pyfunction]
 pub(crate) fn cast_to_seconds(
     x: PyReadonlyTensor<'_, Datetime64<Seconds>, DYNAMIC, AllowCast>,

@@ -6,7 +6,6 @@ use dlbridge_pyo3::{
 };
 use pyo3::prelude::*;
 
-/// The number of dimensions of the first argument type that an object fits.
 #[pyfunction]
 pub(crate) fn dimensions(x: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     if PyReadonlyTensor::<f64, 1>::try_extract(x)?.is_some() {
@@ -51,7 +50,6 @@ pub(crate) fn try_list(x: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
     Ok(x.map(|x| x.iter().copied().collect()))
 }
 
-/// Returns whether an object is a vector on a CUDA device.
 #[pyfunction]
 pub(crate) fn try_device(x: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(PyDeviceTensor::<f64, 1, DefaultStream, OnCuda>::try_extract(x)?.is_some())
@@ -65,7 +63,6 @@ pub(crate) enum Either<'py> {
     Number(f64),
 }
 
-/// The name of the variant, and the sum.
 #[pyfunction]
 pub(crate) fn either(x: Either<'_>) -> (&'static str, f64) {
     match x {
@@ -75,7 +72,6 @@ pub(crate) fn either(x: Either<'_>) -> (&'static str, f64) {
     }
 }
 
-/// A list with a default value.
 #[pyfunction]
 #[pyo3(signature = (x=None, scale=1.0))]
 pub(crate) fn default_or_sum(
@@ -85,7 +81,6 @@ pub(crate) fn default_or_sum(
     x.map_or(scale, |x| scale * x.iter().sum::<f64>())
 }
 
-/// Returns whether `extract` and `try_extract` refuse an object.
 #[pyfunction]
 pub(crate) fn refusals(x: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
     let extracted = x.extract::<PyReadonlyTensor<'_, f64, 1>>().is_err();
