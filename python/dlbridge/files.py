@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import errno
 import math
+import mmap
 import os
 import re
 import sys
@@ -30,18 +31,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import CapsuleType
 
-    from dlbridge.typing import TensorLike
+    from dlbridge.typing import Reader, TensorLike
 
 __all__ = ["Quantization", "TensorFile", "TensorInfo", "load", "save"]
 
 ARROW = b"ARROW1\0\0"
 """The first bytes of an Arrow IPC file."""
 
-NPY = b"\x93NUMPY"
-"""The first bytes of an npy file."""
-
 WHOLE = ""
-"""The name of the only tensor of an npy file."""
+"""The name of the only tensor of an npy file, or of a checkpoint that is one tensor."""
 
 LARGE, REPEATS = 1 << 30, 1000
 """``save`` refuses a tensor of more bytes that repeats its memory more often."""
@@ -82,7 +80,7 @@ class TensorFile(Mapping[str, Any]):
 
     def __init__(
         self,
-        path: str,
+        path: str | None,
         file: Any,
         to: str | ModuleType | None,
         device: Any,
@@ -90,7 +88,7 @@ class TensorFile(Mapping[str, Any]):
         dequantize: object = None,
         failure: Exception | None = None,
     ) -> None:
-        self._path = os.path.abspath(path)
+        self._path = None if path is None else os.path.abspath(path)
         self._file: Any = file
         self._device = device
         self._writable = writable
@@ -106,12 +104,11 @@ class TensorFile(Mapping[str, Any]):
             # Raises for a device that is not there.
             asdlpack(empty(0), device=device)
         self._private = _is_private(to) if writable is None else writable
-        self._has_pairs = to is not None and _has_pairs(to)
 
     def __getitem__(self, name: str) -> Any:
         if self._dequantize is not None and self.info(name).quantization is not None:
             return self.dequantize(name, self._dequantize)
-        return self._moved(self._opened().tensor(name, self._private, self._has_pairs))
+        return self._moved(self._opened().tensor(name, self._private))
 
     def dequantize(self, name: str, dtype: object = "float32") -> Any:
         """The numbers of a quantised tensor of a GGUF file, in memory of their own.
@@ -141,8 +138,13 @@ class TensorFile(Mapping[str, Any]):
         return name in self._opened()
 
     @property
+    def path(self) -> str | None:
+        """The path of the file that :func:`load` found, or of the index of a sharded model; None without a path."""
+        return None if self._path is None else os.fspath(self._opened().path())
+
+    @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata: text by key in safetensors files, other values too in GGUF files."""
+        """The metadata: text by key in safetensors files, other values too in GGUF files and checkpoints."""
         metadata: dict[str, Any] = self._opened().metadata()
         return metadata
 
@@ -172,6 +174,8 @@ class TensorFile(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Callable[..., TensorFile], tuple[Any, ...]]:
         """Another process loads the file when it unpickles this; only the absolute path is sent."""
+        if self._path is None:
+            raise TypeError("a file in memory or behind a reader cannot be pickled; pickle its path or its bytes")
         if self._failure is None:
             self._opened()
         return _unpickled, (self._path, self._to, self._device, self._writable, self._dequantize)
@@ -189,18 +193,24 @@ class TensorFile(Mapping[str, Any]):
 
 
 def load(
-    path: str | os.PathLike[str],
+    file: str | os.PathLike[str] | TensorLike | Reader,
     to: str | ModuleType | None = None,
     *,
     device: str | tuple[int, int] | None = None,
     writable: bool | None = None,
     dequantize: object = None,
 ) -> Any:
-    """Open a file of tensors, without reading its data.
+    """Open a file of tensors, without reading its data: a path, the bytes of a file, or an open file.
 
-    The format is that of the file's first bytes: safetensors, npz, GGUF or Arrow IPC, or npy. A folder or a
-    ``model.safetensors.index.json`` stands for the files of a sharded model, and so does the path that :func:`save` got,
-    like ``model.safetensors``, if it does not exist. The result is a :class:`TensorFile`; for npy it is the tensor.
+    The format is that of the file's first bytes: safetensors, npz, GGUF, Arrow IPC, a checkpoint of ``torch.save``, or npy.
+    A ``model.safetensors.index.json`` stands for the files of a sharded model, and so does the path that :func:`save` got,
+    like ``model.safetensors``, if it does not exist. In a folder, that model is opened, or the one of
+    ``diffusion_pytorch_model.safetensors`` or ``pytorch_model.bin``; :attr:`TensorFile.path` is the file. The result is a
+    :class:`TensorFile`; for npy, and a checkpoint that is one tensor, it is the tensor. No code of a checkpoint runs.
+
+    ``file`` may also be ``bytes``, a ``bytearray``, ``memoryview``, ``mmap``, ``io.BytesIO`` or contiguous tensor of the CPU,
+    whose memory the tensors share, read-only; or an object with ``read`` and ``seek``, such as one of an object store, of
+    which only the header and the tensors that are requested are read.
 
     ``to`` is the library of the tensors, as for :meth:`Tensor.to`; they are :class:`Tensor` without it. ``device`` is
     where they are, as for :func:`asdlpack`.
@@ -219,15 +229,14 @@ def load(
     BufferError for a device that is not there, ModuleNotFoundError for a library that is not installed, and TypeError for
     arguments of the wrong type.
     """
-    path = os.fsdecode(path)
     if to is not None:
         check_installed(to)
     if not isinstance(writable, bool | None):
         raise TypeError(f"writable must be None, True or False, not {writable!r}")
     if dequantize is not None:
         dequantize = _checked(dequantize)
-    tensors = _loaded(path, to, device, writable, dequantize)
-    return tensors[WHOLE] if _start(_of_shards(path)).startswith(NPY) else tensors
+    tensors = _loaded(_source(file), to, device, writable, dequantize)
+    return tensors[WHOLE] if tensors._file.is_single() else tensors
 
 
 def save(
@@ -369,13 +378,23 @@ def _checked(dtype: object) -> str:
     return name
 
 
+def _source(file: Any) -> Any:
+    """The path of a file, a Tensor of its bytes, or an object with ``read`` and ``seek``."""
+    if isinstance(file, str | os.PathLike):
+        return os.fsdecode(file)
+    if hasattr(file, "getbuffer"):
+        file = file.getbuffer()
+    is_reader = hasattr(file, "read") and hasattr(file, "seek") and not isinstance(file, mmap.mmap)
+    return file if is_reader else asdlpack(file)
+
+
 def _loaded(
-    path: str, to: str | ModuleType | None, device: Any, writable: bool | None, dequantize: object
+    source: Any, to: str | ModuleType | None, device: Any, writable: bool | None, dequantize: object
 ) -> TensorFile:
     """Opens a file."""
-    found = _of_shards(path)
-    file: Any = _ArrowFile(found) if _start(found) == ARROW else _TensorFile(found)
-    return TensorFile(path, file, to, device, writable, dequantize)
+    is_arrow = _start(source) == ARROW
+    file: Any = _ArrowFile(source) if is_arrow else _TensorFile(source, to is not None and _has_pairs(to))
+    return TensorFile(source if isinstance(source, str) else None, file, to, device, writable, dequantize)
 
 
 def _unpickled(path: str, to: str | None, device: Any, writable: bool | None, dequantize: object) -> TensorFile:
@@ -390,13 +409,6 @@ def _unpickled(path: str, to: str | None, device: Any, writable: bool | None, de
         return TensorFile(path, None, to, device, writable, dequantize, copy.copy(error).with_traceback(None))
 
 
-def _of_shards(path: str) -> str:
-    """Returns the index of the model that ``save`` split into shards instead of a file at the path; otherwise the path."""
-    index = f"{path}.index.json"
-    is_split = path.endswith(".safetensors") and not os.path.lexists(path) and os.path.isfile(index)
-    return index if is_split else path
-
-
 def _has_pairs(library: str | ModuleType) -> bool:
     """Returns True for a library whose floats of four bits are pairs, like ``torch.float4_e2m1fn_x2``."""
     name = _canonical(library)
@@ -404,27 +416,41 @@ def _has_pairs(library: str | ModuleType) -> bool:
     return alone is not None and pair is None
 
 
-def _start(path: str) -> bytes:
+def _start(source: Any) -> bytes:
     """Returns the first bytes of a file; none of a folder, or of a pipe, which would wait."""
-    if os.path.exists(path) and not os.path.isfile(path):
+    if isinstance(source, Tensor):
+        view = memoryview(source)
+        return bytes(view.cast("B")[: len(ARROW)]) if view.c_contiguous and view.nbytes else b""
+    if not isinstance(source, str):
+        source.seek(0, os.SEEK_SET)
+        start: bytes = source.read(len(ARROW))
+        return start
+    if not os.path.isfile(source):
         return b""
-    with open(path, "rb") as file:
+    with open(source, "rb") as file:
         return file.read(len(ARROW))
 
 
 class _ArrowFile:
     """The columns of an Arrow IPC file, by pyarrow."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, source: Any) -> None:
         import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         self._empty = pyarrow.array
         self._ipc = pyarrow.ipc
-        self._map = pyarrow.memory_map(path)
+        self._source = source
+        if isinstance(source, str):
+            self._map = pyarrow.memory_map(source)
+        else:
+            self._map = pyarrow.BufferReader(source) if isinstance(source, Tensor) else pyarrow.PythonFile(source, "r")
         self._schema = self._ipc.open_file(self._map).schema
         names = self.names()
         if len(set(names)) < len(names):
-            raise ValueError(f"{path}: two columns have the same name: {', '.join(names)}")
+            raise ValueError(f"{source}: two columns have the same name: {', '.join(names)}")
+
+    def path(self) -> str:
+        return str(self._source)
 
     def names(self) -> list[str]:
         names: list[str] = self._schema.names
@@ -436,11 +462,14 @@ class _ArrowFile:
     def __contains__(self, name: object) -> bool:
         return name in self.names()
 
+    def is_single(self) -> bool:
+        return False
+
     def metadata(self) -> dict[str, Any]:
         metadata = self._schema.metadata or {}
         return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in metadata.items()}
 
-    def tensor(self, name: str, private: bool, has_pairs: bool) -> Tensor:
+    def tensor(self, name: str, private: bool) -> Tensor:
         if name not in self.names():
             raise KeyError(name)
         options = self._ipc.IpcReadOptions(included_fields=[self.names().index(name)])
@@ -456,6 +485,6 @@ class _ArrowFile:
         raise ValueError(f"column {name!r}: the columns of an Arrow file are not quantised; use file[{name!r}]")
 
     def describe(self, name: str) -> tuple[str, tuple[int, ...], int, int, None]:
-        tensor = self.tensor(name, False, False)
+        tensor = self.tensor(name, False)
         alignment = min(tensor.address & -tensor.address, 4096) or 4096
         return str(tensor.dtype), tensor.shape, tensor.nbytes, alignment, None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ProtocolName",
+    "Reader",
     "SupportsArrayInterface",
     "SupportsArrayStruct",
     "SupportsArrowArray",
@@ -122,6 +123,18 @@ class SupportsBuffer(Protocol):
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """A view of the memory, which stays locked as long as the view lives."""
+        ...
+
+
+class Reader(Protocol):
+    """A file in binary mode, or an object that behaves like one."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to that many bytes."""
+        ...
+
+    def seek(self, offset: int, whence: int, /) -> int:
+        """The new position."""
         ...
 
 

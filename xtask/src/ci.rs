@@ -14,7 +14,8 @@ use crate::tool;
 const ADAPTERS: &[&str] = &["arrow", "polars", "candle", "ort", "cuda"];
 
 /// The fuzz targets that need no Python.
-pub(crate) const FUZZ_TARGETS: &[&str] = &["gguf", "import", "layout", "npy", "npz", "safetensors"];
+pub(crate) const FUZZ_TARGETS: &[&str] =
+    &["checkpoint", "gguf", "import", "layout", "npy", "npz", "safetensors"];
 
 /// The crates that Miri runs, which a test program can link.
 const MIRI: &str =

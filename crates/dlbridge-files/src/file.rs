@@ -1,9 +1,10 @@
 //! A file with tensors, or the files of a sharded model.
 
 use std::fs::{self, File};
-use std::io::{self, Cursor, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::Mutex;
 
 use dlbridge::{Access, ArcTensor, DataType, Owner, Tensor, TensorRef};
 use indexmap::IndexMap;
@@ -12,7 +13,7 @@ use memmap2::Mmap;
 use crate::format::{NPZ, invalid};
 use crate::gguf::dequantized;
 use crate::private::{OwnMap, PrivateMap};
-use crate::read_at::{At, read_inflated};
+use crate::read_at::{At, Bytes, read_inflated};
 use crate::shards::Listed;
 use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, shards};
 
@@ -28,10 +29,12 @@ const ATTEMPTS: usize = 100;
 /// | --- | --- | --- |
 /// | [`map`](Self::map) | in the file, mapped; [`Immutable`](dlbridge::Access::Immutable) | neither grows with the tensor |
 /// | [`read`](Self::read) | in memory of their own; [`Exclusive`](dlbridge::Access::Exclusive) | one copy |
+/// | [`from_reader`](Self::from_reader) | as for `read` | one copy |
 /// | [`from_bytes`](Self::from_bytes) | in the bytes that it got; [`Immutable`](dlbridge::Access::Immutable) for a `Vec`, otherwise as their owner | neither grows with the tensor |
 ///
-/// A path is that of a file, of the index of a sharded model (`model.safetensors.index.json`), or of a folder with such
-/// an index.
+/// A path is that of a file, of the index of a sharded model (`model.safetensors.index.json`), of the model that was split
+/// (`model.safetensors`), or of a folder: of its `model.safetensors`, `diffusion_pytorch_model.safetensors`,
+/// `pytorch_model.bin` and `diffusion_pytorch_model.bin`, the first that is there, or its index.
 ///
 /// ```
 /// use dlbridge::Tensor;
@@ -56,10 +59,10 @@ pub struct TensorFile {
 #[derive(Debug)]
 struct Source {
     path: PathBuf,
-    /// `None` for a file in memory.
-    file: Option<File>,
-    /// All bytes of the file, mapped or in memory; `None` if they are read.
-    bytes: Option<ArcTensor>,
+    bytes: Bytes,
+    len: u64,
+    /// All bytes, mapped or in memory; `None` if they are read.
+    shared: Option<ArcTensor>,
     /// Maps the file for the first private tensor.
     private: PrivateMap,
 }
@@ -166,14 +169,42 @@ impl TensorFile {
         // Only this code has the bytes of an exclusive tensor, so it can give up writing them. Others keep their access.
         let bytes: Tensor = bytes.into();
         let bytes = bytes.try_into_immutable().unwrap_or_else(|bytes| bytes).into_shared();
+        let all = usize::try_from(bytes.nbytes()).unwrap_or(usize::MAX);
+        let all = bytes.share_bytes(DataType::UINT8, [all], 0);
+        let all = all.map_err(|error| Error::new(Path::new(""), tensor_fault("", error)))?;
+        let len = all.len() as u64;
+        Self::of(Bytes::Memory(all), len, Some(bytes))
+    }
+
+    /// Opens a file behind a reader, such as one of an object store: reads the index now, and each tensor when it is
+    /// requested, from its own range, into memory of its own.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// ```
+    /// use dlbridge::Tensor;
+    /// use dlbridge_files::{SaveOptions, TensorFile, to_bytes};
+    ///
+    /// let bytes = to_bytes([("x", &Tensor::from(vec![1.0_f32, 2.0]))], &SaveOptions::default())?;
+    /// let file = TensorFile::from_reader(std::io::Cursor::new(bytes))?;
+    /// assert_eq!(file.tensor("x")?.view::<f32>()?[[1]], 2.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_reader(mut reader: impl Read + Seek + Send + 'static) -> Result<Self, Error> {
+        let len = reader.seek(SeekFrom::End(0));
+        let len = len.map_err(|error| Error::new(Path::new(""), error))?;
+        Self::of(Bytes::Reader(Mutex::new(Box::new(reader))), len, None)
+    }
+
+    /// Opens bytes that are not a file.
+    fn of(bytes: Bytes, len: u64, shared: Option<ArcTensor>) -> Result<Self, Error> {
         let path = PathBuf::new();
-        let index = of(&bytes)
-            .map_err(|error| tensor_fault("", error))
-            .and_then(|all| formats::index(&mut Cursor::new(all), all.len() as u64))
+        let index = formats::index(&mut BufReader::new(At::new(&bytes, 0, len)), len)
             .map_err(|fault| Error::new(&path, fault))?;
         let private = PrivateMap::default();
-        let source = Source { path: path.clone(), file: None, bytes: Some(bytes), private };
-        Ok(Self { path, files: vec![source], index })
+        let files = vec![Source { path: path.clone(), bytes, len, shared, private }];
+        Ok(Self { path, files, index })
     }
 
     fn open(
@@ -184,7 +215,7 @@ impl TensorFile {
         // Another program may replace a sharded model meanwhile: its index last, before the old files are removed.
         for _ in 0..ATTEMPTS {
             let listed = Listed::of(path)?;
-            let opened = Self::open_listed(path, &listed, &index, &map);
+            let opened = Self::open_listed(&listed, &index, &map);
             if listed.is_current() {
                 return opened;
             }
@@ -196,12 +227,12 @@ impl TensorFile {
 
     /// Opens the files that a path stood for.
     fn open_listed(
-        path: &Path,
         listed: &Listed,
         index: &impl Fn(&mut File, u64) -> Result<Index, Fault>,
         map: &impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
     ) -> Result<Self, Error> {
-        let mut opened = Self { path: path.into(), files: Vec::new(), index: Index::default() };
+        let path = listed.path.clone();
+        let mut opened = Self { path, files: Vec::new(), index: Index::default() };
         for path in &listed.paths {
             let one = || -> Result<_, Fault> {
                 // Opening a pipe would wait for a program that writes it.
@@ -211,17 +242,21 @@ impl TensorFile {
                 let mut file = File::open(path)?;
                 let len = file.metadata()?.len();
                 let index = index(&mut file, len)?;
-                let bytes = map(&file, len)?;
-                let private = PrivateMap::default();
-                Ok((Source { path: path.clone(), file: Some(file), bytes, private }, index))
+                let shared = map(&file, len)?;
+                let (path, private) = (path.clone(), PrivateMap::default());
+                #[cfg(any(unix, windows))]
+                let bytes = Bytes::File(file);
+                #[cfg(not(any(unix, windows)))]
+                let bytes = Bytes::Reader(Mutex::new(Box::new(file)));
+                Ok((Source { path, bytes, len, shared, private }, index))
             };
             let (source, index) = one().map_err(|fault| Error::new(path, fault))?;
             opened.add(source, index)?;
         }
         for (name, place) in &listed.places {
             let found = opened.index.tensors.get(name).map(|entry| &opened.files[entry.file].path);
-            if found != Some(place) {
-                return Err(Error::new(path, shards::lacks(name, place)));
+            if found != Some(place) && !opened.index.refused.contains_key(name) {
+                return Err(Error::new(&listed.path, shards::lacks(name, place)));
             }
         }
         Ok(opened)
@@ -232,12 +267,12 @@ impl TensorFile {
         let file = self.files.len();
         let path = source.path.clone();
         self.files.push(source);
-        self.index.metadata.extend(index.metadata);
-        self.index.refused.extend(index.refused);
         if file == 0 {
-            self.index.tensors = index.tensors;
+            self.index = index;
             return Ok(());
         }
+        self.index.metadata.extend(index.metadata);
+        self.index.refused.extend(index.refused);
         for (name, entry) in index.tensors {
             if self.index.tensors.contains_key(&name) {
                 return Err(Error::new(&path, Fault::Name { name }));
@@ -247,7 +282,7 @@ impl TensorFile {
         Ok(())
     }
 
-    /// The path that was opened; empty for a file in memory.
+    /// The path of the file that was found, or of the index of shards; empty for memory and readers.
     ///
     /// ```
     /// # use dlbridge_files::{SaveOptions, TensorFile, save};
@@ -271,6 +306,18 @@ impl TensorFile {
     /// ```
     pub fn tensors(&self) -> &IndexMap<String, Entry> {
         &self.index.tensors
+    }
+
+    /// Returns true if the file is one tensor without a name, as npy: its name is the empty string.
+    ///
+    /// ```
+    /// # let tensor = dlbridge::Tensor::from(vec![1_u8]);
+    /// let bytes = dlbridge_files::to_bytes([("x", &tensor)], &Default::default())?;
+    /// assert!(!dlbridge_files::TensorFile::from_bytes(bytes)?.is_single());
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn is_single(&self) -> bool {
+        self.index.is_single
     }
 
     /// The metadata of the file; of all files of a sharded model together.
@@ -305,6 +352,19 @@ impl TensorFile {
         })
     }
 
+    /// Makes floats of four bits pairs, `float4_e2m1fnx2`, as PyTorch has them, where the last extent is even.
+    ///
+    /// ```no_run
+    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?.with_pairs();
+    /// println!("{}", file.entry("weight")?.dtype);
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_pairs(mut self) -> Self {
+        self.index.tensors.values_mut().for_each(Entry::make_pairs);
+        self
+    }
+
     /// Returns a tensor: mapped, if the file is and the elements are as in memory; otherwise read.
     ///
     /// # Errors
@@ -317,43 +377,7 @@ impl TensorFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
-        self.with(name, |source, entry| source.shared(name, entry))
-    }
-
-    /// As [`tensor`](Self::tensor), with floats of four bits as pairs: `float4_e2m1fnx2`, as PyTorch has them, if the last
-    /// extent is even.
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor).
-    ///
-    /// ```no_run
-    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
-    /// let tensor = file.tensor_of_pairs("weight")?;
-    /// println!("{} {:?}", tensor.dtype(), tensor.shape());
-    /// # Ok::<(), dlbridge_files::Error>(())
-    /// ```
-    pub fn tensor_of_pairs(&self, name: &str) -> Result<Tensor, Error> {
-        self.with(name, |source, entry| {
-            source.shared(name, entry.in_pairs().as_ref().unwrap_or(entry))
-        })
-    }
-
-    /// As [`private_tensor`](Self::private_tensor), with floats of four bits as pairs, as in
-    /// [`tensor_of_pairs`](Self::tensor_of_pairs).
-    ///
-    /// # Errors
-    /// As [`tensor`](Self::tensor).
-    ///
-    /// ```no_run
-    /// let file = dlbridge_files::TensorFile::read("model.safetensors")?;
-    /// let tensor = file.private_tensor_of_pairs("weight")?;
-    /// println!("{} {:?}", tensor.dtype(), tensor.shape());
-    /// # Ok::<(), dlbridge_files::Error>(())
-    /// ```
-    pub fn private_tensor_of_pairs(&self, name: &str) -> Result<Tensor, Error> {
-        self.with(name, |source, entry| {
-            source.private(name, entry.in_pairs().as_ref().unwrap_or(entry))
-        })
+        self.with(name, Source::shared)
     }
 
     /// Returns a tensor that the caller alone has, and may write: private pages of a mapped file, which are copied when
@@ -372,7 +396,7 @@ impl TensorFile {
     /// # Ok::<(), dlbridge_files::Error>(())
     /// ```
     pub fn private_tensor(&self, name: &str) -> Result<Tensor, Error> {
-        self.with(name, |source, entry| source.private(name, entry))
+        self.with(name, Source::private)
     }
 
     /// Returns the numbers of a tensor of quantised blocks in memory of their own, as `FLOAT32`, `FLOAT16` or
@@ -391,29 +415,33 @@ impl TensorFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn dequantize(&self, name: &str, dtype: DataType) -> Result<Tensor, Error> {
-        self.with(name, |source, entry| {
+        self.with(name, |source, name, entry| {
             dequantized(name, entry, dtype, || source.shared(name, entry))
         })
     }
 
-    fn with<T>(
+    /// The tensor of the run of elements that `make` finds in the file.
+    fn with(
         &self,
         name: &str,
-        make: impl FnOnce(&Source, &Entry) -> Result<T, Fault>,
-    ) -> Result<T, Error> {
+        make: impl FnOnce(&Source, &str, &Entry) -> Result<Tensor, Fault>,
+    ) -> Result<Tensor, Error> {
         let entry = self.entry(name)?;
         let source = &self.files[entry.file];
-        make(source, entry).map_err(|fault| Error::new(&source.path, fault))
+        let fault = |error| tensor_fault(name, error);
+        let run = entry.run().ok_or_else(|| fault(dlbridge::Error::TooLarge));
+        run.and_then(|run| make(source, name, &run))
+            .and_then(|run| entry.in_order(run).map_err(fault))
+            .map_err(|fault| Error::new(&source.path, fault))
     }
 }
 
 impl Source {
     /// The elements in the bytes of the file, or read.
     fn shared(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
-        match (&self.bytes, stored(entry)) {
+        match (&self.shared, stored(entry)) {
             (Some(bytes), Some(offset)) => bytes
-                .share_bytes(entry.dtype, entry.memory_shape(), offset as usize)
-                .map(|tensor| entry.in_order(tensor))
+                .share_bytes(entry.dtype, &entry.shape, offset as usize)
                 .map_err(|error| tensor_fault(name, error)),
             _ => self.read(name, entry),
         }
@@ -422,8 +450,8 @@ impl Source {
     /// The elements in a private map, or read.
     fn private(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
         let nbytes = entry.nbytes().unwrap_or(0) as usize;
-        let (Some(file), Some(_), Some(offset), true) =
-            (&self.file, &self.bytes, stored(entry), nbytes > 0)
+        let (Bytes::File(file), Some(_), Some(offset), true) =
+            (&self.bytes, &self.shared, stored(entry), nbytes > 0)
         else {
             return self.read(name, entry);
         };
@@ -439,27 +467,16 @@ impl Source {
         }
     }
 
-    /// The bytes of the file from a place on.
-    fn reader(&self, offset: u64) -> Box<dyn Read + '_> {
-        match (&self.file, &self.bytes) {
-            (Some(file), _) => Box::new(At::new(file, offset)),
-            (None, bytes) => {
-                let bytes = bytes.as_ref().and_then(|bytes| of(bytes).ok()).unwrap_or_default();
-                Box::new(bytes.get(offset as usize..).unwrap_or_default())
-            }
-        }
+    fn at(&self, offset: u64) -> At<'_> {
+        At::new(&self.bytes, offset, self.len)
     }
 
     /// Reads the elements into memory of their own.
     fn read(&self, name: &str, entry: &Entry) -> Result<Tensor, Fault> {
         let fault = |error| tensor_fault(name, error);
-        let shape = entry.memory_shape();
-        let bytes = entry.nbytes().and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| fault(dlbridge::Error::TooLarge))?;
+        let bytes = entry.nbytes().unwrap_or(0) as usize;
         if bytes == 0 {
-            return Tensor::zeroed(entry.dtype, shape)
-                .map(|tensor| entry.in_order(tensor))
-                .map_err(fault);
+            return Tensor::zeroed(entry.dtype, &entry.shape).map_err(fault);
         }
         let room = bytes.checked_add(ALIGNMENT).ok_or_else(|| fault(dlbridge::Error::TooLarge))?;
         let mut memory = Vec::new();
@@ -470,24 +487,18 @@ impl Source {
         let first = memory.as_ptr().align_offset(ALIGNMENT);
         let target = &mut memory[first..first + bytes];
         match entry.place {
-            Place::Stored { offset } => self.reader(offset).read_exact(target)?,
+            Place::Stored { offset } => self.at(offset).read_exact(target)?,
             Place::Deflated { offset, len, skip } => {
-                let stream = self.reader(offset).take(len);
+                let stream = self.at(offset).take(len);
                 read_inflated(stream, skip, target).map_err(|error| damaged(name, error))?;
             }
         }
-        let tensor = Tensor::from_bytes(memory, entry.dtype, shape, first).map_err(fault)?;
-        let tensor = match entry.is_swapped {
-            true => TensorRef::from(&tensor).to_byte_swapped().map_err(fault)?,
-            false => tensor,
-        };
-        Ok(entry.in_order(tensor))
+        let tensor = Tensor::from_bytes(memory, entry.dtype, &entry.shape, first).map_err(fault)?;
+        match entry.is_swapped {
+            true => TensorRef::from(&tensor).to_byte_swapped().map_err(fault),
+            false => Ok(tensor),
+        }
     }
-}
-
-/// All bytes of a tensor.
-fn of(bytes: &ArcTensor) -> dlbridge::Result<&[u8]> {
-    TensorRef::from(&**bytes).as_bytes()
 }
 
 /// The first byte of elements that are in the file as they are in memory.
@@ -513,8 +524,7 @@ fn private_tensor(
     entry: &Entry,
     memory: impl Owner<Item = u8>,
 ) -> Result<Tensor, Fault> {
-    Tensor::from_bytes(memory, entry.dtype, entry.memory_shape(), 0)
-        .map(|tensor| entry.in_order(tensor))
+    Tensor::from_bytes(memory, entry.dtype, &entry.shape, 0)
         .map_err(|error| tensor_fault(name, error))
 }
 

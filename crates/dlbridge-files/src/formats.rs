@@ -2,12 +2,15 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-#[cfg(feature = "npz")]
-use crate::Npz;
 use crate::{Fault, Format, Gguf, Index, Npy, Safetensors};
+#[cfg(feature = "npz")]
+use crate::{Npz, checkpoint, npz};
 
 /// The number of bytes that tell every format from the others.
 const START: u64 = 32;
+
+/// The first bytes of the files of PyTorch before 1.6, which are pickles that begin with a number, in lower case.
+const LEGACY: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cf\xf9 j\xa8p\x19.";
 
 /// Reads the index of a file of `len` bytes, whatever its format.
 pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fault> {
@@ -19,7 +22,11 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
     }
     #[cfg(feature = "npz")]
     if Npz.matches(&start) {
-        return Npz.index(file, len);
+        let archive = npz::open(file, len, "zip")?;
+        return match checkpoint::folder(&archive) {
+            Some(folder) => checkpoint::index(archive, len, &folder),
+            None => npz::index(archive, len),
+        };
     }
     if Gguf.matches(&start) {
         return Gguf.index(file, len);
@@ -28,7 +35,7 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
     if Safetensors.matches(&start) {
         return Safetensors.index(file, len);
     }
-    let reason = "the first bytes are not those of a safetensors, npy, npz or GGUF file, or of an index of shards";
+    let reason = "the first bytes are not those of a safetensors, npy, npz, GGUF or PyTorch file, or of an index of shards";
     Err(not_downloaded(&start).unwrap_or(Fault::Unknown { reason }))
 }
 
@@ -42,6 +49,8 @@ pub(crate) fn not_downloaded(start: &[u8]) -> Option<Fault> {
         "it is a pointer of Git LFS, not the file itself; get that with `git lfs pull`"
     } else if start.starts_with(b"<!doctype") || start.starts_with(b"<html") {
         "it is an HTML page, perhaps of a login or an error; download the file again"
+    } else if start.starts_with(LEGACY) {
+        "it is of PyTorch before 1.6; load it with torch.load, and save it again"
     } else {
         return None;
     };

@@ -26,6 +26,8 @@ pub struct Index {
     pub metadata: BTreeMap<String, Value>,
     /// The names of those that cannot be read, such as text in an npz file or an unknown type of GGUF, and the reasons.
     pub refused: BTreeMap<String, String>,
+    /// True if the file is one tensor without a name, as npy: its name is the empty string.
+    pub is_single: bool,
 }
 
 /// The description of a tensor in a file.
@@ -43,8 +45,8 @@ pub struct Entry {
     pub dtype: DataType,
     /// The extents.
     pub shape: Vec<usize>,
-    /// True if the first index steps fastest, as in Fortran.
-    pub is_fortran: bool,
+    /// The strides in elements, which are not negative; `None` for those of C order.
+    pub strides: Option<Vec<isize>>,
     /// True if the numbers are in the byte order that this machine does not have.
     pub is_swapped: bool,
     /// Where the elements are.
@@ -123,6 +125,8 @@ pub enum Value {
     Text(String),
     /// An array of values.
     Array(Vec<Value>),
+    /// Nothing: Python's `None`.
+    Null,
 }
 
 impl Entry {
@@ -131,7 +135,7 @@ impl Entry {
         Self {
             dtype,
             shape,
-            is_fortran: false,
+            strides: None,
             is_swapped: false,
             place: Place::Stored { offset },
             quantization: None,
@@ -154,28 +158,32 @@ impl Entry {
         self.bits().map(|bits| bits.div_ceil(8) as u64)
     }
 
-    /// The same elements as pairs of floats of four bits, such as PyTorch's `float4_e2m1fn_x2`, if the last extent is even.
-    pub(crate) fn in_pairs(&self) -> Option<Self> {
-        let is_alone = self.dtype == DataType::FLOAT4_E2M1FN && !self.is_fortran;
-        let mut entry = self.clone();
-        let last = entry.shape.last_mut().filter(|last| is_alone && last.is_multiple_of(2))?;
-        *last /= 2;
-        entry.dtype = self.dtype.with_lanes(2);
-        Some(entry)
-    }
-
-    /// The extents as the elements are in memory: the last index steps fastest.
-    pub(crate) fn memory_shape(&self) -> Vec<usize> {
-        let mut shape = self.shape.clone();
-        if self.is_fortran {
-            shape.reverse();
+    /// Makes floats of four bits pairs, as PyTorch's `float4_e2m1fn_x2`, if the last extent is even.
+    pub(crate) fn make_pairs(&mut self) {
+        let is_alone = self.dtype == DataType::FLOAT4_E2M1FN && self.strides.is_none();
+        if let Some(last) = self.shape.last_mut().filter(|last| is_alone && last.is_multiple_of(2))
+        {
+            *last /= 2;
+            self.dtype = self.dtype.with_lanes(2);
         }
-        shape
     }
 
-    /// A tensor of the extents of [`memory_shape`](Self::memory_shape), with those of the file.
-    pub(crate) fn in_order(&self, tensor: Tensor) -> Tensor {
-        if self.is_fortran { tensor.transpose() } else { tensor }
+    /// The run of elements in the file that the strides reach, as a description in C order; `None` if no memory has them.
+    pub(crate) fn run(&self) -> Option<Self> {
+        let mut run = self.clone();
+        if let Some(strides) = run.strides.take() {
+            run.shape = vec![span(&self.shape, &strides)?];
+        }
+        run.nbytes().and_then(|bytes| usize::try_from(bytes).ok())?;
+        Some(run)
+    }
+
+    /// The tensor of its [`run`](Self::run), with the shape and strides of the file.
+    pub(crate) fn in_order(&self, run: Tensor) -> dlbridge::Result<Tensor> {
+        match &self.strides {
+            Some(strides) => run.as_strided(&self.shape, strides),
+            None => Ok(run),
+        }
     }
 
     /// The largest power of two that divides the address of the mapped elements; 4096 at most. Inflated
@@ -186,4 +194,24 @@ impl Entry {
             Place::Deflated { .. } => 64,
         }
     }
+}
+
+/// The number of elements from the first to the last that strides reach; `None` if no memory has as many.
+pub(crate) fn span(shape: &[usize], strides: &[isize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().zip(strides).try_fold(1_usize, |span, (&extent, &stride)| {
+        span.checked_add((extent - 1).checked_mul(usize::try_from(stride).ok()?)?)
+    })
+}
+
+/// The strides of elements without gaps, for extents by ascending stride.
+pub(crate) fn packed(extents: impl Iterator<Item = usize>) -> Vec<isize> {
+    let next = |step: &mut isize, extent: usize| {
+        let stride = *step;
+        *step = step.saturating_mul(isize::try_from(extent.max(1)).unwrap_or(isize::MAX));
+        Some(stride)
+    };
+    extents.scan(1, next).collect()
 }

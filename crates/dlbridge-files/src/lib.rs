@@ -1,4 +1,4 @@
-//! Tensors in files: safetensors, NumPy's npy and npz, and GGUF.
+//! Tensors in files: safetensors, NumPy's npy and npz, GGUF, and the files of `torch.save`.
 //!
 //! [`TensorFile`] reads the names, dtypes and shapes of a file's tensors at once, and the elements when a tensor is
 //! asked for: [`TensorFile::map`] maps them without a copy, and [`TensorFile::read`] reads them into memory of their
@@ -19,9 +19,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The files of `torch.save` are read without PyTorch. The names of nested dicts and lists are joined by `.`, as in
+//! `optimizer.state.0.exp_avg`; numbers, text, `None`, dtypes, devices and lists of these are metadata. No code of the file
+//! runs: a value that another class or function would make is refused, with its name, when it is requested.
+//!
 //! The header of a file is checked before anything of it is used: sizes, offsets, names and dtypes. A damaged file is an
 //! [`Error`], and needs no more memory than a small multiple of its header.
 
+#[cfg(feature = "npz")]
+mod checkpoint;
 mod error;
 mod file;
 mod format;

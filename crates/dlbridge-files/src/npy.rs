@@ -5,6 +5,7 @@ mod header;
 use std::io::{self, Read, Seek};
 
 use crate::format::{Format, NPY as NAME, invalid, unsupported};
+use crate::index::packed;
 use crate::{Entry, Fault, Index, Place};
 
 /// NumPy's format [npy](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1.0 to 3.0.
@@ -43,7 +44,7 @@ impl Format for Npy {
     }
 
     fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let mut index = Index::default();
+        let mut index = Index { is_single: true, ..Index::default() };
         let (entry, _) = entry(file, len)?;
         index.tensors.insert(String::new(), entry);
         Ok(index)
@@ -86,7 +87,8 @@ pub(crate) fn entry(file: &mut impl Read, len: u64) -> Result<(Entry, u64), Faul
     let (dtype, is_swapped) = header::dtype(header.descr)?;
     // Up to one dimension both orders are the same.
     let is_fortran = header.is_fortran && header.shape.len() > 1;
-    let entry = Entry { is_fortran, is_swapped, ..Entry::stored(dtype, header.shape, begin) };
+    let strides = is_fortran.then(|| packed(header.shape.iter().copied()));
+    let entry = Entry { strides, is_swapped, ..Entry::stored(dtype, header.shape, begin) };
     let nbytes = entry.nbytes().ok_or_else(|| {
         invalid(NAME, format!("no memory holds the shape {:?} of {dtype}", entry.shape))
     })?;

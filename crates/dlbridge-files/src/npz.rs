@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use flate2::{Decompress, FlushDecompress, Status};
-use zip::read::{ArchiveOffset, Config, ZipArchiveMetadata, ZipFileEntry};
+use zip::read::{ArchiveOffset, Config, ZipFileEntry};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
@@ -64,43 +64,49 @@ impl Format for Npz {
     }
 
     fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let members = members(file, len)?;
-        let mut index = Index::default();
-        let mut archive = Archive {
-            file: BufReader::with_capacity(READ, file),
-            len,
-            inflater: Decompress::new(false),
-            headers: 0,
-        };
-        for nth in 0..members.len() {
-            let member = members.entry(nth).map_err(|error| fault(error, len))?;
-            let name = member.name().map_err(|error| fault(error, len))?;
-            let Some(name) = name.strip_suffix(SUFFIX) else { continue };
-            if index.tensors.contains_key(name) || index.refused.contains_key(name) {
-                return Err(invalid(NAME, format!("two members have the name {name:?}")));
-            }
-            match archive.entry(&member) {
-                Ok(entry) => _ = index.tensors.insert(name.to_owned(), entry),
-                Err(Fault::Unsupported { reason, .. }) => {
-                    index.refused.insert(name.to_owned(), reason);
-                }
-                Err(fault) => return Err(of_member(name, fault)),
-            }
-            check_headers(archive.headers, len)?;
-        }
-        if index.tensors.is_empty() && index.refused.is_empty() && !members.is_empty() {
-            return Err(unsupported(
-                NAME,
-                "none of its members is an .npy file; torch.load reads the zip archives of PyTorch",
-            ));
-        }
-        if index.tensors.is_empty()
-            && let Some((name, reason)) = index.refused.first_key_value()
-        {
-            return Err(of_member(name, unsupported(NAME, reason.as_str())));
-        }
-        Ok(index)
+        index(open(file, len, NAME)?, len)
     }
+}
+
+/// The index of an archive.
+pub(crate) fn index(archive: Zip<impl Read + Seek>, len: u64) -> Result<Index, Fault> {
+    let members = archive.metadata();
+    let file = archive.into_inner().into_inner();
+    let mut index = Index::default();
+    let mut archive = Archive {
+        file: BufReader::with_capacity(READ, file),
+        len,
+        inflater: Decompress::new(false),
+        headers: 0,
+    };
+    for nth in 0..members.len() {
+        let member = members.entry(nth).map_err(|error| fault(error, len, NAME))?;
+        let name = member.name().map_err(|error| fault(error, len, NAME))?;
+        let Some(name) = name.strip_suffix(SUFFIX) else { continue };
+        if index.tensors.contains_key(name) || index.refused.contains_key(name) {
+            return Err(invalid(NAME, format!("two members have the name {name:?}")));
+        }
+        match archive.entry(&member) {
+            Ok(entry) => _ = index.tensors.insert(name.to_owned(), entry),
+            Err(Fault::Unsupported { reason, .. }) => {
+                index.refused.insert(name.to_owned(), reason);
+            }
+            Err(fault) => return Err(of_member(name, fault)),
+        }
+        check_headers(archive.headers, len)?;
+    }
+    if index.tensors.is_empty() && index.refused.is_empty() && !members.is_empty() {
+        return Err(unsupported(
+            NAME,
+            "none of its members is an .npy file, or the data.pkl of torch.save",
+        ));
+    }
+    if index.tensors.is_empty()
+        && let Some((name, reason)) = index.refused.first_key_value()
+    {
+        return Err(of_member(name, unsupported(NAME, reason.as_str())));
+    }
+    Ok(index)
 }
 
 /// Checks the number of bytes of all headers together.
@@ -113,19 +119,23 @@ fn check_headers(headers: u64, len: u64) -> Result<(), Fault> {
     Ok(())
 }
 
+/// An archive of any format.
+pub(crate) type Zip<R> = ZipArchive<BufReader<R>>;
+
 /// Reads the list of members at the end of an archive.
-fn members(
-    file: &mut (impl Read + Seek),
+pub(crate) fn open<R: Read + Seek>(
+    file: R,
     len: u64,
-) -> Result<std::sync::Arc<ZipArchiveMetadata>, Fault> {
+    format: &'static str,
+) -> Result<Zip<R>, Fault> {
     // The archive begins with the file, so that no search for its begin reads the whole file.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
     let archive = ZipArchive::with_config(config, BufReader::new(file));
-    let archive = archive.map_err(|error| fault(error, len))?;
+    let archive = archive.map_err(|error| fault(error, len, format))?;
     if archive.has_duplicate_names() {
-        return Err(invalid(NAME, "two members have the same name"));
+        return Err(invalid(format, "two members have the same name"));
     }
-    Ok(archive.metadata())
+    Ok(archive)
 }
 
 /// An archive whose members are read one after the other.
@@ -220,13 +230,13 @@ impl<R: Read + Seek> Archive<R> {
 }
 
 /// A fault of an archive of `len` bytes.
-fn fault(error: ZipError, len: u64) -> Fault {
+pub(crate) fn fault(error: ZipError, len: u64, format: &'static str) -> Fault {
     let damaged = |reason: String| {
         let advice = "if it is incomplete, download it again";
         let reason = format!(
             "the list of members at its end is damaged or missing{reason}; it has {len} bytes; {advice}"
         );
-        invalid(NAME, reason)
+        invalid(format, reason)
     };
     match error {
         ZipError::Io(error) => match error.kind() {
@@ -235,7 +245,7 @@ fn fault(error: ZipError, len: u64) -> Fault {
             _ => Fault::Io(error),
         },
         ZipError::InvalidArchive(reason) => damaged(format!(" ({reason})")),
-        error => unsupported(NAME, error.to_string()),
+        error => unsupported(format, error.to_string()),
     }
 }
 

@@ -1,30 +1,93 @@
-//! Reads a file from a position of its own, so that threads can read one file at once, and inflates what it reads.
+//! Reads the bytes of a file, of memory or of a reader from any position, so that threads can do so at once, and inflates
+//! them.
 
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::sync::{Mutex, PoisonError};
 
-/// A reader at a position in a file.
+use dlbridge::{Tensor, TensorRef, TensorRefMut};
+
+/// The bytes of a file.
+pub(crate) enum Bytes {
+    #[cfg_attr(not(any(unix, windows)), expect(dead_code, reason = "others read it by `Reader`"))]
+    File(File),
+    /// A vector of bytes.
+    Memory(Tensor),
+    /// One thread at a time moves its position and reads.
+    Reader(Mutex<Box<dyn ReadSeek>>),
+}
+
+/// A reader at any position.
+pub(crate) trait ReadSeek: Read + Seek + Send {}
+
+impl<R: Read + Seek + Send> ReadSeek for R {}
+
+impl Bytes {
+    /// Reads some bytes, not past the end.
+    fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+        match self {
+            #[cfg(unix)]
+            Self::File(file) => std::os::unix::fs::FileExt::read_at(file, bytes, position),
+            #[cfg(windows)]
+            Self::File(file) => std::os::windows::fs::FileExt::seek_read(file, bytes, position),
+            #[cfg(not(any(unix, windows)))]
+            Self::File(_) => unreachable!("a file is a reader"),
+            // A copy, because a reference would exclude writes by other code.
+            Self::Memory(all) => {
+                let begin = usize::try_from(position).unwrap_or(usize::MAX).min(all.len());
+                let len = bytes.len().min(all.len() - begin);
+                let found = TensorRef::from(all).slice(0, begin..begin + len);
+                found
+                    .and_then(|found| TensorRefMut::from(&mut bytes[..len]).copy_from(&found))
+                    .map_err(io::Error::other)?;
+                Ok(len)
+            }
+            Self::Reader(reader) => {
+                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                reader.seek(SeekFrom::Start(position))?;
+                reader.read(bytes)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bytes")
+    }
+}
+
+/// A reader at a position of its own.
 pub(crate) struct At<'a> {
-    file: &'a File,
+    bytes: &'a Bytes,
     position: u64,
+    len: u64,
 }
 
 impl<'a> At<'a> {
-    pub(crate) fn new(file: &'a File, position: u64) -> Self {
-        Self { file, position }
+    pub(crate) fn new(bytes: &'a Bytes, position: u64, len: u64) -> Self {
+        Self { bytes, position, len }
     }
 }
 
 impl Read for At<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(self.file, bytes, self.position)?;
-        #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(self.file, bytes, self.position)?;
-        #[cfg(not(any(unix, windows)))]
-        let read = read_at(self.file, bytes, self.position)?;
+        let read = self.bytes.read_at(bytes, self.position)?;
         self.position += read as u64;
         Ok(read)
+    }
+}
+
+impl Seek for At<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+        };
+        self.position = position.ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.position)
     }
 }
 
@@ -39,37 +102,5 @@ pub(crate) fn read_inflated(stream: impl Read, skip: u64, bytes: &mut [u8]) -> i
 /// Without the feature `npz` no format has deflated bytes.
 #[cfg(not(feature = "npz"))]
 pub(crate) fn read_inflated(_: impl Read, _: u64, _: &mut [u8]) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Reads at a position where the standard library lacks a function for it, as in WASI: moves the file's own position
-/// and reads, which one thread does at a time.
-#[cfg(any(test, not(any(unix, windows))))]
-fn read_at(mut file: &File, bytes: &mut [u8], position: u64) -> io::Result<usize> {
-    use std::io::{Seek, SeekFrom};
-    use std::sync::{Mutex, PoisonError};
-
-    static MOVED: Mutex<()> = Mutex::new(());
-    let _moved = MOVED.lock().unwrap_or_else(PoisonError::into_inner);
-    file.seek(SeekFrom::Start(position))?;
-    file.read(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri isolates a program from files")]
-    fn read_at_moved_position_reads_the_same_bytes() {
-        let mut file = tempfile::tempfile().expect("a temporary file");
-        file.write_all(b"0123456789").expect("ten bytes are written");
-        for position in [0, 7, 3, 9, 10, 11] {
-            let (mut moved, mut given) = ([0; 4], [0; 4]);
-            let expected = At::new(&file, position).read(&mut given).expect("a read");
-            let read = read_at(&file, &mut moved, position).expect("a seek and a read");
-            assert_eq!((read, moved), (expected, given), "at {position}");
-        }
-    }
+    Err(ErrorKind::Unsupported.into())
 }

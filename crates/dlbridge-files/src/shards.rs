@@ -14,11 +14,13 @@ use crate::{Error, Fault, formats};
 /// The format, for messages.
 const NAME: &str = "shard index";
 
-/// The name of an index in the folder of a model.
-const INDEX: &str = "model.safetensors.index.json";
-
-/// The name of the only file in the folder of a model that is not sharded.
-const SINGLE: &str = "model.safetensors";
+/// The names of models in a folder, which an index may list: the first that is there is the model.
+const NAMES: [&str; 4] = [
+    "model.safetensors",
+    "diffusion_pytorch_model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.bin",
+];
 
 #[derive(Deserialize)]
 struct Shards {
@@ -27,6 +29,8 @@ struct Shards {
 
 /// The files that a path stands for.
 pub(crate) struct Listed {
+    /// The path of the file, or of the index.
+    pub(crate) path: PathBuf,
     /// The files with tensors, sorted by name.
     pub(crate) paths: Vec<PathBuf>,
     /// The file of each tensor, if the path is that of an index.
@@ -38,13 +42,10 @@ pub(crate) struct Listed {
 impl Listed {
     /// Lists the files of a path.
     pub(crate) fn of(path: &Path) -> Result<Self, Error> {
-        let of_folder = || {
-            let index = path.join(INDEX);
-            if index.is_file() { index } else { path.join(SINGLE) }
-        };
-        let path = if path.is_dir() { &of_folder() } else { path };
+        let path = &found(path).map_err(|fault| Error::new(path, fault))?;
         if path.extension().is_none_or(|extension| extension != "json") {
-            return Ok(Self { paths: vec![path.into()], places: BTreeMap::new(), index: None });
+            let (path, places) = (path.clone(), BTreeMap::new());
+            return Ok(Self { paths: vec![path.clone()], path, places, index: None });
         }
         let (shards, file) = read(path).map_err(|fault| Error::new(path, fault))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -52,7 +53,7 @@ impl Listed {
             shards.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let files: BTreeSet<&PathBuf> = places.values().collect();
         let paths = files.into_iter().cloned().collect();
-        Ok(Self { paths, places, index: Some((path.into(), file)) })
+        Ok(Self { path: path.clone(), paths, places, index: Some((path.clone(), file)) })
     }
 
     /// Returns true if no other index has replaced the one that was read.
@@ -69,6 +70,27 @@ impl Listed {
             (read.len(), read.modified().ok()) == (now.len(), now.modified().ok())
         }
     }
+}
+
+/// The file or index of a path, which may be that of a folder, or of a model that was split into shards.
+fn found(path: &Path) -> Result<PathBuf, Fault> {
+    let index = |path: &Path| {
+        let mut index = path.as_os_str().to_owned();
+        index.push(".index.json");
+        PathBuf::from(index)
+    };
+    if !path.is_dir() {
+        let may_be_split = path.extension().is_some_and(|end| end == "safetensors" || end == "bin");
+        let is_split = may_be_split && path.symlink_metadata().is_err() && index(path).is_file();
+        return Ok(if is_split { index(path) } else { path.into() });
+    }
+    let files = NAMES.map(|name| path.join(name));
+    let mut all = files.into_iter().flat_map(|file| [index(&file), file]);
+    all.find(|file| file.is_file()).ok_or_else(|| {
+        let names = NAMES.join(", ");
+        let reason = format!("the folder has none of {names} or an index of them; name the file");
+        Fault::Io(io::Error::new(ErrorKind::NotFound, reason))
+    })
 }
 
 /// The file of each tensor in an index, and the index.

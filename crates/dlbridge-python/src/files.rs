@@ -1,8 +1,8 @@
 //! Files with tensors, for `dlbridge.files`.
 
 use std::borrow::Cow;
-use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use dlbridge::TensorRef;
@@ -12,9 +12,11 @@ use dlbridge_pyo3::{PyTensor, import, while_detached};
 use crate::class::dtype::DtypeName;
 use crate::tensor::TensorObject;
 use pyo3::exceptions::{
-    PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError, PyValueError,
+    PyFileNotFoundError, PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError,
+    PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList};
 
 /// The name, dtype, shape, number of bytes, alignment, quantised type, and the block's elements and bytes.
@@ -26,13 +28,29 @@ pub(crate) struct File(TensorFile);
 
 #[pymethods]
 impl File {
-    /// Maps a file.
+    /// Opens the bytes of a tensor, the file of a path, which is mapped, or the one behind a reader; floats of four bits
+    /// are pairs, or alone.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        // SAFETY: as for all memory that Python shares, the program promises that nothing writes the file while Rust
-        // has a view of it (docs/safety.md).
-        let file = py.detach(|| unsafe { TensorFile::map(path) });
-        file.map(Self).map_err(raised)
+    fn new(source: &Bound<'_, PyAny>, has_pairs: bool) -> PyResult<Self> {
+        let py = source.py();
+        let file = if let Some(tensor) = TensorObject::of(source) {
+            let tensor = tensor.get().alias()?;
+            py.detach(|| TensorFile::from_bytes(tensor))
+        } else if let Ok(path) = source.extract::<PathBuf>() {
+            // SAFETY: as for all memory that Python shares, the program promises that nothing writes the file while
+            // Rust has a view of it (docs/safety.md).
+            py.detach(|| unsafe { TensorFile::map(path) })
+        } else {
+            let reader = Reader(source.clone().unbind());
+            py.detach(|| TensorFile::from_reader(reader))
+        };
+        let file = file.map_err(raised)?;
+        Ok(Self(if has_pairs { file.with_pairs() } else { file }))
+    }
+
+    /// The path of the file that was found; empty without one.
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -45,6 +63,11 @@ impl File {
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
         name.extract().is_ok_and(|name: Cow<'_, str>| self.0.tensors().contains_key(&*name))
+    }
+
+    /// True if the file is one tensor without a name.
+    fn is_single(&self) -> bool {
+        self.0.is_single()
     }
 
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -64,19 +87,11 @@ impl File {
         Ok((entry.dtype.to_string(), entry.shape.clone(), nbytes, entry.alignment(), blocks))
     }
 
-    /// A tensor: mapped, or mapped for this process alone; with floats of four bits as pairs.
-    fn tensor(
-        &self,
-        py: Python<'_>,
-        name: Cow<'_, str>,
-        private: bool,
-        has_pairs: bool,
-    ) -> PyResult<TensorObject> {
-        let tensor = py.detach(|| match (private, has_pairs) {
-            (true, false) => self.0.private_tensor(&name),
-            (false, false) => self.0.tensor(&name),
-            (true, true) => self.0.private_tensor_of_pairs(&name),
-            (false, true) => self.0.tensor_of_pairs(&name),
+    /// A tensor: mapped, or mapped for this process alone.
+    fn tensor(&self, py: Python<'_>, name: Cow<'_, str>, private: bool) -> PyResult<TensorObject> {
+        let tensor = py.detach(|| match private {
+            true => self.0.private_tensor(&name),
+            false => self.0.tensor(&name),
         });
         tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
     }
@@ -91,6 +106,46 @@ impl File {
         let dtype = dtype.expect()?;
         let tensor = py.detach(|| self.0.dequantize(&name, dtype));
         tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
+    }
+}
+
+/// A Python object with the methods `read` and `seek`. A call never waits for the GIL while it holds it.
+struct Reader(Py<PyAny>);
+
+/// The largest number of bytes that are requested at once: Python makes an object of them, which is then copied.
+const MAX_READ: usize = 16 << 20;
+
+impl Read for Reader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let len = bytes.len().min(MAX_READ);
+        let bytes = &mut bytes[..len];
+        Python::attach(|py| {
+            let read = self.0.bind(py).call_method1("read", (bytes.len(),))?;
+            let read: PyBackedBytes = read.extract().map_err(|_| {
+                let kind = read.get_type().to_string();
+                PyTypeError::new_err(format!(
+                    "read() returned {kind}, not bytes; open the file in mode 'rb'"
+                ))
+            })?;
+            let target = bytes.get_mut(..read.len());
+            target
+                .ok_or_else(|| PyValueError::new_err("read() returned too many bytes"))?
+                .copy_from_slice(&read);
+            Ok(read.len())
+        })
+        .map_err(|error: PyErr| io::Error::other(error))
+    }
+}
+
+impl Seek for Reader {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (offset, whence) = match to {
+            SeekFrom::Start(offset) => (offset as i64, 0),
+            SeekFrom::Current(offset) => (offset, 1),
+            SeekFrom::End(offset) => (offset, 2),
+        };
+        Python::attach(|py| self.0.bind(py).call_method1("seek", (offset, whence))?.extract())
+            .map_err(|error: PyErr| io::Error::other(error))
     }
 }
 
@@ -170,6 +225,12 @@ fn closed() -> PyErr {
 
 /// The exception of an error; one of the system keeps its number, so that it has the class of that number.
 fn raised(error: Error) -> PyErr {
+    // Of a reader.
+    if let Fault::Io(io) = error.fault()
+        && let Some(raised) = io.get_ref().and_then(|inner| inner.downcast_ref::<PyErr>())
+    {
+        return Python::attach(|py| raised.clone_ref(py));
+    }
     match error.fault() {
         Fault::Io(io) => match (io.raw_os_error(), io.kind()) {
             (Some(number), _) => {
@@ -177,6 +238,7 @@ fn raised(error: Error) -> PyErr {
                 PyOSError::new_err((number, without_number(io), path))
             }
             (None, ErrorKind::PermissionDenied) => PyPermissionError::new_err(error.to_string()),
+            (None, ErrorKind::NotFound) => PyFileNotFoundError::new_err(error.to_string()),
             (None, ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(error.to_string()),
             (None, _) => PyOSError::new_err(error.to_string()),
         },
@@ -194,6 +256,7 @@ pub(crate) fn without_number(error: &io::Error) -> String {
 /// A value of the metadata as a Python object.
 fn python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
+        Value::Null => py.None().into_bound(py),
         Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
         Value::Int(value) => value.into_pyobject(py)?.into_any(),
         Value::Uint(value) => value.into_pyobject(py)?.into_any(),

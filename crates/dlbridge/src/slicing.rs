@@ -160,6 +160,30 @@ methods! {
         "borrowed", "";
 }
 
+impl Tensor {
+    /// Gives the elements of a tensor in C order any extents and strides, in elements, from the first on: a transposed or
+    /// repeated layout that a file or message describes.
+    ///
+    /// # Errors
+    /// [`Error::NotContiguous`](crate::Error::NotContiguous) for another order of this tensor;
+    /// [`Error::StridesLength`](crate::Error::StridesLength) unless there is one stride per dimension;
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) if an index would lead outside the elements; those of
+    /// [`slice`](Self::slice). The tensor is dropped.
+    ///
+    /// ```
+    /// let column = dlbridge::Tensor::from([1, 2, 3, 4]).as_strided([2, 2], [1, 2])?;
+    /// assert_eq!(column.view::<i32>()?.to_vec(), [1, 3, 2, 4]);
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn as_strided(
+        self,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+    ) -> Result<Self> {
+        self.sliced(|dims| dims.as_strided(shape.as_ref(), strides.as_ref()))
+    }
+}
+
 /// Only shared elements can be repeated.
 macro_rules! repeated {
     ($([$($generics:tt)*] $type:ty, $make:literal, $name:literal;)*) => {$(

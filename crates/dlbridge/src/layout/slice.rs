@@ -1,12 +1,12 @@
 //! Layouts within a layout: slices, transposes, other shapes.
 //!
-//! - **Slice.** Each index of a slice leads to an element of the layout it was made of. Unless the slice was broadcast,
-//!   two indices lead to two elements if they do so in that layout.
+//! - **Slice.** Each index of a slice leads to an element of the layout it was made of. Unless the slice was broadcast, or
+//!   given any strides, two indices lead to two elements if they do so in that layout.
 
 use core::ops::{Bound, RangeBounds};
 
 use super::dims::{Dims, Numbers};
-use super::{c_strides, element_count};
+use super::{ElementExtent, c_strides, element_count, is_c_contiguous};
 use crate::{Error, MAX_NDIM, Result};
 
 /// A layout within another one (Slice).
@@ -147,6 +147,22 @@ impl Dims<'_> {
             step = step.wrapping_mul(new[axis]);
         }
         Ok(Slice::new(Dims::own(new, strides), 0))
+    }
+
+    /// Any layout of elements in C order, from the first on.
+    pub(crate) fn as_strided(&self, shape: &[usize], strides: &[isize]) -> Result<Slice> {
+        if !is_c_contiguous(self.shape(), self.strides()) {
+            return Err(Error::NotContiguous);
+        }
+        let (dims, measure) = Dims::checked(shape, strides)?;
+        let owner = element_count(self.shape())?;
+        if measure.count != 0 {
+            let ElementExtent { lowest, highest } = measure.extent.ok_or(Error::TooLarge)?;
+            if lowest < 0 || highest >= owner as i64 {
+                return Err(Error::OutOfBounds { lowest, highest, owner });
+            }
+        }
+        Ok(Slice::new(dims, 0))
     }
 
     /// A larger shape that repeats axes of extent 1 and adds repeated axes in front.

@@ -344,3 +344,32 @@ fn exported_tensor_declared_exclusive_is_not_unique_while_exported_again() {
     assert!(exclusive.try_into_tensor().is_err(), "otherwise it could be written while it is read");
     assert_eq!(elements(&shared), [1, 2, 3]);
 }
+
+#[test]
+fn as_strided_of_elements_in_c_order_has_any_strides() {
+    let numbers = || Tensor::from(vec![1, 2, 3, 4, 5, 6]);
+    let repeated = numbers().as_strided([3, 2], [1, 1]).unwrap();
+    assert_eq!(repeated.view::<i32>().unwrap().to_vec(), [1, 2, 2, 3, 3, 4]);
+    assert!(numbers().as_strided([2, 0], [9, -9]).unwrap().is_empty());
+    let mut repeated = numbers().as_strided([2, 6], [0, 1]).unwrap();
+    assert_eq!(repeated.view_mut::<i32>().unwrap_err(), Error::Overlapping);
+    assert_eq!(repeated.try_into_owner::<Vec<i32>>().unwrap(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn as_strided_outside_of_the_elements_is_refused() {
+    let refused = |shape: &[usize], strides: &[isize]| {
+        Tensor::from([1, 2, 3, 4, 5, 6]).as_strided(shape, strides).unwrap_err()
+    };
+    let outside = |lowest, highest| Error::OutOfBounds { lowest, highest, owner: 6 };
+    assert_eq!(refused(&[2, 3], &[4, 1]), outside(0, 6));
+    assert_eq!(refused(&[2], &[-1]), outside(-1, 0));
+    assert_eq!(refused(&[3], &[isize::MAX]), Error::TooLarge);
+    assert_eq!(refused(&[2], &[]), Error::StridesLength { ndim: 1, strides: 0 });
+    let columns = Tensor::from([[1, 2], [3, 4]]).transpose();
+    assert_eq!(columns.as_strided([4], [1]).unwrap_err(), Error::NotContiguous);
+    assert_eq!(
+        Tensor::from(vec![0_u8; 0]).as_strided([1], [1]).unwrap_err(),
+        Error::OutOfBounds { lowest: 0, highest: 0, owner: 0 }
+    );
+}

@@ -70,7 +70,13 @@ pub(crate) fn share_bytes(
     if shape.len() > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
-    let len = TensorRef::from(&**tensor).as_bytes()?.len();
+    // Without a reference to the bytes: other code may write them.
+    let whole = TensorRef::from(&**tensor);
+    whole.check_host_accessible()?;
+    if !whole.is_c_contiguous() {
+        return Err(Error::NotContiguous);
+    }
+    let len = usize::try_from(whole.nbytes()).map_err(|_| Error::TooLarge)?;
     // The tensor's own pointer: a write by the producer would invalidate a pointer made of a reference.
     let bytes = ptr::slice_from_raw_parts_mut(tensor.data().cast::<u8>(), len);
     // As in `to_raw`, the source, so that no chain grows.
