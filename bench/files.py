@@ -90,12 +90,19 @@ ROWS: dict[str, tuple[str, dict[str, str]]] = {
             "safetensors": "from safetensors.numpy import load_file\n" + ALL.format(load="load_file(path)"),
         },
     ),
+    "PyTorch's file: open and read the first element of one": (
+        "file.pt",
+        {
+            "dlbridge": "import torch, dlbridge\ndlbridge.load(path, to='torch')\n"
+            + FIRST.format(open="dlbridge.load(path, to='torch')", get="['layer.7.weight']"),
+            "torch.load(mmap=True)": TORCH + FIRST.format(open="torch.load(path, mmap=True)", get="['layer.7.weight']"),
+        },
+    ),
     "PyTorch's file: all tensors, and their sums": (
-        "file.safetensors",
+        "file.pt",
         {
             "dlbridge": "import torch, dlbridge\n" + ALL.format(load="dict(dlbridge.load(path, to='torch'))"),
-            "torch.load(mmap=True)": "import torch\n"
-            + ALL.format(load="torch.load(path.replace('.safetensors', '.pt'), mmap=True)"),
+            "torch.load(mmap=True)": TORCH + ALL.format(load="torch.load(path, mmap=True)"),
         },
     ),
     "npy: open": (

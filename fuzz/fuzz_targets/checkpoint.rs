@@ -11,11 +11,7 @@ fuzz_target!(|data: &[u8]| {
     match kind % 4 {
         0 => run(data.to_vec()),
         1 => run(archive(&[("m/data.pkl", data), ("m/data/0", &[1; 64])])),
-        2 => run(archive(&[
-            ("m/data.pkl", data),
-            ("m/data/0", &[1; 64]),
-            ("m/byteorder", b"big"),
-        ])),
+        2 => run(archive(&[("m/data.pkl", data), ("m/data/0", &[1; 64]), ("m/byteorder", b"big")])),
         // The pickle of a state dict, whose first tensor is described by the fuzzer.
         _ => {
             let pickle = [b"\x80\x02}X\x01\x00\x00\x00x", data, b"s."].concat();

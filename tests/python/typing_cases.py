@@ -73,9 +73,9 @@ opened: dlbridge.TensorFile = dlbridge.load("x.safetensors", to="torch")
 with opened as file:
     assert_type(file.info("x").shape, tuple[int, ...])
 assert_type(dlbridge.load("x.npy", writable=True), Any)
-
 assert_type(dlbridge.load(b"bytes"), Any)
 assert_type(dlbridge.load(open("x.npy", "rb")), Any)  # noqa: SIM115
+
 dlbridge.asdlpack([1, 2, 3])  # error: a list supports no protocol
 dlbridge.asdlpack((1, 2, 3))  # error: nor does a tuple
 dlbridge.asdlpack("cat.png")  # error: nor does a string

@@ -274,6 +274,7 @@ fn values_of_other_code_are_hidden_by_its_name() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is too slow")]
 fn pickle_that_breaks_its_stack_or_memo_is_refused() {
     for (content, at) in [
         (&b""[..], 3),
@@ -403,6 +404,7 @@ fn archives_of_other_programs_are_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is too slow")]
 fn truncated_archive_is_refused() {
     let file = saved(&pickle(&dict("x", &bytes(&[2], &[1]))));
     for len in 0..file.len() {
