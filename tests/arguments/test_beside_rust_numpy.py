@@ -53,20 +53,13 @@ def run(first: str, code: str) -> None:
     output(begin + code, options=())
 
 
-def test_readers_share(first: str) -> None:
-    run(
-        first,
-        """
+#: Programs that do the same whichever extension borrows first.
+PROGRAMS = {
+    "readers_share": """
 ours.while_reading(x, lambda: theirs.hold_readonly(x, lambda: ours.total_of_anything(x)))
 theirs.hold_readonly(x, lambda: ours.while_reading(x, lambda: theirs.hold_readonly(x, list)))
 """,
-    )
-
-
-def test_writer_keeps_the_others_out(first: str) -> None:
-    run(
-        first,
-        """
+    "writer_keeps_the_others_out": """
 for held in [
     lambda f: ours.while_writing(x, f), lambda f: theirs.hold_readwrite(x, f),
 ]:
@@ -78,62 +71,18 @@ for held in [
         held(lambda: refused(other))
         other()
 """,
-    )
-
-
-def test_readers_keep_a_writer_out(first: str) -> None:
-    run(
-        first,
-        """
+    "readers_keep_a_writer_out": """
 ours.while_reading(x, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
 theirs.hold_readwrite(x, list)
 ours.negate(x)
 """,
-    )
-
-
-def test_columns_without_a_byte_in_common(first: str) -> None:
-    run(
-        first,
-        """
+    "columns_without_a_byte_in_common": """
 even, odd = x[::2], x[1::2]
 ours.while_writing(even, lambda: theirs.hold_readwrite(odd, list))
 theirs.hold_readwrite(even, lambda: ours.negate(odd))
 """,
-    )
-
-
-def test_same_memory_as_another_object_conflicts() -> None:
-    code = """
-ours.while_writing(memoryview(x), lambda: refused(lambda: theirs.hold_readonly(x, list)))
-theirs.hold_readwrite(x, lambda: refused(lambda: ours.total_of_anything(memoryview(x))))
-again = np.from_dlpack(x)
-ours.while_writing(again, lambda: refused(lambda: theirs.hold_readonly(x, list)))
-"""
-    run(OURS_FIRST, code)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_several_views_of_one_array(first: str, count: int) -> None:
-    run(
-        first,
-        f"""
-parts = [x[i::{count}] for i in range({count})] + [x[::-1][::{count}], x.reshape(2, 4)[1], x.reshape(2, 4)[:, 2]]
-for part in parts:
-    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(part, list)))
-    theirs.hold_readwrite(part, lambda: refused(lambda: ours.negate(part)))
-    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
-    theirs.hold_readwrite(part, list)
-    theirs.hold_readwrite(x, list)
-""",
-    )
-
-
-def test_arrays_of_other_classes(first: str) -> None:
-    run(
-        first,
-        """
+    "arrays_of_other_classes": """
 class Derived(np.ndarray):
     pass
 
@@ -146,27 +95,7 @@ for part in [x.view(Derived), x.view(Derived)[2:].view(np.ndarray), np.frombuffe
         theirs.hold_readwrite(plain, list)
         theirs.hold_readwrite(plain, lambda: refused(lambda: ours.negate(part)))
 """,
-    )
-
-
-def test_memory_that_gets_another_owner_stays_borrowed() -> None:
-    # No array leads to the borrow any more. A call to release it would make rust-numpy end the process.
-    run(
-        THEIRS_FIRST,
-        """
-part = x[2:]
-state = np.arange(8.0).__reduce__()[2]
-ours.while_writing(x, lambda: x.__setstate__(state))
-ours.negate(x)
-theirs.hold_readwrite(x, list)
-""",
-    )
-
-
-def test_view_that_gets_another_owner_gives_its_borrow_back(first: str) -> None:
-    run(
-        first,
-        """
+    "view_that_gets_another_owner_gives_its_borrow_back": """
 state = np.arange(6.0).__reduce__()[2]
 for held in [ours.while_reading, ours.while_writing]:
     x = np.arange(8.0)
@@ -175,13 +104,7 @@ for held in [ours.while_reading, ours.while_writing]:
     ours.negate(x)
     theirs.hold_readwrite(x, list)
 """,
-    )
-
-
-def test_conflict_of_two_dlbridge_arguments_is_not_reported_as_rust_numpys(first: str) -> None:
-    run(
-        first,
-        """
+    "conflict_of_two_dlbridge_arguments_is_not_reported_as_rust_numpys": """
 def message(function):
     try:
         function()
@@ -197,47 +120,7 @@ assert "numpy.ndarray" in text, text
 ours.negate(x)
 theirs.hold_readwrite(x, list)
 """,
-    )
-
-
-CHANGES = [
-    "x.shape = (2, 4)",
-    "x.dtype = 'f4'",
-    "x.strides = (0,)",
-    "x.flags.writeable = False",
-    "x.shape = (2, 2, 2, 1, 1)",
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_array_that_changes_while_it_is_borrowed_is_released(first: str, change: str) -> None:
-    # rust-numpy's own registry ends the process when a borrowed array changes its dtype.
-    held = "ours.while_reading, ours.while_writing"
-    if first == OURS_FIRST:
-        held += ", theirs.hold_readonly, theirs.hold_readwrite"
-    run(
-        first,
-        f"""
-def changed():
-    {change}
-
-import warnings
-warnings.simplefilter("ignore")
-for held in [{held}]:
-    x = np.arange(8.0)
-    part = x[2:]
-    held(x, changed)
-    assert x.flags.writeable or part.flags.writeable
-    ours.negate(part)
-    theirs.hold_readwrite(part, list)
-""",
-    )
-
-
-def test_threads(first: str) -> None:
-    run(
-        first,
-        """
+    "threads": """
 inside, wait = threading.Event(), threading.Event()
 def hold():
     inside.set()
@@ -256,13 +139,84 @@ for held, other in [
     thread.join()
     other()
 """,
-    )
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_with_either_extension_first_succeeds(first: str, name: str) -> None:
+    run(first, PROGRAMS[name])
+
+
+def test_same_memory_as_another_object_conflicts() -> None:
+    code = """
+ours.while_writing(memoryview(x), lambda: refused(lambda: theirs.hold_readonly(x, list)))
+theirs.hold_readwrite(x, lambda: refused(lambda: ours.total_of_anything(memoryview(x))))
+again = np.from_dlpack(x)
+ours.while_writing(again, lambda: refused(lambda: theirs.hold_readonly(x, list)))
+"""
+    run(OURS_FIRST, code)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_several_views_of_one_array(first: str, count: int) -> None:
+    code = f"""
+parts = [x[i::{count}] for i in range({count})] + [x[::-1][::{count}], x.reshape(2, 4)[1], x.reshape(2, 4)[:, 2]]
+for part in parts:
+    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(part, list)))
+    theirs.hold_readwrite(part, lambda: refused(lambda: ours.negate(part)))
+    ours.while_writing(part, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
+    theirs.hold_readwrite(part, list)
+    theirs.hold_readwrite(x, list)
+"""
+    run(first, code)
+
+
+def test_memory_that_gets_another_owner_stays_borrowed() -> None:
+    # No array leads to the borrow any more. A call to release it would make rust-numpy end the process.
+    code = """
+part = x[2:]
+state = np.arange(8.0).__reduce__()[2]
+ours.while_writing(x, lambda: x.__setstate__(state))
+ours.negate(x)
+theirs.hold_readwrite(x, list)
+"""
+    run(THEIRS_FIRST, code)
+
+
+CHANGES = [
+    "x.shape = (2, 4)",
+    "x.dtype = 'f4'",
+    "x.strides = (0,)",
+    "x.flags.writeable = False",
+    "x.shape = (2, 2, 2, 1, 1)",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_array_that_changes_while_it_is_borrowed_is_released(first: str, change: str) -> None:
+    # rust-numpy's own registry ends the process when a borrowed array changes its dtype.
+    held = "ours.while_reading, ours.while_writing"
+    if first == OURS_FIRST:
+        held += ", theirs.hold_readonly, theirs.hold_readwrite"
+    code = f"""
+def changed():
+    {change}
+
+import warnings
+warnings.simplefilter("ignore")
+for held in [{held}]:
+    x = np.arange(8.0)
+    part = x[2:]
+    held(x, changed)
+    assert x.flags.writeable or part.flags.writeable
+    ours.negate(part)
+    theirs.hold_readwrite(part, list)
+"""
+    run(first, code)
 
 
 def test_share_borrows_keeps_one_registry_whoever_borrows_first() -> None:
-    run(
-        "",
-        """
+    code = """
 from numpy._core import multiarray
 assert not hasattr(multiarray, "_RUST_NUMPY_BORROW_CHECKING_API")
 ours.share_borrows()
@@ -272,21 +226,19 @@ assert multiarray._RUST_NUMPY_BORROW_CHECKING_API is shared
 # rust-numpy's own registry compares owners, and this array has another owner.
 alias = np.frombuffer(memoryview(x))
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(alias)))
-""",
-    )
+"""
+    run("", code)
 
 
 def test_share_borrows_after_rust_numpy_keeps_both_registries() -> None:
-    run(
-        THEIRS_FIRST,
-        """
+    code = """
 ours.share_borrows()
 ours.share_borrows()
 theirs.hold_readonly(x, lambda: refused(lambda: ours.negate(x)))
 ours.while_reading(x, lambda: refused(lambda: theirs.hold_readwrite(x, list)))
 ours.negate(x)
-""",
-    )
+"""
+    run(THEIRS_FIRST, code)
 
 
 def test_share_borrows_without_numpy_changes_nothing() -> None:

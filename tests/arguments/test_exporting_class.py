@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 from dlbridge_conformance import crafter
+from producers import Only
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -95,12 +96,6 @@ def test_class_makes_its_tensor_at_each_export() -> None:
         bytes(squares)
 
 
-class OnlyInterface:
-    def __init__(self, lender: object, name: str) -> None:
-        setattr(self, name, getattr(lender, name))
-        self.lender = lender
-
-
 def test_memory_that_an_object_does_not_keep_has_no_address() -> None:
     latest = typed.LatestTENSOR([1, 2])
     for exporter in typed.Squares(3), latest:
@@ -109,7 +104,7 @@ def test_memory_that_an_object_does_not_keep_has_no_address() -> None:
         with pytest.raises(TypeError, match="looked for __array_interface__"):
             dlbridge.asdlpack(exporter, protocol="array-interface")
         assert dlbridge.asdlpack(exporter, protocol="array-struct").protocol == "array-struct"
-    array = np.asarray(OnlyInterface(latest, "__array_struct__"))
+    array = np.asarray(Only(latest, "__array_struct__"))
     buffer = np.frombuffer(latest)
     latest.replace([3, 4, 5])
     assert array.tolist() == buffer.tolist() == [1, 2]
@@ -121,7 +116,7 @@ def test_memory_that_an_object_does_not_keep_has_no_address() -> None:
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_consumer_that_ignores_read_only_memory_of_a_class_is_refused(name: str) -> None:
     scale = typed.Scale([1, 2])
-    array = np.frombuffer(scale) if name == "a buffer" else np.asarray(OnlyInterface(scale, name))
+    array = np.frombuffer(scale) if name == "a buffer" else np.asarray(Only(scale, name))
     writable = torch.from_numpy(array)
     with pytest.raises(BufferError, match="overlaps that of a read-only dlbridge.Tensor"):
         typed.negate(writable)

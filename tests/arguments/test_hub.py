@@ -19,14 +19,14 @@ package = types.ModuleType("dlbridge")
 exec({body!r}, package.__dict__)
 sys.modules["dlbridge"] = package
 import numpy as np, polars as pl, typed_arguments as typed
+def refused(call):
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error, sep=": ")
 """
 
-REFUSED = """
-try:
-    typed.dtype(pl.Series([1.0, 2.0]))
-except Exception as error:
-    print(type(error).__name__, error, sep=": ")
-"""
+REFUSED = "refused(lambda: typed.dtype(pl.Series([1.0, 2.0])))"
 
 
 def with_package(body: str, code: str = REFUSED) -> str:
@@ -97,16 +97,10 @@ import torch
 class Tensor(torch.Tensor): _record = RECORD
 def asdlpack(x, **options): return torch.ones(2, 3).as_subclass(Tensor)
 """.replace("RECORD", str(record))
-    code = """
-print(typed.shape(pl.Series([1.0])))
-try:
-    typed.total_of_vector(pl.Series([1.0]))
-except TypeError as error:
-    print(error)
-"""
+    code = "print(typed.shape(pl.Series([1.0])))\nrefused(lambda: typed.total_of_vector(pl.Series([1.0])))"
     lines = with_package(body, code).splitlines()
     assert lines[0] == "[2, 3]"
-    assert "got float32[2, 3]" in lines[1]
+    assert lines[1].startswith("TypeError: ") and "got float32[2, 3]" in lines[1]
 
 
 def test_object_that_asks_the_extension_again_is_refused() -> None:
@@ -204,12 +198,8 @@ for make in refused:
 )  # fmt: skip
 def test_package_that_makes_no_results_is_refused(body: str, refusal: str) -> None:
     code = """
-import types
 package._core = types.ModuleType("_core")
-try:
-    typed.twice(pl.Series([1.0], dtype=pl.Float32))
-except Exception as error:
-    print(type(error).__name__, error, sep=": ")
+refused(lambda: typed.twice(pl.Series([1.0], dtype=pl.Float32)))
 """
     body += "\ndef asdlpack(x):\n import torch, types\n class Tensor(torch.Tensor): _record = 1\n return torch.ones(1).as_subclass(Tensor)"
     assert with_package(body, code).startswith(refusal)
@@ -224,12 +214,7 @@ import torch
 class Tensor(torch.Tensor): _record = 200 << 16 | 1
 def asdlpack(x, **options): return torch.ones(2).as_subclass(Tensor)
 """
-    code = """
-try:
-    typed.negate_dict({"x": pl.Series([1.0], dtype=pl.Float32)})
-except TypeError as error:
-    print(error)
-"""
+    code = "refused(lambda: typed.negate_dict({'x': pl.Series([1.0], dtype=pl.Float32)}))"
     assert "which needs a copy" in with_package(body, code)
 
 
@@ -298,13 +283,8 @@ capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c
 class Tensor:
     __dlpack_c_exchange_api__ = capsule(ctypes.addressof(table), name, None)
 """
-    code = """
-try:
-    typed.zeros(2)
-except BufferError as error:
-    print(error)
-"""
-    assert with_package(body, code) == "the exchange API's managed_tensor_to_py_object_no_sync failed without a reason\n"
+    failed = "BufferError: the exchange API's managed_tensor_to_py_object_no_sync failed without a reason\n"
+    assert with_package(body, "refused(lambda: typed.zeros(2))") == failed
 
 
 def test_memory_that_may_not_be_written_is_not_writable_once() -> None:

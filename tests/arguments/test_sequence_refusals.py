@@ -19,7 +19,6 @@ from sequence_checks import refused
 
 torch = pytest.importorskip("torch")
 
-FLOATS = "expected float64[_] on cpu; got a"
 MATRIX = "expected float64[_, _] on cpu, C order, aligned to 64 bytes; got a"
 
 
@@ -184,28 +183,20 @@ def test_overflow_error_of_a_number_is_raised(function: str) -> None:
         getattr(typed, function)([index_that(overflows), 2])
 
 
-def test_integer_of_numpy_that_is_out_of_range_is_named() -> None:
-    with pytest.raises(TypeError, match="out of range for int64"):
-        typed.as_int64([np.uint64(2**63)])
-
-
 @pytest.mark.parametrize(
-    ("make", "match"),
+    ("function", "items", "match"),
     [
-        (lambda: [np.zeros((2, 2))], r"got a list of shape \[1, 2, 2\]"),
-        (lambda: [np.array(1.0)], r"got a list of shape \[1\]"),
-        (lambda: [np.zeros(2, "c8")], r"element \[0\] is a numpy.ndarray of complex64, which does not fit"),
-        (lambda: [b"ab", b"cd"], r"element \[0\] is a bytes, which is not a number"),
+        (typed.matrix_of_lists, [np.zeros((2, 2))], r"got a list of shape \[1, 2, 2\]"),
+        (typed.matrix_of_lists, [np.array(1.0)], r"got a list of shape \[1\]"),
+        (typed.matrix_of_lists, [np.zeros(2, "c8")], r"element \[0\] is a numpy.ndarray of complex64, which does not fit"),
+        (typed.matrix_of_lists, [b"ab", b"cd"], r"element \[0\] is a bytes, which is not a number"),
+        (typed.as_uint8, [b"ab"], r"element \[0\] is a bytes, which is not a number"),
+        (typed.as_int64, [np.uint64(2**63)], "out of range for int64"),
     ],
 )
-def test_lists_of_arrays_that_do_not_fit_are_refused(make: Any, match: str) -> None:
+def test_items_that_do_not_fit_are_refused(function: Any, items: list[Any], match: str) -> None:
     with pytest.raises(dlbridge.TensorMismatchError, match=match):
-        typed.matrix_of_lists(make())
-
-
-def test_bytes_in_a_list_are_not_numbers() -> None:
-    with pytest.raises(dlbridge.TensorMismatchError, match=r"element \[0\] is a bytes, which is not a number"):
-        typed.as_uint8([b"ab"])
+        function(items)
 
 
 def vector_that(happens: Callable[[], object]) -> Producer:

@@ -145,7 +145,7 @@ class Numba(Library):
         self.numpy = importlib.import_module("numpy")
         if not self.cuda.is_available():
             pytest.skip("numba finds no CUDA device")
-        self.current: Any = 0
+        self.current = 0
 
     def version(self) -> str:
         numba = importlib.import_module("numba")
@@ -161,18 +161,8 @@ class Numba(Library):
         return array
 
     def on(self, stream: int) -> AbstractContextManager[Any]:
-        library = self
         named = {1: self.cuda.legacy_default_stream, 2: self.cuda.per_thread_default_stream}
-        of_numba = named[stream]() if stream in named else self.cuda.external_stream(stream)
-
-        class On(AbstractContextManager[None]):
-            def __enter__(self) -> None:
-                library.current, self.before = of_numba, library.current
-
-            def __exit__(self, *_: object) -> None:
-                library.current = self.before
-
-        return On()
+        return self.bound_to(named[stream]() if stream in named else self.cuda.external_stream(stream))
 
     def from_interface(self, source: Any) -> Any:
         return self.cuda.as_cuda_array(source)

@@ -1,6 +1,7 @@
 """The functions that the checks need of a library, and the driver as a library with its own arrays."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ class Library:
     names_stream = False
     #: whether arrays over imported memory may be written
     writes = True
+    #: the stream that new arrays are bound to
+    current: Any = None
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -48,6 +51,15 @@ class Library:
     def on(self, stream: int) -> AbstractContextManager[Any]:
         """Makes a stream of device 0 the current one; 1 is the legacy default stream, 2 the per-thread one."""
         return nullcontext()
+
+    @contextmanager
+    def bound_to(self, stream: Any) -> Iterator[None]:
+        """Binds new arrays to a stream in the block."""
+        self.current, before = stream, self.current
+        try:
+            yield
+        finally:
+            self.current = before
 
     def address(self, array: Any) -> int:
         """Returns the address of an array."""
@@ -101,16 +113,7 @@ class OfDriver(Library):
         return Array(self.driver, address, (len(values),), stream=stream)
 
     def on(self, stream: int) -> AbstractContextManager[Any]:
-        library = self
-
-        class On(AbstractContextManager[None]):
-            def __enter__(self) -> None:
-                library.current, self.before = stream, library.current
-
-            def __exit__(self, *_: object) -> None:
-                library.current = self.before
-
-        return On()
+        return self.bound_to(stream)
 
     def address(self, array: Any) -> int:
         return int(array.address)

@@ -50,11 +50,12 @@ def right(bench: Bench, tensor: dlbridge.Tensor, array: Any, device: int = 0) ->
     assert passed_on(bench, tensor) == NEW, "the values"
 
 
-def test_dlpack_imports_an_array_at_its_address(bench: Bench) -> None:
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda-array-interface"])
+def test_each_protocol_imports_an_array_at_its_address(bench: Bench, protocol: str) -> None:
     array = bench.library.made(NEW, SHAPE)
-    tensor = in_by_dlpack(bench, array)
+    tensor = in_by_dlpack(bench, array) if protocol == "dlpack" else in_by_interface(array)
     right(bench, tensor, array)
-    assert tensor.protocol == "dlpack", "the protocol"
+    assert tensor.protocol == protocol, "the protocol"
 
 
 def test_first_protocol_imports_on_the_default_stream(bench: Bench) -> None:
@@ -62,13 +63,6 @@ def test_first_protocol_imports_on_the_default_stream(bench: Bench) -> None:
     tensor = dlbridge.asdlpack(array)
     right(bench, tensor, array)
     assert tensor.stream == 1, "the stream"
-
-
-def test_cuda_array_interface_imports_an_array_at_its_address(bench: Bench) -> None:
-    array = bench.library.made(NEW, SHAPE)
-    tensor = in_by_interface(array)
-    right(bench, tensor, array)
-    assert tensor.protocol == "cuda-array-interface", "the protocol"
 
 
 def test_array_on_the_second_device_is_imported_from_it(bench: Bench) -> None:

@@ -53,11 +53,6 @@ def second_copy() -> Any:
     return second
 
 
-def through_second_copy() -> Step:
-    second = second_copy()
-    return lambda t: dlbridge.asdlpack(second.asdlpack(t))
-
-
 PROTOCOLS = ("buffer", "array-interface", "array-struct", "arrow", "dlpack", "dlpack-legacy", "exchange-api")
 
 FLAT: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
@@ -92,35 +87,22 @@ GROWING: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
 """Loops through code that keeps its own reference for each turn, which no other code can see."""
 
 
-def torch_alone() -> Step:
-    import torch
-
-    return torch.from_dlpack
-
-
-def jax_alone() -> Step:
-    from jax.dlpack import from_dlpack
-
-    return from_dlpack
-
-
 def pyarrow_alone() -> Step:
-    import pyarrow
-
-    return lambda array: pyarrow.Array._import_from_c_capsule(*array.__arrow_c_array__())
+    import_array = import_module("pyarrow").Array._import_from_c_capsule
+    return lambda array: import_array(*array.__arrow_c_array__())
 
 
 ALONE: dict[str, tuple[Callable[[], Any], Callable[[], Step]]] = {
-    "torch": (lambda: __import__("torch").arange(8.0), torch_alone),
-    "jax": (lambda: import_module("jax.numpy").arange(8.0), jax_alone),
-    "pyarrow": (lambda: __import__("pyarrow").array(np.arange(8.0)), pyarrow_alone),
+    "torch": (lambda: import_module("torch").arange(8.0), lambda: import_module("torch").from_dlpack),
+    "jax": (lambda: import_module("jax.numpy").arange(8.0), lambda: import_module("jax.dlpack").from_dlpack),
+    "pyarrow": (lambda: import_module("pyarrow").array(np.arange(8.0)), pyarrow_alone),
     "numpy": (lambda: np.arange(8.0).view(Subclass), lambda: lambda array: np.from_dlpack(array).view(Subclass)),
 }
 """The loops of `GROWING` without dlbridge: they export to the same library and import from it."""
 
 LOOPS = {
     **FLAT,
-    "second-copy": (tensor, through_second_copy),
+    "second-copy": (tensor, lambda: lambda t, second=second_copy(): dlbridge.asdlpack(second.asdlpack(t))),
     **{f"through-{name}": loop for name, loop in GROWING.items()},
     **{f"alone-{name}": loop for name, loop in ALONE.items()},
 }

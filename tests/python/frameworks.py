@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import dlbridge
 import pytest
+from native import Producer
 
 #: If true, a missing framework is a failure instead of a skip.
 REQUIRED = os.environ.get("DLBRIDGE_REQUIRE") == "1"
@@ -45,21 +46,6 @@ def require_installed(*names: str) -> None:
 
 def requested(function: Callable[[Any], Any]) -> tuple[int, int] | None:
     """The version of DLPack that a framework's function requests; None for a legacy capsule."""
-    asked = Asked()
-    function(asked)
-    return asked.max_version
-
-
-class Asked:
-    """A producer that records the version of DLPack that a framework requests."""
-
-    def __init__(self) -> None:
-        self.tensor = dlbridge.empty((2, 3))
-        self.max_version: tuple[int, int] | None = None
-
-    def __dlpack__(self, **keywords: Any) -> Any:
-        self.max_version = keywords.get("max_version")
-        return self.tensor.__dlpack__(**keywords)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.tensor.__dlpack_device__()
+    producer = Producer(lambda keywords: dlbridge.empty((2, 3)).__dlpack__(**keywords))
+    function(producer)
+    return producer.asked[-1].get("max_version")

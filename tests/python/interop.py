@@ -85,11 +85,6 @@ def numpy_array(_: Any) -> Any:
     return numbers
 
 
-def ctypes_array(_: Any) -> Any:
-    """A ctypes array of three dimensions."""
-    return ((ctypes.c_float * 4 * 3) * 2).from_buffer_copy(NUMBERS.tobytes())
-
-
 FOLDER = Path(tempfile.mkdtemp())
 SEGMENTS: list[shared_memory.SharedMemory] = []
 
@@ -101,7 +96,7 @@ PRODUCERS = [
     Producer("memoryview", "builtins", lambda _: memoryview(bytearray(NUMBERS.tobytes())).cast("f", SHAPE)),
     Producer("array", "array", lambda _: array.array("f", NUMBERS.ravel()), "row"),
     Producer("mmap", "mmap", lambda _: mapped(FOLDER / "map"), "bytes"),
-    Producer("ctypes", "ctypes", ctypes_array),
+    Producer("ctypes", "ctypes", lambda _: ((ctypes.c_float * 4 * 3) * 2).from_buffer_copy(NUMBERS.tobytes())),
     Producer("shared memory", "multiprocessing", shared, "bytes"),
     Producer("torch", "torch", from_numpy("tensor")),
     Producer("jax", "jax.numpy", from_numpy("array")),

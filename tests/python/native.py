@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import dlbridge
@@ -14,6 +15,12 @@ from dlbridge_conformance.crafter import (
 )  # fmt: skip
 
 __all__ = ["CPU", "CUDA", "CUDA_HOST", "OPENCL", "ROCM", "Crafted", "Flags", "Held", "Ints", "OldProducer", "Producer", "Way", "c_strides"]
+
+class Kind(IntEnum):
+    """A device type as an enum, which frameworks return and pass."""
+
+    CPU = 1
+
 
 #: dtypes as (code, bits, lanes)
 UINT8, FLOAT32, FLOAT64 = (1, 8, 1), (2, 32, 1), (2, 64, 1)

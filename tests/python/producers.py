@@ -28,6 +28,15 @@ def numbers() -> memoryview:
     return memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3))
 
 
+class Only:
+    """An object that has only the named attributes of another one, which it keeps."""
+
+    def __init__(self, source: object, *names: str) -> None:
+        self.source = source
+        for name in names:
+            setattr(self, name, getattr(source, name))
+
+
 class Wrapper:
     """An object that forwards all attributes to another one."""
 

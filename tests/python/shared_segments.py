@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from processes import child_environment
 
 SHM = Path("/dev/shm")
 
@@ -56,15 +57,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
 @contextmanager
 def started(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Runs code in a new process group, and returns its process and the first line that it prints."""
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment(), start_new_session=True)
     try:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()

@@ -186,43 +186,36 @@ class Driver:
     @property
     def faults(self) -> int:
         """How often freed memory was used."""
-        count: int = self.library.stand_in_faults()
-        return count
+        return int(self.library.stand_in_faults())
 
     @property
     def live_regions(self) -> int:
         """The number of regions of memory that were not freed: of the device, managed and pinned."""
-        count: int = self.library.stand_in_live_regions()
-        return count
+        return int(self.library.stand_in_live_regions())
 
     @property
     def not_put_back(self) -> int:
         """The number of contexts and capture modes that threads did not restore."""
-        count: int = self.library.stand_in_not_put_back()
-        return count
+        return int(self.library.stand_in_not_put_back())
 
     @property
     def host_waits(self) -> int:
         """How often a thread waited for a stream."""
-        count: int = self.library.stand_in_synchronized(ctypes.byref(ctypes.c_uint64()))
-        return count
+        return int(self.library.stand_in_synchronized(ctypes.byref(ctypes.c_uint64())))
 
     @property
     def stream_waits(self) -> int:
         """How often a stream was made to wait."""
-        count: int = self.library.stand_in_stream_waits()
-        return count
+        return int(self.library.stand_in_stream_waits())
 
     @property
     def live_events(self) -> int:
         """The number of events that were not destroyed."""
-        count: int = self.library.stand_in_live_events()
-        return count
+        return int(self.library.stand_in_live_events())
 
     def lives(self, address: int) -> bool:
         value = ctypes.c_int()
-        status: int = self.library.cuPointerGetAttribute(ctypes.byref(value), 9, ctypes.c_uint64(address))
-        return status == 0
+        return self.library.cuPointerGetAttribute(ctypes.byref(value), 9, ctypes.c_uint64(address)) == 0  # type: ignore[no-any-return]
 
 
 class Array:

@@ -225,14 +225,13 @@ def test_read_only_mark_may_be_an_integer_and_version_may_be_older() -> None:
 def test_interface_that_changes_while_it_is_read_is_safe() -> None:
     memory = Memory(bytes(64), shape=(4, 4), typestr=f"{ORDER}f4")
 
-    class Evil:
-        def __index__(self) -> int:
-            memory.fields["strides"] = (4,)
-            return 16
+    def replace_strides(_: object) -> int:
+        memory.fields["strides"] = (4,)
+        return 16
 
-    memory.fields["strides"] = (Evil(), 4)
+    memory.fields["strides"] = (producer(__index__=replace_strides), 4)
     assert dlbridge.asdlpack(memory).strides == (4, 1)
-    memory.fields["strides"] = (Evil(), 4)
+    memory.fields["strides"] = (producer(__index__=replace_strides), 4)
     memory.fields["data"] = bytearray(64)
     assert dlbridge.asdlpack(memory).strides == (4, 1)
 

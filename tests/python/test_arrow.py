@@ -8,6 +8,7 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
+from producers import Only
 
 pa = require("pyarrow")
 np = require("numpy")
@@ -16,14 +17,6 @@ DTYPES = [
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 ]
-
-
-class Only:
-    """An object that has only the named methods of another object."""
-
-    def __init__(self, source: Any, *names: str) -> None:
-        for name in names:
-            setattr(self, name, getattr(source, name))
 
 
 def arrow(source: Any, **keywords: Any) -> dlbridge.Tensor:

@@ -86,10 +86,6 @@ NAMED: list[Callable[[], Any]] = [
 ]  # fmt: skip
 
 
-def itself(struct: Any) -> Any:
-    return ctypes.pointer(struct)
-
-
 def odd(kind: Any) -> Callable[[Any], Any]:
     """A pointer that is not aligned."""
     return lambda struct: ctypes.cast(ctypes.addressof(struct) + 1, kind)
@@ -105,10 +101,6 @@ def odd_child(struct: Any) -> Any:
     return (ctypes.POINTER(type(struct)) * 1)(ctypes.cast(ctypes.addressof(struct) + 1, ctypes.POINTER(type(struct))))
 
 
-def no_buffers(struct: Any) -> Any:
-    return ctypes.cast((ctypes.c_void_p * 2)(), POINTERS)
-
-
 #: For each struct and field: wrong values, or functions that make one from the struct.
 WRONG: dict[Any, dict[str, list[Any]]] = {
     Schema: {
@@ -117,7 +109,7 @@ WRONG: dict[Any, dict[str, list[Any]]] = {
         "flags": [0, -1, 2**62],
         "n_children": COUNTS,
         "children": [None, null_child, odd_child, odd(ctypes.POINTER(ctypes.POINTER(Schema)))],
-        "dictionary": [itself],
+        "dictionary": [ctypes.pointer],
         "release": [RELEASE()],
         "private_data": [8],
     },
@@ -127,9 +119,9 @@ WRONG: dict[Any, dict[str, list[Any]]] = {
         "offset": [1, 3, -1, -(2**63), *LARGE],
         "n_buffers": COUNTS,
         "n_children": COUNTS,
-        "buffers": [None, no_buffers, odd(POINTERS)],
+        "buffers": [None, lambda _: ctypes.cast((ctypes.c_void_p * 2)(), POINTERS), odd(POINTERS)],
         "children": [None, null_child, odd_child, odd(ctypes.POINTER(ctypes.POINTER(Array)))],
-        "dictionary": [itself],
+        "dictionary": [ctypes.pointer],
         "release": [RELEASE()],
         "private_data": [8],
     },

@@ -8,6 +8,7 @@ import dlbridge
 import pytest
 from conftest import require
 from processes import run
+from producers import producer
 from crafted_arrow import RELEASE, Array, Crafted, Schema, extension, new_capsule
 
 require("numpy")
@@ -194,10 +195,7 @@ def test_arrow_array_on_another_device_is_refused(device_type: int, name: str) -
     crafted = Crafted()
     there = OnDevice(array=crafted.array, device_type=device_type)
 
-    class Elsewhere:
-        def __arrow_c_device_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-            return new_capsule(crafted.schema, b"arrow_schema"), new_capsule(there, b"arrow_device_array")
-
+    capsules = new_capsule(crafted.schema, b"arrow_schema"), new_capsule(there, b"arrow_device_array")
     with pytest.raises(BufferError, match=rf"on a device of type .*{name}.*copy it to the CPU first"):
-        dlbridge.asdlpack(Elsewhere())
+        dlbridge.asdlpack(producer(__arrow_c_device_array__=lambda _, requested_schema=None: capsules))
     assert crafted.released == {"schema": 1, "array": 1}

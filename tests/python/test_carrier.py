@@ -13,6 +13,7 @@ import dlbridge
 import pytest
 from conftest import require
 from processes import output
+from producers import producer, raises
 
 np = pytest.importorskip("numpy")
 
@@ -222,13 +223,9 @@ def test_lists_without_an_element_are_refused_if_they_are_many() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_index_that_raises_passes_its_exception_on(error: type[BaseException]) -> None:
-    class Index:
-        def __index__(self) -> int:
-            raise error
-
     _, tensor = grid()
     with pytest.raises(error):
-        tensor[Index()]
+        tensor[producer(__index__=raises(error))]
 
 
 @pytest.mark.parametrize(
@@ -264,14 +261,13 @@ def test_cuda_without_a_driver_is_the_reason_of_the_refusal(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     code = f"""
 
-import dlbridge, numpy
+import dlbridge, numpy, pytest
 source = {source}
 for function in (dlbridge.asdlpack, dlbridge.from_dlpack):
     for keywords in ({{}}, {{"copy": False}}):
-        try:
+        with pytest.raises((BufferError, AttributeError)) as error:
             function(source, device="cuda", **keywords)
-        except (BufferError, AttributeError) as error:
-            print(error)
+        print(error.value)
 """
     copied, shared, copied_by_dlpack, shared_by_dlpack = output(code, quiet=False).splitlines()
     assert re.fullmatch(r".* is on (cpu|the CPU) and cannot be copied to cuda:0: no CUDA driver was found: .*", copied)
@@ -376,21 +372,11 @@ def test_computing_with_torch_is_refused_on_both_sides(compute: Any, match: str 
 
 @pytest.mark.parametrize("error", [TypeError, ZeroDivisionError])
 def test_exception_of_the_other_operand_is_passed_on(error: type[Exception]) -> None:
-    class Other:
-        """A number that cannot be compared."""
-
-        def refuse(self, other: Any) -> Any:
-            raise error("not with a tensor")
-
-        __radd__ = __eq__ = refuse
-        __hash__ = None  # type: ignore[assignment]
-
-        def __float__(self) -> float:
-            return 1.0
-
+    refuse = raises(error("not with a tensor"))
+    other = producer(__radd__=refuse, __eq__=refuse, __float__=lambda _: 1.0)
     for compute in (operator.add, operator.eq):
         with pytest.raises(error, match="not with a tensor"):
-            compute(grid()[1], Other())
+            compute(grid()[1], other)
 
 
 def test_comparison_by_identity_keeps_containers_working() -> None:

@@ -31,21 +31,17 @@ class Memory:
         whole = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (self.address, False)}
         self.__cuda_array_interface__ = {**whole, **fields}
 
-def refused(match, **fields):
+def refused(*matches, function=dlbridge.asdlpack, memory=None, **fields):
     try:
-        dlbridge.asdlpack(Memory(**fields))
+        function(Memory(**fields) if memory is None else memory)
     except BufferError as error:
-        assert match in str(error), error
+        assert all(match in str(error) for match in matches), error
     else:
         raise AssertionError("not refused")
 
 driver = ctypes.CDLL("libcuda.so.1")
 know = driver.stand_in_know
 know.argtypes = [ctypes.c_uint64, ctypes.c_int, ctypes.c_int]
-
-def synchronized():
-    stream = ctypes.c_uint64()
-    return driver.stand_in_synchronized(ctypes.byref(stream)), stream.value
 '''
 
 
@@ -79,13 +75,8 @@ out = tensor.__cuda_array_interface__
 assert out == {{"version": 3, "shape": (2, 3), "typestr": "<f4", "strides": None, "stream": 1,
                "data": (memory.address, False)}}, out
 assert not hasattr(tensor, "__array_interface__")
-try:
-    memoryview(tensor)
-except BufferError as error:
-    assert "a buffer is on the CPU" in str(error)
-else:
-    raise AssertionError
-assert synchronized()[0] == 0
+refused("a buffer is on the CPU", function=memoryview, memory=tensor)
+assert driver.stand_in_synchronized(ctypes.byref(ctypes.c_uint64())) == 0
 import weakref
 gone = weakref.ref(memory)
 del memory
@@ -133,13 +124,7 @@ for stream, match in [(0, "never 0"), (-5, "None or an integer"), ("a", "None or
     refused(match, stream=stream)
 memory = Memory(stream=0xDEAD0)
 know(memory.address, 0, 0)
-try:
-    dlbridge.asdlpack(memory)
-except BufferError as error:
-    assert f"is synchronised with stream {0xDEAD0} and cannot be synchronised with stream 1" in str(error), error
-    assert "error 400" in str(error), error
-else:
-    raise AssertionError
+refused(f"is synchronised with stream {0xDEAD0} and cannot be synchronised with stream 1", "error 400", memory=memory)
 assert dlbridge.asdlpack(memory, stream=-1).stream == -1
 """
     with_driver(driver, code)
@@ -165,12 +150,7 @@ refused("data must be an address and a bool", data=(1, 2, 3))
 for fields, match in [({"typestr": ">f4"}, "byte order"), ({"strides": (13, 4)}, "not a multiple")]:
     memory = Memory(**fields)
     know(memory.address, 0, 0)
-    try:
-        dlbridge.asdlpack(memory)
-    except BufferError as error:
-        assert match in str(error), error
-    else:
-        raise AssertionError
+    refused(match, memory=memory)
 memory = Memory()
 know(memory.address, 1, 0)
 elsewhere = dlbridge.asdlpack(memory, device="cuda:0")
@@ -193,8 +173,7 @@ except BufferError as error:
     print(error)
 """
     result = output(code)
-    if "does not know the address" not in result:
-        assert "the CUDA driver is needed to find the device" in result
+    assert "does not know the address" in result or "the CUDA driver is needed to find the device" in result
 
 
 @pytest.mark.parametrize("device", [n.CUDA, n.ROCM, (13, 0)])

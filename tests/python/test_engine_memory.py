@@ -1,12 +1,8 @@
 """The memory that each way to another process needs, as docs/processes.md states it."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from conftest import require
+from processes import printed
 from shared_segments import on_linux
 
 require("numpy")
@@ -35,15 +31,4 @@ def test_engine_needs_the_memory_that_the_page_states(engine: str) -> None:
         require(LIBRARIES[engine])
     expected = {way: pytest.approx(memory, abs=0.3) for way, memory in ROWS[engine].items()}
     # Sometimes an engine uses memory again that it has, which then is not new.
-    assert any(measured(engine) == expected for _ in range(2)) or measured(engine) == expected
-
-
-def measured(engine: str) -> dict[str, list[float]]:
-    """The memory of each way through an engine."""
-    program = Path(__file__).with_name("engine_memory.py")
-    result = subprocess.run(
-        [sys.executable, str(program), "64", engine], capture_output=True, text=True, timeout=200
-    )
-    assert result.returncode == 0, result.stderr
-    found: dict[str, list[float]] = json.loads(result.stdout.splitlines()[-1])
-    return found
+    assert any(printed("engine_memory.py", "64", engine)[-1] == expected for _ in range(3))

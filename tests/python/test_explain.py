@@ -15,6 +15,7 @@ from conftest import require
 from dlbridge import doctor
 from frameworks import require_installed
 from native import Flags, Native, OldProducer, Producer
+from processes import printed
 from producers import producer, raises
 
 np = require("numpy")
@@ -300,34 +301,17 @@ def test_doctor_examines_frameworks_side_by_side(
 
 def test_doctor_reports_a_broken_library(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
+    run = subprocess.run
     for code, problem in [
         ("__import__('os').abort()", "ended with signal 6"),
         ("1 / 0", "ended with code 1: ZeroDivisionError: division by zero"),
         ("raise ModuleNotFoundError(\"No module named 'numpy'\")", "numpy: not installed"),
         ("__import__('no_such')", "ended with code 1: ModuleNotFoundError: No module named 'no_such'"),
     ]:
-        monkeypatch.setattr(doctor, "examine_apart", ran(code))
+        # Instead of the program that examines a library.
+        monkeypatch.setattr(subprocess, "run", lambda command, code=code, **keywords: run([command[0], "-c", code], **keywords))
         assert doctor.main(["numpy"], lines.append) == 1
         assert problem in lines[-1]
-
-
-def ran(code: str) -> Any:
-    """Replaces the program that examines a library by other code."""
-    examine = doctor.examine_apart
-
-    def instead(library: str) -> doctor.Finding:
-        original = subprocess.run
-
-        def replaced(command: list[str], **keywords: Any) -> Any:
-            return original([command[0], "-c", code], **keywords)
-
-        subprocess.run = replaced  # type: ignore[assignment]
-        try:
-            return examine(library)
-        finally:
-            subprocess.run = original
-
-    return instead
 
 
 @pytest.mark.parametrize(
@@ -360,12 +344,7 @@ def test_command_line_reports_usage_and_errors(arguments: list[str], code: int, 
 )
 def test_verdict_for_each_dtype_matches_the_export(library: str) -> None:
     require_installed(library, "ml_dtypes")
-    program = Path(__file__).with_name("dtypes.py")
-    result = subprocess.run(
-        [sys.executable, str(program), library], capture_output=True, text=True, timeout=200
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    lines = printed("dtypes.py", library)
     assert len(lines) > 35
     for line in lines:
         assert line["problem"] == (None if line["said"] else "BufferError"), line

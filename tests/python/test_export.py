@@ -3,13 +3,12 @@
 import ctypes
 import inspect
 import threading
-from enum import IntEnum
 from typing import Any
 
 import dlbridge
 import native as n
 import pytest
-from native import Flags, Native, Producer, Way, floats
+from native import Flags, Kind, Native, Producer, Way, floats
 
 #: Keywords that request a legacy capsule, and a versioned one.
 LEGACY: dict[str, Any] = {}
@@ -22,12 +21,6 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "dl_device": [1, "cpu", [1], (1,), (1, 0, 0), ("cpu", 0), (1, None)],
     "copy": [0, 1, "yes", 1.0, object()],
 }
-
-
-class Kind(IntEnum):
-    """A device type as an enum, which frameworks pass."""
-
-    CPU = 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import dlbridge
 import pytest
 from conftest import require
 from processes import output
+from producers import producer
 
 np = require("numpy")
 
@@ -92,35 +93,22 @@ def test_module_that_pretends_to_be_numpy_is_not_called(pretender: str) -> None:
 def test_struct_that_begins_with_another_number_is_refused() -> None:
     from numpy._core import _multiarray_umath as real
 
-    class Producer:
-        __array_struct__ = real._ARRAY_API
-
     with pytest.raises(BufferError, match=r"__array_struct__ begins with -?\d+; it must begin with 2"):
-        dlbridge.asdlpack(Producer())
-
-
-def torch_class() -> Any:
-    return require("torch").Tensor
+        dlbridge.asdlpack(producer(__array_struct__=real._ARRAY_API))
 
 
 @pytest.mark.parametrize(
     ("library", "error"),
-    [(torch_class, RuntimeError), (lambda: dlbridge.Tensor, TypeError)],
+    [(lambda: require("torch").Tensor, RuntimeError), (lambda: dlbridge.Tensor, TypeError)],
     ids=["torch", "dlbridge"],
 )
 def test_exchange_table_on_a_class_of_another_library_is_refused(
     library: Callable[[], Any], error: type[Exception]
 ) -> None:
     """The library of the table raises the exception."""
-    table = library().__dlpack_c_exchange_api__
-
-    class Thief(bytearray):
-        """A class with the table of another class."""
-
-        __dlpack_c_exchange_api__ = table
-
+    thief = type("Thief", (bytearray,), {"__dlpack_c_exchange_api__": library().__dlpack_c_exchange_api__})
     with pytest.raises(error, match="Thief"):
-        dlbridge.asdlpack(Thief(8), protocol="exchange-api")
+        dlbridge.asdlpack(thief(8), protocol="exchange-api")
 
 
 @pytest.mark.parametrize(("version", "size"), [(0, 64), (2, 8)])

@@ -273,10 +273,9 @@ def test_copy_to_the_cpu_with_a_stream_is_complete(driver: Driver, array: Made) 
     stream, expected = driver.stream(), memoryview(NEW).cast("f", (2, 3)).tolist()
     for keywords in ({}, {"copy": True}):
         for ask in (dlbridge.asdlpack, dlbridge.from_dlpack):
-            there = ask(array(), device="cpu", stream=stream, **keywords)
-            assert (there.device, there.stream, floats(there)) == ("cpu", None, expected)
-            there = ask(dlbridge.asdlpack(array()), device="cpu", stream=stream, **keywords)
-            assert (there.device, there.stream, floats(there)) == ("cpu", None, expected)
+            for source in (array(), dlbridge.asdlpack(array())):
+                there = ask(source, device="cpu", stream=stream, **keywords)
+                assert (there.device, there.stream, floats(there)) == ("cpu", None, expected)
 
 
 def test_copies_on_two_devices_do_not_wait_for_each_other(driver: Driver, array: Made) -> None:

@@ -3,7 +3,6 @@
 import functools
 import sys
 from collections.abc import Callable
-from enum import IntEnum
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -11,17 +10,11 @@ import dlbridge
 import native as n
 import pytest
 from conftest import require
-from native import CPU, Native, OldProducer, Producer
+from native import CPU, Kind, Native, OldProducer, Producer
 from producers import Wrapper
 
 MAX_VERSION = {"max_version": (1, 3)}
 IMPORTS = pytest.mark.parametrize("imports", [dlbridge.asdlpack, dlbridge.from_dlpack])
-
-
-class Kind(IntEnum):
-    """A device type as an enum, which frameworks return."""
-
-    CPU = 1
 
 
 class NoKeywords(Producer):

@@ -1,15 +1,11 @@
 """Passes the data of every producer to every consumer, in separate processes: values, addresses, refusals."""
 
 import importlib.util
-import json
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 from frameworks import LEFT_OUT, require_installed
-from processes import run
+from processes import printed, run
 
 #: Modules that can share a process. TensorFlow and Paddle cannot.
 TOGETHER = [
@@ -69,13 +65,7 @@ def test_every_producer_and_consumer_exchange_right_values(alone: str) -> None:
     if alone in LEFT_OUT and alone != next(iter(PROCESSES)):
         pytest.skip(f"{alone} was left out")
     require_installed(*modules)
-    program = Path(__file__).with_name("interop.py")
-    result = subprocess.run(
-        [sys.executable, str(program), *modules], capture_output=True, text=True, timeout=500
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    found = {(line["producer"], line["consumer"]): line for line in lines}
+    found = {(line["producer"], line["consumer"]): line for line in printed("interop.py", *modules)}
     wrong = {
         pair: line["outcome"]
         for pair, line in found.items()

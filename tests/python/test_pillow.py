@@ -107,8 +107,3 @@ def test_unsigned_pixels_that_arrow_would_sign_are_refused(mode: str) -> None:
         dlbridge.asdlpack(picture, protocol="arrow")
     tensor = dlbridge.asdlpack(picture)
     assert (tensor.dtype, tensor.numpy().max()) == ("uint16", 40_000)
-
-
-def test_tensor_of_one_dimension_is_refused_with_the_number_of_dimensions() -> None:
-    with pytest.raises(BufferError, match="pillow takes tensors of at least 2 dimensions, not 1"):
-        dlbridge.empty(3, "uint8").to("pillow")

@@ -3,13 +3,13 @@
 import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dlbridge
 import pytest
 from conftest import require
 from engine_tensors import CASES, COUNT, assert_values, values
+from processes import child_environment
 from shared_segments import mapping
 
 np = require("numpy")
@@ -20,14 +20,11 @@ ray = require("ray")
 def cluster() -> Iterator[None]:
     """Ray with two workers on this machine."""
     # The workers import the helpers of the tests.
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {"env_vars": {"PYTHONPATH": path}}
+    there = {"env_vars": {"PYTHONPATH": child_environment()["PYTHONPATH"]}}
     with warnings.catch_warnings():
         # JAX warns of the fork if another test file of this process uses it.
         warnings.simplefilter("ignore")
-        ray.init(
-            num_cpus=2, include_dashboard=False, object_store_memory=256 << 20, runtime_env=environment
-        )
+        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=256 << 20, runtime_env=there)
     yield
     ray.shutdown()
 

@@ -11,6 +11,7 @@ import pytest
 from conftest import require
 from processes import output
 from native import Native
+from producers import raises
 
 np = require("numpy")
 torch = require("torch")
@@ -35,12 +36,10 @@ LAYOUTS: dict[str, Any] = {
 
 
 def filled(dtype: str) -> Any:
-    """A tensor of shape (2, 4, 5)."""
     return (torch.arange(40).reshape(2, 4, 5) % 2).to(torch.float32).to(getattr(torch, dtype))
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Returns whether two tensors hold the same bytes."""
     one, other = one.contiguous(), other.contiguous()
     return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
 
@@ -53,6 +52,7 @@ def test_every_dtype_makes_a_round_trip(dtype: str) -> None:
     assert (tensor.protocol, tensor.copied) == ("exchange-api", False)
     back = torch.from_dlpack(tensor)
     assert back.dtype == source.dtype
+    assert dlbridge.empty(2, source.dtype).dtype == dtype
     assert source.data_ptr() == tensor.address == back.data_ptr()
     assert equal(back, source)
 
@@ -140,23 +140,13 @@ def test_torch_deletes_without_the_gil() -> None:
     output(WITHOUT_THE_GIL, options=["-X", "faulthandler"])
 
 
-def refused_by_torch(tensor: Any) -> BaseException:
-    """The exception that torch raises for a tensor."""
-    with pytest.raises((RuntimeError, BufferError, ValueError)) as caught:
-        torch.from_dlpack(tensor)
-    return caught.value
-
-
 def test_exception_of_torch_is_kept_while_a_buffer_is_released(native: Native) -> None:
-    def fails() -> None:
-        """Raises, as a producer may while its buffer is released."""
-        raise KeyError("lost")
-
-    exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=fails)
+    exporter = native.exporter(shape=(6,), strides=(-4,), origin=20, on_release=raises(KeyError("lost")))
     # Only the capsule holds the tensor, so the tensor is freed while torch's exception is pending.
-    error = refused_by_torch(dlbridge.asdlpack(exporter).__dlpack__())
-    assert not isinstance(error, SystemError)
-    del error
+    with pytest.raises((RuntimeError, BufferError, ValueError)) as caught:
+        torch.from_dlpack(dlbridge.asdlpack(exporter).__dlpack__())
+    assert not isinstance(caught.value, SystemError)
+    del caught
     gc.collect()
     assert native.released(exporter).calls == exporter.exports == 1
 
@@ -240,11 +230,6 @@ def test_tensor_inside_vmap_is_refused() -> None:
         return row
 
     torch.func.vmap(look)(torch.ones(3))
-
-
-def test_new_tensors_by_its_dtypes() -> None:
-    for name in ("bfloat16", "float32", "int8", "bool", "complex64"):
-        assert dlbridge.empty(2, getattr(torch, name)).dtype == name
 
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -47,15 +47,9 @@ IMPORTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def set_data(x: Any) -> None:
-    x.data = torch.zeros(4)
-
-
-def set_(x: Any) -> None:
-    x.set_(torch.zeros(4))
-
-
-@pytest.mark.parametrize("replace", [set_data, set_])
+@pytest.mark.parametrize(
+    "replace", [lambda x: setattr(x, "data", torch.zeros(4)), lambda x: x.set_(torch.zeros(4))], ids=["data", "set_"]
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", IMPORTS)
 def test_memory_is_kept_when_the_tensor_gets_another(name: str, kind: str, replace: Callable[[Any], None]) -> None:
