@@ -42,8 +42,14 @@ fn run(file: &[u8]) {
         let shape = entry.quantization.as_ref().map_or(&entry.shape, |blocks| &blocks.shape);
         for dtype in [DataType::FLOAT32, DataType::FLOAT16, DataType::BFLOAT16] {
             match file.dequantize(name, dtype) {
-                Ok(numbers) => assert!(shape.iter().map(|&n| n as i64).eq(numbers.shape().to_vec())),
-                Err(error) => assert!(matches!(error.fault(), Fault::Refused { .. }), "{error}"),
+                Ok(numbers) => {
+                    assert!(shape.iter().map(|&n| n as i64).eq(numbers.shape().to_vec()))
+                }
+                // The other extents of a tensor without elements may be too large for numbers of four bytes.
+                Err(error) => assert!(
+                    shape.contains(&0) || matches!(error.fault(), Fault::Refused { .. }),
+                    "{error}"
+                ),
             }
         }
     }
