@@ -233,62 +233,56 @@ impl<'a, R: Read + Seek> Values<'a, R> {
         arguments: Id,
         has_dtype: bool,
     ) -> Option<(&'a str, &'a str, u64, Vec<usize>, Vec<isize>, bool)> {
-        let items = |id: Id| match self.object(id) {
-            Object::Tuple(items) => Some(&items[..]),
-            _ => None,
-        };
+        let (first, rest) = self.items(arguments)?.split_first_chunk()?;
+        let &[storage, offset, shape, strides] = first;
+        let Object::Storage(id) = self.object(storage) else { return None };
+        let &[kind, class, key] = self.items(*id)?.first_chunk()?;
         // Behind the strides: requires_grad, hooks, the dtype if there is one, and the bits.
-        let (first, rest) = items(arguments)?.split_first_chunk()?;
-        let [storage, offset, shape, strides] = first.map(|id| self.object(id));
-        let (Object::Storage(id), Object::Value(Value::Int(offset @ 0..))) = (storage, offset)
-        else {
-            return None;
-        };
-        let [kind, class, key] = items(*id)?.first_chunk()?.map(|id| self.object(id));
-        let class = if has_dtype { self.object(*rest.get(2)?) } else { class };
+        let class = if has_dtype { *rest.get(2)? } else { class };
         let bits = rest.get(2 + usize::from(has_dtype)).map(|&bits| self.object(bits));
         let has_bits = matches!(bits, Some(Object::Dict(bits)) if !bits.is_empty());
+        let Object::Value(Value::Text(kind)) = self.object(kind) else { return None };
+        let Object::Value(Value::Text(key)) = self.object(key) else { return None };
+        let Object::Global(class) = self.object(class) else { return None };
         let (shape, strides) = (self.numbers(shape)?, self.numbers(strides)?);
-        match (kind, class, key) {
-            (
-                Object::Value(Value::Text(kind)),
-                Object::Global(class),
-                Object::Value(Value::Text(key)),
-            ) if kind == "storage" && shape.len() == strides.len() => {
-                Some((class, key, *offset as u64, shape, strides, has_bits))
-            }
+        let is_whole = kind == "storage" && shape.len() == strides.len();
+        is_whole.then_some((class, key, self.number(offset)?, shape, strides, has_bits))
+    }
+
+    fn items(&self, id: Id) -> Option<&'a [Id]> {
+        if let Object::Tuple(items) = self.object(id) { Some(items) } else { None }
+    }
+
+    /// A number that is not negative.
+    fn number<T: TryFrom<i64>>(&self, id: Id) -> Option<T> {
+        match self.object(id) {
+            Object::Value(Value::Int(number @ 0..)) => T::try_from(*number).ok(),
             _ => None,
         }
     }
 
-    /// The numbers of a shape or of strides, none of them negative.
-    fn numbers<T: TryFrom<i64>>(&self, object: &Object) -> Option<Vec<T>> {
-        let number = |&id: &Id| match self.object(id) {
-            Object::Value(Value::Int(number @ 0..)) => T::try_from(*number).ok(),
-            _ => None,
-        };
-        match object {
-            Object::Tuple(items) if items.len() <= MAX_NDIM => items.iter().map(number).collect(),
-            _ => None,
-        }
+    /// The numbers of a shape or of strides.
+    fn numbers<T: TryFrom<i64>>(&self, id: Id) -> Option<Vec<T>> {
+        let items = self.items(id).filter(|items| items.len() <= MAX_NDIM)?;
+        items.iter().map(|&id| self.number(id)).collect()
     }
 }
 
-/// The storage classes of PyTorch and their dtypes. Newer dtypes have none.
+/// The storage classes of PyTorch and their dtypes, and the dtypes without one.
 const STORAGES: &str = "Float float32, Double float64, Half float16, BFloat16 bfloat16, Long int64, Int int32, \
     Short int16, Char int8, Byte uint8, Bool bool, ComplexFloat complex64, ComplexDouble complex128";
+const NEWER: &str = "complex32 uint16 uint32 uint64 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz \
+    float8_e8m0fnu float4_e2m1fn_x2";
 
 /// The dtype of a storage class, or of PyTorch's name for it.
 fn dtype(class: &str) -> Option<DataType> {
     let name = class.strip_prefix("torch.")?;
-    let mut rows = STORAGES.split(", ").filter_map(|row| row.split_once(' '));
+    let rows = || STORAGES.split(", ").filter_map(|row| row.split_once(' '));
     let name = match name.strip_suffix("Storage") {
-        Some(storage) => rows.find(|(known, _)| *known == storage)?.1,
-        None => name,
+        Some(storage) => rows().find(|(known, _)| *known == storage)?.1,
+        None => rows().map(|row| row.1).chain(NEWER.split(' ')).find(|known| *known == name)?,
     };
-    let dtype: DataType = name.replace("_x2", "x2").parse().ok()?;
-    // PyTorch's own integers of fewer bits take a byte each.
-    (dtype.element_bits() >= 8).then_some(dtype)
+    name.replace("_x2", "x2").parse().ok()
 }
 
 /// The members in the folder of an archive.

@@ -221,6 +221,17 @@ fn dtypes_of_storages_and_newer_ones_are_known() {
 }
 
 #[test]
+fn dtypes_that_pytorch_stores_in_another_way_are_hidden() {
+    for name in ["uint4", "int128", "uint95", "float8_e3m4", "qint8"] {
+        let mut view = view("torch.storage UntypedStorage", 0, &[2], &[1]);
+        view.push(global(&format!("torch {name}")));
+        let message =
+            format!("its elements are torch.{name}, which no tensor has; convert it first");
+        assert_hidden(&call("torch._utils _rebuild_tensor_v3", &view), &message);
+    }
+}
+
+#[test]
 fn big_endian_storages_are_swapped() {
     let content = pickle(&dict("x", &tensor("torch ShortStorage", 1, &[2], &[2])));
     let mut members = members(&content);
