@@ -19,7 +19,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::arrow::{self, Capsules, Lists};
 use crate::frameworks::explain::explained;
-use crate::frameworks::pandas;
+use crate::frameworks::{is_of, pandas};
 use crate::import::{array_of, satisfy};
 use crate::tensor::TensorObject;
 
@@ -209,7 +209,7 @@ pub(crate) fn times<'py>(
 fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imported>> {
     let type_info = type_info::of(object)?;
     type_info.check_before(object)?;
-    match pandas::times(object, type_info.checks.array_of().is_some())? {
+    match pandas::times(object, is_of(&type_info.checks, &pandas::PANDAS))? {
         Some(pandas::Times::Array(array)) => {
             return Ok(import_array(array, times)?.map(|(imported, _)| imported));
         }

@@ -21,12 +21,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 
 use super::shared::Shared;
-use crate::numpy::api::{self, WRITEABLE};
-use crate::numpy::array::{Geometry, NumpyArray};
+use crate::numpy::api::{self, NumpyApi, WRITEABLE};
+use crate::numpy::array::NumpyArray;
 use crate::numpy::head::Head;
 use crate::python::classes::attr;
 use crate::python::error::ErrorClass;
-use crate::python::interpreter::{keeping_pending, while_it_lives};
+use crate::python::interpreter::while_it_lives;
 use crate::python::once::once;
 
 /// The name of the capsule, and of the module's attribute.
@@ -67,12 +67,10 @@ const NOT_WRITEABLE: c_int = -2;
 pub(super) struct NumpyBorrow {
     interface: &'static Interface,
     mode: Mode,
-    /// The geometry of the array when it was borrowed; `None` for a view that only this borrow has.
-    geometry: Option<Geometry>,
-    array: Option<Py<PyAny>>,
-    /// The other object that kept the array's elements, if there was one. `__setstate__` can remove it from the
-    /// array.
-    base: Option<Py<PyAny>>,
+    /// The borrowed array: a view that only this borrow has, so no other code can reshape it.
+    view: Option<Py<PyAny>>,
+    /// The address of the object that kept its memory, which `__setstate__` of that object can change.
+    root: usize,
 }
 
 /// Shares our registry with rust-numpy, or finds rust-numpy's, if NumPy is loaded.
@@ -84,28 +82,16 @@ pub(super) fn share(py: Python<'_>, shared: &'static Shared) -> PyResult<()> {
 }
 
 impl NumpyBorrow {
-    /// Borrows an array of exactly NumPy's class, if rust-numpy has a registry of its own. `None` if that is refused, or
-    /// if [`acquire`](Self::acquire) must decide.
+    /// As [`acquire`](Self::acquire), for the time after the first borrow of an array; `None` if that is refused. No code
+    /// reshapes the array meanwhile.
     #[inline]
     pub(super) fn of_array(
         array: &Bound<'_, PyAny>,
         shared: &'static Shared,
         mode: Mode,
     ) -> Option<Option<Box<Self>>> {
-        let interface = *INTERFACE.get(array.py())?;
-        if interface.is_ours(shared) {
-            return Some(None);
-        }
-        // Written to its final address: a move would cost more than reading the array.
-        let mut borrow =
-            Box::new(Self { interface, mode, geometry: None, array: None, base: None });
-        let geometry = borrow.geometry.insert(Geometry::EMPTY);
-        if !geometry.read(array) || interface.borrow(array, mode) != GRANTED {
-            return None;
-        }
-        borrow.array = Some(array.clone().unbind());
-        borrow.base = NumpyArray::base(array).map(Bound::unbind);
-        Some(Some(borrow))
+        INTERFACE.get(array.py())?;
+        Self::acquire(array, shared, mode).ok()
     }
 
     /// Borrows a NumPy array; `None` if rust-numpy uses our registry.
@@ -119,18 +105,14 @@ impl NumpyBorrow {
         if interface.is_ours(shared) {
             return Ok(None);
         }
-        let mut geometry = Geometry::EMPTY;
-        let geometry = geometry.read(array).then_some(geometry);
-        // Without a geometry, borrows a new view, which no other code can reshape before the release.
-        let array = match geometry {
-            Some(_) => array.clone(),
-            None => class_attr(py, "__getitem__")?.call1((array, py.Ellipsis()))?,
-        };
-        let reason = match interface.borrow(&array, mode) {
+        let api = NumpyApi::required(py)?;
+        // SAFETY: Head of `numpy/head.rs`: only objects of NumPy's class or a subclass are borrowed here.
+        let view = unsafe { api.view_of(array) }?;
+        let reason = match interface.borrow(&view, mode) {
             GRANTED => {
-                let base = NumpyArray::base(&array).map(Bound::unbind);
-                let array = Some(array.unbind());
-                return Ok(Some(Box::new(Self { interface, mode, geometry, array, base })));
+                // SAFETY: Head of `numpy/head.rs`: a NumPy array.
+                let root = unsafe { api.root(&view) };
+                return Ok(Some(Box::new(Self { interface, mode, view: Some(view.unbind()), root })));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -141,31 +123,24 @@ impl NumpyBorrow {
         Err(ErrorClass::Borrowed.new_err(py, reason))
     }
 
-    /// Ends the borrow by the borrowed array; if the array has changed since, by a view with the recorded geometry
-    /// and base. If the array owned its elements and has others now, no array leads to the borrow any more. Then the
-    /// memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
+    /// Ends the borrow. If the array that owned the elements has others now, no array leads to the borrow any more. Then
+    /// the memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
     pub(super) fn end(&mut self, py: Python<'_>) {
-        let Some(array) = self.array.take().map(|array| array.into_bound(py)) else { return };
-        let base = self.base.take().map(|base| base.into_bound(py));
-        match &self.geometry {
-            Some(was) if !was.is_of(&array) => keeping_pending(py, || {
-                // SAFETY: only rust-numpy's registry gets the view, and it computes with the address and does not read
-                // elements.
-                if let Some(view) = unsafe { was.view(base.as_ref().unwrap_or(&array)) } {
-                    self.interface.give_back(&view, self.mode);
-                }
-            }),
-            _ => self.interface.give_back(&array, self.mode),
+        let Some(view) = self.view.take().map(|view| view.into_bound(py)) else { return };
+        // SAFETY: Head of `numpy/head.rs`: a NumPy array.
+        let is_kept = |api: &NumpyApi| unsafe { api.root(&view) } == self.root;
+        if NumpyApi::known(py).is_some_and(is_kept) {
+            self.interface.give_back(&view, self.mode);
         }
     }
 }
 
 impl Drop for NumpyBorrow {
     fn drop(&mut self) {
-        if self.array.is_some() {
+        if self.view.is_some() {
             while_it_lives(|py| self.end(py));
             // After the interpreter's end, its references cannot be released.
-            mem::forget((self.array.take(), self.base.take()));
+            mem::forget(self.view.take());
         }
     }
 }

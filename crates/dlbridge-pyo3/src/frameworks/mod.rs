@@ -5,11 +5,10 @@ mod arrays;
 
 use std::sync::OnceLock;
 
-use dlbridge::{CopyReason, DataType, DataTypeCode as Code};
+use dlbridge::{DataType, DataTypeCode as Code};
 use pyo3::prelude::*;
 
 pub use self::arrays::{JAX, PADDLE, TORCH};
-use crate::import_options::ImportOptions;
 use crate::imported::Protocol;
 
 /// The protocols of most objects, in trial order. `__dlpack__` returns a legacy capsule by
@@ -49,10 +48,6 @@ pub struct ImportRules {
     pub storage: Option<&'static str>,
     /// Refuses an object for a state that must be checked before an import through any protocol.
     pub check_before: Option<Check>,
-    /// Returns the array to import instead of an object.
-    pub array_of: Option<ArrayOf>,
-    /// Facts about its Arrow protocol.
-    pub arrow: Option<ArrowRules>,
     /// Returns true if the buffer of an object has the same data as its `__dlpack__`, for the package of its type.
     pub same_buffer: fn(py: Python<'_>, package: &str) -> bool,
     /// The protocols of its objects, in trial order.
@@ -67,23 +62,6 @@ impl ImportRules {
     pub fn is_of(&self, package: &str) -> bool {
         self.packages.contains(&package)
     }
-}
-
-/// Returns the NumPy array that holds the values of an object, and why it is a copy if it is one; `None` if the
-/// object itself must be imported.
-pub type ArrayOf = for<'py> fn(
-    object: &Bound<'py, PyAny>,
-    options: &ImportOptions,
-) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>>;
-
-/// Facts about the Arrow protocol of a framework.
-pub struct ArrowRules {
-    /// Refuses an object whose elements differ from its Arrow type.
-    pub check: fn(&Bound<'_, PyAny>, &ImportOptions) -> PyResult<()>,
-    /// The refusal for an exception that it raised instead of returning an array.
-    pub explain: fn(&Bound<'_, PyAny>, &ImportOptions, PyErr) -> PyErr,
-    /// Explains the nulls of an array and what to do; the flag is true for booleans.
-    pub nulls: Option<fn(&Bound<'_, PyAny>, bool) -> &'static str>,
 }
 
 /// A state in which the bytes of a tensor are not its values, or that makes autograd miss writes.
@@ -129,8 +107,6 @@ pub const NO_RULES: ImportRules = ImportRules {
     states: &[],
     storage: None,
     check_before: None,
-    array_of: None,
-    arrow: None,
     same_buffer: |_, _| false,
     protocols: &ORDER,
 };

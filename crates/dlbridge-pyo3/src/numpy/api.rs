@@ -15,7 +15,7 @@
 
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_void};
 use std::num::NonZeroUsize;
-use std::{mem, ptr};
+use std::{mem, ptr, slice};
 
 use dlbridge::{DataType, DataTypeCode, Device, Tensor, TensorRef};
 use pyo3::exceptions::{PyImportError, PyTypeError};
@@ -26,6 +26,7 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::capsule;
 use crate::elements::Elements;
+use crate::numpy::head::Head;
 use crate::python::classes::{attr, attr_if_any, modules};
 use crate::python::error::is_absent;
 use crate::python::once::once;
@@ -277,6 +278,53 @@ impl NumpyApi {
         unsafe { self.over(base.into_any(), descr, first, axes.extents(), strides, flags) }.map(Ok)
     }
 
+    /// A view of the elements of an array. It keeps the object behind the array that owns them, which stays if the array
+    /// gets other elements.
+    ///
+    /// # Safety
+    /// Head of `head.rs`: `array` is a NumPy array.
+    pub(crate) unsafe fn view_of<'py>(
+        &self,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: Head: the fields of an array, with an object for its dtype, an object that keeps its elements or NULL,
+        // and `ndim` extents and byte strides of these elements, which no code changes before NumPy has copied them.
+        unsafe {
+            let (py, head) = (array.py(), &*Head::of(array.as_ptr()));
+            let base = Bound::from_borrowed_ptr_or_opt(py, head.base);
+            let base = base.unwrap_or_else(|| array.clone());
+            let descr = Bound::from_borrowed_ptr(py, head.descr).unbind();
+            let numbers = |first| match head.ndim {
+                0 => &[][..],
+                ndim => slice::from_raw_parts(first, ndim as usize),
+            };
+            let (extents, strides) = (numbers(head.dimensions), Some(numbers(head.strides)));
+            let flags = head.flags & WRITEABLE;
+            self.over(base, &descr, head.data.cast(), extents, strides, flags)
+        }
+    }
+
+    /// The address of the object that keeps the elements of an array, behind all arrays that are views of them.
+    ///
+    /// # Safety
+    /// Head of `head.rs`: `array` is a NumPy array.
+    pub(crate) unsafe fn root(&self, array: &Bound<'_, PyAny>) -> usize {
+        let mut object = array.as_ptr();
+        loop {
+            // SAFETY: Head: an array, whose base is NULL or an object that it keeps; attached, as `array` shows.
+            unsafe {
+                let base = (*Head::of(object)).base;
+                if base.is_null() {
+                    return object.addr();
+                }
+                if ffi::PyObject_TypeCheck(base, self.class.as_ptr().cast()) == 0 {
+                    return base.addr();
+                }
+                object = base;
+            }
+        }
+    }
+
     /// A new array over memory that `base` keeps.
     ///
     /// # Safety
@@ -284,7 +332,7 @@ impl NumpyApi {
     /// elements of the dtype. There are as many strides as extents, and no more than an array can have. The flags are
     /// right for them.
     #[inline]
-    pub(super) unsafe fn over<'py>(
+    unsafe fn over<'py>(
         &self,
         base: Bound<'py, PyAny>,
         descr: &Py<PyAny>,

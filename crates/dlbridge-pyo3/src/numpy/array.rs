@@ -8,7 +8,6 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
@@ -26,7 +25,7 @@ use crate::python::interpreter::PyOwner;
 use crate::python::once::once;
 use crate::strides::{NO_EXTENT, in_elements};
 
-/// The most dimensions that a [`Run`] and a [`Geometry`] can hold.
+/// The most dimensions that a [`Run`] can hold.
 const FEW: usize = 4;
 
 /// The flag of an array whose first write makes NumPy warn.
@@ -297,73 +296,6 @@ fn is_byte_swapped(head: ArrayHead<'_>) -> bool {
     const OTHER: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     let (kind, byte_order, _) = head.dtype();
     matches!(kind, b'i' | b'u' | b'f' | b'c') && byte_order == OTHER
-}
-
-/// Everything that the entries of an array in rust-numpy's registry depend on.
-#[derive(Clone, Copy)]
-pub(crate) struct Geometry {
-    data: usize,
-    /// The address of the object that keeps the memory, behind all arrays that are views of it.
-    root: usize,
-    /// The address of NumPy's description of the dtype, which lives as long as the process.
-    descr: usize,
-    ndim: usize,
-    /// The extents, then the byte strides.
-    axes: [[isize; FEW]; 2],
-}
-
-impl Geometry {
-    pub(crate) const EMPTY: Self =
-        Self { data: 0, root: 0, descr: 0, ndim: 0, axes: [[0; FEW]; 2] };
-
-    /// Reads the geometry of an array; false unless the array is of exactly NumPy's class, has one of NumPy's own dtypes
-    /// that DLPack has, and has few dimensions.
-    #[inline]
-    pub(crate) fn read(&mut self, array: &Bound<'_, PyAny>) -> bool {
-        let Some((numpy, head)) = NumpyArray::known(array) else { return false };
-        if head.ndim() > FEW || numpy.dtype(head).is_none() {
-            return false;
-        }
-        let Some(root) = head.root() else { return false };
-        let [extents, strides] = &mut self.axes;
-        for ((to_extent, to_stride), axis) in extents.iter_mut().zip(strides).zip(head.axes()) {
-            (*to_extent, *to_stride) = axis;
-        }
-        (self.data, self.ndim) = (head.data().addr(), head.ndim());
-        (self.descr, self.root) = (head.descr(), root);
-        true
-    }
-
-    /// Returns true if the array still has this geometry, so that rust-numpy's registry finds it under the same key.
-    #[inline]
-    pub(crate) fn is_of(&self, array: &Bound<'_, PyAny>) -> bool {
-        let Some((_, head)) = NumpyArray::known(array) else { return false };
-        let [extents, strides] = &self.axes;
-        (head.data().addr(), head.descr()) == (self.data, self.descr)
-            && head.ndim() == self.ndim
-            && extents
-                .iter()
-                .zip(strides)
-                .zip(head.axes())
-                .all(|((&extent, &stride), now)| now == (extent, stride))
-            && head.root() == Some(self.root)
-    }
-
-    /// A view of the elements that the array had, with the base that kept them; `None` if they have another owner now.
-    ///
-    /// # Safety
-    /// Nothing reads or writes the elements of the view, whose memory may be gone.
-    #[cold]
-    pub(crate) unsafe fn view<'py>(&self, base: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-        let api = NumpyApi::known(base.py())?;
-        let known = |(descr, _): &&(Py<PyAny>, _)| descr.as_ptr().addr() == self.descr;
-        let (descr, _) = api.dtypes().iter().find(known)?;
-        let first = ptr::with_exposed_provenance_mut(self.data);
-        let [extents, strides] = self.axes.each_ref().map(|numbers| &numbers[..self.ndim]);
-        // SAFETY: NumPy reads no elements to make a view, and the caller promises that no other code does.
-        let view = unsafe { api.over(base.clone(), descr, first, extents, Some(strides), 0) };
-        view.ok().filter(|view| self.is_of(view))
-    }
 }
 
 /// The address of the deleter of NumPy's managed tensors, if each of them was found to hold one reference to the

@@ -23,8 +23,8 @@ pub(crate) struct Head {
     pub(crate) ndim: c_int,
     pub(crate) dimensions: *const isize,
     pub(crate) strides: *const isize,
-    base: *mut ffi::PyObject,
-    descr: *const ffi::PyObject,
+    pub(super) base: *mut ffi::PyObject,
+    pub(super) descr: *mut ffi::PyObject,
     pub(crate) flags: c_int,
 }
 
@@ -144,27 +144,6 @@ impl<'a> ArrayHead<'a> {
     pub(super) fn base(self) -> *mut ffi::PyObject {
         // SAFETY: Head: a field of a live array (Exact).
         unsafe { (*self.fields()).base }
-    }
-
-    /// The address of the object that keeps the memory of the array; `None` if an array of a subclass is in between.
-    pub(super) fn root(mut self) -> Option<usize> {
-        // SAFETY: Exact: a live object, in an attached thread.
-        let numpys = unsafe { ffi::Py_TYPE(self.array.cast_mut()) };
-        loop {
-            let base = self.base();
-            if base.is_null() {
-                return Some(self.array.addr());
-            }
-            // SAFETY: Head, Exact: attached; `base` is an object that the array keeps.
-            let class = unsafe { ffi::Py_TYPE(base) };
-            if class != numpys {
-                // SAFETY: attached; both are live types.
-                let derived = unsafe { ffi::PyType_IsSubtype(class, numpys) };
-                return (derived == 0).then(|| base.addr());
-            }
-            // Exact: the comparison; arrays keep their bases, and the first array is borrowed.
-            self.array = base.cast_const();
-        }
     }
 }
 

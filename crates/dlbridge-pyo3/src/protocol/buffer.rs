@@ -2,21 +2,22 @@
 //!
 //! `bytes`, `bytearray`, `memoryview`, `array.array`, `mmap` and other objects support it.
 //!
-//! Source: PEP 3118 and the C API documentation of `Py_buffer`.
+//! Source: PEP 3118, the C API documentation of `Py_buffer`, and the documentation of the `struct` module.
 
 use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::OnceLock;
 
-use dlbridge::{Access, DataType, MAX_NDIM, RawParts, Tensor, TensorRef};
+use dlbridge::sys::DLPackVersion;
+use dlbridge::{Access, DataType, DataTypeCode as Code, MAX_NDIM, RawParts, Tensor, TensorRef};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-use super::buffer_format::{self, Unfit};
 use crate::imported::{Imported, Protocol};
 use crate::python::interpreter::{check_main_interpreter, while_it_lives};
 use crate::python::symbols::has_one_reference;
@@ -235,7 +236,7 @@ impl Buffer {
 
     /// The dtype, and true for the other byte order.
     pub fn parsed(&self) -> Result<(DataType, bool), Unfit> {
-        buffer_format::parse(self.format(), self.fields().itemsize.max(0) as usize)
+        parse(self.format(), self.fields().itemsize.max(0) as usize)
     }
 }
 
@@ -257,4 +258,118 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let tensor =
         tensor.ok_or_else(|| PyBufferError::new_err("a tensor cannot share the buffer"))?;
     Ok(Some(Imported::new(tensor, Protocol::Buffer)))
+}
+
+/// Why a format lacks a dtype.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Not a number: text, an object, a structure, a pointer, several numbers, or anything else.
+    NoNumber,
+    /// The format and the buffer disagree on the size; holds the format's size in bytes.
+    Size(usize),
+}
+
+/// The dtype of a format, for elements of `itemsize` bytes; true if the bytes of each number are not in this
+/// machine's order.
+fn parse(format: &[u8], itemsize: usize) -> Result<(DataType, bool), Unfit> {
+    let (order, letters) = match format {
+        [order @ (b'@' | b'=' | b'<' | b'>' | b'!'), letters @ ..] => (*order, letters),
+        letters => (b'@', letters),
+    };
+    let native = order == b'@';
+    let long = if native { size_of::<std::ffi::c_long>() } else { 4 };
+    let (code, size) = match letters {
+        b"?" => (Code::BOOL, 1),
+        b"b" => (Code::INT, 1),
+        b"B" | b"c" => (Code::UINT, 1),
+        b"h" => (Code::INT, 2),
+        b"H" => (Code::UINT, 2),
+        b"i" => (Code::INT, 4),
+        b"I" => (Code::UINT, 4),
+        b"l" => (Code::INT, long),
+        b"L" => (Code::UINT, long),
+        b"q" => (Code::INT, 8),
+        b"Q" => (Code::UINT, 8),
+        b"n" if native => (Code::INT, size_of::<isize>()),
+        b"N" if native => (Code::UINT, size_of::<usize>()),
+        b"e" => (Code::FLOAT, 2),
+        b"f" => (Code::FLOAT, 4),
+        b"d" => (Code::FLOAT, 8),
+        // The first is NumPy's, the second that of `struct` from Python 3.14 on.
+        b"Zf" | b"F" => (Code::COMPLEX, 8),
+        b"Zd" | b"D" => (Code::COMPLEX, 16),
+        // MLX writes the name of a type without a letter.
+        b"bfloat16" => (Code::BFLOAT, 2),
+        _ => return Err(Unfit::NoNumber),
+    };
+    let swapped = match order {
+        b'>' | b'!' => cfg!(target_endian = "little"),
+        b'<' => cfg!(target_endian = "big"),
+        _ => false,
+    };
+    if size != itemsize {
+        return Err(Unfit::Size(size));
+    }
+    // The largest size is 128 bits.
+    Ok((DataType::new(code, (size * 8) as u8, 1), swapped && size > 1))
+}
+
+/// The known facts about a type whose objects export the same data by their buffer.
+#[derive(Default)]
+pub struct SameBuffer {
+    /// Empty before the first object; `None` if its buffer had other data.
+    exported: OnceLock<Option<Exported>>,
+}
+
+/// The facts about an export by `__dlpack__` that a buffer lacks, and that are the same for all objects of a type.
+#[derive(Clone, Copy)]
+struct Exported {
+    protocol: Protocol,
+    version: Option<DLPackVersion>,
+    access: Access,
+}
+
+impl SameBuffer {
+    /// Returns true if the buffer of an object of the type is known to have the same data.
+    #[inline]
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.exported.get(), Some(Some(_)))
+    }
+
+    /// Reads an object through its buffer, without the checks of an import; `None` if that is not possible.
+    #[inline]
+    pub(crate) fn import(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+        let Some(&Some(exported)) = self.exported.get() else { return Ok(None) };
+        let Exported { protocol, version, access } = exported;
+        let buffer = Buffer::if_exported(object)?;
+        let tensor = buffer.and_then(|buffer| buffer.into_described(access));
+        Ok(tensor.map(|tensor| Imported { version, ..Imported::new(tensor, protocol) }))
+    }
+
+    /// Compares the buffer of the first object of a type with its import by `__dlpack__`, and keeps the facts.
+    pub(crate) fn learn(&self, object: &Bound<'_, PyAny>, imported: &Imported) -> PyResult<()> {
+        if self.exported.get().is_some() {
+            return Ok(());
+        }
+        let Imported { tensor, protocol, version, reason } = imported;
+        // A buffer lacks the address of an empty array, and a format for most other dtypes.
+        let dtype = tensor.dtype();
+        let has_format = dtype.itemsize() * 8 == usize::from(dtype.bits())
+            && matches!(dtype.code(), Code::INT | Code::UINT | Code::FLOAT | Code::COMPLEX);
+        let by_dlpack = matches!(protocol, Protocol::Dlpack | Protocol::LegacyDlpack);
+        if !by_dlpack || !has_format || tensor.is_empty() || reason.is_some() {
+            return Ok(());
+        }
+        let buffer = Buffer::if_exported(object)?;
+        let is_same = buffer.as_ref().and_then(Buffer::describe).is_some_and(|buffer| {
+            buffer.data() == tensor.data()
+                && buffer.dtype() == dtype
+                && buffer.device() == tensor.device()
+                && buffer.shape() == tensor.shape()
+                && buffer.strides() == tensor.strides()
+        });
+        let exported = Exported { protocol: *protocol, version: *version, access: tensor.access() };
+        let _ = self.exported.set(is_same.then_some(exported));
+        Ok(())
+    }
 }

@@ -8,7 +8,7 @@ use pyo3::types::{PyMemoryView, PyType};
 
 use super::cached_attr::CachedAttr;
 use super::torch_checks::TorchChecks;
-use crate::frameworks::{ArrayOf, ArrowRules, Attribute, ImportRules, ORDER, State, import_rules};
+use crate::frameworks::{Attribute, ImportRules, ORDER, State, import_rules};
 use crate::imported::Protocol;
 use crate::python::classes::{defining_class, is_subclass, package_of};
 
@@ -88,16 +88,6 @@ impl TypeChecks {
     /// Returns true for a class of a library of columns.
     pub fn is_column(&self) -> bool {
         self.order[0] == Protocol::Arrow
-    }
-
-    /// Returns the array to import instead of an object of the type.
-    pub fn array_of(&self) -> Option<ArrayOf> {
-        self.rules?.array_of
-    }
-
-    /// The facts about the Arrow protocol of the type.
-    pub fn arrow(&self) -> Option<&'static ArrowRules> {
-        self.rules?.arrow.as_ref()
     }
 }
 

@@ -1,7 +1,6 @@
 //! DLPack and the buffer protocol, import and export, and the facts about types. The package has the other protocols.
 
 pub mod buffer;
-pub mod buffer_format;
 pub(crate) mod cached_attr;
 pub mod dlpack;
 pub mod dlpack_export;
@@ -9,7 +8,6 @@ pub mod exchange_api;
 pub mod exchange_table;
 pub mod framework_checks;
 pub mod numpy_import;
-pub mod same_buffer;
 pub mod storage;
 pub mod time;
 mod torch_checks;

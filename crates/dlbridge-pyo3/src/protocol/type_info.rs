@@ -12,7 +12,7 @@ use pyo3::types::PyType;
 
 use super::exchange_api::Table;
 use super::framework_checks::TypeChecks;
-use super::same_buffer::SameBuffer;
+use super::buffer::SameBuffer;
 use crate::borrow::BorrowedType;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;

@@ -10,10 +10,12 @@ use super::abi::{ArrowArray, ArrowSchema, broken, child_pair};
 use super::elements::{Bits, filled, nulls, room, values, without_nulls};
 use super::export;
 use super::format::{Level, Shape, is_fixed_shape, not_read};
+use crate::frameworks::is_of;
+use crate::frameworks::pandas::{self, PANDAS};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
 use dlbridge_pyo3::keepalive::{is_within, root};
 use dlbridge_pyo3::protocol::time::Times;
-use dlbridge_pyo3::protocol::type_info;
+use dlbridge_pyo3::protocol::type_info::{self, Known};
 use dlbridge_pyo3::python::error::to_py_err;
 
 pub(super) struct Elements {
@@ -213,10 +215,10 @@ pub(super) fn numbers(data: *const c_void, dtype: DataType, bytes: i64) -> RawPa
 
 fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let noun = if nulls == 1 { "null" } else { "nulls" };
-    let rules = type_info::of(object).ok().and_then(|type_info| type_info.checks.arrow());
-    let text = match rules.and_then(|rules| rules.nulls) {
-        Some(text) => text(object, booleans),
-        None => {
+    let is_pandas = |type_info: Known| is_of(&type_info.checks, &PANDAS);
+    let text = match type_info::of(object).is_ok_and(is_pandas) {
+        true => pandas::nulls(object, booleans),
+        false => {
             "which a tensor cannot express; fill or drop them first, for example with fill_null, \
              which pyarrow and polars have"
         }

@@ -20,7 +20,7 @@ use super::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema, Ow
 use super::array::{Elements, Span};
 use super::export::array;
 use super::format::Level;
-use crate::frameworks::pandas;
+use crate::frameworks::{self, pandas};
 use crate::import::options::check_on_cpu;
 
 /// Imports an object that supports Arrow, with `times` the counts of these; `None` for other objects.
@@ -136,18 +136,18 @@ pub(super) fn exported(
     only_stream: bool,
 ) -> PyResult<Option<Chunks>> {
     let py = object.py();
-    let rules = type_info.checks.arrow();
-    if let Some(rules) = rules {
-        (rules.check)(object, options)?;
+    let is_image = frameworks::is_of(&type_info.checks, &frameworks::PILLOW);
+    if is_image {
+        frameworks::check_arrow(object, options)?;
     }
     // Columns have only the stream, and look up the other methods in Python code.
     let first = if only_stream || type_info.checks.is_column() { stream(object)? } else { None };
     let exported = if first.is_some() || only_stream {
         first
     } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_array__"))? {
-        let answer = method.call0().map_err(|error| match rules {
-            Some(rules) => (rules.explain)(object, options, error),
-            None => error,
+        let answer = method.call0().map_err(|error| match is_image {
+            true => frameworks::explain_arrow(object, options, error),
+            false => error,
         })?;
         pair(&answer, Owned::take)?
     } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_device_array__"))? {

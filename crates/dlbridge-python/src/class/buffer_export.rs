@@ -1,15 +1,40 @@
 //! The export through the buffer protocol.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
+use dlbridge::{DataType, DataTypeCode};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::protocol::buffer_format;
 use dlbridge_pyo3::strides::byte_strides;
+
+/// The format of a dtype, if it has one that every consumer supports.
+pub(crate) fn format_of(dtype: DataType) -> Option<&'static CStr> {
+    use DataTypeCode as Code;
+    if dtype.lanes() != 1 {
+        return None;
+    }
+    Some(match (dtype.code(), dtype.bits()) {
+        (Code::BOOL, 8) => c"?",
+        (Code::INT, 8) => c"b",
+        (Code::UINT, 8) => c"B",
+        (Code::INT, 16) => c"h",
+        (Code::UINT, 16) => c"H",
+        (Code::INT, 32) => c"i",
+        (Code::UINT, 32) => c"I",
+        (Code::INT, 64) => c"q",
+        (Code::UINT, 64) => c"Q",
+        (Code::FLOAT, 16) => c"e",
+        (Code::FLOAT, 32) => c"f",
+        (Code::FLOAT, 64) => c"d",
+        (Code::COMPLEX, 64) => c"Zf",
+        (Code::COMPLEX, 128) => c"Zd",
+        _ => return None,
+    })
+}
 
 /// The numbers that an exported buffer points at.
 struct Exported {
@@ -45,7 +70,7 @@ pub(super) unsafe fn export(
     let bytes = ffi::Py_ssize_t::try_from(tensor.nbytes())
         .map_err(|_| PyBufferError::new_err("the tensor has more bytes than a buffer can count"))?;
     let format = if asks(ffi::PyBUF_FORMAT) {
-        let format = buffer_format::of_dtype(dtype).ok_or_else(|| {
+        let format = format_of(dtype).ok_or_else(|| {
             PyBufferError::new_err(format!(
                 "a buffer cannot express the dtype {dtype}; use DLPack, a consumer's from_dlpack, or the bytes alone, bytes(t)"
             ))

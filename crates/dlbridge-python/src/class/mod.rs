@@ -2,7 +2,7 @@
 //!
 //! PyO3 requires all methods in one block, so this block holds only names, arguments and documentation.
 
-mod buffer_export;
+pub(crate) mod buffer_export;
 mod dlpack_method;
 pub(crate) mod dtype;
 mod elements;

@@ -13,6 +13,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 
+use super::is_of;
 use super::pandas::{self, PANDAS};
 
 /// The refusal of an object whose library failed, if the object's state gives the reason or the library's exception
@@ -23,7 +24,7 @@ pub(crate) fn explained(object: &Bound<'_, PyAny>, checks: &TypeChecks, error: P
         return error;
     }
     // Also a column of a class that another package derives.
-    let is_column = checks.rules.is_some_and(|rules| ptr::eq(rules, &PANDAS));
+    let is_column = is_of(checks, &PANDAS);
     let refusal = match checks.rules.and_then(|rules| explain(object, rules)) {
         Some(refusal) => refusal,
         // The class that the standard specifies, with the library's message.

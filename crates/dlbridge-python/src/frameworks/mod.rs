@@ -3,9 +3,12 @@
 pub(crate) mod explain;
 pub(crate) mod pandas;
 
-use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
+use std::ptr;
+
+use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
 use dlbridge_pyo3::import::has_protocol;
 use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::python::error::{str_in_message, type_name};
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
@@ -45,15 +48,17 @@ fn by_conversion(object: &Bound<'_, PyAny>) -> Option<String> {
 static POLARS: ImportRules =
     ImportRules { packages: &["polars"], protocols: &ARROW_FIRST, ..NO_RULES };
 
-static PILLOW: ImportRules = ImportRules {
-    class: Some(("PIL.Image", "Image")),
-    arrow: Some(ArrowRules { check: check_arrow, explain: explain_arrow, nulls: None }),
-    ..NO_RULES
-};
+pub(crate) static PILLOW: ImportRules =
+    ImportRules { class: Some(("PIL.Image", "Image")), ..NO_RULES };
+
+/// Returns true for the checks of a type of a framework.
+pub(crate) fn is_of(checks: &TypeChecks, rules: &ImportRules) -> bool {
+    checks.rules.is_some_and(|found| ptr::eq(found, rules))
+}
 
 /// Refuses an image whose pixels differ from its Arrow type: Pillow exports 16-bit unsigned integers as signed ones,
 /// even in the other byte order.
-fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<()> {
+pub(crate) fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<()> {
     let mode = object.getattr(intern!(object.py(), "mode"))?;
     if mode.extract::<String>().is_ok_and(|mode| mode.starts_with("I;16")) {
         return Err(PyBufferError::new_err(format!(
@@ -66,7 +71,7 @@ fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<(
 }
 
 /// Converts an exception that Pillow raised instead of exporting an Arrow array to a refusal with that cause.
-fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyErr) -> PyErr {
+pub(crate) fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyErr) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) {
         return error;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use dlbridge_pyo3::frameworks::{ARROW_FIRST, ArrowRules, ImportRules, NO_RULES};
+use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::type_info;
 use dlbridge_pyo3::python::classes::{attribute, is_instance, loaded_class};
@@ -17,22 +17,16 @@ use dlbridge_pyo3::python::error::{beyond_tensors, str_in_message, type_name, wi
 use dlbridge_pyo3::python::once::once;
 use dlbridge_pyo3::python::symbols::has_one_reference;
 
-pub(super) static PANDAS: ImportRules = ImportRules {
+pub(crate) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],
     class: Some(("pandas", "Series")),
-    array_of: Some(array_of),
-    arrow: Some(ArrowRules {
-        check: |_, _| Ok(()),
-        explain: |_, _, error| error,
-        nulls: Some(nulls),
-    }),
     protocols: &ARROW_FIRST,
     ..NO_RULES
 };
 
 /// The NumPy array that holds the values of a `pandas.Series`, and why it is a copy if it is one; `None` for a column
 /// whose dtype is not NumPy's.
-fn array_of<'py>(
+pub(crate) fn array_of<'py>(
     series: &Bound<'py, PyAny>,
     options: &ImportOptions,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
@@ -212,7 +206,7 @@ pub(crate) fn without_pyarrow(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr 
 }
 
 /// The source of a column's nulls, and what to do.
-fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
+pub(crate) fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
     match has_numpy_dtype(series) {
         Ok(true) => {
             "which pandas made of NaN, and a tensor cannot express; leave out protocol='arrow', or pass \

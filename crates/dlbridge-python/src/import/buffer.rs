@@ -6,11 +6,12 @@ use dlbridge::{DataType, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::buffer::{Buffer, is_supported};
-use dlbridge_pyo3::protocol::buffer_format::{self, Unfit};
+use dlbridge_pyo3::protocol::buffer::Unfit;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::options::check_on_cpu;
+use crate::interfaces::no_dtype;
 use crate::memory::{MAX_NDIM, Memory, access};
 
 /// Imports an object that exports a buffer; `None` for one that does not.
@@ -83,8 +84,9 @@ fn dtype(buffer: &Buffer) -> PyResult<(DataType, bool)> {
     buffer.parsed().map_err(|unfit| {
         let format = String::from_utf8_lossy(format);
         match unfit {
-            Unfit::NoNumber(kind) => {
-                buffer_format::no_dtype(&format!("the buffer's format '{format}'"), kind, None)
+            Unfit::NoNumber => {
+                let kind = kind_of(buffer.format());
+                no_dtype(&format!("the buffer's format '{format}'"), kind, None)
             }
             Unfit::Size(size) => PyBufferError::new_err(format!(
                 "the buffer's format '{format}' says {size} bytes, but its itemsize is \
@@ -92,4 +94,21 @@ fn dtype(buffer: &Buffer) -> PyResult<(DataType, bool)> {
             )),
         }
     })
+}
+
+/// The typestr's letter for the elements of a format without a dtype.
+fn kind_of(format: &[u8]) -> char {
+    let letters = match format {
+        [b'@' | b'=' | b'<' | b'>' | b'!', letters @ ..] => letters,
+        letters => letters,
+    };
+    let digits = letters.iter().take_while(|letter| letter.is_ascii_digit()).count();
+    match &letters[digits..] {
+        b"O" => 'O',
+        b"s" | b"p" | b"w" | b"u" => 'U',
+        b"g" => 'g',
+        b"Zg" | b"G" => 'c',
+        [b'T', b'{', ..] => 'r',
+        _ => '?',
+    }
 }

@@ -29,7 +29,9 @@ use pyo3::types::PyCapsule;
 use self::dlpack::is_on_device;
 use self::satisfy::{satisfy, settle, unless_copied};
 use crate::device::{Streams, kept_until_passed};
+use crate::frameworks;
 use crate::frameworks::explain::explained;
+use crate::frameworks::pandas::{self, PANDAS};
 
 /// An import: the object, and what the caller demands.
 pub(crate) struct ImportRequest<'a, 'py> {
@@ -92,8 +94,10 @@ pub(crate) fn array_of<'py>(
     type_info: &TypeInfo,
     options: &ImportOptions,
 ) -> PyResult<Option<(Bound<'py, PyAny>, Option<CopyReason>)>> {
-    let Some(array_of) = type_info.checks.array_of() else { return Ok(None) };
-    array_of(object, options).map_err(|error| explained(object, &type_info.checks, error))
+    if !frameworks::is_of(&type_info.checks, &PANDAS) {
+        return Ok(None);
+    }
+    pandas::array_of(object, options).map_err(|error| explained(object, &type_info.checks, error))
 }
 
 /// Imports an object whose type has a shortcut, for a caller on the default stream; `None` if a protocol is needed.

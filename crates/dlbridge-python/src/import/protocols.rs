@@ -6,7 +6,7 @@ use dlbridge_pyo3::frameworks::ORDER;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::{TypeInfo, buffer_format};
+use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::python::classes::attribute;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::type_name;
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use super::{ImportRequest, buffer, dlpack, is_on_device};
+use crate::class::buffer_export::format_of;
 use crate::device::{self, Streams, is_possible};
 use crate::frameworks::explain::explained;
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
@@ -207,7 +208,7 @@ fn instead_of_dlpack(
     }
     // A producer could not have made such a tensor through NumPy.
     let is_beyond_dlpack = |imported: &Imported| {
-        imported.reason.is_some() || buffer_format::of_dtype(imported.tensor.dtype()).is_none()
+        imported.reason.is_some() || format_of(imported.tensor.dtype()).is_none()
     };
     for other in [Protocol::ArrayInterface, Protocol::Buffer] {
         match import(other, object, type_info, options, Streams::default()) {

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 
 use dlbridge::{Access, DataType, DataTypeCode, Device};
 use dlbridge_pyo3::imported::Protocol;
-use dlbridge_pyo3::protocol::buffer_format::no_dtype;
+use dlbridge_pyo3::python::error::beyond_tensors;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -63,6 +63,43 @@ fn element_type(
         return Err(no_dtype(&element_type, kind, field_of(object)));
     };
     Ok((dtype, order == SWAPPED && size > 1))
+}
+
+/// The refusal of elements of a kind that tensors lack a dtype for; `field` is the name of a record's field.
+pub(crate) fn no_dtype(element_type: &str, kind: char, field: Option<String>) -> PyErr {
+    let advice = match (kind, field) {
+        ('O', _) => "the elements are Python objects, whose values are not in the array's memory; \
+                     convert them to numbers first, for example with a.astype('float64')"
+            .to_owned(),
+        ('M' | 'm', _) => {
+            "the elements are dates or durations; take their counts first, with numpy.asarray(x).view('int64'), \
+             where NaT is -2**63"
+                .to_owned()
+        }
+        ('U' | 'S' | 'T' | 'a', _) => {
+            "the elements are text; convert digits with numpy.asarray(x).astype('float64'), or pass other text to \
+             dlbridge.ragged(pyarrow.array(numpy.asarray(x).ravel())), for its bytes and offsets"
+                .to_owned()
+        }
+        ('V', Some(field)) => {
+            format!("the elements are records; take one field first, for example a['{field}']")
+        }
+        ('r', _) => "the elements are records; take one field first, for example a['y']".to_owned(),
+        ('V', None) => "the elements are raw bytes; view them as numbers first, for example with \
+                        a.view('u1')"
+            .to_owned(),
+        ('c', _) => "the complex numbers are wider than 128 bits, or of a width without a dtype; \
+                     convert them first, for example with \
+                     a.astype('complex128')"
+            .to_owned(),
+        ('f' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \
+                                 convert them first, for example with a.astype('float64')"
+            .to_owned(),
+        _ => "only booleans, integers, floats of 16, 32 and 64 bits, and complex numbers of 64 and 128 \
+              bits are supported; convert the elements first"
+            .to_owned(),
+    };
+    beyond_tensors(format!("{element_type} is not supported: {advice}"))
 }
 
 /// The name of the last field of the records in an array; `None` if its elements are not records.
