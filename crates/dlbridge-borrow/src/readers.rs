@@ -23,7 +23,7 @@ use std::{
     thread::yield_now,
 };
 
-use crate::label::Label;
+use crate::Label;
 use crate::region::Region;
 
 /// The places. A reader that finds no free place borrows under the lock, like all other borrowers.

@@ -95,7 +95,7 @@ const METHODS: [(&str, &str); 12] = [
         #[classattr]
         fn __dlpack_c_exchange_api__(py: ::pyo3::Python<'_>)
             -> ::pyo3::PyResult<::pyo3::Py<::pyo3::PyAny>> {
-            ::dlbridge_pyo3::protocol::exchange_table::capsule::<Self>(py).map(::pyo3::Bound::unbind)
+            ::dlbridge_pyo3::exchange_table::capsule::<Self>(py).map(::pyo3::Bound::unbind)
         }",
     ),
     (

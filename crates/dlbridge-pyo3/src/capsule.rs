@@ -19,13 +19,13 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use crate::imported::{Imported, Protocol};
-use crate::python::classes::attr;
 use crate::python::error::{repr_in_message, to_py_err};
 use crate::python::interpreter::keeping_pending;
-use crate::python::once::once;
+use crate::python::objects::attr;
+use crate::python::objects::once;
 
 const LEGACY: &CStr = c"dltensor";
-const VERSIONED: &CStr = c"dltensor_versioned";
+pub const VERSIONED: &CStr = c"dltensor_versioned";
 const USED_LEGACY: &CStr = c"used_dltensor";
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 
@@ -166,18 +166,6 @@ pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Imported> {
         false => "expected one named 'dltensor' or 'dltensor_versioned'",
     };
     Err(PyValueError::new_err(format!("{repr} holds no tensor: {hint}")))
-}
-
-/// Refuses a versioned capsule where a legacy one is requested, and leaves it unconsumed.
-pub fn expect_legacy(capsule: &Bound<'_, PyCapsule>) -> PyResult<()> {
-    if !capsule.is_valid_checked(Some(VERSIONED)) {
-        return Ok(());
-    }
-    Err(PyValueError::new_err(format!(
-        "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
-         leave protocol out",
-        repr_in_message(capsule)
-    )))
 }
 
 /// Renames a capsule that has one name to another, and returns its pointer; `None` if it has a different name.

@@ -1,12 +1,11 @@
 //! The options of an import.
 
-use dlbridge::Device;
+use dlbridge::{Device, TensorRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::imported::Protocol;
-use crate::order::Order;
 use crate::python::error::repr_in_message;
 
 /// The options of an import. By default the data is shared, and copied only if a tensor could not express it.
@@ -65,4 +64,37 @@ pub fn expect_bool(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// The refusal of an argument.
 pub fn wrong_type(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{argument} must be {expected}, not {}", repr_in_message(found)))
+}
+
+/// The memory order that elements must have.
+///
+/// ```
+/// use dlbridge_pyo3::{ImportOptions, Order};
+///
+/// assert_eq!(ImportOptions::default().order, Order::Strided);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Any strides.
+    #[default]
+    Strided,
+    /// C order, the last index fastest.
+    C,
+    /// Fortran order, the first index fastest.
+    Fortran,
+    /// C or Fortran order.
+    Either,
+}
+
+impl Order {
+    /// Returns true if the elements of a tensor are in this order.
+    #[inline(always)]
+    pub fn fits(self, tensor: &TensorRef<'_>) -> bool {
+        match self {
+            Self::Strided => true,
+            Self::C => tensor.is_c_contiguous(),
+            Self::Fortran => tensor.is_f_contiguous(),
+            Self::Either => tensor.is_c_contiguous() || tensor.is_f_contiguous(),
+        }
+    }
 }

@@ -73,6 +73,8 @@ pub mod borrow;
 pub mod capsule;
 mod elements;
 #[doc(hidden)]
+pub mod exchange_table;
+#[doc(hidden)]
 pub mod frameworks;
 #[doc(hidden)]
 pub mod import;
@@ -81,14 +83,12 @@ pub mod import_options;
 #[doc(hidden)]
 pub mod imported;
 #[doc(hidden)]
-pub mod keepalive;
+pub mod layout;
 #[cfg(doctest)]
 mod must_not_compile;
 #[doc(hidden)]
 pub mod numpy;
 mod object;
-#[doc(hidden)]
-pub mod order;
 #[doc(hidden)]
 pub mod producer;
 #[doc(hidden)]
@@ -101,8 +101,6 @@ mod returned;
 pub mod rust_numpy;
 #[doc(hidden)]
 pub mod stream;
-#[doc(hidden)]
-pub mod strides;
 #[doc(hidden)]
 pub mod tensor;
 
@@ -183,9 +181,8 @@ pub use dlbridge::CopyReason;
 /// ```
 pub use dlbridge_pyo3_macros::producer;
 pub use import::import;
-pub use import_options::ImportOptions;
+pub use import_options::{ImportOptions, Order};
 pub use imported::Protocol;
-pub use order::Order;
 #[doc(hidden)]
 pub use python::copies::while_detached;
 pub use python::interpreter::is_main_interpreter;

@@ -16,14 +16,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
-use dlbridge_pyo3::keepalive::root;
-use dlbridge_pyo3::order::Order;
+use dlbridge_pyo3::import_options::{ImportOptions, Order, wrong_type};
+use dlbridge_pyo3::layout::root;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::{repr_in_message, to_py_err};
 use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor};
 
 use crate::import::options::{integer, items};
+use crate::memory::each_block;
 use crate::tensor::TensorObject;
 
 /// The result for pickle: a function and its arguments. The elements are in C order.
@@ -242,7 +242,7 @@ unsafe fn copied<'py>(
         slice::from_raw_parts_mut(first(object.as_ptr()).cast::<MaybeUninit<u8>>(), from.len())
     };
     copies::detached(from.len(), |go_on| {
-        Ok(copies::each_block(to, go_on, |begin, block| {
+        Ok(each_block(to, go_on, |begin, block| {
             for (to, &from) in block.iter_mut().zip(&from[begin..]) {
                 to.write(from);
             }

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use dlbridge::{CopyReason, DataType, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::import::times::{as_times, import_array};
 use dlbridge_pyo3::import::{Depth, has};
+use dlbridge_pyo3::import::{as_times, import_array_of_times};
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::time::{self, Elements, Times};
@@ -211,7 +211,7 @@ fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imp
     type_info.check_before(object)?;
     match pandas::times(object, is_of(&type_info.checks, &pandas::PANDAS))? {
         Some(pandas::Times::Array(array)) => {
-            return Ok(import_array(array, times)?.map(|(imported, _)| imported));
+            return Ok(import_array_of_times(array, times)?.map(|(imported, _)| imported));
         }
         Some(pandas::Times::WithZone(zone)) => {
             times.set_found(format!(

@@ -2,8 +2,7 @@
 
 use dlbridge::{Device, Error, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::protocol::dlpack::must_move;
-use dlbridge_pyo3::protocol::dlpack_export::{ExportOptions, Keywords};
+use dlbridge_pyo3::producer::{ExportOptions, Keywords};
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::to_py_err;
 use dlbridge_pyo3::{PyTensor, capsule};
@@ -85,4 +84,17 @@ fn give(py: Python<'_>, tensor: Tensor, versioned: bool) -> PyResult<Bound<'_, P
     let managed = tensor.into_raw_legacy().map_err(|(_, error)| to_py_err(error))?;
     // SAFETY: the managed tensor is made from a tensor of ours, and only the capsule gets it.
     unsafe { capsule::legacy(py, managed) }
+}
+
+/// Returns true if the data must be copied for the requested device.
+pub(crate) fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
+    if asked == ours {
+        return Ok(false);
+    }
+    if asked == Device::CPU && ours.device_type().is_host_accessible() {
+        return Ok(true);
+    }
+    Err(PyBufferError::new_err(format!(
+        "the data is on {ours} and cannot be exported to {asked}; request {ours}, or move it first"
+    )))
 }

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use crate::class::dtype::DtypeName;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
 use dlbridge_pyo3::imported::Protocol;
-use dlbridge_pyo3::python::classes::attribute;
 use dlbridge_pyo3::python::error::{to_py_err, type_name};
+use dlbridge_pyo3::python::objects::attribute;
 use dlbridge_pyo3::{PyTensor, import};
 
 use crate::device::Streams;

@@ -9,15 +9,33 @@ use dlbridge::{
 };
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::numpy_import::Source;
+use dlbridge_pyo3::layout::NO_EXTENT;
+use dlbridge_pyo3::protocol::numpy::Source;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::to_py_err;
-use dlbridge_pyo3::strides::NO_EXTENT;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 /// The most dimensions that these protocols support.
 pub(crate) const MAX_NDIM: usize = 64;
+
+/// The number of elements between two checks, for work that checks by itself.
+const BLOCK: usize = 1 << 22;
+
+/// Calls `work` with one block of elements after the other, and its start; `None` if `work` stopped it.
+pub(crate) fn each_block<T>(
+    elements: &mut [T],
+    go_on: &mut dyn FnMut() -> bool,
+    mut work: impl FnMut(usize, &mut [T]),
+) -> Option<()> {
+    for (nth, block) in elements.chunks_mut(BLOCK).enumerate() {
+        if nth > 0 && !go_on() {
+            return None;
+        }
+        work(nth * BLOCK, block);
+    }
+    Some(())
+}
 
 /// Elements at any place in memory.
 pub(crate) struct Memory<'a> {
@@ -76,7 +94,7 @@ impl Memory<'_> {
                 .and_then(|(start, end)| Source::of(object, &(start..end))),
         };
         // SAFETY: the caller promises it for the owner; the source keeps the same memory alive (Within of
-        // `keepalive.rs`).
+        // `layout.rs`).
         unsafe {
             match known {
                 None => self.import(owner, copy),
@@ -215,11 +233,11 @@ fn swapped_in_place(tensor: Tensor) -> PyResult<Tensor> {
     let (dtype, len, shape) = (tensor.dtype(), tensor.len(), tensor.shape().to_vec());
     let mut elements = with_dtype(tensor, dtype, &[len])?;
     copies::detached(len * dtype.itemsize(), |go_on| {
-        for begin in (0..len).step_by(copies::BLOCK) {
+        for begin in (0..len).step_by(BLOCK) {
             if begin > 0 && !go_on() {
                 return Ok(None);
             }
-            let end = len.min(begin + copies::BLOCK);
+            let end = len.min(begin + BLOCK);
             TensorRefMut::try_from(&mut elements)?.slice(0, begin..end)?.swap_bytes()?;
         }
         Ok(Some(()))
@@ -263,11 +281,11 @@ fn are_booleans(tensor: &Tensor) -> PyResult<bool> {
             };
         }
         let mut strided = view.iter();
-        for begin in (0..view.len()).step_by(copies::BLOCK) {
+        for begin in (0..view.len()).step_by(BLOCK) {
             if begin > 0 && !go_on() {
                 return Ok(None);
             }
-            let count = copies::BLOCK.min(view.len() - begin);
+            let count = BLOCK.min(view.len() - begin);
             let all_bits = match view.as_slice() {
                 Some(bytes) => bytes[begin..begin + count].iter().fold(0, |all, byte| all | byte),
                 None => strided.by_ref().take(count).fold(0, |all, byte| all | byte),
@@ -320,7 +338,7 @@ pub(crate) fn normalized(
         let normalize = |_, block: &mut [u8]| {
             block.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         };
-        Ok(copies::each_block(values, go_on, normalize))
+        Ok(each_block(values, go_on, normalize))
     })?;
     Ok((with_dtype(bytes, DataType::BOOL, &shape)?, reason))
 }

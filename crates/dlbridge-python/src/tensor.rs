@@ -13,8 +13,9 @@
 //! it reports its references, and one of them can be cleared, such as an instance of a Python class or a list. A
 //! NumPy array of objects reports no references, and a `memoryview` cannot be cleared while its buffer is exported.
 
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge::{ArcTensor, Device};
@@ -210,17 +211,42 @@ pub(crate) fn traverse(mut tensor: &ArcTensor, visit: &PyVisit<'_>) -> Result<()
     while tensor.is_sole() {
         tensor = match owners(tensor) {
             (Some(object), ..) => return object.traverse(visit),
-            (_, Some(buffer), _) => return buffer.traverse(visit),
+            (_, Some(buffer), _) => return visit_owned(exporter_shown(buffer), visit),
             (.., Some(source)) => source,
-            _ => return numpy::array::traverse(tensor, visit),
+            _ => return visit_owned(numpy::array::managed_array(tensor), visit),
         };
     }
     Ok(())
 }
 
+/// The exporter of a buffer, except a `memoryview`, which prints an exception if the collector clears it while its buffer is
+/// exported, and `bytes`: they are in no cycle, and a program must not reach those that only this buffer refers to.
+fn exporter_shown(buffer: &Buffer) -> Option<NonNull<ffi::PyObject>> {
+    // SAFETY: the collector runs attached; the exporter is a live object.
+    let is_shown = |exporter: &NonNull<ffi::PyObject>| unsafe {
+        let exporter = exporter.as_ptr();
+        ffi::PyMemoryView_Check(exporter) == 0 && ffi::PyBytes_CheckExact(exporter) == 0
+    };
+    NonNull::new(buffer.fields().obj).filter(is_shown)
+}
+
+/// Reports an object to which a C struct, the owner of a tensor, has a reference.
+fn visit_owned(
+    object: Option<NonNull<ffi::PyObject>>,
+    visit: &PyVisit<'_>,
+) -> Result<(), PyTraverseError> {
+    // SAFETY: the collector runs attached. The reference belongs to the struct; this code neither counts nor releases
+    // it.
+    let object = object.map(|object| unsafe {
+        let py = Python::assume_attached();
+        ManuallyDrop::new(Bound::from_owned_ptr(py, object.as_ptr()).unbind())
+    });
+    visit.call(object.as_deref())
+}
+
 /// Returns true if [`traverse`] reports an object, now or when the tensor has fewer handles.
 fn may_report(tensor: &ArcTensor) -> bool {
-    !matches!(owners(tensor), (None, None, None)) || numpy::array::is_reported(tensor)
+    !matches!(owners(tensor), (None, None, None)) || numpy::array::managed_array(tensor).is_some()
 }
 
 /// The owner of a tensor, if it is one of these types.

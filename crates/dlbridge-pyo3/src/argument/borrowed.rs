@@ -7,7 +7,7 @@ use std::ptr;
 use dlbridge::{Error, Tensor, TensorRef, TensorRefMut};
 use pyo3::prelude::*;
 
-use crate::borrow::AttachedGuard;
+use crate::borrow::Guard;
 use crate::protocol::buffer::HeldBuffer;
 
 /// An argument that meets all demands.
@@ -26,7 +26,7 @@ pub(super) struct BorrowedArgument<'py> {
     /// The stream that the data is synchronised with; NULL on the CPU.
     pub(super) stream: *mut c_void,
     // Fields drop in this order: the borrow must end before the memory may go.
-    guard: AttachedGuard<'py>,
+    guard: Guard,
     /// The owner of the memory, if the object itself does not keep it.
     owner: Option<MemoryOwner<'py>>,
     pub(super) object: Bound<'py, PyAny>,
@@ -38,7 +38,7 @@ impl<'py> BorrowedArgument<'py> {
     pub(super) fn put(
         place: Box<MaybeUninit<Self>>,
         tensor: TensorRef<'static>,
-        guard: AttachedGuard<'py>,
+        guard: Guard,
         owner: Option<MemoryOwner<'py>>,
         object: &Bound<'py, PyAny>,
     ) -> Box<Self> {
@@ -48,7 +48,7 @@ impl<'py> BorrowedArgument<'py> {
 
     /// Records the borrow of an argument that was put without one, before the argument is returned.
     #[inline(always)]
-    pub(super) fn set_guard(&mut self, guard: AttachedGuard<'py>) {
+    pub(super) fn set_guard(&mut self, guard: Guard) {
         self.guard = guard;
     }
 
@@ -99,7 +99,7 @@ pub(super) fn borrow_copy<'py>(
     BorrowedArgument::put(
         Box::new_uninit(),
         tensor,
-        AttachedGuard::NONE,
+        Guard::NONE,
         Some(MemoryOwner::Copy(owner)),
         object,
     )

@@ -4,7 +4,7 @@ use dlbridge::DeviceType;
 use dlbridge_borrow::Mode;
 
 use super::spec::{ArgumentSpec, Casting};
-use crate::order::Order;
+use crate::import_options::Order;
 
 /// The demands of a typed argument, as a type: `()` for none, or any of [`COrder`], [`FortranOrder`], [`Contiguous`],
 /// [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`], [`AllowCopy`], [`AllowSafeCast`],

@@ -8,10 +8,10 @@ use super::cast::by_rule;
 use super::mismatch::{Access, Mismatch};
 use super::refusal::RefusedTensor;
 use super::spec::{ArgumentSpec, Copies, Unfit};
-use crate::borrow::AttachedGuard;
+use crate::borrow::Guard;
 use crate::import;
+use crate::import_options::Order;
 use crate::numpy::array::NumpyArray;
-use crate::order::Order;
 use crate::protocol::TypeInfo;
 use crate::python::copies;
 use crate::python::error::to_py_err;
@@ -36,8 +36,7 @@ impl ArgumentSpec {
         };
         let found = describe().filter(|found| self.fits_extents(found.tensor.shape()));
         let found = found.ok_or(Unfit::Always)?;
-        let _reading =
-            AttachedGuard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
+        let _reading = Guard::acquire(&type_info.borrowed, object, &found.tensor, Mode::Read)?;
         // The first borrow may import modules, and code that runs meanwhile may replace the array's memory.
         let now = describe().filter(|now| now.is_as(&found)).ok_or(Unfit::Always)?;
         let copy = self.in_words(&now.tensor, None, self.convert(&now.tensor, byte_swapped))?;
@@ -54,7 +53,7 @@ impl ArgumentSpec {
         object: &Bound<'_, PyAny>,
     ) -> Result<Tensor, Unfit> {
         let tensor = TensorRef::from(imported);
-        let _reading = AttachedGuard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
+        let _reading = Guard::acquire(&type_info.borrowed, object, &tensor, Mode::Read)?;
         self.in_words(&tensor, None, self.convert(&tensor, false))
     }
 

@@ -15,10 +15,10 @@ use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::RefusedTensor;
 use super::spec::{ArgumentSpec, Place};
 use crate::import::hub;
-use crate::order::Order;
+use crate::import_options::Order;
 use crate::protocol::{TypeInfo, type_info};
-use crate::python::classes::{self, attr};
 use crate::python::error::{type_name, with_article};
+use crate::python::objects::{self, attr};
 
 /// The capacity that most messages need, in bytes.
 const ROOM: usize = 224;
@@ -92,18 +92,18 @@ impl ArgumentSpec {
         {
             return Ok(text);
         }
-        let plain = classes::plain_python(object);
+        let plain = objects::plain_python(object);
         if plain.is_none() {
             let known = unless_refused(py, type_info::of(object))?;
             if let Some(text) = known.and_then(|known| self.message_of_array(&known, object)) {
                 return Ok(text);
             }
         }
-        let name = plain.map_or_else(|| type_name(object), |plain| plain.name.to_owned());
+        let name = plain.map_or_else(|| type_name(object), str::to_owned);
         let mut text = self.demands(None) + "; got " + &with_article(&name);
         text += ", which supports no exchange protocol";
         let has_elements = || match plain {
-            Some(plain) => Ok(plain.has_elements),
+            Some(name) => Ok(matches!(name, "list" | "tuple")),
             None if object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>() => {
                 Ok(false)
             }

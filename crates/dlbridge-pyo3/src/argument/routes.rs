@@ -22,14 +22,14 @@ use super::mismatch::{Access, Difference};
 use super::refusal::{Refusal, not_borrowed};
 use super::sequence;
 use super::spec::{ArgumentSpec, Casting, Unfit};
-use crate::borrow::{AttachedGuard, bytes_of};
+use crate::borrow::{Guard, bytes_of};
 use crate::import::{self, Depth};
+use crate::import_options::Order;
 use crate::imported::Imported;
-use crate::order::Order;
 use crate::protocol::buffer::HeldBuffer;
 use crate::protocol::time::Times;
 use crate::protocol::{TypeInfo, torch_view, type_info};
-use crate::python::classes;
+use crate::python::objects;
 use crate::stream::StreamOf;
 
 /// The result of a route; `None` if only a later one can decide.
@@ -54,7 +54,7 @@ impl ArgumentSpec {
         {
             return Ok(argument);
         }
-        if quick.is_none() && classes::is_plain_python(object) {
+        if quick.is_none() && objects::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         let found;
@@ -97,13 +97,8 @@ impl ArgumentSpec {
         if !fits {
             return None;
         }
-        let guard = AttachedGuard::of_run(
-            &type_info.borrowed,
-            object,
-            run.address(),
-            run.bytes(),
-            self.mode,
-        )?;
+        let guard =
+            Guard::of_run(&type_info.borrowed, object, run.address(), run.bytes(), self.mode)?;
         // Allocated before the argument exists; the argument would otherwise be built on the stack first.
         let place = Box::new_uninit();
         let tensor = run.tensor()?;
@@ -153,10 +148,8 @@ impl ArgumentSpec {
             };
         }
         let guard = match tensor.is_empty() {
-            true => Some(AttachedGuard::NONE),
-            false => {
-                AttachedGuard::of_array(&type_info.borrowed, object, bytes_of(tensor), self.mode)
-            }
+            true => Some(Guard::NONE),
+            false => Guard::of_array(&type_info.borrowed, object, bytes_of(tensor), self.mode),
         };
         // An import raises the errors.
         let Some(guard) = guard else { return Ok(None) };
@@ -202,12 +195,12 @@ impl ArgumentSpec {
         // keeps the storage as long as the tensor.
         let mut argument = match unsafe { found.run() } {
             Some(tensor) => {
-                BorrowedArgument::put(place, tensor, AttachedGuard::NONE, stored(found), object)
+                BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
             }
             // SAFETY: as above: `run` only reads the description, and calls nothing.
             None => match unsafe { found.tensor() } {
                 Some(tensor) => {
-                    BorrowedArgument::put(place, tensor, AttachedGuard::NONE, stored(found), object)
+                    BorrowedArgument::put(place, tensor, Guard::NONE, stored(found), object)
                 }
                 None => return Ok(None),
             },
@@ -222,8 +215,7 @@ impl ArgumentSpec {
         {
             return Ok(None);
         }
-        let guard =
-            AttachedGuard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
+        let guard = Guard::acquire(&type_info.borrowed, object, argument.tensor(), self.mode)?;
         argument.set_guard(guard);
         self.check_elements(argument.tensor())?;
         Ok(Some(argument))
@@ -269,12 +261,12 @@ impl ArgumentSpec {
         &'static self,
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        if classes::is_plain_python(object) {
+        if objects::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
         let casts = self.casting.map(|casting| casting == Casting::SameKind);
         let times = Times::new(self.times, self.copies.is_some(), casts);
-        let imported = import::times::import(object, &times);
+        let imported = import::import_times(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::Other(Box::new((self, found))));
         }
@@ -284,8 +276,7 @@ impl ArgumentSpec {
         let type_info = type_info::of(&source)?;
         if !chosen.scale.is_one() && self.fits_extents(imported.tensor.shape()) {
             let found = TensorRef::from(&imported.tensor);
-            let _reading =
-                AttachedGuard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, &source, &found, Mode::Read)?;
             let made = self.in_words(&found, Some(&chosen.found), rescaled(&found, &chosen));
             if let Some(made) = self.unless_unfit(made)? {
                 imported = copied(imported, made);
@@ -356,11 +347,11 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
         choice: Option<StreamOf>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
-        if classes::is_plain_python(object) {
+        if objects::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
-        let imported = import::on_device::on_device(object, choice)
-            .map_err(|error| self.no_tensor(object, error))?;
+        let imported =
+            import::on_device(object, choice).map_err(|error| self.no_tensor(object, error))?;
         let (imported, stream) = imported.ok_or(Refusal::Object(self))?;
         let tensor = TensorRef::from(&imported.tensor);
         let mismatch = self.compare(&tensor, Access::of(&imported), imported.reason);
@@ -372,9 +363,9 @@ impl ArgumentSpec {
         let guard = match tensor.device().device_type().is_host_accessible() {
             true => {
                 let type_info = type_info::of(object)?;
-                AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?
+                Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?
             }
-            false => AttachedGuard::NONE,
+            false => Guard::NONE,
         };
         let owner = Some(MemoryOwner::Tensor(imported.tensor));
         let mut argument = BorrowedArgument::put(Box::new_uninit(), tensor, guard, owner, object);
@@ -441,9 +432,9 @@ impl ArgumentSpec {
         let guard = match &memory_owner {
             // The memory of a copy that the package reports is borrowed: only exclusive access shows that nothing has it.
             Some(MemoryOwner::Copy(copy)) if copy.access() == TensorAccess::Exclusive => {
-                AttachedGuard::NONE
+                Guard::NONE
             }
-            _ => AttachedGuard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
+            _ => Guard::acquire(&type_info.borrowed, object, &tensor, self.mode)?,
         };
         self.check_elements(&tensor)?;
         if let Some(check) = self.exclusive {

@@ -18,15 +18,15 @@ use pyo3::types::{
 use super::cast::{self, is_converted, is_integer, kind};
 use super::refusal::Refusal;
 use super::spec::ArgumentSpec;
-use crate::borrow::AttachedGuard;
+use crate::borrow::Guard;
 use crate::import;
 use crate::import_options::ImportOptions;
 use crate::numpy::api::NumpyApi;
 use crate::numpy::array::NumpyArray;
 use crate::protocol::type_info;
-use crate::python::classes;
 use crate::python::copies;
 use crate::python::error::{ErrorClass, str_in_message, to_py_err, type_name, with_article};
+use crate::python::objects;
 
 /// The deepest nesting of lists, as in NumPy: deeper lists could overflow a thread's stack.
 const MAX_DEPTH: usize = 64;
@@ -39,7 +39,7 @@ pub(super) fn tensor_of(
     let Some(items) = items_of(object)? else { return Ok(None) };
     // A subclass may export a tensor itself.
     let is_range = object.is_exact_instance_of::<PyRange>();
-    if !is_range && !classes::is_plain_python(object) && import::has_protocol(object)? {
+    if !is_range && !objects::is_plain_python(object) && import::has_protocol(object)? {
         return Ok(None);
     }
     // The lengths of the first lists, which all others must have.
@@ -151,7 +151,7 @@ fn element_of_array(item: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if let Some(info) = type_info::array_of(item)
         && let Some(run) = info.head.and_then(|head| head.run(item, Some(0), &[DataType::FLOAT64]))
         && let Some(_reading) =
-            AttachedGuard::of_run(&info.borrowed, item, run.address(), run.bytes(), Mode::Read)
+            Guard::of_run(&info.borrowed, item, run.address(), run.bytes(), Mode::Read)
     {
         return item.extract().map(Some);
     }
@@ -224,7 +224,7 @@ struct Reader<'a, 'py> {
     kind: usize,
     has_integers: bool,
     /// The borrows of the arrays, which NumPy reads later.
-    reading: Vec<AttachedGuard<'py>>,
+    reading: Vec<Guard>,
     counted: u16,
 }
 
@@ -290,14 +290,14 @@ impl<'py> Reader<'_, 'py> {
             item.is_instance_of::<PyComplex>(),
         ];
         let mut kind = is_of_python.iter().position(|&is| is);
-        if kind.is_none() && classes::is_instance(item, "numpy", "generic")? {
+        if kind.is_none() && objects::is_instance(item, "numpy", "generic")? {
             kind = match item.getattr("dtype")?.getattr("kind")?.extract()? {
                 'b' => Some(0),
                 'i' | 'u' => Some(1),
                 'f' => Some(2),
                 'c' => Some(3),
                 // The numbers of ml_dtypes have this kind, and so do structures, which are not numbers.
-                'V' if classes::package_of(&item.get_type())? == "ml_dtypes" => Some(2),
+                'V' if objects::package_of(&item.get_type())? == "ml_dtypes" => Some(2),
                 _ => None,
             };
         }
@@ -323,20 +323,16 @@ impl<'py> Reader<'_, 'py> {
         if let Some(info) = type_info::array_of(item)
             && let Some(found) = info.head.and_then(|head| head.describe(item))
         {
-            self.add(found.dtype, || format!("{} of {}", name(), found.dtype))?;
+            let dtype = found.tensor.dtype();
+            self.add(dtype, || format!("{} of {dtype}", name()))?;
             self.extend_shape(found.tensor.shape());
-            self.reading.push(AttachedGuard::acquire(
-                &info.borrowed,
-                item,
-                &found.tensor,
-                Mode::Read,
-            )?);
+            self.reading.push(Guard::acquire(&info.borrowed, item, &found.tensor, Mode::Read)?);
             return Ok(item.clone());
         }
         // `bytes` and NumPy's text, records and times have buffers too.
         if item.is_instance_of::<PyBytes>()
             || item.is_instance_of::<PyString>()
-            || classes::is_instance(item, "numpy", "generic")?
+            || objects::is_instance(item, "numpy", "generic")?
             || !import::has_protocol(item)?
         {
             return Err(self.misfit(&(name() + ", which is not a number; convert it first")));
@@ -365,12 +361,7 @@ impl<'py> Reader<'_, 'py> {
         self.add(dtype, || format!("{} of {dtype}", name()))?;
         self.extend_shape(tensor.shape());
         if device.device_type().is_host_accessible() {
-            self.reading.push(AttachedGuard::acquire(
-                &type_info.borrowed,
-                item,
-                &tensor,
-                Mode::Read,
-            )?);
+            self.reading.push(Guard::acquire(&type_info.borrowed, item, &tensor, Mode::Read)?);
             if dtype == DataType::BFLOAT16 {
                 owner = cast::converted(&tensor, DataType::FLOAT32)?;
             }

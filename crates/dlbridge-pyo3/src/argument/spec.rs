@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 
 use super::accepts::{Accepts, AnyDataType, Checked};
 use super::borrowed::assert_exclusive;
-use crate::import_options::ImportOptions;
+use crate::import_options::{ImportOptions, Order};
 use crate::imported::Imported;
 use crate::numpy::array::NumpyArray;
-use crate::order::Order;
 use crate::protocol::TypeInfo;
 
 /// The number of dimensions of an argument that accepts any.

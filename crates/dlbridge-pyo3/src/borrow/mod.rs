@@ -7,8 +7,6 @@
 mod numpy;
 mod shared;
 
-use std::marker::PhantomData;
-use std::mem;
 use std::num::NonZeroUsize;
 
 use dlbridge::{Access, ArcTensor, Tensor, TensorRef};
@@ -17,8 +15,7 @@ use pyo3::prelude::*;
 
 use self::numpy::NumpyBorrow;
 pub(crate) use self::shared::Shared;
-use crate::keepalive::address_range;
-use crate::python::copies;
+use crate::layout::address_range;
 use crate::python::error::ErrorClass;
 
 /// A borrow of a tensor's bytes, which ends on drop, on any thread. Two pointers in size, so that it is returned in
@@ -29,37 +26,24 @@ pub struct Guard {
     numpy: Option<Box<NumpyBorrow>>,
 }
 
-/// A borrow that ends before its thread detaches, which is cheaper.
-pub struct AttachedGuard<'py> {
-    guard: Guard,
-    attached: PhantomData<Python<'py>>,
-}
-
 /// The type of an object whose memory is borrowed.
 pub struct BorrowedType {
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// The name as a label of borrows.
+    /// Its name.
     pub(crate) label: Label,
     /// True for NumPy's array and classes derived from it.
     pub numpy_array: bool,
 }
 
-impl<'py> AttachedGuard<'py> {
+impl Guard {
     /// No borrow: for memory that no other code can reach.
-    pub const NONE: Self = Self { guard: Guard::NONE, attached: PhantomData };
-
-    #[inline(always)]
-    fn new(_py: Python<'py>, ticket: NonZeroUsize, numpy: Option<Box<NumpyBorrow>>) -> Self {
-        Self { guard: Guard { ticket: Some(ticket), numpy }, attached: PhantomData }
-    }
+    pub const NONE: Self = Self { ticket: None, numpy: None };
 
     /// Borrows the bytes of a contiguous, non-empty NumPy array; `None` if another borrow conflicts, or if the fast
     /// path cannot decide.
     #[inline(always)]
     pub(crate) fn of_run(
         object_type: &'static BorrowedType,
-        object: &Bound<'py, PyAny>,
+        object: &Bound<'_, PyAny>,
         address: usize,
         count: usize,
         mode: Mode,
@@ -67,7 +51,7 @@ impl<'py> AttachedGuard<'py> {
         if mode == Mode::Read
             && let Some(ticket) = Shared::read_alone(address, count, &object_type.label)
         {
-            return Some(Self::new(object.py(), ticket, None));
+            return Some(Self { ticket: Some(ticket), numpy: None });
         }
         Self::of_array(object_type, object, Region::bytes(address, count), mode)
     }
@@ -77,20 +61,20 @@ impl<'py> AttachedGuard<'py> {
     #[inline(never)]
     pub(crate) fn of_array(
         object_type: &'static BorrowedType,
-        object: &Bound<'py, PyAny>,
+        object: &Bound<'_, PyAny>,
         bytes: Region,
         mode: Mode,
     ) -> Option<Self> {
         let shared = Shared::known()?;
         let numpy = NumpyBorrow::of_array(object, shared, mode)?;
         let ticket = shared.acquire(bytes, mode, &object_type.label).ok()?;
-        Some(Self::new(object.py(), ticket, numpy))
+        Some(Self { ticket: Some(ticket), numpy })
     }
 
     /// Borrows the bytes of a tensor that was imported from an object of this type.
     pub fn acquire(
         object_type: &BorrowedType,
-        object: &Bound<'py, PyAny>,
+        object: &Bound<'_, PyAny>,
         tensor: &TensorRef<'_>,
         mode: Mode,
     ) -> PyResult<Self> {
@@ -108,50 +92,18 @@ impl<'py> AttachedGuard<'py> {
         };
         let ticket = match granted {
             Ok(ticket) => ticket,
-            Err(conflict) => return Err(refusal(py, &object_type.name, mode, tensor, &conflict)),
+            Err(conflict) => return Err(refusal(py, label.as_str(), mode, tensor, &conflict)),
         };
-        let mut granted = Self::new(py, ticket, None);
+        let mut granted = Self { ticket: Some(ticket), numpy: None };
         if object_type.numpy_array {
-            granted.guard.numpy = NumpyBorrow::acquire(object, shared, mode)?;
+            granted.numpy = NumpyBorrow::acquire(object, shared, mode)?;
         }
         Ok(granted)
     }
-}
 
-impl Drop for AttachedGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(numpy) = &mut self.guard.numpy {
-            // SAFETY: only `new` makes a guard with a borrow, on a thread that is attached for `'py`.
-            numpy.end(unsafe { Python::assume_attached() });
-        }
-    }
-}
-
-impl Guard {
-    /// No borrow: for memory that no other code can reach.
-    pub const NONE: Self = Self { ticket: None, numpy: None };
-
-    /// Borrows the bytes of a tensor for the time of a copy by the CPU, on a thread that stays attached if the copy is
-    /// [short](copies::is_short).
+    /// Borrows the bytes of a tensor for the time of a copy by the CPU.
     pub fn for_copy(tensor: &Tensor) -> PyResult<Self> {
-        const COPIED: &str = "tensor that is copied";
-        static LABEL: Label = Label::new(COPIED.as_bytes());
-        // With the GIL no other thread borrows memory during a short copy, since only the attached thread does. So the
-        // borrow may also cover bytes between the elements.
-        let may_have_gaps = cfg!(Py_GIL_DISABLED) && !tensor.is_c_contiguous();
-        let is_short = copies::is_short(tensor.nbytes()) && !tensor.is_empty() && !may_have_gaps;
-        if is_short
-            && tensor.device().device_type().is_host_accessible()
-            && let Some(shared) = Shared::known()
-        {
-            let bytes = address_range(&TensorRef::from(tensor));
-            let bytes = Region::bytes(bytes.start, bytes.len());
-            if let Ok(ticket) = shared.acquire(bytes, Mode::Read, &LABEL) {
-                return Ok(Self { ticket: Some(ticket), numpy: None });
-            }
-        }
-        Self::reading(tensor, COPIED)
+        Self::reading(tensor, "tensor that is copied")
     }
 
     /// Borrows the bytes of a tensor for reading, under a name for the messages of others.
@@ -284,8 +236,7 @@ impl Borrowed {
         let access = if read_only { Access::ReadOnly } else { Access::Shared };
         let tensor = tensor.into_shared();
         let reading = &TensorRef::from(&*tensor);
-        let mut guard = AttachedGuard::acquire(object_type, object, reading, Mode::Read)?;
-        let guard = mem::replace(&mut guard.guard, Guard::NONE);
+        let guard = Guard::acquire(object_type, object, reading, Mode::Read)?;
         Ok(Self { _guard: guard, _tensor: tensor.clone() }.over(&tensor, access))
     }
 

@@ -21,13 +21,13 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 
 use super::shared::Shared;
+use crate::numpy::Head;
 use crate::numpy::api::{self, NumpyApi, WRITEABLE};
 use crate::numpy::array::NumpyArray;
-use crate::numpy::head::Head;
-use crate::python::classes::attr;
 use crate::python::error::ErrorClass;
 use crate::python::interpreter::while_it_lives;
-use crate::python::once::once;
+use crate::python::objects::attr;
+use crate::python::objects::once;
 
 /// The name of the capsule, and of the module's attribute.
 const NAME: &CStr = c"_RUST_NUMPY_BORROW_CHECKING_API";
@@ -106,13 +106,18 @@ impl NumpyBorrow {
             return Ok(None);
         }
         let api = NumpyApi::required(py)?;
-        // SAFETY: Head of `numpy/head.rs`: only objects of NumPy's class or a subclass are borrowed here.
+        // SAFETY: Head of `numpy/mod.rs`: only objects of NumPy's class or a subclass are borrowed here.
         let view = unsafe { api.view_of(array) }?;
         let reason = match interface.borrow(&view, mode) {
             GRANTED => {
-                // SAFETY: Head of `numpy/head.rs`: a NumPy array.
+                // SAFETY: Head of `numpy/mod.rs`: a NumPy array.
                 let root = unsafe { api.root(&view) };
-                return Ok(Some(Box::new(Self { interface, mode, view: Some(view.unbind()), root })));
+                return Ok(Some(Box::new(Self {
+                    interface,
+                    mode,
+                    view: Some(view.unbind()),
+                    root,
+                })));
             }
             NOT_WRITEABLE => "the array is not writeable; pass one that is, or a copy",
             _ => {
@@ -127,7 +132,7 @@ impl NumpyBorrow {
     /// the memory stays borrowed, because rust-numpy aborts the process on a release that it does not find.
     pub(super) fn end(&mut self, py: Python<'_>) {
         let Some(view) = self.view.take().map(|view| view.into_bound(py)) else { return };
-        // SAFETY: Head of `numpy/head.rs`: a NumPy array.
+        // SAFETY: Head of `numpy/mod.rs`: a NumPy array.
         let is_kept = |api: &NumpyApi| unsafe { api.root(&view) } == self.root;
         if NumpyApi::known(py).is_some_and(is_kept) {
             self.interface.give_back(&view, self.mode);
@@ -223,7 +228,7 @@ impl Interface {
 fn class_attr<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let missing = || PyImportError::new_err("NumPy's class of arrays is not loaded");
     let class = api::class(py)?.ok_or_else(missing)?;
-    attr(&class, name)
+    attr(class, name)
 }
 
 /// A borrow that an extension built on rust-numpy holds in our registry.

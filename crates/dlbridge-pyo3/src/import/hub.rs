@@ -9,14 +9,14 @@ use pyo3::types::{PyDict, PyType};
 use super::has;
 use crate::capsule;
 use crate::import_options::ImportOptions;
+use crate::import_options::Order;
 use crate::imported::{Imported, Protocol};
-use crate::order::Order;
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
-use crate::python::classes::{attr, attr_if_any, modules};
 use crate::python::error::{self, is_absent, not_installed, type_name, with_article};
-use crate::python::once::once;
+use crate::python::objects::once;
+use crate::python::objects::{attr, attr_if_any, modules};
 use crate::record::Common;
 use crate::tensor::PyTensor;
 

@@ -1,16 +1,20 @@
 //! The import of an extension: NumPy's arrays, DLPack and buffers as they are. The package imports everything else
 //! ([`hub`]): other protocols and options, devices, and what a producer refuses or a tensor cannot share.
 //!
-//! A typed argument compares the result with its type (`argument/`).
+//! A typed argument compares the result with its type (`argument/`). Code that works on a device also gets the stream that
+//! the data is synchronised with ([`on_device`]). The dtype of a NumPy array has the unit of points and spans of time
+//! ([`import_times`]).
 
 pub mod hub;
-pub(crate) mod on_device;
-pub mod times;
 
 use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
 
-use dlbridge::{Access, Tensor};
-use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError, PyTypeError};
+use dlbridge::{Access, DataType, Datetime64, Device, Element, Seconds, Tensor};
+use pyo3::exceptions::{
+    PyBufferError, PyException, PyMemoryError, PyRecursionError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -18,10 +22,14 @@ use crate::borrow::Borrowed;
 use crate::capsule;
 use crate::import_options::ImportOptions;
 use crate::imported::{Imported, Protocol};
-use crate::protocol::storage::{storage, with_storage};
-use crate::protocol::{TypeInfo, buffer, dlpack, numpy_import, torch_view, type_info};
-use crate::python::classes::attribute;
+use crate::numpy;
+use crate::protocol::dlpack::{claimed_device, disagreement};
+use crate::protocol::time::{self, Elements, Times};
+use crate::protocol::torch_view::{storage, with_storage};
+use crate::protocol::{self, TypeInfo, buffer, dlpack, torch_view, type_info};
 use crate::python::error::type_name;
+use crate::python::objects::attribute;
+use crate::stream::{DataStream, Kind, StreamOf, kind};
 use crate::tensor::PyTensor;
 
 /// Imports any Python object that supports a protocol, without a copy whenever a tensor can express the data; a
@@ -158,7 +166,7 @@ pub(crate) fn import_as_it_is(
 #[inline]
 pub fn in_place(object: &Bound<'_, PyAny>, type_info: &TypeInfo) -> PyResult<Option<Imported>> {
     match (type_info.head, &type_info.same_buffer) {
-        (Some(head), _) => numpy_import::import(head, object),
+        (Some(head), _) => protocol::numpy::import(head, object),
         (None, Some(same_buffer)) if same_buffer.is_known() => {
             type_info.check_before(object)?;
             let imported = same_buffer.import(object)?;
@@ -298,4 +306,178 @@ impl Drop for Depth {
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
+}
+
+/// Imports an object with the handle of a stream; work on that stream runs after the producer's pending writes. It is
+/// the stream that the caller chooses. Without a choice, it is the producer's if its exchange API reports one, or
+/// else the device's default stream. `None` for an object without a protocol.
+pub(crate) fn on_device(
+    object: &Bound<'_, PyAny>,
+    choice: Option<StreamOf>,
+) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let _depth = Depth::enter()?;
+    let type_info = type_info::of(object)?;
+    if choice.is_none()
+        && let Some(answer) = on_work_stream(object, &type_info)?
+    {
+        return Ok(Some(answer));
+    }
+    let stream = |device| choice.map_or(Ok(ptr::null_mut()), |stream_of| stream_of(device));
+    if type_info.head.is_none() {
+        let claimed = claimed_device(object).map_err(|refusal| explained(object, refusal))?;
+        if let Some(device) = claimed.filter(|&device| is_on_device(device)) {
+            return synchronised(object, device, stream(device)?).map(Some);
+        }
+    }
+    let options = ImportOptions::default();
+    let Some(imported) = import_as_it_is(object, &type_info, &options)? else { return Ok(None) };
+    let device = imported.tensor.device();
+    if !is_on_device(device) {
+        return Ok(Some((imported, ptr::null_mut())));
+    }
+    if object.is_instance_of::<PyCapsule>() {
+        return Err(PyBufferError::new_err(format!(
+            "the data is on {device}, and a capsule cannot synchronise with a stream; pass \
+             the object that makes it"
+        )));
+    }
+    let stream = stream(device)?;
+    // By the standard, a producer that is not asked synchronises with the default stream.
+    match imported.protocol != Protocol::ExchangeApi && stream.is_null() {
+        true => Ok(Some((imported, stream))),
+        false => synchronised(object, device, stream).map(Some),
+    }
+}
+
+fn is_on_device(device: Device) -> bool {
+    !device.device_type().is_host_accessible()
+}
+
+/// Imports data on a device by the package, which synchronises it, and keeps it until the stream has finished its work.
+fn synchronised(
+    object: &Bound<'_, PyAny>,
+    device: Device,
+    stream: *mut c_void,
+) -> PyResult<(Imported, *mut c_void)> {
+    let number = number(object.py(), device, stream)?;
+    let imported = hub::import(object, &ImportOptions::default(), None, number.as_ref())?;
+    // The stream belongs to the device that the producer reported.
+    match imported.tensor.device() {
+        found if found == device => Ok((imported, stream)),
+        found => Err(disagreement(device, found)),
+    }
+}
+
+/// The package's refusal of an object, if it gives one, or else the producer's.
+#[cold]
+fn explained(object: &Bound<'_, PyAny>, refusal: PyErr) -> PyErr {
+    let own = refusal.clone_ref(object.py());
+    instead(object, &ImportOptions::default(), refusal).err().unwrap_or(own)
+}
+
+/// The number of a stream in DLPack; `None` for the default stream of the device.
+fn number<'py>(
+    py: Python<'py>,
+    device: Device,
+    stream: *mut c_void,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let handle = stream.addr();
+    let wrong = |why: &str| {
+        let refusal = format!("the stream for data on {device} is {handle:#x}, {why}");
+        Err(PyValueError::new_err(refusal))
+    };
+    match (kind(device), i64::try_from(handle)) {
+        // In DLPack, -1 requests no synchronisation.
+        (Some(_), Err(_)) => wrong("which is not a handle"),
+        (Some(Kind::Rocm), Ok(1 | 2)) => {
+            wrong("which is not a stream of ROCm; its default one is NULL")
+        }
+        (_, Ok(0)) => Ok(None),
+        (Some(_), Ok(_)) => DataStream::of_handle(device, stream).to_object(py, device).map(Some),
+        (None, _) => Err(PyBufferError::new_err(format!(
+            "a stream is named for data on {device}, and DLPack does not number its streams, so the \
+             producer cannot synchronise with it"
+        ))),
+    }
+}
+
+/// Imports an object of a type with a table, without synchronising; `None` for other objects.
+fn on_work_stream(
+    object: &Bound<'_, PyAny>,
+    type_info: &TypeInfo,
+) -> PyResult<Option<(Imported, *mut c_void)>> {
+    let Some(table) = type_info.table.filter(|table| table.has_work_stream()) else {
+        return Ok(None);
+    };
+    let checks = Checks::before(object, type_info)?;
+    let imported = table.import(object).map_err(|refusal| explained(object, refusal))?;
+    let device = imported.tensor.device();
+    let stream = match is_on_device(device) {
+        true => table.work_stream(object.py(), device)?,
+        false => Some(ptr::null_mut()),
+    };
+    let Some(stream) = stream else { return Ok(None) };
+    Ok(Some((checks.after(imported)?, stream)))
+}
+
+/// Imports times, with the object that keeps their memory; `None` for an object with other elements.
+pub(crate) fn import_times<'py>(
+    object: &Bound<'py, PyAny>,
+    times: &Times,
+) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
+    let type_info = type_info::of(object)?;
+    type_info.check_before(object)?;
+    if type_info.borrowed.numpy_array {
+        return import_array_of_times(object.clone(), times);
+    }
+    if type_info.checks.is_column() || has(object, Protocol::Arrow)? {
+        return Ok(hub::times(object, times)?.map(|imported| (imported, object.clone())));
+    }
+    times.set_no_column(object);
+    Ok(None)
+}
+
+/// Imports the times of a NumPy array.
+pub fn import_array_of_times<'py>(
+    array: Bound<'py, PyAny>,
+    times: &Times,
+) -> PyResult<Option<(Imported, Bound<'py, PyAny>)>> {
+    let py = array.py();
+    let array = plain(array)?;
+    let dtype = array.getattr(intern!(py, "dtype"))?;
+    let found: String = dtype.getattr(intern!(py, "name"))?.extract()?;
+    let native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
+    let found = Elements::Named(&found);
+    if !native || !times.choose(found) {
+        let order = if native { "" } else { " in the other byte order" };
+        times.set_found(times.with_remedy(&found, order));
+        return Ok(None);
+    }
+    let counts = array.call_method1(intern!(py, "view"), (intern!(py, "int64"),))?;
+    let type_info = type_info::of(&counts)?;
+    let imported = required(&counts, &type_info, &ImportOptions::default())?;
+    Ok(Some((as_times(imported)?, counts)))
+}
+
+/// The array as one of exactly NumPy's class: a subclass may override `dtype` and `view`.
+fn plain(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let py = array.py();
+    if type_info::of(&array)?.head.is_some() {
+        return Ok(array);
+    }
+    match numpy::api::class(py)? {
+        Some(class) => class.call_method1(intern!(py, "view"), (&array, &class)),
+        None => Ok(array),
+    }
+}
+
+/// 64-bit integers as counts of a unit of time.
+pub fn as_times(imported: Imported) -> PyResult<Imported> {
+    let dtype = imported.tensor.dtype();
+    if dtype != DataType::INT64 {
+        let refusal = format!("times must be counted by int64, not by {dtype}");
+        return Err(PyBufferError::new_err(refusal));
+    }
+    let tensor = time::relabelled(imported.tensor, Datetime64::<Seconds>::DATA_TYPE)?;
+    Ok(Imported { tensor, ..imported })
 }

@@ -26,10 +26,10 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::capsule;
 use crate::elements::Elements;
-use crate::numpy::head::Head;
-use crate::python::classes::{attr, attr_if_any, modules};
+use crate::numpy::Head;
 use crate::python::error::is_absent;
-use crate::python::once::once;
+use crate::python::objects::once;
+use crate::python::objects::{attr_if_any, modules};
 
 /// NumPy's numbers for its dtypes, the most common first.
 pub(super) const DTYPES: [(c_int, DataType); 16] = [
@@ -69,7 +69,7 @@ pub(super) fn dtype_of_number(number: c_int) -> Option<DataType> {
 pub(crate) const WRITEABLE: c_int = 0x0400;
 
 /// The flag of an array whose elements are contiguous in C order.
-pub(super) const C_CONTIGUOUS: c_int = 0x0001;
+const C_CONTIGUOUS: c_int = 0x0001;
 
 /// The flag of an array whose elements are aligned.
 const ALIGNED: c_int = 0x0100;
@@ -118,24 +118,31 @@ pub(crate) struct NumpyApi {
     max_ndim: usize,
 }
 
-/// The API of the loaded NumPy, once it was looked up; `None` inside if that NumPy does not match what dlbridge
-/// knows.
-static API: PyOnceLock<Option<NumpyApi>> = PyOnceLock::new();
+/// The API of the loaded NumPy, once it was found.
+static API: PyOnceLock<NumpyApi> = PyOnceLock::new();
 
 impl NumpyApi {
     /// The API, if it was found before.
     #[inline]
     pub(crate) fn known(py: Python<'_>) -> Option<&'static Self> {
-        API.get(py)?.as_ref()
+        API.get(py)
     }
 
     /// The API of the loaded NumPy; `None` if NumPy is not loaded or does not match what dlbridge knows.
     #[cold]
     pub(crate) fn of_loaded(py: Python<'_>) -> PyResult<Option<&'static Self>> {
-        match loaded(py)? {
-            Some((module, class)) => Self::find(&module, &class),
-            None => Ok(None),
+        if let Some(api) = Self::known(py) {
+            return Ok(Some(api));
         }
+        let modules = modules(py)?;
+        for name in ["numpy._core.multiarray", "numpy.core.multiarray"] {
+            if let Some(module) = modules.get_item(name)?
+                && let Some(api) = Self::find(&module)?
+            {
+                return once(&API, py, || Ok(api)).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// The API of NumPy, which is imported if it is not loaded.
@@ -170,13 +177,9 @@ impl NumpyApi {
         })
     }
 
-    /// The API of a module of NumPy that has NumPy's class of arrays.
-    pub(super) fn find(
-        module: &Bound<'_, PyAny>,
-        class: &Bound<'_, PyType>,
-    ) -> PyResult<Option<&'static Self>> {
-        let py = module.py();
-        once(&API, py, || Self::find_out(module, class)).map(Option::as_ref)
+    /// NumPy's class of arrays.
+    pub(super) fn class<'py>(&self, py: Python<'py>) -> &Bound<'py, PyType> {
+        self.class.bind(py)
     }
 
     /// Returns true for NumPy's class of arrays.
@@ -282,7 +285,7 @@ impl NumpyApi {
     /// gets other elements.
     ///
     /// # Safety
-    /// Head of `head.rs`: `array` is a NumPy array.
+    /// Head of `mod.rs`: `array` is a NumPy array.
     pub(crate) unsafe fn view_of<'py>(
         &self,
         array: &Bound<'py, PyAny>,
@@ -307,7 +310,7 @@ impl NumpyApi {
     /// The address of the object that keeps the elements of an array, behind all arrays that are views of them.
     ///
     /// # Safety
-    /// Head of `head.rs`: `array` is a NumPy array.
+    /// Head of `mod.rs`: `array` is a NumPy array.
     pub(crate) unsafe fn root(&self, array: &Bound<'_, PyAny>) -> usize {
         let mut object = array.as_ptr();
         loop {
@@ -405,9 +408,12 @@ impl NumpyApi {
         Some(&self.dtypes.iter().find(|(_, known)| *known == dtype)?.0)
     }
 
-    fn find_out(module: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+    /// The API of a module that should be NumPy's.
+    fn find(module: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = module.py();
+        let Some(class) = attr_if_any(module, "ndarray")? else { return Ok(None) };
         let Some(api) = attr_if_any(module, "_ARRAY_API")? else { return Ok(None) };
+        let Ok(class) = class.cast_into::<PyType>() else { return Ok(None) };
         let Ok(api) = api.cast_into::<PyCapsule>() else { return Ok(None) };
         // SAFETY: the thread is attached, and `api` is a capsule. NumPy's capsule is unnamed.
         let table: *const *const c_void =
@@ -470,7 +476,7 @@ impl NumpyApi {
         };
         let dtypes = DTYPES.into_iter().map(descr).collect::<PyResult<Vec<_>>>()?;
         let Ok(dtypes) = dtypes.try_into() else { return Ok(None) };
-        let class = class.clone().unbind();
+        let class = class.unbind();
         Ok(Some(Self {
             class,
             dtypes,
@@ -499,68 +505,21 @@ fn in_bytes(tensor: &TensorRef<'_>) -> (*mut c_void, Vec<isize>, Vec<isize>) {
 }
 
 /// NumPy's class of arrays, if NumPy is loaded.
-pub(crate) fn class(py: Python<'_>) -> PyResult<Option<Bound<'_, PyType>>> {
-    Ok(loaded(py)?.map(|(_, class)| class))
-}
-
-/// The module with NumPy's C API, and NumPy's class of arrays, if they are loaded.
-pub(super) fn loaded(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Bound<'_, PyType>)>> {
-    let modules = modules(py)?;
-    for name in ["numpy._core.multiarray", "numpy.core.multiarray"] {
-        let Some(module) = modules.get_item(name)? else { continue };
-        let class = attr_if_any(&module, "ndarray")?;
-        let Some(Ok(class)) = class.map(Bound::cast_into::<PyType>) else { continue };
-        if is_numpys_class(&class)? {
-            return Ok(Some((module, class)));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns true for NumPy's own class: a static C class under NumPy's name. Python code can neither make nor rename
-/// such classes, so the check holds for every module that the class may come from.
-fn is_numpys_class(class: &Bound<'_, PyType>) -> PyResult<bool> {
-    const HEAP: u64 = 1 << 9;
-    let py = class.py();
-    let metaclass = class.get_type();
-    // Another metaclass could return anything for the attributes below.
-    if !metaclass.is(py.get_type::<PyType>()) {
-        return Ok(false);
-    }
-    let is = |name, expected: &str| -> PyResult<bool> {
-        Ok(attr(class, name)?.extract::<String>().is_ok_and(|found| found == expected))
-    };
-    let flags = attr(class, "__flags__")?.extract::<u64>()?;
-    Ok(flags & HEAP == 0 && is("__name__", "ndarray")? && is("__module__", "numpy")?)
+pub(crate) fn class(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyType>>> {
+    Ok(NumpyApi::of_loaded(py)?.map(|api| api.class(py)))
 }
 
 /// The start, in memory, of the program or shared library that contains the function or static at an address; `None`
 /// for all other memory.
 #[cfg(unix)]
 fn shared_object(address: *const c_void) -> Option<NonZeroUsize> {
-    use std::ffi::c_char;
-
-    #[repr(C)]
-    struct Found {
-        file: *const c_char,
-        image: *mut c_void,
-        symbol: *const c_char,
-        symbol_address: *mut c_void,
-    }
-    unsafe extern "C" {
-        fn dladdr(address: *const c_void, found: *mut Found) -> c_int;
-    }
-    let null = ptr::null_mut::<c_void>();
-    let mut found = Found {
-        file: null.cast(),
-        image: null.cast(),
-        symbol: null.cast(),
-        symbol_address: null.cast(),
-    };
-    // SAFETY: `dladdr` accepts any address and only looks it up; `found` is writable.
-    match unsafe { dladdr(address, &mut found) } {
-        0 => None,
-        _ => NonZeroUsize::new(found.image.addr()),
+    let mut found = mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: `dladdr` accepts any address and only looks it up; `found` is writable, and filled unless the result is 0.
+    unsafe {
+        match libc::dladdr(address, found.as_mut_ptr()) {
+            0 => None,
+            _ => NonZeroUsize::new(found.assume_init().dli_fbase.addr()),
+        }
     }
 }
 

@@ -1,29 +1,28 @@
 //! NumPy's arrays, read in place.
 //!
-//! The [head](super::head) of an array contains everything that `__dlpack__` reports. Reading it
+//! The [head](super) of an array contains everything that `__dlpack__` reports. Reading it
 //! takes a few nanoseconds; requesting a capsule takes a hundred. dlbridge reads it where the result is the same: for
 //! arrays of exactly NumPy's class, with a dtype that DLPack has, in native byte order, and with strides that are
 //! multiples of the element size. Everything else is imported through `__dlpack__`.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dlbridge::sys::DLPackVersion;
 use dlbridge::{Access, DataType, RawParts, Tensor, TensorRef};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyType};
-use pyo3::{PyTraverseError, PyVisit, ffi};
 
-use super::api::{self, C_CONTIGUOUS, DTYPES, NumpyApi, WRITEABLE};
-use super::head::ArrayHead;
+use super::ArrayHead;
+use super::api::{self, DTYPES, NumpyApi, WRITEABLE};
 use crate::capsule;
-use crate::python::classes::attr_if_any;
+use crate::layout::in_elements;
 use crate::python::interpreter::PyOwner;
-use crate::python::once::once;
-use crate::strides::{NO_EXTENT, in_elements};
+use crate::python::objects::once;
 
 /// The most dimensions that a [`Run`] can hold.
 const FEW: usize = 4;
@@ -37,25 +36,20 @@ pub struct NumpyArray {
     api: &'static NumpyApi,
     /// The version in NumPy's managed tensors.
     version: Option<DLPackVersion>,
-    /// True if NumPy's managed tensors have the array's own strides even for dimensions of extent 1. Before NumPy
-    /// 2.4, those of a C-ordered array have the strides of C order.
-    own_strides: bool,
 }
 
 /// An array, described as `__dlpack__` would.
 pub(crate) struct Described<'a> {
     pub(crate) tensor: TensorRef<'a>,
-    pub(crate) dtype: DataType,
     pub(crate) read_only: bool,
-    pub(crate) data: *mut u8,
 }
 
 impl Described<'_> {
     /// Returns true if this is another description of an array that has not changed since.
     pub(crate) fn is_as(&self, before: &Described<'_>) -> bool {
-        (self.data, self.dtype) == (before.data, before.dtype)
-            && self.tensor.shape() == before.tensor.shape()
-            && self.tensor.strides() == before.tensor.strides()
+        let (now, before) = (&self.tensor, &before.tensor);
+        (now.data(), now.dtype()) == (before.data(), before.dtype())
+            && (now.shape(), now.strides()) == (before.shape(), before.strides())
     }
 }
 
@@ -109,28 +103,25 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The facts for reading the arrays of the loaded NumPy.
-static NUMPY: PyOnceLock<Option<NumpyArray>> = PyOnceLock::new();
-
 impl NumpyArray {
     /// The facts for reading objects of a type; `None` unless it is exactly NumPy's array, with a known ABI.
     pub(crate) fn of_type(object_type: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
+        static VERSION: PyOnceLock<Option<DLPackVersion>> = PyOnceLock::new();
         let py = object_type.py();
-        let Some((module, class)) = api::loaded(py)? else { return Ok(None) };
-        let numpy = once(&NUMPY, py, || {
-            let Some((version, own_strides)) = exported(&module, &class)? else { return Ok(None) };
-            let api = NumpyApi::find(&module, &class)?;
-            Ok::<_, PyErr>(api.map(|api| Self { api, version, own_strides }))
-        })?;
-        Ok(numpy.filter(|numpy| numpy.api.is_class(object_type.as_type_ptr())))
+        let api = NumpyApi::of_loaded(py)?;
+        let Some(api) = api.filter(|api| api.is_class(object_type.as_type_ptr())) else {
+            return Ok(None);
+        };
+        let version = *once(&VERSION, py, || exported_version(object_type))?;
+        Ok(Some(Self { api, version }))
     }
 
-    /// The facts and the head of an array of exactly NumPy's class; `None` for other objects, and before the first
-    /// array was imported.
+    /// NumPy's API and the head of an array of exactly NumPy's class; `None` for other objects, and before NumPy's API was
+    /// found.
     #[inline]
-    fn known<'a>(array: &'a Bound<'_, PyAny>) -> Option<(Self, ArrayHead<'a>)> {
-        let numpy = (*NUMPY.get(array.py())?)?;
-        Some((numpy, ArrayHead::of(numpy.api, array)?))
+    fn known<'a>(array: &'a Bound<'_, PyAny>) -> Option<(&'static NumpyApi, ArrayHead<'a>)> {
+        let api = NumpyApi::known(array.py())?;
+        Some((api, ArrayHead::of(api, array)?))
     }
 
     /// The object that keeps the memory of an array of exactly NumPy's class; `None` for other objects, and for
@@ -143,16 +134,8 @@ impl NumpyArray {
 
     /// The dtype of an array of exactly NumPy's class; `None` for other objects, and for dtypes that DLPack lacks.
     pub(crate) fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DataType> {
-        let (numpy, head) = Self::known(object)?;
-        numpy.dtype(head)
-    }
-
-    /// The dtype of an array; `None` for dtypes that DLPack lacks.
-    #[inline(always)]
-    fn dtype(self, head: ArrayHead<'_>) -> Option<DataType> {
-        let descr = head.descr();
-        let known = self.api.dtypes().iter().find(|(known, _)| known.as_ptr().addr() == descr);
-        known.map(|(_, dtype)| *dtype)
+        let (api, head) = Self::known(object)?;
+        dtype(api, head)
     }
 
     /// Returns true if an array has a dtype. For a constant dtype the compiler compares only the addresses of its own
@@ -168,7 +151,7 @@ impl NumpyArray {
     /// The dtype and the number of dimensions of an array; `None` for dtypes that DLPack lacks.
     pub(crate) fn dtype_and_ndim(self, array: &Bound<'_, PyAny>) -> Option<(DataType, usize)> {
         let head = ArrayHead::of(self.api, array)?;
-        Some((self.dtype(head)?, head.ndim()))
+        Some((dtype(self.api, head)?, head.ndim()))
     }
 
     /// The elements of an array, if they are contiguous in C order and all strides are those of C order; `None` for
@@ -189,7 +172,7 @@ impl NumpyArray {
             [only] if !self.has_dtype(head, *only) => return None,
             [only] => *only,
             _ => {
-                let found = self.dtype(head)?;
+                let found = dtype(self.api, head)?;
                 if !dtypes.is_empty() && !dtypes.contains(&found) {
                     return None;
                 }
@@ -227,7 +210,7 @@ impl NumpyArray {
     /// Describes an array; `None` if `__dlpack__` is needed.
     pub(crate) fn describe<'a>(self, array: &'a Bound<'_, PyAny>) -> Option<Described<'a>> {
         let head = ArrayHead::of(self.api, array)?;
-        self.described(head, self.dtype(head)?)
+        described(head, dtype(self.api, head)?)
     }
 
     /// A tensor that owns a new array and its memory; `None` if `describe` returns `None`.
@@ -235,11 +218,9 @@ impl NumpyArray {
     /// # Safety
     /// NumPy has just made the array, which owns its memory, and the caller drops it: nothing else can reach it.
     pub(crate) unsafe fn owned(array: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let facts = match Self::known(array) {
-            Some((facts, _)) => Some(facts),
-            None => Self::of_type(&array.get_type())?,
-        };
-        let Some(found) = facts.and_then(|facts| facts.describe(array)) else { return Ok(None) };
+        let Some((api, head)) = Self::known(array) else { return Ok(None) };
+        let found = dtype(api, head).and_then(|dtype| described(head, dtype));
+        let Some(found) = found else { return Ok(None) };
         let owner = PyOwner::new(array)?;
         // SAFETY: the memory of the array's elements, which the owner keeps; the caller promises that nothing else
         // reaches it.
@@ -254,28 +235,7 @@ impl NumpyArray {
             return None;
         }
         let (_, _, number) = head.dtype();
-        self.described(head, api::dtype_of_number(number)?)
-    }
-
-    /// Describes an array whose elements have the size of a dtype.
-    fn described(self, head: ArrayHead<'_>, dtype: DataType) -> Option<Described<'_>> {
-        let (data, flags) = (head.data(), head.flags());
-        if flags & WARN_ON_WRITE != 0 {
-            return None;
-        }
-        // Item sizes are powers of two.
-        let shift = dtype.itemsize().trailing_zeros();
-        let own_strides = self.own_strides || flags & C_CONTIGUOUS == 0;
-        let axes = head.axes().map(|(extent, stride)| {
-            let (extent, stride) = in_elements(extent, stride, shift);
-            (if extent > 1 || own_strides { extent } else { NO_EXTENT }, stride)
-        });
-        let writeable = flags & WRITEABLE != 0;
-        let parts = RawParts::new(data.cast(), dtype);
-        // SAFETY: the memory of the array's elements, which lives as long as the array. The program promises that no
-        // other code writes while a view is alive (see the crate documentation).
-        let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
-        Some(Described { tensor: tensor.ok()?, dtype, read_only: !writeable, data })
+        described(head, api::dtype_of_number(number)?)
     }
 
     /// Returns true if an array has elements that tensors lack a dtype for: Python objects, text, records, raw bytes
@@ -290,6 +250,31 @@ impl NumpyArray {
     pub(crate) fn version(self) -> Option<DLPackVersion> {
         self.version
     }
+}
+
+/// The dtype of an array; `None` for dtypes that DLPack lacks.
+#[inline(always)]
+fn dtype(api: &NumpyApi, head: ArrayHead<'_>) -> Option<DataType> {
+    let descr = head.descr();
+    let known = api.dtypes().iter().find(|(known, _)| known.as_ptr().addr() == descr);
+    known.map(|(_, dtype)| *dtype)
+}
+
+/// Describes an array whose elements have the size of a dtype.
+fn described(head: ArrayHead<'_>, dtype: DataType) -> Option<Described<'_>> {
+    let (data, flags) = (head.data(), head.flags());
+    if flags & WARN_ON_WRITE != 0 {
+        return None;
+    }
+    // Item sizes are powers of two.
+    let shift = dtype.itemsize().trailing_zeros();
+    let axes = head.axes().map(|(extent, stride)| in_elements(extent, stride, shift));
+    let writeable = flags & WRITEABLE != 0;
+    let parts = RawParts::new(data.cast(), dtype);
+    // SAFETY: the memory of the array's elements, which lives as long as the array. The program promises that no
+    // other code writes while a view is alive (see the crate documentation).
+    let tensor = unsafe { TensorRef::from_raw_axes(&parts, axes) };
+    Some(Described { tensor: tensor.ok()?, read_only: !writeable })
 }
 
 fn is_byte_swapped(head: ArrayHead<'_>) -> bool {
@@ -310,46 +295,19 @@ fn managed(tensor: &Tensor) -> Option<(usize, *mut c_void)> {
     Some((deleter? as usize, context))
 }
 
-/// The array that a managed tensor of NumPy's holds, for a tensor that was imported from one.
-fn managed_array(tensor: &Tensor) -> Option<*mut c_void> {
+/// The array that a managed tensor of NumPy's holds a reference to, for a tensor that was imported from one.
+pub fn managed_array(tensor: &Tensor) -> Option<NonNull<ffi::PyObject>> {
     let (deleter, array) = managed(tensor)?;
-    (deleter == DELETER.load(Ordering::Relaxed)).then_some(array)
+    (deleter == DELETER.load(Ordering::Relaxed)).then(|| NonNull::new(array.cast())).flatten()
 }
 
-/// Returns true if [`traverse`] reports an array.
-pub fn is_reported(tensor: &Tensor) -> bool {
-    managed_array(tensor).is_some()
-}
-
-/// Reports the array that NumPy's managed tensor holds to Python's garbage collector.
-pub fn traverse(tensor: &Tensor, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-    // SAFETY: the collector runs attached. The deleter shows that this is an array. The reference belongs to the
-    // managed tensor; this code neither counts nor releases it.
-    let array = managed_array(tensor).map(|array| unsafe {
-        let py = Python::assume_attached();
-        ManuallyDrop::new(Bound::from_owned_ptr(py, array.cast()).unbind())
-    });
-    visit.call(array.as_deref())
-}
-
-/// The version in NumPy's managed tensors, and whether they have the array's own strides. Before NumPy 2.1 they are
-/// not versioned and cannot mark an array as read-only. The head of the array can.
-fn exported(
-    module: &Bound<'_, PyAny>,
-    class: &Bound<'_, PyType>,
-) -> PyResult<Option<(Option<DLPackVersion>, bool)>> {
-    let py = module.py();
-    let Some(empty) = attr_if_any(module, "empty")? else { return Ok(None) };
+/// The version in NumPy's managed tensors. Before NumPy 2.1 they are not versioned and cannot mark an array as read-only.
+/// The head of the array can.
+fn exported_version(class: &Bound<'_, PyType>) -> PyResult<Option<DLPackVersion>> {
+    let py = class.py();
     let keywords = PyDict::new(py);
     keywords.set_item(intern!(py, "max_version"), capsule::max_version(py)?)?;
-    // A new axis has a stride of zero.
-    let Ok(array) = empty.call1((3,)).and_then(|array| array.get_item(py.None())) else {
-        return Ok(None);
-    };
-    // A module may have replaced the function.
-    if !array.get_type().is(class) {
-        return Ok(None);
-    }
+    let array = class.call1((3,))?;
     // SAFETY: the thread is attached, and `array` is a live object.
     let references = || unsafe { ffi::Py_REFCNT(array.as_ptr()) };
     let count = references();
@@ -366,6 +324,5 @@ fn exported(
     {
         DELETER.store(deleter, Ordering::Relaxed);
     }
-    let own_strides = imported.tensor.strides().first() == Some(&0);
-    Ok(Some((imported.version, own_strides)))
+    Ok(imported.version)
 }

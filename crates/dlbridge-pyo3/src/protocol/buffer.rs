@@ -16,12 +16,11 @@ use dlbridge::{Access, DataType, DataTypeCode as Code, MAX_NDIM, RawParts, Tenso
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::ffi::{self, Py_buffer};
 use pyo3::prelude::*;
-use pyo3::{PyTraverseError, PyVisit};
 
 use crate::imported::{Imported, Protocol};
+use crate::layout::in_elements;
 use crate::python::interpreter::{check_main_interpreter, while_it_lives};
-use crate::python::symbols::has_one_reference;
-use crate::strides::in_elements;
+use crate::python::objects::has_one_reference;
 
 /// A buffer that this handle locks: a struct in a `Box`, which does not move, because its fields may point into it.
 pub struct Buffer(NonNull<Py_buffer>);
@@ -110,25 +109,6 @@ impl Buffer {
             ffi::PyBuffer_Release(self.0.as_ptr());
             drop(Box::from_raw(self.0.as_ptr()));
         }
-    }
-
-    /// Reports the buffer's exporter to Python's garbage collector.
-    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The collector would clear a `memoryview`, which prints an exception while its buffer is exported. `bytes`
-        // are in no cycle, and a program must not reach those that only this buffer refers to.
-        // SAFETY: the collector runs attached; `exporter` is a live object.
-        let is_shown = |exporter: &NonNull<ffi::PyObject>| unsafe {
-            let exporter = exporter.as_ptr();
-            ffi::PyMemoryView_Check(exporter) == 0 && ffi::PyBytes_CheckExact(exporter) == 0
-        };
-        let exporter = NonNull::new(self.fields().obj).filter(is_shown);
-        // SAFETY: the collector runs attached. The reference belongs to the buffer; this code neither counts nor
-        // releases it.
-        let exporter = exporter.map(|exporter| unsafe {
-            let py = Python::assume_attached();
-            ManuallyDrop::new(Bound::from_owned_ptr(py, exporter.as_ptr()).unbind())
-        });
-        visit.call(exporter.as_deref())
     }
 
     /// The fields, which Python filled.

@@ -12,8 +12,8 @@ use super::type_info;
 use crate::capsule;
 use crate::import_options::wrong_type;
 use crate::imported::Imported;
-use crate::python::classes::attribute;
-use crate::python::symbols::optional_attr;
+use crate::python::objects::attribute;
+use crate::python::objects::optional_attr;
 
 /// Imports an object that has `__dlpack__` with versioned capsules, in the memory where it is; `None` for an object without
 /// it. The data may have pending work on its device.
@@ -109,19 +109,6 @@ fn pair<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 fn device(device_type: i32, id: i32) -> Device {
     Device::new(DeviceType::from_code(device_type), id)
-}
-
-/// Returns true if the data must be copied for the requested device.
-pub fn must_move(ours: Device, asked: Device) -> PyResult<bool> {
-    if asked == ours {
-        return Ok(false);
-    }
-    if asked == Device::CPU && ours.device_type().is_host_accessible() {
-        return Ok(true);
-    }
-    Err(PyBufferError::new_err(format!(
-        "the data is on {ours} and cannot be exported to {asked}; request {ours}, or move it first"
-    )))
 }
 
 pub fn expect_pair(

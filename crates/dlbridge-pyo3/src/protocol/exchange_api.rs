@@ -18,11 +18,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 
 use crate::imported::{Imported, Protocol};
-use crate::python::classes::attr_if_any;
 use crate::python::error::to_py_err;
+use crate::python::objects::attr_if_any;
 
 /// The name of the capsule in the type's attribute.
-pub(super) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
+pub(crate) const CAPSULE_NAME: &CStr = c"dlpack_exchange_api";
 
 /// The functions of a table that dlbridge uses. A table lives as long as the process.
 #[derive(Clone, Copy)]

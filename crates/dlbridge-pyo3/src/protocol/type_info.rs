@@ -10,15 +10,15 @@ use dlbridge_borrow::Label;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use super::buffer::SameBuffer;
 use super::exchange_api::Table;
 use super::framework_checks::TypeChecks;
-use super::buffer::SameBuffer;
 use crate::borrow::BorrowedType;
 use crate::numpy;
 use crate::numpy::array::NumpyArray;
-use crate::python::classes::{defining_class, package_of};
 use crate::python::copies;
 use crate::python::error::type_name;
+use crate::python::objects::{defining_class, package_of};
 
 /// Types whose objects are imported quickly, by the type's address, kept for ever. A lock would take a large part of
 /// such an import; a lookup here is one load and one comparison. If two types share a place, the first one seen keeps
@@ -193,15 +193,14 @@ fn find_out(object: &Bound<'_, PyAny>) -> PyResult<TypeInfo> {
         false => Table::of_type(object_type)?,
     };
     let numpy_array = match numpy::api::class(py)? {
-        Some(class) => object_type.is_subclass(&class)?,
+        Some(class) => object_type.is_subclass(class)?,
         None => false,
     };
     let head = NumpyArray::of_type(object_type)?;
     let same_buffer = checks.rules.is_some_and(|rules| (rules.same_buffer)(py, &package));
     let same_buffer = same_buffer.then(SameBuffer::default);
-    let name = type_name(object);
-    let label = Label::new(name.as_bytes());
-    let borrowed = BorrowedType { name, label, numpy_array };
+    let label = Label::new(type_name(object).as_bytes());
+    let borrowed = BorrowedType { label, numpy_array };
     Ok(TypeInfo { borrowed, table, checks, head, same_buffer, torch_view: OnceLock::new() })
 }
 

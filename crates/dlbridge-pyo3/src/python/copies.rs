@@ -22,9 +22,6 @@ pub(crate) fn is_short(bytes: u128) -> bool {
 /// The time between two checks for signals: a check may wait 5 ms to attach.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
-/// The number of elements between two checks, for work that checks by itself.
-pub const BLOCK: usize = 1 << 22;
-
 /// A copy in C order in new memory, aligned to `alignment` bytes, a power of two. The caller must hold a borrow of
 /// the source, and keep it alive.
 pub fn copied(source: &TensorRef<'_>, alignment: usize) -> PyResult<Tensor> {
@@ -48,21 +45,6 @@ pub fn unpacked(source: &Tensor) -> PyResult<Tensor> {
 /// The size of a copy in bytes.
 fn bytes(source: &TensorRef<'_>) -> usize {
     source.nbytes().try_into().unwrap_or(usize::MAX)
-}
-
-/// Calls `work` with one block of elements after the other, and its start; `None` if `work` stopped it.
-pub fn each_block<T>(
-    elements: &mut [T],
-    go_on: &mut dyn FnMut() -> bool,
-    mut work: impl FnMut(usize, &mut [T]),
-) -> Option<()> {
-    for (nth, block) in elements.chunks_mut(BLOCK).enumerate() {
-        if nth > 0 && !go_on() {
-            return None;
-        }
-        work(nth * BLOCK, block);
-    }
-    Some(())
 }
 
 /// Runs `work` on `bytes` bytes, detached from Python if they are at least `DETACHED`. `work` calls its argument now

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
-use crate::python::classes::{attr, modules};
-use crate::python::once::once;
+use crate::python::objects::once;
+use crate::python::objects::{attr, modules};
 
 /// The exception for an error of the core, for code that cannot use `?`.
 pub fn to_py_err(error: Error) -> PyErr {

@@ -1,11 +1,9 @@
-//! CPython as this crate uses it: names and classes, exceptions and their words, attaching, and functions of newer releases.
+//! CPython as this crate uses it: objects and their classes, exceptions and their words, attaching, and long copies.
 
 #[macro_use]
-pub mod once;
-pub mod classes;
+pub mod objects;
 pub mod copies;
 pub mod error;
 pub mod interpreter;
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_arch = "arm"), not(miri)))]
 mod stopped_threads;
-pub mod symbols;

@@ -13,9 +13,9 @@ use pyo3::types::PyType;
 use crate::argument::{Accepts, AnyDataType, DYNAMIC};
 use crate::import::hub;
 use crate::protocol::exchange_api::Table;
-use crate::python::classes::loaded_class;
 use crate::python::error::library;
-use crate::python::once::once;
+use crate::python::objects::loaded_class;
+use crate::python::objects::once;
 use crate::tensor::PyTensor;
 
 /// A result that is a `torch.Tensor` in Python: write `-> Torch<f32, 2>`.

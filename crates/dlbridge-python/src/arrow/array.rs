@@ -13,7 +13,7 @@ use super::format::{Level, Shape, is_fixed_shape, not_read};
 use crate::frameworks::is_of;
 use crate::frameworks::pandas::{self, PANDAS};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
-use dlbridge_pyo3::keepalive::{is_within, root};
+use dlbridge_pyo3::layout::{is_within, root};
 use dlbridge_pyo3::protocol::time::Times;
 use dlbridge_pyo3::protocol::type_info::{self, Known};
 use dlbridge_pyo3::python::error::to_py_err;

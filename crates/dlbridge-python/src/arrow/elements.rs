@@ -9,7 +9,8 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowArray, broken};
-use dlbridge_pyo3::borrow::AttachedGuard;
+use crate::memory::each_block;
+use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::protocol::type_info;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::to_py_err;
@@ -105,13 +106,13 @@ unsafe fn borrow_bytes<'py>(
     object: &Bound<'py, PyAny>,
     data: *const c_void,
     count: usize,
-) -> PyResult<AttachedGuard<'py>> {
+) -> PyResult<Guard> {
     let type_info = type_info::of(object)?;
     // SAFETY: the caller guarantees the bytes. The borrow uses their address alone.
     let bytes =
         unsafe { TensorRef::from_raw_run(data.cast_mut(), DataType::UINT8, &[count as i64]) };
     let bytes = bytes.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
-    AttachedGuard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
+    Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
 }
 
 /// The bits of some elements, the lowest of each byte first.
@@ -132,11 +133,11 @@ impl<'a> Bits<'a> {
         buffer: *const c_void,
         first: i64,
         count: i64,
-    ) -> PyResult<(Self, AttachedGuard<'py>)> {
+    ) -> PyResult<(Self, Guard)> {
         let end = (first + count) as usize;
         let (first, shift) = (first as usize / 8, first as usize % 8);
         if count == 0 {
-            return Ok((Self { bytes: &[], shift }, AttachedGuard::NONE));
+            return Ok((Self { bytes: &[], shift }, Guard::NONE));
         }
         let (data, bytes) = (buffer.cast::<u8>().wrapping_add(first), end.div_ceil(8) - first);
         // SAFETY: the caller guarantees the bits, which are in these bytes.
@@ -174,7 +175,7 @@ pub(super) fn filled<T: Element>(
     let elements = tensor.view_mut::<T>().map_err(to_py_err)?.into_mut_slice();
     let elements = elements.expect("new tensors are contiguous");
     copies::detached(size_of_val(elements), |go_on| {
-        Ok(copies::each_block(elements, go_on, |begin, block| {
+        Ok(each_block(elements, go_on, |begin, block| {
             for (nth, element) in (begin..).zip(block) {
                 *element = value(nth);
             }

@@ -13,7 +13,7 @@ use pyo3::types::PyCapsule;
 use super::Capsules;
 use super::abi::{ArrowArray, ArrowSchema, NULLABLE, Owned, Release};
 use super::format::{self, FIXED_SHAPE};
-use dlbridge_pyo3::keepalive::root;
+use dlbridge_pyo3::layout::root;
 
 /// A capsule over the schema and one over the array of a tensor.
 pub(crate) fn export<'py>(py: Python<'py>, tensor: &ArcTensor) -> PyResult<Capsules<'py>> {

@@ -8,10 +8,10 @@ use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::protocol::time::Times;
-use dlbridge_pyo3::python::classes::attribute;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::interpreter::check_main_interpreter;
+use dlbridge_pyo3::python::objects::attribute;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -110,7 +110,7 @@ fn one(
     let elements =
         Elements::of(object, schema, array.get(), Span { first, count, unused: 0 }, times)?;
     let (tensor, reason) = match elements.known_source(array.get()) {
-        // SAFETY: the elements lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
+        // SAFETY: the elements lie within those of the source, which keeps them (Within of `layout.rs` in `dlbridge-pyo3`).
         Some(source) => unsafe { elements.into_tensor(source, options.copy) },
         // SAFETY: the elements are those of the array, which the owner releases when it is dropped.
         None => unsafe { elements.into_tensor(array, options.copy) },

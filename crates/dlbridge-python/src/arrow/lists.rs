@@ -6,10 +6,10 @@ use std::{mem, ptr};
 
 use dlbridge::{Access, ArcTensor, CopyReason, DataType, Element, Result, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
-use dlbridge_pyo3::borrow::AttachedGuard;
+use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::keepalive::root;
+use dlbridge_pyo3::layout::root;
 use dlbridge_pyo3::protocol::TypeInfo;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::to_py_err;
@@ -142,8 +142,7 @@ impl Kind {
             };
             let borrowed =
                 borrowed.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
-            let _reading =
-                AttachedGuard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
+            let _reading = Guard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
             range = offsets_range(&borrowed)?.map_err(|fault| {
                 PyBufferError::new_err(format!(
                     "{fault} of the Arrow array; the producer must fix that"
@@ -182,7 +181,7 @@ impl Kind {
         if let (Some(source), Some(source_of_values)) =
             (known_source(array, &parts, &extents), known_values)
         {
-            // SAFETY: the offsets lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
+            // SAFETY: the offsets lie within those of the source, which keeps them (Within of `layout.rs` in `dlbridge-pyo3`).
             let offsets =
                 unsafe { Tensor::from_raw_parts(source, parts, &extents, None::<&[i64]>) };
             // SAFETY: the elements lie within those of their known source.

@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use dlbridge_pyo3::PyTensor;
-use dlbridge_pyo3::strides::byte_strides;
+use dlbridge_pyo3::layout::byte_strides;
 
 /// The format of a dtype, if it has one that every consumer supports.
 pub(crate) fn format_of(dtype: DataType) -> Option<&'static CStr> {

@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 
-use dlbridge_pyo3::protocol::dlpack_export::Keywords;
-use dlbridge_pyo3::python::once::once;
+use dlbridge_pyo3::producer::Keywords;
+use dlbridge_pyo3::python::objects::once;
 
 use crate::export::export;
 use crate::tensor::TensorObject;

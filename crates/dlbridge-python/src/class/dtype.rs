@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyString, PyType};
 
 use dlbridge_pyo3::import_options::wrong_type;
 use dlbridge_pyo3::python::error::repr_in_message;
-use dlbridge_pyo3::python::once::once;
+use dlbridge_pyo3::python::objects::once;
 
 /// One name for each code of the specification and each power of two of bits up to 128, with one lane.
 static NAMES: [PyOnceLock<Py<PyAny>>; CODES * WIDTHS] =

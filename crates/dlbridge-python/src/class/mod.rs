@@ -21,10 +21,10 @@ use crate::pointers::DLTensorScope;
 use crate::tensor::{TensorObject, traverse};
 use crate::to_library::{self, Framework};
 use crate::{arrow, bytes};
+use dlbridge_pyo3::exchange_table;
 use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::import_options::Order;
 use dlbridge_pyo3::imported::Protocol;
-use dlbridge_pyo3::order::Order;
-use dlbridge_pyo3::protocol::exchange_table;
 
 /// The result of a method that returns a Python object.
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;

@@ -5,9 +5,9 @@ use std::ptr;
 use dlbridge_pyo3::frameworks::{ImportRules, JAX, PADDLE, TORCH};
 use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::python::classes::is_instance;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::str_in_message;
+use dlbridge_pyo3::python::objects::is_instance;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError, PyTypeError,
 };

@@ -71,7 +71,11 @@ pub(crate) fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) ->
 }
 
 /// Converts an exception that Pillow raised instead of exporting an Arrow array to a refusal with that cause.
-pub(crate) fn explain_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions, error: PyErr) -> PyErr {
+pub(crate) fn explain_arrow(
+    object: &Bound<'_, PyAny>,
+    options: &ImportOptions,
+    error: PyErr,
+) -> PyErr {
     let py = object.py();
     if !error.is_instance_of::<PyException>(py) {
         return error;

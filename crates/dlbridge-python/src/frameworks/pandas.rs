@@ -12,10 +12,10 @@ use pyo3::types::PyType;
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::python::classes::{attribute, is_instance, loaded_class};
 use dlbridge_pyo3::python::error::{beyond_tensors, str_in_message, type_name, with_article};
-use dlbridge_pyo3::python::once::once;
-use dlbridge_pyo3::python::symbols::has_one_reference;
+use dlbridge_pyo3::python::objects::has_one_reference;
+use dlbridge_pyo3::python::objects::once;
+use dlbridge_pyo3::python::objects::{attribute, is_instance, loaded_class};
 
 pub(crate) static PANDAS: ImportRules = ImportRules {
     packages: &["pandas"],

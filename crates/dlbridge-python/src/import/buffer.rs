@@ -5,8 +5,8 @@
 use dlbridge::{DataType, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::protocol::buffer::{Buffer, is_supported};
 use dlbridge_pyo3::protocol::buffer::Unfit;
+use dlbridge_pyo3::protocol::buffer::{Buffer, is_supported};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 

@@ -9,10 +9,8 @@ use dlbridge_gpu::Driver;
 use dlbridge_pyo3::capsule;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
-use dlbridge_pyo3::protocol::dlpack::{
-    agree, claimed_device, expect_pair, is_moved, must_move, received,
-};
-use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::protocol::dlpack::{agree, claimed_device, expect_pair, is_moved, received};
+use dlbridge_pyo3::python::objects::attribute;
 use dlbridge_pyo3::tensor;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
@@ -22,6 +20,7 @@ use pyo3::types::{PyDict, PyString};
 
 use super::options::missing_driver;
 use crate::device::{Streams, is_possible};
+use crate::export::must_move;
 use crate::frameworks::explain::{first_sentence, is_refusal};
 
 /// Imports an object that has `__dlpack__`; `None` for an object without it.

@@ -20,9 +20,10 @@ use dlbridge_pyo3::import::{Checks, Depth, has, in_place};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::{TypeInfo, type_info};
+use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, capsule};
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -63,7 +64,7 @@ impl ImportRequest<'_, '_> {
             && let None | Some(Protocol::Dlpack | Protocol::LegacyDlpack) = options.protocol
         {
             if options.protocol == Some(Protocol::LegacyDlpack) {
-                capsule::expect_legacy(capsule)?;
+                expect_legacy(capsule)?;
             }
             let imported = unless_copied(capsule::take(capsule)?, options)?;
             return satisfy(object, imported, options, *streams).map(Some);
@@ -158,4 +159,16 @@ pub(crate) fn on_stream(
     }
     imported.tensor = kept_until_passed(imported.tensor, &stream)?;
     Ok(PyTensor::imported_on(imported, stream))
+}
+
+/// Refuses a versioned capsule where a legacy one is requested, and leaves it unconsumed.
+fn expect_legacy(answer: &Bound<'_, PyCapsule>) -> PyResult<()> {
+    if !answer.is_valid_checked(Some(capsule::VERSIONED)) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "{} is versioned, and protocol='dlpack-legacy' takes legacy ones; use protocol='dlpack', or \
+         leave protocol out",
+        repr_in_message(answer)
+    )))
 }

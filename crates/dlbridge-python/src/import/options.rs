@@ -2,9 +2,9 @@
 
 use dlbridge::{Device, DeviceType};
 use dlbridge_gpu::{Driver, Failure};
+use dlbridge_pyo3::import_options::Order;
 use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
 use dlbridge_pyo3::imported::Protocol;
-use dlbridge_pyo3::order::Order;
 use dlbridge_pyo3::python::error::repr_in_message;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;

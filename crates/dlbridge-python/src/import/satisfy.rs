@@ -4,9 +4,8 @@
 
 use dlbridge::{CopyReason, Device, Tensor, TensorRef};
 use dlbridge_pyo3::borrow::Guard;
-use dlbridge_pyo3::import_options::ImportOptions;
+use dlbridge_pyo3::import_options::{ImportOptions, Order};
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::order::Order;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::PyBufferError;

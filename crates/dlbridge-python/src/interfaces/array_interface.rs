@@ -18,12 +18,12 @@ use crate::import::options::check_on_cpu;
 use crate::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::layout::byte_strides;
 use dlbridge_pyo3::protocol::buffer::Buffer;
 use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::python::classes::attribute;
 use dlbridge_pyo3::python::error::{repr_in_message, str_in_message};
 use dlbridge_pyo3::python::interpreter::PyOwner;
-use dlbridge_pyo3::strides::byte_strides;
+use dlbridge_pyo3::python::objects::attribute;
 
 /// Imports an object that has `__array_interface__`; `None` for an object without it.
 pub(crate) fn import(

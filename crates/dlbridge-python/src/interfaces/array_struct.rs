@@ -16,11 +16,11 @@ use crate::import::options::check_on_cpu;
 use crate::memory::{MAX_NDIM, access};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
-use dlbridge_pyo3::keepalive::root;
-use dlbridge_pyo3::python::classes::attribute;
+use dlbridge_pyo3::layout::byte_strides;
+use dlbridge_pyo3::layout::root;
 use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::interpreter::PyOwner;
-use dlbridge_pyo3::strides::byte_strides;
+use dlbridge_pyo3::python::objects::attribute;
 
 /// The struct that the capsule points at.
 #[repr(C)]

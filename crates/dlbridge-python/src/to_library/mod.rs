@@ -7,9 +7,10 @@ mod profiles;
 mod table;
 
 use dlbridge::{DataType, Device, sys};
+use dlbridge_pyo3::exchange_table;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
+use dlbridge_pyo3::protocol::buffer;
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::{buffer, exchange_table};
 use dlbridge_pyo3::python::error::{is_absent, str_in_message, type_name};
 use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -22,12 +22,12 @@ use pyo3::types::PyDict;
 use super::framework::{Argument, Behaviour, Framework, Input, Layout, ReadOnly, Request};
 use super::profiles::FRAMEWORKS;
 use dlbridge_pyo3::PyTensor;
+use dlbridge_pyo3::exchange_table;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::exchange_api::Table;
-use dlbridge_pyo3::protocol::exchange_table;
 use dlbridge_pyo3::python::copies;
 use dlbridge_pyo3::python::error::{library, to_py_err};
-use dlbridge_pyo3::python::once::once;
+use dlbridge_pyo3::python::objects::once;
 
 use crate::bytes;
 use crate::tensor::TensorObject;

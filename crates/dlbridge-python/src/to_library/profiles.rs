@@ -12,8 +12,8 @@ use super::framework::{
     is_backwards, is_common, is_complex, is_packed, is_plain, is_rare,
 };
 use dlbridge_pyo3::import_options::wrong_type;
-use dlbridge_pyo3::python::classes::is_instance;
 use dlbridge_pyo3::python::error::{is_absent, library};
+use dlbridge_pyo3::python::objects::is_instance;
 
 /// All frameworks, ordered as messages list them.
 pub(super) static FRAMEWORKS: [&Framework; 16] = [

@@ -2,8 +2,8 @@
 
 use std::ptr;
 
+use dlbridge_pyo3::import_options::Order;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
-use dlbridge_pyo3::order::Order;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

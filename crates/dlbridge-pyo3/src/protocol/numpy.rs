@@ -1,10 +1,8 @@
-//! NumPy's arrays as tensors, made from the heads that [`numpy_array`](crate::numpy::array) reads, and the owner of an
-//! object's memory, if the object was made from a dlbridge tensor.
+//! NumPy's arrays as tensors, read in place.
 //!
-//! An import keeps this owner instead of the object: otherwise each turn of a loop that exports a tensor and imports
-//! the result would add an owner, and the memory of all of them would stay until the last one is dropped.
-//!
-//! Invariant Within of `keepalive.rs` makes this sound.
+//! An array that was made from a dlbridge tensor keeps the owner of its memory. An import keeps this owner instead of the array:
+//! otherwise each turn of a loop that exports a tensor and imports the result would add an owner, and the memory of all of them
+//! would stay until the last one is dropped. Invariant Within of `layout.rs` makes this sound.
 
 use std::ops::Range;
 
@@ -14,7 +12,7 @@ use pyo3::types::{PyCapsule, PyMemoryView};
 
 use crate::capsule::OWNER_OF_ARRAY;
 use crate::imported::{Imported, Protocol};
-use crate::keepalive::{address_range, inner, is_within, root};
+use crate::layout::{address_range, inner, is_within, root};
 use crate::numpy::array::{Described, NumpyArray};
 use crate::python::interpreter::PyOwner;
 use crate::tensor;
@@ -27,7 +25,7 @@ pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imp
     {
         Some(run) => run,
         None => match head.describe(array) {
-            Some(Described { tensor, read_only, .. }) => (tensor, read_only),
+            Some(Described { tensor, read_only }) => (tensor, read_only),
             None => return Ok(None),
         },
     };
@@ -35,7 +33,7 @@ pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imp
     let base = NumpyArray::base(array);
     let source = base.and_then(|base| Source::of(&base, &address_range(&tensor)));
     // SAFETY: `head` found the memory of the array's elements. The owner keeps the array itself, or the tensor or the
-    // Python object that keeps the memory which they lie within (Within of `keepalive.rs`). The program promises that
+    // Python object that keeps the memory which they lie within (Within of `layout.rs`). The program promises that
     // no code writes while a view is alive (see the crate documentation).
     let tensor = unsafe {
         match source {

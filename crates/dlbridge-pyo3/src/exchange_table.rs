@@ -17,9 +17,9 @@ use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::exchange_api::{self, CAPSULE_NAME};
 use crate::imported::{Imported, Protocol};
 use crate::producer::Producer;
+use crate::protocol::exchange_api::{self, CAPSULE_NAME};
 use crate::python::error::{name_of, to_py_err, type_name};
 use crate::tensor::PyTensor;
 
