@@ -161,7 +161,7 @@ fn run_of(tensor: &TensorRef<'_>) -> Option<(usize, usize)> {
 ///
 /// Without this call, dlbridge shares its registry when it first borrows an array. If an extension that uses
 /// rust-numpy borrows before that, both registries record every borrow of an array from then on, which takes about
-/// 100 ns more for each argument. Call it when the module of an extension is imported.
+/// 130 ns more for each argument. Call it when the module of an extension is imported.
 ///
 /// # Errors
 /// `ImportError` if an extension built on another version of dlbridge or rust-numpy shares borrows in an older way.
