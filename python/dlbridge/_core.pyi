@@ -304,7 +304,7 @@ class Tensor:
         """
 
     @property
-    def protocol(self) -> ProtocolName | None:
+    def protocol(self) -> ProtocolName | Literal["dlpack-legacy, assumed writable"] | None:
         """The protocol that imported the tensor, like ``'dlpack'`` or ``'buffer'``.
 
         None if this package made the tensor; 'exchange-api' for the result of an extension.

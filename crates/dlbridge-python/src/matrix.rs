@@ -25,7 +25,7 @@ use pyo3::types::PyString;
 use self::copy::copied;
 use self::read::{Column, named, read, read_block};
 use crate::class::dtype::DtypeName;
-use crate::import::options::{items, wrong_value};
+use crate::import::options::wrong_value;
 use crate::tensor::TensorObject;
 
 /// Make a tensor of (rows, columns) from a table.
@@ -54,10 +54,7 @@ pub(crate) fn matrix<'py>(
     copy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, TensorObject>> {
     let _depth = Depth::enter()?;
-    let names = |columns: &Bound<'py, PyAny>| {
-        items(columns)?.ok_or_else(|| wrong_type("columns", "None or a list of names", columns))
-    };
-    let columns = columns.map(names).transpose()?;
+    let columns = columns.map(expect_names).transpose()?;
     let (unit, dtype) = match dtype {
         Some(name) => match time::named(&name.0) {
             None => (None, Some(name.expect()?)),
@@ -84,6 +81,14 @@ pub(crate) fn matrix<'py>(
         ))
     })?;
     TensorObject::new(frame.py(), matrix)
+}
+
+/// The value of an argument `columns`: the names of columns, in a list, an index of pandas or another iterable.
+pub(crate) fn expect_names<'py>(columns: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    match columns.try_iter() {
+        Ok(names) if !columns.is_instance_of::<PyString>() => names.collect(),
+        _ => Err(wrong_type("columns", "a list of names", columns)),
+    }
 }
 
 /// The matrix of a table, for an argument of an extension; None for an object that is not a table.
@@ -229,34 +234,40 @@ const PROMOTED: [DataType; 14] = [
 
 /// The dtype of the matrix: that of the options, if every column is converted to it, or the promoted one.
 fn common_dtype(columns: &[Column<'_>], options: &Options<'_>) -> PyResult<DataType> {
-    let mut common = options.dtype.unwrap_or(columns[0].dtype());
     // A fraction or NaN in place of nulls makes floats of integers.
     let is_whole = |fill: &Bound<'_, PyAny>| Ok::<_, PyErr>(fill.extract::<f64>()?.fract() == 0.0);
     let is_whole = options.nulls.as_ref().map_or(Ok(true), is_whole)?;
+    let mut found = Vec::with_capacity(columns.len());
+    let mut common = columns[0].dtype();
     for column in columns {
-        let found = column.dtype();
-        if !is_converted(found) {
+        let dtype = column.dtype();
+        if !is_converted(dtype) {
             return Err(
-                column.refusal(format!("it has {found}, not numbers that convert to each other"))
+                column.refusal(format!("it has {dtype}, not numbers that convert to each other"))
             );
         }
         if let Some(to) = options.dtype {
-            if found != to && !(is_converted(to) && is_same_kind(found, to)) {
+            if dtype != to && !(is_converted(to) && is_same_kind(dtype, to)) {
                 return Err(column.refusal(format!(
-                    "NumPy's rule 'same_kind' converts no {found} to {to}; leave out dtype=, or convert the column first"
+                    "NumPy's rule 'same_kind' converts no {dtype} to {to}; leave out dtype=, or convert the column first"
                 )));
             }
+            common = to;
             continue;
         }
-        let widened = !is_whole && column.nulls() > 0 && kind(found) < 2 && column.unit.is_none();
-        let found = if widened { DataType::FLOAT64 } else { found };
-        let has = |to: DataType, from| from == to || is_safe(from, to);
-        common = match PROMOTED.iter().find(|&&to| has(to, common) && has(to, found)) {
-            _ if found == common => found,
-            Some(&promoted) => promoted,
+        let widened = !is_whole && column.nulls() > 0 && kind(dtype) < 2 && column.unit.is_none();
+        let dtype = if widened { DataType::FLOAT64 } else { dtype };
+        if found.contains(&dtype) {
+            continue;
+        }
+        found.push(dtype);
+        let has = |to: DataType| found.iter().all(|&from| from == to || is_safe(from, to));
+        common = match PROMOTED.into_iter().find(|&to| has(to)) {
+            _ if found.len() == 1 => dtype,
+            Some(promoted) => promoted,
             None => {
                 let refusal =
-                    format!("it has {found}, and no dtype has these and {common}; pass dtype=");
+                    format!("it has {dtype}, and no dtype has these and {common}; pass dtype=");
                 return Err(column.refusal(refusal));
             }
         };
@@ -293,6 +304,10 @@ fn step(columns: &[Column<'_>]) -> Option<i64> {
     let addresses = || tensors().map(|tensor| tensor.data().addr());
     let Some(second) = addresses().nth(1) else { return Some(1) };
     let step = second.checked_sub(first.data().addr()).filter(|step| step % itemsize == 0)?;
+    let source = columns[0].parts[0]
+        .source
+        .filter(|source| columns.iter().all(|column| column.parts[0].source == Some(*source)));
+    source?;
     let is_even =
         addresses().zip(addresses().skip(1)).all(|(one, next)| next.wrapping_sub(one) == step);
     let is_alike = |tensor: &Tensor| {
@@ -323,9 +338,8 @@ fn shared(mut columns: Vec<Column<'_>>, dtype: DataType) -> PyResult<Tensor> {
     let (first, stride) = (&owners[0], owners[0].strides()[0]);
     let parts = RawParts { access, ..RawParts::new(first.data(), dtype) };
     // SAFETY: each element is one of a column, whose memory its tensor keeps, and all tensors are owners. None of them is
-    // exclusive, and the memory is read-only if that of any column is. Columns in turn overlap, so they are in one
-    // allocation; those behind each other are at most `GAP` bytes apart. Producers in other languages gave the addresses, so
-    // no allocation that Rust knows ends between them, except between tensors that Rust made, which are mapped in one piece.
+    // exclusive, and the memory is read-only if that of any column is. All columns are of one source (`Part::source`): one
+    // array of NumPy, one tensor, or one table of another library, whose allocations Rust does not know.
     let tensor =
         unsafe { Tensor::from_raw_parts(owners, parts, &[rows, count], Some(&[stride, step])) };
     tensor.map_err(to_py_err)

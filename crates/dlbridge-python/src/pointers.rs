@@ -39,7 +39,7 @@ impl DLTensorScope {
         let tensor = tensor
             .ok_or_else(|| PyValueError::new_err("the block has ended; call t.dltensor() again"))?;
         // The struct is a field of the managed tensor, which the handle keeps.
-        Ok(tensor.as_raw().addr() + DL_TENSOR)
+        Ok(tensor.as_raw().expose_provenance() + DL_TENSOR)
     }
 
     #[pyo3(signature = (*_exception))]

@@ -21,6 +21,8 @@ pub(crate) struct Part {
     pub(crate) reason: Option<CopyReason>,
     /// The indices of its nulls, whose elements have any value.
     pub(crate) nulls: Vec<usize>,
+    /// What the memory is a piece of, as a number: columns of one source may become one tensor. `None` if it is not known.
+    pub(crate) source: Option<usize>,
 }
 
 /// The chunks of a column, and NumPy's name for its times if it has times: the elements are their counts then.
@@ -94,7 +96,7 @@ impl Table {
         for (dtype, column) in &mut read {
             if column.parts.is_empty() {
                 let tensor = Tensor::zeroed(*dtype, [0])?;
-                column.parts.push(Part { tensor, reason: None, nulls: Vec::new() });
+                column.parts.push(Part { tensor, reason: None, nulls: Vec::new(), source: None });
             }
         }
         Ok(read.into_iter().map(|(_, column)| column).collect())
@@ -138,13 +140,16 @@ fn part(
     let elements = Elements::of(object, &storage(schema)?.0, array, span, None)?;
     // SAFETY: `Elements::of` checked that the range is within the array (Range of `array.rs`).
     let nulls = unsafe { null_places(object, array, span.first, span.count) }?;
-    let (tensor, reason) = match elements.known_source(array) {
+    let known = elements.known_source(array);
+    // All other memory belongs to the library that made the table.
+    let source = known.as_ref().map_or(0, |known| known.as_raw().addr());
+    let (tensor, reason) = match known {
         // SAFETY: the elements lie within those of the source, which keeps them (Within of `keepalive.rs` in `dlbridge-pyo3`).
         Some(source) => unsafe { elements.into_tensor(source, options.copy) },
         // SAFETY: the elements are those of the array or of a child of it, and the last owner releases both.
         None => unsafe { elements.into_tensor(Arc::clone(owner), options.copy) },
     }?;
-    Ok(Part { tensor, reason, nulls })
+    Ok(Part { tensor, reason, nulls, source: Some(source) })
 }
 
 /// The dtype of the elements of a column; lists are refused.

@@ -6,7 +6,6 @@ pub(crate) mod pandas;
 use std::ptr;
 
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
-use dlbridge_pyo3::import::has_protocol;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::python::error::{str_in_message, type_name};
@@ -18,6 +17,11 @@ pub(crate) static IMPORT_RULES: [&ImportRules; 3] = [&POLARS, &pandas::PANDAS, &
 
 /// The advice for an object without a protocol, such as a variable, or a tensor without values; `None` for unknown ones.
 pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
+    of_framework(object).or_else(|| by_conversion(object))
+}
+
+/// The advice for an object of a framework, also for one that lacks a selected protocol.
+pub(crate) fn of_framework(object: &Bound<'_, PyAny>) -> Option<String> {
     let name = type_name(object);
     let remedy = match (name.split('.').next()?, name.rsplit('.').next()?) {
         (_, "PRNGKeyArray") => "pass the integers of the keys: jax.random.key_data(keys)",
@@ -27,7 +31,7 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
             "it stands for elements that are not computed yet: convert it outside of the compiled function or \
              model, or in a function called by tf.py_function"
         }
-        _ => return pandas::remedy(object).or_else(|| by_conversion(object)),
+        _ => return pandas::remedy(object),
     };
     Some(remedy.to_owned())
 }
@@ -36,8 +40,6 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
 fn by_conversion(object: &Bound<'_, PyAny>) -> Option<String> {
     let has = |method| object.get_type().hasattr(method).unwrap_or(false);
     let function = match (has("__array__"), has("__arrow_array__")) {
-        // Another protocol was selected than one that it has.
-        _ if has_protocol(object).unwrap_or(true) => return None,
         (true, _) => "numpy.asarray(x)",
         (false, true) => "pyarrow.array(x)",
         (false, false) => return None,

@@ -238,7 +238,10 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -
         Err(error) if copies::must_be_raised(object.py(), &error) => return error,
         found => found.unwrap_or(false),
     };
-    let of_framework = frameworks::remedy(object);
+    let of_framework = match looked_for {
+        None => frameworks::remedy(object),
+        Some(_) => frameworks::of_framework(object),
+    };
     let remedy = match (of_framework.as_deref(), looked_for) {
         (Some(remedy), _) => remedy,
         _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",

@@ -14,6 +14,9 @@ use crate::memory::with_dtype;
 /// The bytes of the rows that are copied at once in C order: they and their source fit the second-level cache.
 const BLOCK: usize = 1 << 18;
 
+/// The elements of a column between two checks for signals.
+const PIECE: usize = 1 << 22;
+
 /// A copy of columns, each converted to the dtype, with another value in place of nulls.
 pub(super) fn copied(
     columns: &[Column<'_>],
@@ -77,11 +80,14 @@ fn one_by_one(
     let mut copy = Tensor::zeroed(dtype, [rows * sources.len()])?;
     let mut begin = 0;
     for source in sources.iter().flatten() {
-        let end = begin + source.len();
-        convert(source, TensorRefMut::try_from(&mut copy)?.slice(0, begin..end)?)?;
-        begin = end;
-        if !go_on() {
-            return Ok(None);
+        for first in (0..source.len()).step_by(PIECE) {
+            let piece = source.slice(0, first..source.len().min(first + PIECE))?;
+            let end = begin + piece.len();
+            convert(&piece, TensorRefMut::try_from(&mut copy)?.slice(0, begin..end)?)?;
+            begin = end;
+            if !go_on() {
+                return Ok(None);
+            }
         }
     }
     Ok(Some(copy))
@@ -137,7 +143,11 @@ macro_rules! conversions {
         fn convert(source: &TensorRef<'_>, to: TensorRefMut<'_>) -> Result<()> {
             match (source.dtype(), to.dtype()) {
                 (from, dtype) if from == dtype => to.copy_from(source),
-                (DataType::BOOL, _) => convert(&TensorRef::from(source.view_bool_as_u8()?), to),
+                // Any byte except 0 is true, as for NumPy.
+                $((DataType::BOOL, DataType::$to_dtype) => {
+                    let bytes = TensorRef::from(source.view_bool_as_u8()?);
+                    mapped(&bytes, to, |byte: u8| <$to>::from(u8::from(byte != 0)))
+                })+
                 $($((DataType::$dtype, DataType::$to_dtype) => {
                     mapped(source, to, |value: $from| value as $to)
                 })+)+
@@ -171,7 +181,7 @@ fn mapped<S: Element + Copy, T: Element>(
 
 /// The number in place of nulls, as the only element of a tensor.
 fn filler(column: &Column<'_>, number: &Bound<'_, PyAny>, dtype: DataType) -> PyResult<Tensor> {
-    let float: f64 = number.extract()?;
+    let (float, given): (f64, _) = (number.extract()?, number);
     let number = match float.fract() == 0.0 {
         true => &number.call_method0("__int__")?,
         false => number,
@@ -186,7 +196,7 @@ fn filler(column: &Column<'_>, number: &Bound<'_, PyAny>, dtype: DataType) -> Py
         _ if !fits => {
             return Err(column.refusal(format!(
                 "it has nulls, and {dtype} lacks the number {}; pass another number, or dtype='float64'",
-                repr_in_message(number)
+                repr_in_message(given)
             )));
         }
         (Ok(integer), _) => Tensor::from(vec![integer]),
@@ -199,34 +209,17 @@ fn filler(column: &Column<'_>, number: &Bound<'_, PyAny>, dtype: DataType) -> Py
     }
 }
 
-/// Writes a number to some places of contiguous memory.
+/// Writes the only element of a tensor to some places of contiguous memory.
 fn filled(copy: Tensor, places: &[usize], filler: Tensor) -> PyResult<Tensor> {
-    let dtype = copy.dtype();
-    match dtype.itemsize() {
-        1 => filled_as::<u8>(copy, places, filler),
-        2 => filled_as::<u16>(copy, places, filler),
-        4 => filled_as::<u32>(copy, places, filler),
-        _ => filled_as::<u64>(copy, places, filler),
-    }
-    .and_then(|copy| {
-        let len = copy.len();
-        with_dtype(copy, dtype, &[len])
-    })
-}
-
-fn filled_as<T: Element + Copy>(
-    copy: Tensor,
-    places: &[usize],
-    filler: Tensor,
-) -> PyResult<Tensor> {
-    let len = copy.len();
-    let mut copy = with_dtype(copy, T::DATA_TYPE, &[len])?;
-    let filler = with_dtype(filler, T::DATA_TYPE, &[1_usize])?;
-    let filler = filler.view::<T>().map_err(to_py_err)?[[0]];
-    let elements = copy.view_mut::<T>().map_err(to_py_err)?.into_mut_slice();
+    let (dtype, len) = (copy.dtype(), copy.len());
+    let size = dtype.itemsize();
+    let mut bytes = with_dtype(copy, DataType::UINT8, &[len * size])?;
+    let filler = with_dtype(filler, DataType::UINT8, &[size])?;
+    let filler = TensorRef::from(&filler).to_vec::<u8>().map_err(to_py_err)?;
+    let elements = bytes.view_mut::<u8>().map_err(to_py_err)?.into_mut_slice();
     let elements = elements.expect("new memory is contiguous");
     for &place in places {
-        elements[place] = filler;
+        elements[place * size..][..size].copy_from_slice(&filler);
     }
-    Ok(copy)
+    with_dtype(bytes, dtype, &[len])
 }

@@ -82,10 +82,13 @@ pub(super) fn read<'py>(
             let Some(array) = array.filter(is_numpy_array) else {
                 return read_column(name, iloc.get_item((py.Ellipsis(), nth)), &options);
             };
+            let block = array.getattr("base")?;
+            let source = (!block.is_none()).then(|| block.as_ptr().addr());
             // pandas shares the memory of a frame as read-only.
             let mut column = read_column(name, Ok(array), &options)?;
             let parts = column.parts.into_iter();
-            let read_only = |part: Part| Part { tensor: part.tensor.into_read_only(), ..part };
+            let read_only =
+                |part: Part| Part { tensor: part.tensor.into_read_only(), source, ..part };
             column.parts = parts.map(read_only).collect();
             Ok(column)
         };
@@ -138,7 +141,13 @@ fn places(names: &Bound<'_, PyList>, wanted: Option<&[Bound<'_, PyAny>]>) -> PyR
             let difflib = py.import(intern!(py, "difflib"))?;
             let close = difflib.call_method1("get_close_matches", (name.str()?, texts, 1))?;
             let close = match close.get_item(0) {
-                Ok(close) => format!("; the nearest name is {}", repr_in_message(&close)),
+                Ok(close) => {
+                    let is_it = |known: &Bound<'_, PyAny>| {
+                        known.str().is_ok_and(|text| text.as_any().eq(&close).unwrap_or(false))
+                    };
+                    let known = names.iter().find(is_it).unwrap_or(close.clone());
+                    format!("; the nearest name is {}", repr_in_message(&known))
+                }
                 Err(_) => String::new(),
             };
             Err(PyValueError::new_err(format!(
@@ -186,7 +195,7 @@ pub(super) fn read_block<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<(Ten
     let (tensor, address) = (block.get().tensor(), first.get().tensor().data().addr());
     let is_shared = tensor.ndim() == 2 && tensor.data().addr() == address && !tensor.is_empty();
     let protocol = block.get().record().protocol.unwrap_or(Protocol::Dlpack);
-    is_shared.then(|| Ok((block.get().alias()?, protocol))).transpose()
+    is_shared.then(|| Ok((block.get().alias()?.into_read_only(), protocol))).transpose()
 }
 
 /// Imports the column of a name.
@@ -243,6 +252,7 @@ fn read_object(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<(
         )));
     }
     let record = this.record();
-    let part = Part { tensor, reason: reason.or(record.reason), nulls: Vec::new() };
+    let reason = reason.or(record.reason);
+    let part = Part { tensor, reason, nulls: Vec::new(), source: None };
     Ok((Parts { parts: vec![part], unit }, record.protocol.unwrap_or(Protocol::Dlpack)))
 }

@@ -2,16 +2,15 @@
 
 use std::ptr;
 
-use dlbridge_pyo3::import_options::Order;
-use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
+use dlbridge_pyo3::import_options::{ImportOptions, Order, expect_bool, wrong_type};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use super::profiles::{PANDAS, POLARS, PYARROW};
 use super::{Framework, to};
 use crate::class::index::sub_tensor;
-use crate::import::options::items;
+use crate::matrix::expect_names;
 use crate::tensor::TensorObject;
 
 /// The tensor as a table with these names for its columns.
@@ -22,7 +21,7 @@ pub(crate) fn to_table<'py>(
     columns: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
-    let names = items(columns)?.ok_or_else(|| wrong_type("columns", "a list of names", columns))?;
+    let names = expect_names(columns)?;
     let mut copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let is = |known| ptr::eq(framework, known);
     if !(is(&PANDAS) || is(&POLARS) || is(&PYARROW)) {
@@ -43,6 +42,11 @@ pub(crate) fn to_table<'py>(
         return Err(PyValueError::new_err(format!(
             "columns has {found} names, and the tensor has {count} columns; pass a name for each"
         )));
+    }
+    if !is(&PANDAS)
+        && let Some(other) = names.iter().find(|name| !name.is_instance_of::<PyString>())
+    {
+        return Err(wrong_type("columns", "a list of strings", other));
     }
     if is(&PANDAS) {
         let frame = to(tensor, framework, copy)?;
