@@ -423,7 +423,10 @@ def _start(source: Any) -> bytes:
         return bytes(view.cast("B")[: len(ARROW)]) if view.c_contiguous and view.nbytes else b""
     if not isinstance(source, str):
         source.seek(0, os.SEEK_SET)
-        start: bytes = source.read(len(ARROW))
+        start = b""
+        # A reader may return fewer bytes than it has.
+        while len(start) < len(ARROW) and (more := source.read(len(ARROW) - len(start))):
+            start += more
         return start
     if not os.path.isfile(source):
         return b""

@@ -308,3 +308,15 @@ def test_columns_of_a_mapping_are_never_joined() -> None:
     block = np.arange(6.0).reshape(2, 3)
     matrix = dlbridge.matrix({"a": block[0], "b": block[1]})
     assert (matrix.copied, matrix.numpy().T.tolist()) == (True, block.tolist())
+
+
+def test_times_under_nulls_are_not_converted() -> None:
+    seconds = pa.array(np.array([1, 2**62], "M8[s]"), mask=np.array([False, True]))
+    table = pa.table({"a": seconds, "b": pa.array(np.array([1, 2], "M8[ns]"))})
+    assert dlbridge.matrix(table, nulls=NAN).tolist() == [[10**9, 1], [-(2**63), 2]]
+
+
+def test_matrix_that_is_larger_than_all_memory_is_refused() -> None:
+    table = {name: np.broadcast_to(np.True_, 2**62) for name in "abcd"}
+    with pytest.raises(BufferError, match="the tensor spans more than the address space"):
+        dlbridge.matrix(table, dtype="float64", order="F")

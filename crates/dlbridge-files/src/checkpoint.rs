@@ -68,12 +68,11 @@ pub(crate) fn index(
         room: MAX_ROOM * pickle.len() as u64 + SMALL,
         index: Index::default(),
     };
-    values.add("", root, 0)?;
-    let index = values.index;
-    match index.refused.get("") {
-        Some(reason) => Err(unsupported(NAME, reason.as_str())),
-        None => Ok(Index { is_single: index.tensors.contains_key(""), ..index }),
-    }
+    let root = values.object(root);
+    values.enter(0, 0)?;
+    values.put("", root, 0)?;
+    // A dict may have a tensor without a name too.
+    Ok(Index { is_single: matches!(root, Object::Tensor(..)), ..values.index })
 }
 
 /// The tensors and values of a pickle.

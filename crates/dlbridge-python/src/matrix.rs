@@ -22,7 +22,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use self::copy::copied;
+use self::copy::{copied, filled};
 use self::read::{Column, named, read, read_block};
 use crate::class::dtype::DtypeName;
 use crate::import::options::wrong_value;
@@ -206,6 +206,8 @@ fn in_one_unit(columns: &mut [Column<'_>], options: &Options<'_>) -> PyResult<()
             let times = Times::new(vec![unit], true, Some(true));
             let _reading = Guard::for_copy(&part.tensor)?;
             let counts = converted(&TensorRef::from(&part.tensor), DataType::INT64)?;
+            // The count under a null may be any number.
+            let counts = filled(counts, &part.nulls, Tensor::from(vec![i64::MIN]))?;
             let counts = counts_in(counts, &found, &times);
             part.tensor = counts.map_err(|error| named(&column.name, error))?;
             part.reason = part.reason.or(Some(CopyReason::Converted));

@@ -1,6 +1,6 @@
 //! The copy of columns, in one pass.
 
-use dlbridge::{DataType, Element, Result, Tensor, TensorRef, TensorRefMut, Unaligned};
+use dlbridge::{DataType, Element, Error, Result, Tensor, TensorRef, TensorRefMut, Unaligned};
 use dlbridge_pyo3::argument::cast::{converted, has_integer, kind};
 use dlbridge_pyo3::borrow::Guard;
 use dlbridge_pyo3::python::copies;
@@ -77,7 +77,8 @@ fn one_by_one(
     rows: usize,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Tensor>> {
-    let mut copy = Tensor::zeroed(dtype, [rows * sources.len()])?;
+    let total = rows.checked_mul(sources.len()).ok_or(Error::TooLarge)?;
+    let mut copy = Tensor::zeroed(dtype, [total])?;
     let mut begin = 0;
     for source in sources.iter().flatten() {
         for first in (0..source.len()).step_by(PIECE) {
@@ -102,7 +103,7 @@ fn by_rows(
 ) -> Result<Option<Tensor>> {
     let count = sources.len();
     let mut copy = Tensor::zeroed(dtype, [rows, count])?;
-    let block = (BLOCK / (count * dtype.itemsize())).clamp(64, rows.max(64));
+    let block = (BLOCK / (count * dtype.itemsize())).max(64).min(rows.max(1));
     let mut scratch = Tensor::zeroed(dtype, [count, block])?;
     // For each column the chunk to read from, and the elements of it that were read.
     let mut cursors = vec![(0, 0); count];
@@ -210,7 +211,7 @@ fn filler(column: &Column<'_>, number: &Bound<'_, PyAny>, dtype: DataType) -> Py
 }
 
 /// Writes the only element of a tensor to some places of contiguous memory.
-fn filled(copy: Tensor, places: &[usize], filler: Tensor) -> PyResult<Tensor> {
+pub(super) fn filled(copy: Tensor, places: &[usize], filler: Tensor) -> PyResult<Tensor> {
     let (dtype, len) = (copy.dtype(), copy.len());
     let size = dtype.itemsize();
     let mut bytes = with_dtype(copy, DataType::UINT8, &[len * size])?;
