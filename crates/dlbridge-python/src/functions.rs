@@ -52,19 +52,30 @@ pub(crate) fn asdlpack<'py>(
     assume_writable: Option<&Bound<'py, PyAny>>,
     stream: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, TensorObject>> {
-    let options = ImportOptions {
+    let given = [protocol, copy, device, align, contiguous, writable, assume_writable];
+    let options = match given.iter().any(Option::is_some) {
+        true => read_options(given)?,
+        false => ImportOptions::default(),
+    };
+    TensorObject::import_on(obj, &options, Streams::named(stream))
+}
+
+/// The options that Python code passed to [`asdlpack`]. Most calls pass none.
+#[cold]
+fn read_options(given: [Option<&Bound<'_, PyAny>>; 7]) -> PyResult<ImportOptions> {
+    let [protocol, copy, device, align, contiguous, writable, assume_writable] = given;
+    let flag = |name, value: Option<&Bound<'_, PyAny>>| {
+        value.map(|value| expect_bool(name, value)).transpose()
+    };
+    Ok(ImportOptions {
         protocol: protocol.map(expect_protocol).transpose()?,
-        copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
+        copy: flag("copy", copy)?,
         device: device.map(expect_named_device).transpose()?,
         align: align.map(expect_alignment).transpose()?,
         order: contiguous.map(expect_order).transpose()?.unwrap_or_default(),
-        writable: writable.map(|writable| expect_bool("writable", writable)).transpose()?,
-        assume_writable: assume_writable
-            .map(|assume| expect_bool("assume_writable", assume))
-            .transpose()?
-            .unwrap_or(false),
-    };
-    TensorObject::import_on(obj, &options, Streams::named(stream))
+        writable: flag("writable", writable)?,
+        assume_writable: flag("assume_writable", assume_writable)? == Some(true),
+    })
 }
 
 /// Import an object that has __dlpack__, as the array API standard describes.

@@ -215,6 +215,7 @@ impl Buffer {
     }
 
     /// The dtype, and true for the other byte order.
+    #[inline(always)]
     pub fn parsed(&self) -> Result<(DataType, bool), Unfit> {
         parse(self.format(), self.fields().itemsize.max(0) as usize)
     }

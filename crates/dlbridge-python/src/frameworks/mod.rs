@@ -24,6 +24,7 @@ pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
 pub(crate) fn of_framework(object: &Bound<'_, PyAny>) -> Option<String> {
     let name = type_name(object);
     let remedy = match (name.split('.').next()?, name.rsplit('.').next()?) {
+        ("dlbridge", "SharedTensor") => "pass its tensor: asdlpack(shared.tensor)",
         (_, "PRNGKeyArray") => "pass the integers of the keys: jax.random.key_data(keys)",
         ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
         ("keras", "Variable") => "pass its value: variable.value",

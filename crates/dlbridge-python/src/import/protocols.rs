@@ -244,7 +244,6 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -
     };
     let remedy = match (of_framework.as_deref(), looked_for) {
         (Some(remedy), _) => remedy,
-        _ if name == "dlbridge.shared.SharedTensor" => "pass its tensor: asdlpack(shared.tensor)",
         (None, Some(_)) => "leave out protocol to look for the others",
         _ if object.is_none() => "pass a tensor",
         _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {

@@ -38,7 +38,7 @@ pub(super) fn satisfy<'py>(
 }
 
 /// Makes a tensor meet the options on its device, and records why its elements were copied: the first reason counts.
-#[inline]
+#[inline(always)]
 pub(crate) fn settle(options: &ImportOptions, imported: Imported) -> PyResult<Imported> {
     let is_met =
         options.device.is_none() && ImportOptions { protocol: None, ..*options }.is_plain();
