@@ -548,7 +548,9 @@ def _like_times(prototype: object, times: object) -> Any:
 def _writable_once(tensor: Tensor) -> Tensor:
     """A tensor over the same memory whose first export may be written, and every later one only read."""
 
-def _matrix(obj: object, /) -> Tensor | None: ...
+def _matrix(obj: object) -> Tensor | None:
+    """The matrix of a table, for an argument of an extension; None for an object that is not a table."""
+
 def _remedy(obj: object) -> str | None:
     """The advice for an object without a protocol, for the messages of extensions."""
 
