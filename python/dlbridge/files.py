@@ -424,8 +424,8 @@ def _start(source: Any) -> bytes:
     if not isinstance(source, str):
         source.seek(0, os.SEEK_SET)
         start = b""
-        # A reader may return fewer bytes than it has.
-        while len(start) < len(ARROW) and (more := source.read(len(ARROW) - len(start))):
+        # A reader may return fewer bytes than it has. The other formats refuse text.
+        while len(start) < len(ARROW) and (more := source.read(len(ARROW) - len(start))) and not isinstance(more, str):
             start += more
         return start
     if not os.path.isfile(source):

@@ -149,7 +149,6 @@ class Attack:
         return exec, ("raise SystemExit('code of a file ran')",)
 
 
-@pytest.mark.filterwarnings("ignore")  # Of PyTorch, about quantised tensors.
 def test_tensor_without_a_name_hides_no_other(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.save({"": torch.ones(2), "w": torch.zeros(3)}, path)
@@ -157,6 +156,7 @@ def test_tensor_without_a_name_hides_no_other(tmp_path: Path) -> None:
     assert {name: tensor.shape for name, tensor in loaded.items()} == {"": (2,), "w": (3,)}
 
 
+@pytest.mark.filterwarnings("ignore")  # Of PyTorch, about quantised tensors.
 def test_value_that_needs_code_is_refused_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     quantised = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)
