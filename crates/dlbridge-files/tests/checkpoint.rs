@@ -174,7 +174,10 @@ fn values_are_metadata() {
         (b"ctorch\nfloat16\n", Value::Text("torch.float16".into())),
         (b"ctorch\ndevice\nU\x04cuda\x85R", Value::Text("cuda".into())),
         (b"ctorch\nSize\nK\x03\x85\x85R", Value::Array(vec![Value::Int(3)])),
-    ] {
+    ]
+    .into_iter()
+    .step_by(if cfg!(miri) { 5 } else { 1 })
+    {
         assert_eq!(self::value(pickled).metadata()["x"], value);
     }
 }
@@ -200,19 +203,22 @@ fn parameters_and_ordered_dicts_are_what_they_wrap() {
 
 #[test]
 fn dtypes_of_storages_and_newer_ones_are_known() {
-    for (class, dtype) in [
+    let few = if cfg!(miri) { 3 } else { 1 };
+    let classes = [
         ("torch FloatStorage", DataType::FLOAT32),
         ("torch BFloat16Storage", DataType::BFLOAT16),
         ("torch BoolStorage", DataType::BOOL),
         ("torch ComplexDoubleStorage", DataType::COMPLEX128),
-    ] {
+    ];
+    for (class, dtype) in classes.into_iter().step_by(few) {
         assert_eq!(value(&tensor(class, 1, &[2], &[1])).tensors()["x"].dtype, dtype);
     }
-    for (name, dtype) in [
+    let names = [
         ("uint16", DataType::UINT16),
         ("float8_e4m3fn", DataType::FLOAT8_E4M3FN),
         ("float4_e2m1fn_x2", DataType::FLOAT4_E2M1FN.with_lanes(2)),
-    ] {
+    ];
+    for (name, dtype) in names.into_iter().step_by(few) {
         let mut view = view("torch.storage UntypedStorage", 1, &[2], &[1]);
         view.push(global(&format!("torch {name}")));
         let rebuilt = call("torch._utils _rebuild_tensor_v3", &view);
@@ -222,7 +228,8 @@ fn dtypes_of_storages_and_newer_ones_are_known() {
 
 #[test]
 fn dtypes_that_pytorch_stores_in_another_way_are_hidden() {
-    for name in ["uint4", "int128", "uint95", "float8_e3m4", "qint8"] {
+    let names = ["uint4", "int128", "uint95", "float8_e3m4", "qint8"];
+    for name in names.into_iter().step_by(if cfg!(miri) { 5 } else { 1 }) {
         let mut view = view("torch.storage UntypedStorage", 0, &[2], &[1]);
         view.push(global(&format!("torch {name}")));
         let message =
@@ -243,6 +250,7 @@ fn big_endian_storages_are_swapped() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is too slow")]
 fn values_of_other_code_are_hidden_by_its_name() {
     let advice = "which no state dict needs; save that, or use torch.load if you trust the file";
     let made = |name: &str| format!("it needs {name}, {advice}");
@@ -322,6 +330,7 @@ fn pickle_of_another_protocol_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is too slow")]
 fn damaged_description_of_a_tensor_is_refused() {
     let damaged = "the description of tensor \"x\" is damaged";
     let x = |value: &[u8]| dict("x", value);

@@ -143,7 +143,8 @@ const BLOCKS: [(u32, &str, usize, usize); 27] = [
 
 #[test]
 fn quantised_blocks_are_bytes() {
-    for (kind, name, block_len, block_bytes) in BLOCKS {
+    let blocks = BLOCKS.into_iter().step_by(if cfg!(miri) { 9 } else { 1 });
+    for (kind, name, block_len, block_bytes) in blocks {
         let data: Vec<u8> = (0..6 * block_bytes).map(|byte| byte as u8).collect();
         let extents = [2 * block_len as u64, 3];
         let file = read(&Parts::default().tensor("x", &extents, kind, 0).data(&data).file());
@@ -169,7 +170,8 @@ fn unknown_types_are_refused() {
     let unknown = [43, 66, 142, u32::MAX].map(|kind| (kind, "is unknown"));
     let removed = [4, 5, 31, 32, 33, 36, 37, 38]
         .map(|kind| (kind, "the format no longer has; convert the model again"));
-    for (kind, reason) in unknown.into_iter().chain(removed) {
+    let kinds = unknown.into_iter().chain(removed);
+    for (kind, reason) in kinds.step_by(if cfg!(miri) { 4 } else { 1 }) {
         // The metadata, and tensors of other types, stay readable.
         let alone = Parts::default().entry("key", 7, [1]).tensor("x", &[2], kind, 0);
         let beside = Parts::default().tensor("x", &[2], kind, 0).tensor("y", &[2], 0, 32);
@@ -220,15 +222,19 @@ fn dequantize_of_many_blocks_writes_each_number() {
 #[test]
 fn dequantize_of_each_type_has_the_extents_of_the_numbers() {
     let kinds = [2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 34, 35, 39];
+    let (row, rows) = if cfg!(miri) { (256, 1) } else { (512, 3) };
     for kind in kinds {
-        let file = read(&Parts::default().tensor("x", &[512, 3], kind, 0).data([7; 4096]).file());
-        let numbers = file.dequantize("x", DataType::FLOAT32).unwrap();
-        assert_eq!(numbers.shape(), [3, 512]);
+        let parts =
+            Parts::default()
+                .tensor("x", &[row, rows], kind, 0)
+                .data(vec![7; (2 * row * rows) as usize]);
+        let numbers = read(&parts.file()).dequantize("x", DataType::FLOAT32).unwrap();
+        assert_eq!(numbers.shape(), [rows as i64, row as i64]);
         let numbers = numbers.view::<f32>().unwrap().to_vec();
         assert!(numbers.chunks(256).all(|row| row.iter().any(|x| *x != 0.0)), "{kind}");
-        let file = read(&Parts::default().tensor("x", &[512, 0], kind, 0).file());
-        assert_eq!(file.dequantize("x", DataType::FLOAT16).unwrap().shape(), [0, 512]);
     }
+    let empty = read(&Parts::default().tensor("x", &[512, 0], 12, 0).file());
+    assert_eq!(empty.dequantize("x", DataType::FLOAT16).unwrap().shape(), [0, 512]);
 }
 
 #[test]
@@ -463,7 +469,7 @@ fn long_header_is_refused() {
 fn truncated_file_is_refused() {
     let parts = Parts::default().entry("key", TEXT, text("value")).tensor("x", &[3, 2], 0, 0);
     let file = parts.data([0; 24]).file();
-    for len in 0..file.len() {
+    for len in (0..file.len()).step_by(if cfg!(miri) { 9 } else { 1 }) {
         let fault = index(&file[..len]).unwrap_err();
         assert!(matches!(fault, Fault::Format { format: "GGUF", .. }), "{len}: {fault}");
     }

@@ -316,7 +316,7 @@ fn long_header_is_refused() {
 #[test]
 fn truncated_file_is_refused() {
     let file = npy(&header("<f4", false, "(2, 3)"), &[0; 24]);
-    for len in 0..file.len() {
+    for len in (0..file.len()).step_by(if cfg!(miri) { 9 } else { 1 }) {
         let fault = index(&file[..len]).unwrap_err();
         assert!(matches!(fault, Fault::Format { format: "npy", .. }), "{len}: {fault}");
     }

@@ -279,7 +279,7 @@ fn truncated_file_is_refused() {
     for is_64 in [false, true] {
         let members = [stored("x.npy", npy(&[1.0])), deflated("y.npy", npy(&[1.0]))];
         let file = archive(&members, is_64);
-        for len in 0..file.len() {
+        for len in (0..file.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
             let fault = index(&file[..len]).unwrap_err();
             assert!(matches!(fault, Fault::Format { format: "npz", .. }), "{len}: {fault}");
         }
