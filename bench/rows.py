@@ -377,7 +377,7 @@ ENTRIES = "dlbridge: `Entries`"
 
 
 def collections() -> list[Row]:
-    """Lists, dicts and trees of matrices, all borrowed at once. A row of 100 000 is compared with the one of 1000."""
+    """Lists and dicts of matrices, all borrowed at once. A row of 100 000 is compared with the one of 1000."""
     rows = []
     all_three = ("dlbridge", "rust-numpy", "nanobind")
     lists = dict.fromkeys(all_three, "noop_list") | {"floor": "list_by_buffer"}
@@ -386,7 +386,6 @@ def collections() -> list[Row]:
         "list of {} NumPy arrays": (True, "arrays({})", lists),
         "list of {} NumPy arrays to write": (False, "arrays({})", dict.fromkeys(all_three, "write_list")),
         "dict of {} NumPy arrays": (False, "named({})", dicts),
-        "tree of {} NumPy arrays": (False, "named({})", {"dlbridge": "noop_tree"}),
         "list of {} PyTorch tensors": (True, "arrays({}, 'torch')", dict.fromkeys(("dlbridge", "nanobind"), "noop_list")),
     }
     for title, (is_beside_nanobind, x, functions) in kinds.items():

@@ -17,6 +17,13 @@ NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 NAMES += ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 
 
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+def limits_of(name: str) -> tuple[int, int]:
+    return int(np.iinfo(name).min), int(np.iinfo(name).max)
+
+
 def dtype_of(name: str) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
@@ -73,32 +80,33 @@ def assert_same(made: Any, expected: Any) -> None:
 @pytest.mark.parametrize("from_", NAMES)
 @np.errstate(all="ignore")
 def test_cast_is_allowed_and_has_the_values_as_in_numpy(from_: str, to: str) -> None:
-    array = values_of(from_)
-    to_bfloat16 = to == "bfloat16" and np.dtype(dtype_of(from_)).kind in "biuf"
-    for function, casting in [(f"cast_to_{to}", "same_kind"), (f"safe_to_{to}", "safe")]:
-        convert = getattr(typed, function)
-        allowed = np.can_cast(dtype_of(from_), dtype_of(to), casting)
-        if casting == "same_kind":
-            allowed |= to_bfloat16
-            # ml_dtypes would drop the imaginary part.
-            allowed &= not (to == "bfloat16" and array.dtype.kind == "c")
-        x: Any = array
-        if from_ == "bfloat16":
-            x = torch.from_numpy(array.view("u2")).view(torch.bfloat16)
-        if not allowed:
-            with pytest.raises(TypeError, match=rf"expected {to}\[\.\.\.\] on cpu.*; got {from_}\[") as refusal:
-                convert(x)
-            assert type(refusal.value).__name__ == "TensorMismatchError"
-            continue
-        expected = expected_of(array, to)
-        assert_same(convert(x), expected)
-        if from_ != "bfloat16":
-            assert_same(convert(array[::-2]), expected[::-2])
-            assert_same(convert(array.astype(array.dtype.newbyteorder())), expected)
-            wide = np.stack([array, array])
-            assert_same(convert(wide.T), expected_of(wide.T, to))
-            assert_same(convert(array[:0]), expected[:0])
-            assert_same(convert(array[1]), expected[1:2].reshape(()))
+    array, convert = values_of(from_), getattr(typed, f"cast_to_{to}")
+    if to in INTEGERS and from_ in INTEGERS:
+        (low, high) = limits_of(to)
+        array = np.array([n for n in array.tolist() if low <= n <= high], from_)
+        allowed = True
+    else:
+        allowed = np.can_cast(dtype_of(from_), dtype_of(to), "same_kind")
+        allowed |= to == "bfloat16" and np.dtype(dtype_of(from_)).kind in "biuf"
+        # ml_dtypes would drop the imaginary part.
+        allowed &= not (to == "bfloat16" and array.dtype.kind == "c")
+    x: Any = array
+    if from_ == "bfloat16":
+        x = torch.from_numpy(array.view("u2")).view(torch.bfloat16)
+    if not allowed:
+        with pytest.raises(TypeError, match=rf"expected {to}\[\.\.\.\] on cpu.*; got {from_}\[") as refusal:
+            convert(x)
+        assert type(refusal.value).__name__ == "TensorMismatchError"
+        return
+    expected = expected_of(array, to)
+    assert_same(convert(x), expected)
+    if from_ != "bfloat16":
+        assert_same(convert(array[::-2]), expected[::-2])
+        assert_same(convert(array.astype(array.dtype.newbyteorder())), expected)
+        wide = np.stack([array, array])
+        assert_same(convert(wide.T), expected_of(wide.T, to))
+        assert_same(convert(array[:0]), expected[:0])
+        assert_same(convert(array[1]), expected[1:2].reshape(()))
 
 
 @pytest.mark.parametrize(
@@ -168,17 +176,10 @@ def test_cast_beside_lists() -> None:
     assert typed.cast_list(np.array([1.0, 2.0])[::-1]) == ([2, 1], True)
 
 
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-
-
-def limits_of(name: str) -> tuple[int, int]:
-    return int(np.iinfo(name).min), int(np.iinfo(name).max)
-
-
 @pytest.mark.parametrize("to", INTEGERS)
 @pytest.mark.parametrize("from_", INTEGERS)
-def test_checked_cast_accepts_all_integers_that_fit_and_no_others(from_: str, to: str) -> None:
-    convert = getattr(typed, f"checked_to_{to}")
+def test_cast_accepts_all_integers_that_fit_and_no_others(from_: str, to: str) -> None:
+    convert = getattr(typed, f"cast_to_{to}")
     (low, high), (least, most) = limits_of(to), limits_of(from_)
     numbers = [n for n in sorted({0, 1, low, high, low - 1, high + 1, least, most}) if least <= n <= most]
     array = np.array([n for n in numbers if low <= n <= high], from_)
@@ -208,57 +209,56 @@ def test_checked_cast_accepts_all_integers_that_fit_and_no_others(from_: str, to
             convert(np.array(number, from_))
 
 
-def test_checked_cast_of_other_dtypes_is_that_of_allow_copy() -> None:
-    assert_same(typed.checked_to_uint8(np.array([True, False])), np.array([1, 0], "u1"))
-    assert_same(typed.checked_to_float64(np.array([1, 2], "i4")), np.array([1.0, 2.0]))
+def test_copy_converts_only_to_dtypes_that_have_all_values() -> None:
+    assert_same(typed.copy_to_int64(np.array([True, False])), np.array([1, 0]))
+    assert_same(typed.copy_to_float64(np.array([1, 2], "i4")), np.array([1.0, 2.0]))
     for convert, dtype in [
-        (typed.checked_to_int64, "f8"), (typed.checked_to_float64, "i8"), (typed.checked_to_float32, "f8"),
-        (typed.checked_to_bool, "u1"), (typed.checked_to_int64, "c8"),
+        (typed.copy_to_int64, "f8"), (typed.copy_to_int64, "u8"), (typed.copy_to_float64, "i8"), (typed.copy_to_float64, "f2"),
+        (typed.copy_to_float32, "f8"), (typed.copy_to_int64, "c8"),
     ]:
         with pytest.raises(TypeError, match=r"got \w+\[1\] on cpu$"):
             convert(np.ones(1, dtype))
 
 
-def test_checked_cast_to_several_dtypes_prefers_one_that_has_all_values() -> None:
-    for dtype, expected in [("u1", "uint8"), ("i1", "float64"), ("i4", "float64"), ("f4", "float64"), ("i2", "int16")]:
-        assert typed.checked_to_several(np.ones(2, dtype)).dtype == expected, dtype
-    assert typed.checked_to_several(np.ones(2, "i8")).dtype == "uint8"
+def test_cast_of_integers_to_several_dtypes_prefers_a_safe_one() -> None:
+    for dtype, expected in [("u1", "uint8"), ("i1", "float64"), ("i4", "float64"), ("f4", "float64"), ("i2", "int16"), ("i8", "float64")]:
+        assert typed.cast_integers_to_several(np.ones(2, dtype)).dtype == expected, dtype
 
 
-def test_checked_cast_beside_lists_and_other_rules() -> None:
-    assert typed.checked_indices([1, 2]) == ([1, 2], False)
-    assert typed.checked_indices(torch.tensor([1, 2])) == ([1, 2], False)
-    assert typed.checked_indices(np.array([1, 2], "u8")) == ([1, 2], True)
+def test_cast_of_indices_beside_lists_and_other_dtypes() -> None:
+    assert typed.cast_indices([1, 2]) == ([1, 2], False)
+    assert typed.cast_indices(torch.tensor([1, 2])) == ([1, 2], False)
+    assert typed.cast_indices(np.array([1, 2], "u8")) == ([1, 2], True)
     with pytest.raises(TypeError, match=r"element \[1\] is -2, which is out of range for uint64"):
-        typed.checked_indices(torch.tensor([1, -2]))
+        typed.cast_indices(torch.tensor([1, -2]))
     matrix = np.arange(6).reshape(2, 3)
-    assert_same(typed.checked_columns(matrix), matrix.astype("i1"))
-    assert_same(typed.checked_columns(matrix.astype("f8")), matrix.astype("f4"))
+    assert_same(typed.cast_columns_to_several(matrix), matrix.astype("i1"))
+    assert_same(typed.cast_columns_to_several(matrix.astype("f8")), matrix.astype("f4"))
     with pytest.raises(TypeError, match=r"element \[0\]\[2\] is 1000, which is out of range for int8|element \[1\]\[0\] is -1000"):
-        typed.checked_columns(np.array([[1, 2, 1000], [-1000, 1, 1]]))
+        typed.cast_columns_to_several(np.array([[1, 2, 1000], [-1000, 1, 1]]))
 
 
-def test_checked_cast_of_many_elements_names_the_position() -> None:
+def test_cast_of_many_elements_names_the_position() -> None:
     array = np.arange(4_410_000) % 100
-    assert_same(typed.checked_to_uint8(array), array.astype("u1"))
-    assert_same(typed.checked_to_uint8(array.reshape(3, -1)[:, ::2]), array.reshape(3, -1)[:, ::2].astype("u1"))
+    assert_same(typed.cast_to_uint8(array), array.astype("u1"))
+    assert_same(typed.cast_to_uint8(array.reshape(3, -1)[:, ::2]), array.reshape(3, -1)[:, ::2].astype("u1"))
     array[4_000_001] = -1
     with pytest.raises(TypeError, match=r"element \[4000001\] is -1, which"):
-        typed.checked_to_uint8(array)
+        typed.cast_to_uint8(array)
     with pytest.raises(TypeError, match=r"element \[1\]\[897500\] is -1, which"):
-        typed.checked_to_uint32(array.reshape(2, -1)[:, 1::2])
+        typed.cast_to_uint32(array.reshape(2, -1)[:, 1::2])
 
 
 @pytest.mark.parametrize("from_", INTEGERS)
-def test_checked_cast_of_a_misaligned_array_copies_it(from_: str) -> None:
+def test_cast_of_a_misaligned_array_copies_it(from_: str) -> None:
     array = np.arange(100_000 if "8" not in from_ else 100).astype(from_) % 100
     misaligned = np.frombuffer(b"." + array.tobytes(), from_, offset=1)
     for to in ["uint8", "int16", "int64", "uint64"]:
-        assert_same(getattr(typed, f"checked_to_{to}")(misaligned), array.astype(to))
-    assert_same(typed.checked_to_uint8(misaligned.reshape(2, -1)[:, ::2]), array.reshape(2, -1)[:, ::2].astype("u1"))
+        assert_same(getattr(typed, f"cast_to_{to}")(misaligned), array.astype(to))
+    assert_same(typed.cast_to_uint8(misaligned.reshape(2, -1)[:, ::2]), array.reshape(2, -1)[:, ::2].astype("u1"))
     wrong = np.frombuffer(b"." + np.array([1, -2, 300]).tobytes(), "i8", offset=1)
     with pytest.raises(TypeError, match=r"element \[1\] is -2, which is out of range for uint8"):
-        typed.checked_to_uint8(wrong)
+        typed.cast_to_uint8(wrong)
 
 
 def test_copy_of_bytes_that_are_not_booleans_is_refused() -> None:

@@ -1,7 +1,7 @@
-"""Lists, dicts and trees of tensors as arguments, of every framework."""
+"""Lists and dicts of tensors as arguments, of every framework."""
 
 import traceback
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -70,14 +70,13 @@ def test_writable_items_are_written_in_place(make: Any) -> None:
     assert (x.tolist(), y.tolist()) == ([-1.0, -2.0], [-4.0])
     typed.negate_dict({"y": y})
     assert y.tolist() == [4.0]
-    typed.subtract_tree({"a": [x, (y,)]}, {"a": [make([1.0, 1.0]), (make([3.0]),)]})
+    typed.subtract_lists({"a": [x], "b": (y,)}, {"a": [make([1.0, 1.0])], "b": (make([3.0]),)})
     assert (x.tolist(), y.tolist()) == ([-2.0, -3.0], [1.0])
 
 
 def test_one_array_twice_is_read_and_not_written() -> None:
     x = np.ones(4, "float32")
     assert typed.sums_of_list([x, x, x[:2]]) == [4.0, 4.0, 2.0]
-    assert typed.sums_of_tree([x, {"a": x}]) == [4.0, {"a": 4.0}]
     conflict = r"the memory of this numpy.ndarray, borrowed for writing, overlaps that of a numpy.ndarray, borrowed for writing"
     with pytest.raises(BufferError, match=rf"^argument 'x': item \[2\]: {conflict}"):
         typed.negate_list([x[:2], np.ones(2, "float32"), x[1:]])
@@ -85,8 +84,8 @@ def test_one_array_twice_is_read_and_not_written() -> None:
         typed.negate_dict({"a": x, "b": x})
     with pytest.raises(BufferError, match=conflict):
         typed.negate_vec([x, x])
-    with pytest.raises(BufferError, match=r"^argument 'y': item \[0\]: .* borrowed for reading, overlaps"):
-        typed.subtract_tree([x], [x])
+    with pytest.raises(BufferError, match=r"^argument 'y': item \['a'\]\[0\]: .* borrowed for reading, overlaps"):
+        typed.subtract_lists({"a": [x]}, {"a": [x]})
     # Nothing was written, and nothing stays borrowed.
     assert x.tolist() == [1.0] * 4
     typed.negate_list([x[:2], x[2:]])
@@ -102,8 +101,8 @@ def test_many_writable_items_are_borrowed_at_once() -> None:
     typed.negate_list(list(np.ones((4, 300), "float32").T))
     with pytest.raises(BufferError, match=r"item \[3000\]: .* overlaps"):
         typed.negate_list([*rows, memory[1234, 1:2]])
-    with pytest.raises(BufferError, match=r"^argument 'y': item \['a'\]: .* overlaps"):
-        typed.subtract_tree(rows, {"a": memory})
+    with pytest.raises(BufferError, match=r"^argument 'y': item \['a'\]\[0\]: .* overlaps"):
+        typed.subtract_lists({"a": rows}, {"a": [memory]})
     assert (memory == -1).all()
     typed.negate_list([memory])
 
@@ -118,7 +117,6 @@ def test_error_of_an_item_names_its_place() -> None:
         (typed.sums_of_entries, {"a": good, "b": bad}, r"\['b'\]"),
         (typed.sums_of_dict_of_lists, {3: [good], -4: [good, good, bad]}, r"\[-4\]\[2\]"),
         (typed.sums_with_gaps, [None, good, bad], r"\[2\]"),
-        (typed.sums_of_tree, {"layers": [good, {"w": (good, bad)}]}, r"\['layers'\]\[1\]\['w'\]\[1\]"),
     ]:
         with pytest.raises(dlbridge.TensorMismatchError, match=rf"^argument 'x': item {place}: {error}") as caught:
             call(argument)
@@ -189,33 +187,6 @@ def test_collection_that_a_producer_changes_is_extracted_as_it_was() -> None:
     assert items == []
     named: dict[str, Any] = {"a": tensor_that(lambda: named.clear()), "b": np.ones(1, "float32")}
     assert typed.sums_of_dict(named) == {"a": 2.0, "b": 1.0}
-    tree: list[Any] = [tensor_that(lambda: tree.clear()), [np.ones(1, "float32")]]
-    assert typed.sums_of_tree(tree) == [2.0, [1.0]]
-
-
-def test_tree_keeps_its_shape() -> None:
-    x, point = np.ones(2, "float32"), namedtuple("point", "x y")
-    assert typed.sums_of_tree(x) == 2.0
-    tree = {"b": [x, ()], "a": (x, {}), "c": point(x, [[x]])}
-    assert repr(typed.sums_of_tree(tree)) == "{'b': [2.0, ()], 'a': (2.0, {}), 'c': (2.0, [[2.0]])}"
-    with pytest.raises(TypeError, match=r"^argument 'x': item \['a'\]: "):
-        typed.sums_of_tree({"a": None})
-    assert typed.sums_of_tree_with_gaps({"a": None, "b": x}) == {"a": None, "b": 2.0}
-    with pytest.raises(TypeError, match=r"item \[1\]: "):
-        typed.sums_of_tree({1: x})
-
-
-def test_tree_that_contains_itself_is_refused() -> None:
-    tree: list[Any] = []
-    tree.append({"a": tree})
-    with pytest.raises(ValueError, match="nested more than 64 deep; pass a tree that does not contain itself"):
-        typed.sums_of_tree(tree)
-
-
-def test_parameters_of_a_framework_are_a_tree() -> None:
-    jax = pytest.importorskip("jax")
-    parameters = {"dense": {"w": jax.numpy.ones((2, 3)), "b": jax.numpy.zeros(3)}}
-    assert typed.sums_of_tree(parameters) == jax.tree.map(lambda leaf: float(leaf.sum()), parameters)
 
 
 def test_module_state_dict_is_a_dict() -> None:

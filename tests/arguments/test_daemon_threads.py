@@ -17,7 +17,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
         "typed.cast_to_float64(Slow())",
         "typed.sums_of_list([Slow(), Slow()])",
         "typed.sums_of_dict({'x': Slow()})",
-        "typed.sums_of_tree({'x': [Slow()]})",
         "typed.kept(Owner(8))",
         "typed.ramp(9, 'numpy')",
         "typed.Lent(Owner(8)).__dlpack__()",

@@ -132,7 +132,7 @@ def test_cast_between_units_of_any_layout() -> None:
     assert typed.cast_to_seconds(large[::3])[0] == (np.arange(300_000)[::3] // 1000).tolist()
 
 
-def test_cast_to_a_longer_unit_needs_same_kind() -> None:
+def test_cast_to_several_units_prefers_one_that_has_all_values() -> None:
     assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[h]")) == "datetime64[ms]"
     assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[W]")) == "datetime64[D]"
     assert typed.cast_to_days_or_milliseconds(np.array([1], "M8[us]")) == "datetime64[D]"

@@ -125,10 +125,10 @@ pub mod tensor;
 pub use dlbridge;
 
 pub use argument::{
-    ANY, Accepts, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence,
-    AnyDataType, ArgumentError, COrder, Constraint, Contiguous, DYNAMIC, DefaultStream, Dims, Each,
-    Entries, FortranOrder, FromItem, InCOrder, Item, OnCuda, OnDevice, OnRocm, OneOf,
-    PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Stream, Tree, WorkStream, Writable,
+    ANY, Accepts, Aligned, AllowCast, AllowCopy, AllowSequence, AnyDataType, ArgumentError, COrder,
+    Constraint, Contiguous, DYNAMIC, DefaultStream, Dims, Each, Entries, FortranOrder, InCOrder,
+    OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Stream,
+    WorkStream, Writable,
 };
 #[cfg(feature = "ndarray")]
 pub use argument::{NdarrayDim, Ndim};

@@ -1,7 +1,7 @@
 //! k-means on any framework's matrix of floats, without a copy of it, or on a table of numbers.
 
 use dlbridge::Tensor;
-use dlbridge_pyo3::{AllowSafeCast, Like, OneOf, PyReadonlyTensor, dispatch};
+use dlbridge_pyo3::{AllowCast, Like, OneOf, PyReadonlyTensor, dispatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(signature = (points, k, iterations=20))]
 fn kmeans<'py>(
-    points: PyReadonlyTensor<'py, OneOf<(f32, f64)>, 2, AllowSafeCast>,
+    points: PyReadonlyTensor<'py, OneOf<(f32, f64)>, 2, AllowCast>,
     k: usize,
     iterations: usize,
 ) -> PyResult<(Like<'py>, Like<'py>)> {

@@ -1,8 +1,8 @@
 //! Arguments whose elements are converted.
 
 use dlbridge_pyo3::{
-    AllowCast, AllowCheckedCast, AllowSafeCast, AllowSequence, COrder, Contiguous, DYNAMIC,
-    FortranOrder, OneOf, PyReadonlyTensor, PyTensor,
+    AllowCast, AllowCopy, AllowSequence, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
+    PyReadonlyTensor, PyTensor,
 };
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -10,17 +10,10 @@ use pyo3::prelude::*;
 
 /// Functions that return a copy of their converted argument.
 macro_rules! casts {
-    ($($same_kind:ident, $safe:ident: $accepted:ty;)+) => {$(
+    ($($name:ident: $accepted:ty, $constraints:ty;)+) => {$(
         #[pyfunction]
-        pub(crate) fn $same_kind(
-            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, (COrder, AllowCast)>,
-        ) -> PyResult<PyTensor> {
-            Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
-        }
-
-        #[pyfunction]
-        pub(crate) fn $safe(
-            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, AllowSafeCast>,
+        pub(crate) fn $name(
+            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, $constraints>,
         ) -> PyResult<PyTensor> {
             Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
         }
@@ -28,21 +21,25 @@ macro_rules! casts {
 }
 
 casts! {
-    cast_to_bool, safe_to_bool: bool;
-    cast_to_int8, safe_to_int8: i8;
-    cast_to_int16, safe_to_int16: i16;
-    cast_to_int32, safe_to_int32: i32;
-    cast_to_int64, safe_to_int64: i64;
-    cast_to_uint8, safe_to_uint8: u8;
-    cast_to_uint16, safe_to_uint16: u16;
-    cast_to_uint32, safe_to_uint32: u32;
-    cast_to_uint64, safe_to_uint64: u64;
-    cast_to_float16, safe_to_float16: f16;
-    cast_to_bfloat16, safe_to_bfloat16: bf16;
-    cast_to_float32, safe_to_float32: f32;
-    cast_to_float64, safe_to_float64: f64;
-    cast_to_complex64, safe_to_complex64: Complex<f32>;
-    cast_to_complex128, safe_to_complex128: Complex<f64>;
+    cast_to_bool: bool, AllowCast;
+    cast_to_int8: i8, AllowCast;
+    cast_to_int16: i16, (COrder, AllowCast);
+    cast_to_int32: i32, AllowCast;
+    cast_to_int64: i64, AllowCast;
+    cast_to_uint8: u8, AllowCast;
+    cast_to_uint16: u16, AllowCast;
+    cast_to_uint32: u32, AllowCast;
+    cast_to_uint64: u64, AllowCast;
+    cast_to_float16: f16, AllowCast;
+    cast_to_bfloat16: bf16, AllowCast;
+    cast_to_float32: f32, (COrder, AllowCast);
+    cast_to_float64: f64, (COrder, AllowCast);
+    cast_to_complex64: Complex<f32>, AllowCast;
+    cast_to_complex128: Complex<f64>, AllowCast;
+    cast_integers_to_several: OneOf<(u8, f64, i16)>, AllowCast;
+    copy_to_int64: i64, AllowCopy;
+    copy_to_float32: f32, AllowCopy;
+    copy_to_float64: f64, AllowCopy;
 }
 
 #[pyfunction]
@@ -81,45 +78,18 @@ pub(crate) fn cast_list(
     (x.view().to_vec(), x.is_borrowed())
 }
 
-/// Functions that return a copy of their converted argument, if each integer fits.
-macro_rules! checked {
-    ($($name:ident: $accepted:ty;)+) => {$(
-        #[pyfunction]
-        pub(crate) fn $name(
-            x: PyReadonlyTensor<'_, $accepted, DYNAMIC, AllowCheckedCast>,
-        ) -> PyResult<PyTensor> {
-            Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
-        }
-    )+};
-}
-
-checked! {
-    checked_to_bool: bool;
-    checked_to_int8: i8;
-    checked_to_int16: i16;
-    checked_to_int32: i32;
-    checked_to_int64: i64;
-    checked_to_uint8: u8;
-    checked_to_uint16: u16;
-    checked_to_uint32: u32;
-    checked_to_uint64: u64;
-    checked_to_float32: f32;
-    checked_to_float64: f64;
-    checked_to_several: OneOf<(u8, f64, i16)>;
-}
-
 /// Indices of any integer type, in a list too.
 #[pyfunction]
-pub(crate) fn checked_indices(
-    x: PyReadonlyTensor<'_, usize, 1, (AllowCheckedCast, AllowSequence)>,
+pub(crate) fn cast_indices(
+    x: PyReadonlyTensor<'_, usize, 1, (AllowCast, AllowSequence)>,
 ) -> (Vec<usize>, bool) {
     (x.view().to_vec(), x.is_borrowed())
 }
 
 /// A matrix column by column; floats are rounded, integers checked.
 #[pyfunction]
-pub(crate) fn checked_columns(
-    x: PyReadonlyTensor<'_, OneOf<(i8, f32)>, 2, (FortranOrder, AllowCast, AllowCheckedCast)>,
+pub(crate) fn cast_columns_to_several(
+    x: PyReadonlyTensor<'_, OneOf<(i8, f32)>, 2, (FortranOrder, AllowCast)>,
 ) -> PyResult<PyTensor> {
     Ok(PyTensor::from(x.as_tensor_ref().to_copy()?))
 }

@@ -1,8 +1,8 @@
-//! Lists, dicts and trees of tensors as arguments.
+//! Lists and dicts of tensors as arguments.
 
 use std::collections::{BTreeMap, HashMap};
 
-use dlbridge_pyo3::{DYNAMIC, Each, Entries, PyReadonlyTensor, PyReadwriteTensor, Tree};
+use dlbridge_pyo3::{DYNAMIC, Each, Entries, PyReadonlyTensor, PyReadwriteTensor};
 use pyo3::prelude::*;
 
 type Floats<'py> = PyReadonlyTensor<'py, f32, DYNAMIC>;
@@ -66,16 +66,6 @@ pub(crate) fn sums_of_pairs(
 }
 
 #[pyfunction]
-pub(crate) fn sums_of_tree(x: Each<Tree<Floats<'_>>>) -> Tree<f32> {
-    x.0.map(|tensor| sum(&tensor))
-}
-
-#[pyfunction]
-pub(crate) fn sums_of_tree_with_gaps(x: Each<Tree<Option<Floats<'_>>>>) -> Tree<Option<f32>> {
-    x.0.map(|tensor| tensor.as_ref().map(sum))
-}
-
-#[pyfunction]
 pub(crate) fn negate_list(mut x: Each<Vec<Written<'_>>>) {
     x.iter_mut().for_each(negate);
 }
@@ -92,8 +82,12 @@ pub(crate) fn negate_dict(mut x: Each<HashMap<String, Written<'_>>>) {
 }
 
 #[pyfunction]
-pub(crate) fn subtract_tree(x: Each<Tree<Written<'_>>>, y: Each<Tree<Floats<'_>>>) {
-    for (mut value, by) in x.0.into_leaves().into_iter().zip(y.leaves()) {
+pub(crate) fn subtract_lists(
+    mut x: Each<Entries<Vec<Written<'_>>>>,
+    y: Each<Entries<Vec<Floats<'_>>>>,
+) {
+    let values = x.0.0.iter_mut().flat_map(|(_, values)| values);
+    for (value, by) in values.zip(y.0.0.iter().flat_map(|(_, values)| values)) {
         value.iter_mut().zip(by.iter()).for_each(|(value, by)| *value -= by);
     }
 }

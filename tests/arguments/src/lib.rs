@@ -378,26 +378,17 @@ impl LatestTENSOR {
 mod _native {
     #[pymodule_export]
     use super::casts::{
-        cast_columns, cast_list, cast_strides, cast_strides_c, cast_strides_contiguous,
-        cast_strides_fortran, cast_to_bfloat16, cast_to_bool, cast_to_complex64,
-        cast_to_complex128, cast_to_float16, cast_to_float32, cast_to_float64, cast_to_int8,
-        cast_to_int16, cast_to_int32, cast_to_int64, cast_to_several, cast_to_uint8,
-        cast_to_uint16, cast_to_uint32, cast_to_uint64, safe_to_bfloat16, safe_to_bool,
-        safe_to_complex64, safe_to_complex128, safe_to_float16, safe_to_float32, safe_to_float64,
-        safe_to_int8, safe_to_int16, safe_to_int32, safe_to_int64, safe_to_uint8, safe_to_uint16,
-        safe_to_uint32, safe_to_uint64,
-    };
-    #[pymodule_export]
-    use super::casts::{
-        checked_columns, checked_indices, checked_to_bool, checked_to_float32, checked_to_float64,
-        checked_to_int8, checked_to_int16, checked_to_int32, checked_to_int64, checked_to_several,
-        checked_to_uint8, checked_to_uint16, checked_to_uint32, checked_to_uint64,
+        cast_columns, cast_columns_to_several, cast_indices, cast_integers_to_several, cast_list,
+        cast_strides, cast_strides_c, cast_strides_contiguous, cast_strides_fortran,
+        cast_to_bfloat16, cast_to_bool, cast_to_complex64, cast_to_complex128, cast_to_float16,
+        cast_to_float32, cast_to_float64, cast_to_int8, cast_to_int16, cast_to_int32,
+        cast_to_int64, cast_to_several, cast_to_uint8, cast_to_uint16, cast_to_uint32,
+        cast_to_uint64, copy_to_float32, copy_to_float64, copy_to_int64,
     };
     #[pymodule_export]
     use super::collections::{
-        negate_dict, negate_list, negate_vec, subtract_tree, sums_of_dict, sums_of_dict_of_lists,
-        sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs, sums_of_tree,
-        sums_of_tree_with_gaps, sums_of_vec, sums_with_gaps,
+        negate_dict, negate_list, negate_vec, subtract_lists, sums_of_dict, sums_of_dict_of_lists,
+        sums_of_entries, sums_of_list, sums_of_map, sums_of_pairs, sums_of_vec, sums_with_gaps,
     };
     #[pymodule_export]
     use super::core_errors::core_error_classes;

@@ -5,8 +5,8 @@ use dlbridge_pyo3::dlbridge::{
     Tensor, TimeUnit, Timedelta64, Weeks,
 };
 use dlbridge_pyo3::{
-    AllowCast, AllowCopy, AllowSafeCast, COrder, DYNAMIC, FortranOrder, IntoNumpy, Like, Numpy,
-    OneOf, PyReadonlyTensor, PyReadwriteTensor, PyTensor, dispatch,
+    AllowCast, AllowCopy, COrder, DYNAMIC, FortranOrder, IntoNumpy, Like, Numpy, OneOf,
+    PyReadonlyTensor, PyReadwriteTensor, PyTensor, dispatch,
 };
 use pyo3::prelude::*;
 
@@ -134,7 +134,7 @@ pub(crate) fn cast_to_seconds(
 /// The counts in nanoseconds of spans of time in any unit, column by column.
 #[pyfunction]
 pub(crate) fn cast_to_nanoseconds(
-    x: PyReadonlyTensor<'_, Timedelta64<Nanoseconds>, 2, (FortranOrder, AllowSafeCast)>,
+    x: PyReadonlyTensor<'_, Timedelta64<Nanoseconds>, 2, (FortranOrder, AllowCast)>,
 ) -> Vec<Option<i64>> {
     x.view().transpose().iter().map(|span| span.count()).collect()
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use dlbridge::Tensor;
 use dlbridge_pyo3::{
     AllowCast, AllowSequence, Each, Entries, ImportOptions, Numpy, PyReadonlyTensor,
-    PyReadwriteTensor, PyTensor, Torch, Tree, dims,
+    PyReadwriteTensor, PyTensor, Torch, dims,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -63,12 +63,6 @@ no_ops! {
 #[pyfunction]
 fn noop_entries(x: Each<Entries<PyReadonlyTensor<'_, f32, 2>>>) {
     black_box(x.0.0.len());
-}
-
-/// A tree of matrices, all borrowed at once.
-#[pyfunction]
-fn noop_tree(x: Each<Tree<PyReadonlyTensor<'_, f32, 2>>>) {
-    black_box(x.leaves().len());
 }
 
 /// Returns true if an object does not fit; drops the error.
@@ -141,7 +135,7 @@ mod with_dlbridge {
     #[pymodule_export]
     use super::{
         bare, cast, exact, hand_on, integers, invert, make, matrix, mean, new, new_numpy,
-        new_torch, noop, noop_dict, noop_entries, noop_list, noop_tree, refuses, tries,
-        twelve_numpy, twice, typed_torch, vector, write_list,
+        new_torch, noop, noop_dict, noop_entries, noop_list, refuses, tries, twelve_numpy, twice,
+        typed_torch, vector, write_list,
     };
 }

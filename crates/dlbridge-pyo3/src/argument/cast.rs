@@ -1,4 +1,4 @@
-//! Conversions to another dtype: `AllowCopy`, `AllowSafeCast`, `AllowCast` and `AllowCheckedCast`.
+//! Conversions to another dtype: `AllowCopy` and `AllowCast`.
 //!
 //! The rules are here, and NumPy converts the elements, except in two cases. Loops here convert to float64, the most
 //! frequent target, in half of the time that a call of NumPy takes; and NumPy lacks bfloat16.
@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 
 use super::refusal::not_borrowed;
-use super::spec::{ArgumentSpec, Casting, Unfit};
+use super::spec::{ArgumentSpec, Unfit};
 use crate::numpy::api::{self, NumpyApi};
 use crate::numpy::array::NumpyArray;
 use crate::protocol::time::{self, Chosen, Elements, Scale, Times};
@@ -45,14 +45,14 @@ pub(super) fn by_rule(source: &TensorRef<'_>, spec: &ArgumentSpec) -> Result<Ten
         let converts = |to| is_converted(from) && is_converted(to) && allows(from, to);
         spec.dtypes.iter().copied().find(|&to| converts(to))
     };
-    let exact = first(if spec.casting.is_none() { is_lossless } else { is_safe });
+    let exact = first(if spec.allow_cast { is_safe } else { is_lossless });
     if exact.is_none()
-        && spec.check_integers
+        && spec.allow_cast
         && let Some(to) = first(|from, to| is_integer(from) && is_integer(to))
     {
         return integers(source, to)?.map_err(Unfit::Element);
     }
-    let rounded = || first(is_same_kind).filter(|_| spec.casting == Some(Casting::SameKind));
+    let rounded = || first(is_same_kind).filter(|_| spec.allow_cast);
     Ok(converted(source, exact.or_else(rounded).ok_or(Unfit::Always)?)?)
 }
 

@@ -3,12 +3,12 @@
 use dlbridge::DeviceType;
 use dlbridge_borrow::Mode;
 
-use super::spec::{ArgumentSpec, Casting};
+use super::spec::ArgumentSpec;
 use crate::import_options::Order;
 
 /// The demands of a typed argument, as a type: `()` for none, or any of [`COrder`], [`FortranOrder`], [`Contiguous`],
-/// [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`], [`AllowCopy`], [`AllowSafeCast`],
-/// [`AllowCast`], [`AllowCheckedCast`], [`AllowSequence`]; a tuple combines up to six.
+/// [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`], [`AllowCopy`], [`AllowCast`],
+/// [`AllowSequence`]; a tuple combines up to six.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{Aligned, COrder, PyReadonlyTensor, dims};
@@ -193,37 +193,12 @@ impl Constraint for AllowCopy {
         ArgumentSpec { copies: Some(ArgumentSpec::COPIES), ..ArgumentSpec::ANY };
 }
 
-/// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `safe` allows it.
+/// Like [`AllowCopy`], and converts to other dtypes of the same or a later kind: boolean, integer, float, complex.
 ///
-/// [`AllowCopy`] does not include these conversions: 64-bit integers to float64, and all that keep the values from
-/// and to float16, bfloat16 and complex numbers.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{AllowSafeCast, PyReadonlyTensor};
-/// use pyo3::prelude::*;
-///
-/// /// Takes int64, float32 and float64.
-/// #[pyfunction]
-/// fn total(x: PyReadonlyTensor<'_, f64, 1, AllowSafeCast>) -> f64 {
-///     x.iter().sum()
-/// }
-/// ```
-pub struct AllowSafeCast;
-
-impl Constraint for AllowSafeCast {
-    const SPEC: ArgumentSpec = ArgumentSpec {
-        copies: Some(ArgumentSpec::COPIES),
-        casting: Some(Casting::Safe),
-        ..ArgumentSpec::ANY
-    };
-}
-
-/// Like [`AllowCopy`], and converts other dtypes where NumPy's rule `same_kind` allows it.
-///
-/// The kinds are ordered: boolean, unsigned integer, integer, float, complex. A dtype may become one of its own kind
-/// or of a later kind. The values are those of NumPy's `astype`: floats are rounded, or become infinite with a warning;
-/// integers that do not fit wrap around. Of several dtypes, the argument uses the first one that `safe` allows, or
-/// else the first that `same_kind` allows.
+/// These are the conversions of NumPy's rule `same_kind`, with the values of `astype`: floats are rounded, or become
+/// infinite with a warning. But an integer becomes another integer type only if that has its value; the error names the
+/// first element that does not fit, and its position. Of several dtypes, the argument uses the first one that NumPy's
+/// rule `safe` allows, or else the first that this constraint allows.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowCast, AllowSequence, PyReadonlyTensor};
@@ -238,38 +213,8 @@ impl Constraint for AllowSafeCast {
 pub struct AllowCast;
 
 impl Constraint for AllowCast {
-    const SPEC: ArgumentSpec = ArgumentSpec {
-        copies: Some(ArgumentSpec::COPIES),
-        casting: Some(Casting::SameKind),
-        ..ArgumentSpec::ANY
-    };
-}
-
-/// Like [`AllowCopy`], and converts integers to another integer type if each value fits: int64 becomes `u8` if all
-/// values are 0 to 255.
-///
-/// NumPy's `astype(casting="same_value")` converts integers this way. A value that does not fit is refused, and the
-/// error names it and its position. Other dtypes are converted as by [`AllowCopy`], or by [`AllowSafeCast`] or
-/// [`AllowCast`] if that is a constraint too. With [`AllowCast`], integers are still checked and do not wrap around.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{AllowCheckedCast, AllowSequence, PyReadonlyTensor};
-/// use pyo3::prelude::*;
-///
-/// /// Takes all integers without a negative one, and lists of them.
-/// #[pyfunction]
-/// fn largest(x: PyReadonlyTensor<'_, usize, 1, (AllowCheckedCast, AllowSequence)>) -> Option<usize> {
-///     x.iter().copied().max()
-/// }
-/// ```
-pub struct AllowCheckedCast;
-
-impl Constraint for AllowCheckedCast {
-    const SPEC: ArgumentSpec = ArgumentSpec {
-        copies: Some(ArgumentSpec::COPIES),
-        check_integers: true,
-        ..ArgumentSpec::ANY
-    };
+    const SPEC: ArgumentSpec =
+        ArgumentSpec { copies: Some(ArgumentSpec::COPIES), allow_cast: true, ..ArgumentSpec::ANY };
 }
 
 /// Copies lists and tuples of Python's and NumPy's numbers into a tensor; nested lists give several dimensions. Also

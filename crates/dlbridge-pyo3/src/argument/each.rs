@@ -20,7 +20,7 @@ use super::device::{PyDeviceTensor, Stream};
 use super::host::{PyReadonlyTensor, PyReadwriteTensor};
 use crate::python::error::{ErrorClass, repr_in_message, type_name, with_article};
 
-/// A list, dict or tree of arguments, whose errors name the item that does not fit.
+/// A list or dict of arguments, whose errors name the item that does not fit.
 ///
 /// PyO3 extracts `Vec<PyReadonlyTensor<..>>` and `HashMap<String, PyReadonlyTensor<..>>` too, but its errors do not
 /// name the item. Its `Vec` also accepts an array as a list of rows, and its `HashMap` panics if a producer changes the
@@ -33,7 +33,6 @@ use crate::python::error::{ErrorClass, repr_in_message, type_name, with_article}
 /// | `HashMap<K, T>`, `BTreeMap<K, T>` | a dict |
 /// | [`Entries<T, K>`](Entries) | a dict, whose order it keeps |
 /// | `Option<T>` | `None`, or what `T` accepts |
-/// | [`Tree<T>`](crate::Tree) | lists, tuples and dicts in each other; everything else is a `T` |
 /// | typed arguments, `Bound<T>`, `Py<T>`, numbers, `bool` and `String` | one item |
 ///
 /// Each item borrows its memory as long as the collection lives. So an array may be twice in a list of
@@ -87,58 +86,17 @@ impl<'py, T: FromItem<'py>> FromPyObject<'_, 'py> for Each<T> {
     }
 }
 
-/// A type that [`Each`](crate::Each) can extract from an item of a collection.
-///
-/// Implement it for a type of your own to have it in a collection:
-///
-/// ```no_run
-/// use dlbridge_pyo3::{Each, FromItem, Item, PyReadonlyTensor};
-/// use pyo3::prelude::*;
-///
-/// /// A layer is an object with two attributes.
-/// #[derive(FromPyObject)]
-/// struct Layer<'py> {
-///     weight: PyReadonlyTensor<'py, f32, 2>,
-///     bias: PyReadonlyTensor<'py, f32, 1>,
-/// }
-///
-/// impl<'py> FromItem<'py> for Layer<'py> {
-///     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self> {
-///         item.extract()
-///     }
-/// }
-///
-/// #[pyfunction]
-/// fn parameters(layers: Each<Vec<Layer<'_>>>) -> usize {
-///     layers.iter().map(|layer| layer.weight.len() + layer.bias.len()).sum()
-/// }
-/// ```
+/// A type that [`Each`](crate::Each) can extract from an item of a collection. Other crates cannot implement it.
 pub trait FromItem<'py>: Sized {
     /// The type in stubs.
     #[cfg(feature = "experimental-inspect")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
 
-    /// Extracts an item.
-    ///
-    /// # Errors
-    /// An exception that names the place of the item, as [`Item::extract`] makes it.
+    /// Extracts an item. An exception names its place.
     fn from_item(item: &Item<'_, 'py>) -> PyResult<Self>;
 }
 
 /// An object in a collection, with its place there.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{Item, PyReadonlyTensor};
-/// use pyo3::prelude::*;
-///
-/// fn norm(item: &Item<'_, '_>) -> PyResult<f32> {
-///     if item.object().is_none() {
-///         return Ok(0.0);
-///     }
-///     let vector: PyReadonlyTensor<'_, f32, 1> = item.extract()?;
-///     Ok(vector.iter().map(|value| value * value).sum::<f32>().sqrt())
-/// }
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a, 'py> {
     object: &'a Bound<'py, PyAny>,
@@ -162,17 +120,9 @@ impl<'a, 'py> Item<'a, 'py> {
         Self { object, within: Some((self, place)) }
     }
 
-    /// The object.
-    pub fn object(&self) -> &'a Bound<'py, PyAny> {
-        self.object
-    }
-
-    /// Extracts the object.
-    ///
-    /// # Errors
-    /// The error of the extraction, with the place of the item in front of its message.
+    /// Extracts the object. An error has the place of the item in front of its message.
     #[inline]
-    pub fn extract<T: FromPyObject<'a, 'py>>(&self) -> PyResult<T> {
+    fn extract<T: FromPyObject<'a, 'py>>(&self) -> PyResult<T> {
         self.object.extract().map_err(|error: T::Error| self.placed(error.into()))
     }
 
@@ -186,11 +136,6 @@ impl<'a, 'py> Item<'a, 'py> {
         })
     }
 
-    /// The number of collections around the item.
-    pub(super) fn depth(&self) -> usize {
-        self.places().count()
-    }
-
     /// A `TypeError` for an object that is not the expected collection.
     #[cold]
     fn unexpected(&self, expected: &str, found: &str) -> PyErr {
@@ -200,7 +145,7 @@ impl<'a, 'py> Item<'a, 'py> {
 
     /// The same exception with the place in front of its message, or as a note.
     #[cold]
-    pub(super) fn placed(&self, error: PyErr) -> PyErr {
+    fn placed(&self, error: PyErr) -> PyErr {
         let py = self.object.py();
         if self.within.is_none() {
             return error;

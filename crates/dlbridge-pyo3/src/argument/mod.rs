@@ -18,18 +18,16 @@ mod refusal;
 mod routes;
 mod sequence;
 mod spec;
-mod tree;
 
 #[cfg(feature = "ndarray")]
 pub use self::ndarray::{NdarrayDim, Ndim};
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
-    ANY, Aligned, AllowCast, AllowCheckedCast, AllowCopy, AllowSafeCast, AllowSequence, COrder,
-    Constraint, Contiguous, Dims, FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
+    ANY, Aligned, AllowCast, AllowCopy, AllowSequence, COrder, Constraint, Contiguous, Dims,
+    FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
 };
 pub use device::{DefaultStream, PyDeviceTensor, Stream, WorkStream};
-pub use each::{Each, Entries, FromItem, Item};
+pub use each::{Each, Entries};
 pub use host::{PyReadonlyTensor, PyReadwriteTensor};
 pub use refusal::ArgumentError;
 pub use spec::DYNAMIC;
-pub use tree::Tree;

@@ -21,7 +21,7 @@ use super::cast::rescaled;
 use super::mismatch::{Access, Difference};
 use super::refusal::{Refusal, not_borrowed};
 use super::sequence;
-use super::spec::{ArgumentSpec, Casting, Unfit};
+use super::spec::{ArgumentSpec, Unfit};
 use crate::borrow::{Guard, bytes_of};
 use crate::import::{self, Depth};
 use crate::import_options::Order;
@@ -264,8 +264,7 @@ impl ArgumentSpec {
         if objects::is_plain_python(object) {
             return Err(Refusal::Object(self));
         }
-        let casts = self.casting.map(|casting| casting == Casting::SameKind);
-        let times = Times::new(self.times, self.copies.is_some(), casts);
+        let times = Times::new(self.times, self.copies.is_some(), self.allow_cast.then_some(true));
         let imported = import::import_times(object, &times);
         if let Some(found) = times.found() {
             return Err(Refusal::Other(Box::new((self, found))));

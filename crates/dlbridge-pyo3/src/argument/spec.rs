@@ -94,10 +94,8 @@ pub struct ArgumentSpec {
     pub(super) copies: Option<&'static Copies>,
     /// True if lists and tuples of numbers are converted to tensors.
     pub(super) allow_sequence: bool,
-    /// The casting rule for elements of another dtype; `None` means the rule of [`AllowCopy`](super::AllowCopy).
-    pub(super) casting: Option<Casting>,
-    /// True if integers are converted to another integer type that holds their values.
-    pub(super) check_integers: bool,
+    /// True if elements of another dtype are converted by the rule of [`AllowCast`](super::AllowCast).
+    pub(super) allow_cast: bool,
 }
 
 /// The memory that the data of an argument may be in.
@@ -107,15 +105,6 @@ pub(super) enum Place {
     Host,
     /// Memory of any device.
     Anywhere,
-}
-
-/// NumPy's casting rules, which decide the dtypes that may be converted to each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Casting {
-    /// `safe`: int32 to float64, and also int64 to float64, which rounds.
-    Safe,
-    /// `same_kind`: also float64 to float32 and int64 to int32, but not float64 to int64.
-    SameKind,
 }
 
 impl ArgumentSpec {
@@ -136,8 +125,7 @@ impl ArgumentSpec {
         exclusive: None,
         copies: None,
         allow_sequence: false,
-        casting: None,
-        check_integers: false,
+        allow_cast: false,
     };
 
     /// Combines the demands of two constraints.
@@ -154,11 +142,6 @@ impl ArgumentSpec {
             ([], devices) | (devices, []) => devices,
             _ => panic!("the constraints give the device twice"),
         };
-        let casting = match (self.casting, other.casting) {
-            (Some(Casting::SameKind), _) | (_, Some(Casting::SameKind)) => Some(Casting::SameKind),
-            (Some(Casting::Safe), _) | (_, Some(Casting::Safe)) => Some(Casting::Safe),
-            (None, None) => None,
-        };
         Self {
             dims,
             order,
@@ -170,8 +153,7 @@ impl ArgumentSpec {
                 copies => copies,
             },
             allow_sequence: self.allow_sequence || other.allow_sequence,
-            casting,
-            check_integers: self.check_integers || other.check_integers,
+            allow_cast: self.allow_cast || other.allow_cast,
             ..self
         }
     }
@@ -200,10 +182,7 @@ impl ArgumentSpec {
             matches!(spec.mode, Mode::Read) || matches!(mode, Mode::Write),
             "use PyReadwriteTensor for an argument that is written"
         );
-        assert!(
-            spec.times.is_empty() || !(spec.allow_sequence || spec.check_integers),
-            "lists and integers lack a unit of time"
-        );
+        assert!(spec.times.is_empty() || !spec.allow_sequence, "lists lack a unit of time");
         let exclusive: Option<Exclusive> = match mode {
             Mode::Read => None,
             Mode::Write => Some(assert_exclusive),
