@@ -31,8 +31,8 @@ pub trait Checked: 'static {
     /// Alignment of an element of a dtype, in bytes.
     fn alignment(dtype: DataType) -> usize;
 
-    /// Checks that a view of a tensor of an accepted dtype is valid. The tensor is aligned and on the host. For
-    /// `bool` the check reads the elements.
+    /// Checks that a view of a tensor of an accepted dtype is valid, if [`checks`](Self::checks) says so. The tensor is
+    /// aligned and on the host. For `bool` the check reads the elements.
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error>;
 
     /// Returns true if the check reads more than the dtype, which is an accepted one.
@@ -57,7 +57,10 @@ impl<T: Element> Checked for T {
     }
 
     fn check(tensor: &TensorRef<'_>) -> Result<(), Error> {
-        tensor.as_view::<T>().map(drop)
+        match Self::checks(T::DATA_TYPE) {
+            true => tensor.as_view::<T>().map(drop),
+            false => Ok(()),
+        }
     }
 
     #[inline(always)]

@@ -52,7 +52,7 @@ macro_rules! argument {
                 if let Some(argument) = Self::SPEC.borrow_run(&object) {
                     return Ok(Self { argument, marker: PhantomData });
                 }
-                Self::extract_other(object)
+                Self::other(&object).map_err(|refusal| ArgumentError::new(refusal, object))
             }
         }
 
@@ -94,15 +94,8 @@ macro_rules! argument {
                 }
             }
 
-            /// Extracts an object that `borrow_run` leaves. Not inlined, which keeps the path for arrays short.
-            #[inline(never)]
-            fn extract_other<'a>(
-                object: Borrowed<'a, 'py, PyAny>,
-            ) -> Result<Self, ArgumentError<'a, 'py>> {
-                Self::other(&object).map_err(|refusal| ArgumentError::new(refusal, object))
-            }
-
             /// Extracts an object that `borrow_run` leaves.
+            #[inline]
             fn other(object: &Bound<'py, PyAny>) -> Result<Self, Refusal> {
                 if C::SPEC.allow_sequence
                     && let Some(argument) = Self::SPEC.copy_sequence(object)?

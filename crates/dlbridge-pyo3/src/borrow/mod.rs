@@ -53,6 +53,18 @@ impl Guard {
         {
             return Some(Self { ticket: Some(ticket), numpy: None });
         }
+        Self::of_bytes(object_type, object, address, count, mode)
+    }
+
+    /// Not inlined into each function of an extension, whose code would make the region.
+    #[inline(never)]
+    fn of_bytes(
+        object_type: &'static BorrowedType,
+        object: &Bound<'_, PyAny>,
+        address: usize,
+        count: usize,
+        mode: Mode,
+    ) -> Option<Self> {
         Self::of_array(object_type, object, Region::bytes(address, count), mode)
     }
 
