@@ -1,6 +1,10 @@
 """Each kind of argument: the values it accepts, and the messages of its refusals."""
 
+import array
+import ctypes
+import mmap
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import dlbridge
@@ -8,6 +12,7 @@ import numpy as np
 import pytest
 import typed_arguments as typed
 from native import Producer
+from producers import Memory
 from sequence_checks import refused
 
 torch = pytest.importorskip("torch")
@@ -237,3 +242,53 @@ def test_argument_names_what_to_pass_instead_of_an_object_of_a_framework() -> No
 def test_empty_tensor_of_another_dtype_is_converted() -> None:
     assert typed.total_of_anything(np.zeros(0)) == (0, False)
     assert typed.total_of_anything(np.zeros(0, "u1")) == (0, True)
+
+
+NUMBERS = array.array("d", [1, 2, 3, 4])
+
+
+def in_mmap() -> memoryview:
+    memory = mmap.mmap(-1, 32)
+    memory[:] = NUMBERS.tobytes()
+    return memoryview(memory).cast("d")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.array(NUMBERS),
+        lambda: np.arange(8.0)[1:8:2] - np.array([0, 1, 2, 3]),
+        lambda: memoryview(np.array(NUMBERS)),
+        lambda: NUMBERS,
+        lambda: (ctypes.c_double * 4)(*NUMBERS),
+        lambda: memoryview(bytearray(NUMBERS)).cast("d"),
+        in_mmap,
+        lambda: Memory(data=bytearray(NUMBERS), shape=(4,), typestr="<f8"),
+        lambda: Memory(data=memoryview(np.array(NUMBERS)), shape=(4,), typestr="<f8"),
+        lambda: typed.ramp(5, "numpy")[1:],
+    ],
+)
+def test_argument_of_each_protocol_is_read_in_place(make: Callable[[], Any]) -> None:
+    assert typed.total_of_vector(make()) == 10
+
+
+def test_buffer_is_released_after_the_call() -> None:
+    numbers = NUMBERS[:]
+    typed.while_writing(numbers, lambda: pytest.raises(BufferError, numbers.append, 5.0))
+    typed.total_of_anything(numbers)
+    numbers.append(5.0)
+    assert typed.total_of_vector(numbers) == 15
+
+
+def test_error_of_an_exporter_is_raised() -> None:
+    released = memoryview(NUMBERS)
+    released.release()
+    with pytest.raises(ValueError, match="released"):
+        typed.total_of_vector(released)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i4", "f4", "f8", ">i4", ">f8"])
+def test_strided_elements_are_converted(dtype: str) -> None:
+    numbers = np.arange(1600).reshape(40, 40).astype(dtype)
+    for part in (numbers, numbers.T, numbers[:, ::-1], numbers[::3, 1:].T, numbers[5:6, ::7], numbers[::-2, ::-2]):
+        assert typed.by_columns(part) == part.T.ravel().tolist()

@@ -1,6 +1,5 @@
 """Arguments with a C exchange table: which functions dlbridge calls, and how often."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,25 +82,12 @@ def test_table_is_called_once_for_data_on_a_device() -> None:
     assert crafted.record.calls == 1
 
 
-TURNS = '''
-import sys
-import numpy as np, typed_arguments as typed
-sys.path.append(sys.argv[1])
-from test_asked_once import CAPSULE
-class Endless(np.ma.MaskedArray):
-    __dlpack_c_exchange_api__ = CAPSULE
-    @property
-    def mask(self):
-        typed.shape(self)
-try:
-    typed.shape(np.zeros(3, "f4").view(Endless))
-except RecursionError:
-    print("fine")
-'''
-
-
 def test_producer_with_a_table_that_imports_itself_is_stopped() -> None:
-    assert output(TURNS, Path(__file__).parent, options=(), quiet=False) == "fine\n"
+    class Endless(Masked):
+        mask = property(typed.shape)
+
+    with pytest.raises(RecursionError):
+        typed.shape(np.zeros(3, "f4").view(Endless))
 
 
 def test_attribute_that_a_class_of_pytorch_tensors_gets_later_is_seen() -> None:

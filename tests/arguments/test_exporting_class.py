@@ -154,8 +154,3 @@ def test_exchange_table_imports_exports_and_borrows() -> None:
     assert again.address == dlbridge.asdlpack(sound).address
     _, _, error = table.exported([])
     assert (type(error), str(error)) == (TypeError, "'list' object is not a Sound")
-    table = crafter.native.Table(dlbridge.Tensor.__dlpack_c_exchange_api__)
-    assert all(table.functions().values())
-    assert table.borrowed(again)[0] == 0
-    _, _, error = table.borrowed([])
-    assert (type(error), str(error)) == (TypeError, "'list' object is not a dlbridge.Tensor")

@@ -1,8 +1,6 @@
 """Results whose library, dtype and dimensions are in the type of the function."""
 
-import copy
 import gc
-import pickle
 import warnings
 
 import numpy as np
@@ -198,26 +196,6 @@ def test_memory_does_not_grow() -> None:
         returned.ramp(1_000_000), returned.matrix(1000, 1000, "fortran"), returned.counted(3)
     # If each turn leaked one array, the process would grow by 1.6 GB.
     assert peak() - before < 100_000
-
-
-def test_array_pickles_and_copies() -> None:
-    array = returned.ramp(4)
-    for other in (pickle.loads(pickle.dumps(array)), copy.deepcopy(array), copy.copy(array)):
-        assert other.tolist() == array.tolist()
-        assert not np.shares_memory(other, array)
-
-
-def test_array_is_not_resized() -> None:
-    with pytest.raises(ValueError, match="does not own its data"):
-        returned.ramp(4).resize(8)
-
-
-def test_array_keeps_its_memory_for_its_views() -> None:
-    view = returned.ramp(1000)[::-7]
-    gc.collect()
-    noise = [returned.ramp(1000) * 0 for _ in range(10)]
-    assert view.tolist() == [float(i) for i in range(999, -1, -7)]
-    del noise
 
 
 def test_array_is_an_argument() -> None:

@@ -41,24 +41,6 @@ def interface() -> Interface:
     return interface
 
 
-def test_borrows_of_rust_numpy_are_seen_by_dlbridge(interface: Interface) -> None:
-    x = np.arange(12.0).reshape(3, 4)
-    flags = interface.flags
-    assert interface.acquire(flags, x) == 0
-    assert typed.total_of_anything(x) == (66, False)
-    with pytest.raises(BufferError, match="overlaps that of a numpy.ndarray, borrowed for reading"):
-        typed.negate(x)
-    assert interface.acquire_mut(flags, x[1]) == -1
-    interface.release(flags, x)
-    even = x[:, ::2]
-    assert interface.acquire_mut(flags, even) == 0
-    typed.negate(x[:, 1::2])
-    with pytest.raises(BufferError, match="borrowed for writing"):
-        typed.total_of_anything(x)
-    interface.release_mut(flags, even)
-    typed.negate(x)
-
-
 def test_borrows_of_dlbridge_are_seen_by_rust_numpy(interface: Interface) -> None:
     x = np.arange(3.0)
     flags = interface.flags

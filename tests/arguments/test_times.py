@@ -201,12 +201,9 @@ def test_masked_times_are_refused() -> None:
 def test_tensor_of_times_is_not_imported_as_integers() -> None:
     epoch = typed.epoch()
     assert epoch.dtype == "handle64"
-    for consumer in [np.from_dlpack, np.asarray, memoryview]:
-        with pytest.raises((BufferError, TypeError, RuntimeError, ValueError)):
-            assert consumer(epoch).dtype != "O", "an array of one object, as for any object"
-            raise TypeError
-    with pytest.raises(BufferError):
-        epoch.numpy()
+    for consumer in (np.from_dlpack, np.asarray, memoryview, lambda t: t.numpy()):
+        with pytest.raises((BufferError, RuntimeError), match="handle64|Unsupported dtype"):
+            consumer(epoch)
 
 
 @pytest.mark.parametrize("function", ["as_int64", "as_float64", "as_any"])
