@@ -84,6 +84,18 @@ def test_children_that_were_released(which: int) -> None:
     assert crafted.released == {"schema": 1, "array": 1}
 
 
+def test_children_that_contain_themselves_are_refused() -> None:
+    crafted = Crafted(items=1)
+    for struct in crafted.inner:
+        children = (ctypes.POINTER(type(struct)) * 1)(ctypes.pointer(struct))
+        struct.n_children, struct.children = 1, children
+        crafted.children.append(children)
+    crafted.inner[0].format, crafted.inner[1].n_buffers = b"+w:1", 1
+    with pytest.raises(BufferError, match="more levels of lists than a tensor has dimensions"):
+        dlbridge.asdlpack(crafted)
+    assert crafted.released == {"schema": 1, "array": 1}
+
+
 def test_nulls_without_a_count_are_counted() -> None:
     validity = (ctypes.c_uint8 * 1)(0b101011)
     for bits, nulls in [(0b101011, 2), (0b111111, 0)]:

@@ -107,17 +107,19 @@ def test_empty_stream_of_a_wrong_schema_is_refused() -> None:
         assert (chunks.asked, chunks.released, schema.released["schema"]) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("text", ["a text", "no text", "no function"])
+@pytest.mark.parametrize("text", ["a text", "no text", "no function", "no schema"])
 def test_error_of_a_stream_is_raised_with_its_text(text: str) -> None:
     chunks = Chunks(fails=5)
     if text == "no text":
         chunks.text = None
     if text == "no function":
         chunks.stream.get_last_error = TEXT()
+    if text == "no schema":
+        chunks.stream.get_schema = CALL(lambda *_: 5)
     match = "failed with code 5: the disk is gone" if text == "a text" else "failed with code 5"
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(chunks)
-    assert (chunks.released, chunks.kind.released["schema"]) == (1, 1)
+    assert (chunks.released, chunks.kind.released["schema"]) == (1, text != "no schema")
 
 
 @pytest.mark.parametrize("function", ["get_schema", "get_next"])
@@ -190,12 +192,19 @@ class OnDevice(ctypes.Structure):
     ]
 
 
-@pytest.mark.parametrize(("device_type", "name"), [(2, "cuda"), (99, "99")])
-def test_arrow_array_on_another_device_is_refused(device_type: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"device_type": 2}, r"on a device of type .*cuda.*copy it to the CPU first"),
+        ({"device_type": 99}, r"on a device of type .*99.*copy it to the CPU first"),
+        ({"device_type": 1, "sync_event": 8}, "names an event to wait for.*synchronise its producer"),
+    ],
+)
+def test_arrow_array_on_another_device_or_with_an_event_is_refused(fields: dict[str, int], match: str) -> None:
     crafted = Crafted()
-    there = OnDevice(array=crafted.array, device_type=device_type)
+    there = OnDevice(array=crafted.array, **fields)
 
     capsules = new_capsule(crafted.schema, b"arrow_schema"), new_capsule(there, b"arrow_device_array")
-    with pytest.raises(BufferError, match=rf"on a device of type .*{name}.*copy it to the CPU first"):
+    with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(producer(__arrow_c_device_array__=lambda _, requested_schema=None: capsules))
     assert crafted.released == {"schema": 1, "array": 1}
