@@ -148,6 +148,12 @@ class TensorFile(Mapping[str, Any]):
         metadata: dict[str, Any] = self._opened().metadata()
         return metadata
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """The values of the file that it does not list because they cannot be read, and the reasons."""
+        refused: dict[str, str] = self._opened().refused()
+        return refused
+
     def info(self, name: str) -> TensorInfo:
         """The description of a tensor, without its data.
 
@@ -189,7 +195,10 @@ class TensorFile(Mapping[str, Any]):
     def __repr__(self) -> str:
         if self._failure is not None:
             return f"<dlbridge.TensorFile of {self._path!r} that could not be loaded: {self._failure!r}>"
-        return "<closed dlbridge.TensorFile>" if self._file is None else f"<dlbridge.TensorFile of {len(self)} tensors>"
+        if self._file is None:
+            return "<closed dlbridge.TensorFile>"
+        refused = f", {len(self.refused)} refused" if self.refused else ""
+        return f"<dlbridge.TensorFile of {len(self)} tensors{refused}>"
 
 
 def load(
@@ -384,8 +393,13 @@ def _source(file: Any) -> Any:
         return os.fsdecode(file)
     if hasattr(file, "getbuffer"):
         file = file.getbuffer()
-    is_reader = hasattr(file, "read") and hasattr(file, "seek") and not isinstance(file, mmap.mmap)
-    return file if is_reader else asdlpack(file)
+    if hasattr(file, "read") and hasattr(file, "seek") and not isinstance(file, mmap.mmap):
+        return file
+    try:
+        return asdlpack(file)
+    except TypeError as error:
+        accepted = "the path of a file or folder, the bytes of a file, or an object with read and seek"
+        raise TypeError(f"load takes {accepted}, not {type(file).__name__}") from error
 
 
 def _loaded(
@@ -467,6 +481,9 @@ class _ArrowFile:
 
     def is_single(self) -> bool:
         return False
+
+    def refused(self) -> dict[str, str]:
+        return {}
 
     def metadata(self) -> dict[str, Any]:
         metadata = self._schema.metadata or {}

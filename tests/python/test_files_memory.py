@@ -1,8 +1,12 @@
 """``dlbridge.load`` of bytes, of memory and of open files, and of the folders of models."""
 
+import gc
 import io
 import mmap
+import os
 import pickle
+import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,7 +190,7 @@ def reset(size: int) -> bytes:
         (reset, ConnectionResetError, "^the store is gone$"),
         (lambda size: "text", TypeError, r"read\(\) returned <class 'str'>, not bytes; open the file in mode 'rb'"),
         (lambda size: bytes(size + 1), ValueError, r"read\(\) returned too many bytes"),
-        (lambda size: b"", OSError, "fill whole buffer"),
+        (lambda size: b"", OSError, "the file ended at byte 128 of 800128"),
     ],
 )
 def test_reader_that_fails_raises_its_own_exception(answer: Any, error: Any, message: str, tmp_path: Path) -> None:
@@ -199,14 +203,77 @@ def test_reader_that_fails_raises_its_own_exception(answer: Any, error: Any, mes
         file["x"]
 
 
+class Asking(Ranges):
+    """A file whose ``read`` calls a function first."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.ask: Callable[[], Any] = int
+
+    def read(self, size: int = -1) -> bytes:
+        self.ask()
+        return super().read(size)
+
+
+def test_reader_that_asks_for_a_tensor_of_its_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.arange(3)})
+    reader = Asking(path)
+    file = dlbridge.load(reader, to="numpy")
+    reader.ask = lambda: file["x"]
+    with pytest.raises(OSError, match="^the reader asks for a tensor of the file that it reads$"):
+        file["x"]
+    reader.ask = int
+    assert file["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not have os.fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_child_of_a_fork_does_not_wait_for_a_thread_of_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.arange(3)})
+    reader, reads, goes_on = Asking(path), threading.Event(), threading.Event()
+    file = dlbridge.load(reader, to="numpy")
+    reader.ask = lambda: (reads.set(), goes_on.wait(60))
+    thread = threading.Thread(target=lambda: file["x"])
+    thread.start()
+    assert reads.wait(60)
+    child = os.fork()
+    if child == 0:
+        try:
+            reader.ask = int
+            file["x"]
+        except OSError as error:
+            os._exit(7 if "another thread was reading when this process was forked" in str(error) else 8)
+        os._exit(9)
+    goes_on.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_cycle_through_a_reader_is_collected(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.arange(3)})
+    reader: Any = Asking(path)
+    reader.file = dlbridge.load(reader)
+    gone = weakref.ref(reader)
+    del reader
+    gc.collect()
+    assert gone() is None
+
+
 def test_sources_that_are_not_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("text")
     with open(path) as text, pytest.raises(TypeError, match="open the file in mode 'rb'"):
         dlbridge.load(text)
-    wrong: Any = 3
-    with pytest.raises(TypeError, match="int"):
-        dlbridge.load(wrong)
+    wrong: Any
+    for wrong in (3, None, ["x.npy"], object()):
+        name = type(wrong).__name__
+        with pytest.raises(TypeError, match=f"load takes the path of a file or folder, .* read and seek, not {name}"):
+            dlbridge.load(wrong)
+    with pytest.raises(ValueError, match="NUL"):
+        dlbridge.load("a\0b")
     with pytest.raises(ValueError, match="^the file is empty$"):
         dlbridge.load(b"")
     with pytest.raises(BufferError, match="contiguous"):

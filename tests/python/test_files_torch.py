@@ -1,5 +1,6 @@
 """``dlbridge.load`` of files that ``torch.save`` wrote: the same tensors as ``torch.load``, bit by bit, without its code."""
 
+import importlib
 import json
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ from conftest import require
 from shared_segments import mapping
 
 torch = require("torch")
+checkpoint = importlib.import_module("checkpoints.write")
 
 DTYPES = (
     "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128 uint16 uint32 uint64 "
@@ -164,6 +166,7 @@ def test_value_that_needs_code_is_refused_by_its_name(tmp_path: Path) -> None:
     torch.save({"x": torch.ones(3), **bad, "conj": torch.ones(2, dtype=torch.complex64).conj()}, path)
     file = dlbridge.load(path)
     assert list(file) == ["x"]
+    assert repr(file) == "<dlbridge.TensorFile of 1 tensors, 5 refused>"
     for name, message in {
         "attack": "it needs __builtin__.exec, which no state dict needs",
         "path": "it needs pathlib",
@@ -173,12 +176,46 @@ def test_value_that_needs_code_is_refused_by_its_name(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(ValueError, match=f'x.pt: tensor "{name}": {message}'):
             file[name]
+        assert message.replace("\\", "") in file.refused[name]
     torch.save(Attack(), path)
     with pytest.raises(ValueError, match="__builtin__.exec"):
         dlbridge.load(path)
     torch.save(torch.nn.Linear(2, 2), path)
     with pytest.raises(ValueError, match="torch.nn.modules.linear.Linear, which no state dict needs; save that"):
         dlbridge.load(path)
+
+
+def test_names_of_two_values_are_refused_and_others_are_not(tmp_path: Path) -> None:
+    torch.save({"a": {"b": torch.ones(1)}, "a.b": torch.zeros(1), "c": torch.ones(2)}, tmp_path / "x.pt")
+    file = dlbridge.load(tmp_path / "x.pt", to="numpy")
+    assert file.refused == {"a.b": "two values have this name; rename one, or use torch.load"}
+    assert list(file) == ["c"] and file["c"].tolist() == [1, 1]
+
+
+def test_tensors_of_one_storage_share_its_memory(tmp_path: Path) -> None:
+    path, base = tmp_path / "x.pt", torch.arange(6.0)
+    torch.save({"tied": base, "again": base, "last": base[4:], "alone": torch.ones(6)}, path)
+    for to, options in ("torch", {}), ("numpy", {"writable": True}):
+        file = dlbridge.load(path, to=to, **options)
+        tied, last, alone = file["tied"], file["last"], file["alone"]
+        tied[5] = 7
+        alone[:] = 0
+        assert (file["again"].tolist(), last.tolist()) == ([0, 1, 2, 3, 4, 7], [4, 7])
+        assert file["alone"].tolist() == [1] * 6
+        del file, tied, last
+        assert dlbridge.load(path, to=to)["tied"].tolist() == [0, 1, 2, 3, 4, 5]
+    shared = dlbridge.load(path, to="torch")
+    assert shared["tied"].data_ptr() == shared["again"].data_ptr() == shared["last"].data_ptr() - 16
+
+
+@pytest.mark.parametrize("release", ["1.13.1", "2.10.0"])
+def test_checkpoint_of_an_older_release_has_the_same_bits(release: str) -> None:
+    file = assert_same(Path(checkpoint.__file__).with_name(f"torch-{release}.pt"))
+    dtypes = checkpoint.DTYPES if release == "1.13.1" else f"{checkpoint.DTYPES} {checkpoint.NEWER}"
+    state = checkpoint.state(dtypes)
+    assert {name: bits(tensor) for name, tensor in file.items()} == {name: bits(tensor) for name, tensor in flat(state)}
+    assert not file.refused
+    assert file.metadata == {"epoch": 3, "betas": [0.9, 0.999], "name": state["name"], "list.1.deep.1": 3}
 
 
 def test_checkpoint_is_loaded_without_torch(tmp_path: Path) -> None:

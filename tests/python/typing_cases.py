@@ -2,11 +2,14 @@
 
 import array
 import ctypes
+import io
 import mmap
-from typing import Any, assert_type
+import pathlib
+from typing import Any, Literal, assert_type
 
 import dlbridge
 from dlbridge.compat.dlpack import asdlpack
+from dlbridge.files import Quantization
 from dlbridge.typing import (
     ProtocolName,
     SupportsArrayInterface,
@@ -27,7 +30,7 @@ assert_type(tensor.shape, tuple[int, ...])
 assert_type(tensor.strides, tuple[int, ...])
 dtype_name: str = tensor.dtype
 assert_type(tensor.readonly, bool)
-assert_type(tensor.protocol, ProtocolName | None)
+assert_type(tensor.protocol, ProtocolName | Literal["dlpack-legacy, assumed writable"] | None)
 assert_type(tensor.copy_reason, str | None)
 assert_type(tensor.__dlpack_device__(), tuple[int, int])
 assert_type(dlbridge.explain(tensor, to=["numpy"]), dlbridge.Explanation)
@@ -75,6 +78,13 @@ with opened as file:
 assert_type(dlbridge.load("x.npy", writable=True), Any)
 assert_type(dlbridge.load(b"bytes"), Any)
 assert_type(dlbridge.load(open("x.npy", "rb")), Any)  # noqa: SIM115
+for source in (bytearray(3), memoryview(b""), mmap.mmap(-1, 8), io.BytesIO(), tensor, pathlib.Path("folder")):
+    dlbridge.load(source, device="cpu", dequantize="float16")
+assert_type(opened.dequantize("x", "bfloat16"), Any)
+assert_type(opened.refused, dict[str, str])
+assert_type(opened.metadata, dict[str, Any])
+assert_type(opened.path, str | None)
+assert_type(opened.info("x").quantization, Quantization | None)
 
 dlbridge.asdlpack([1, 2, 3])  # error: a list supports no protocol
 dlbridge.asdlpack((1, 2, 3))  # error: nor does a tuple
@@ -88,6 +98,10 @@ dlbridge.from_dlpack(b"abc")  # error: no __dlpack__
 dlbridge.save("x.npz", {1: tensor})  # error: a name is text
 dlbridge.save("x.npz", {"x": [1, 2, 3]})  # error: a list supports no protocol
 dlbridge.load(3)  # error: not a path
+dlbridge.load(None)  # error: nor is None
+dlbridge.load(["x.npy"])  # error: nor is a list
+opened.dequantize(3)  # error: a name is text
+opened.refused = {}  # error: cannot be set
 dlbridge.load("x.npy", writable="yes")  # error: not a bool
 dlbridge.explain(tensor, to=3)  # error: neither a name nor a module
 shared.numpy()  # error: a method of its tensor

@@ -71,8 +71,20 @@ pub(crate) fn index(
     let root = values.object(root);
     values.enter(0, 0)?;
     values.put("", root, 0)?;
+    let mut index = values.index;
+    // Names that two values have.
+    index.tensors.retain(|name, _| !index.refused.contains_key(name));
+    index.metadata.retain(|name, _| !index.refused.contains_key(name));
+    let mut views = HashMap::new();
+    for entry in index.tensors.values() {
+        *views.entry(entry.storage.clone()).or_insert(0) += 1;
+    }
+    for entry in index.tensors.values_mut() {
+        entry.storage.take_if(|storage| views[&Some(storage.clone())] == 1);
+    }
     // A dict may have a tensor without a name too.
-    Ok(Index { is_single: matches!(root, Object::Tensor(..)), ..values.index })
+    index.is_single = matches!(root, Object::Tensor(..));
+    Ok(index)
 }
 
 /// The tensors and values of a pickle.
@@ -95,16 +107,22 @@ impl<'a, R: Read + Seek> Values<'a, R> {
     /// Adds the tensors and values of an object under a name.
     fn add(&mut self, name: &str, id: Id, depth: usize) -> Result<(), Fault> {
         self.enter(name.len(), depth)?;
-        let is_again = match self.put(name, self.object(id), depth) {
-            Err(Fault::Unsupported { reason, .. }) => {
-                self.index.refused.insert(name.into(), reason).is_some()
+        let Index { tensors, metadata, refused, .. } = &self.index;
+        let is_again =
+            tensors.contains_key(name) || metadata.contains_key(name) || refused.contains_key(name);
+        let reason = match self.put(name, self.object(id), depth) {
+            Ok(has_name) if !(has_name && is_again) => return Ok(()),
+            Err(Fault::Unsupported { reason, .. }) if !is_again => reason,
+            Ok(_) | Err(Fault::Unsupported { .. }) => {
+                "two values have this name; rename one, or use torch.load".into()
             }
-            other => other?,
+            Err(fault) => return Err(fault),
         };
-        if is_again { Err(Fault::Name { name: name.into() }) } else { Ok(()) }
+        self.index.refused.insert(name.into(), reason);
+        Ok(())
     }
 
-    /// Puts an object into the index, and returns true if another has the name.
+    /// Puts an object into the index, and returns false if only the values in it have names.
     fn put(&mut self, name: &str, object: &'a Object, depth: usize) -> Result<bool, Fault> {
         let within = |key: &str| match name {
             "" => key.to_owned(),
@@ -129,12 +147,14 @@ impl<'a, R: Read + Seek> Values<'a, R> {
             }
             Object::Tensor(arguments, has_dtype) => {
                 let entry = self.tensor(name, *arguments, *has_dtype)?;
-                return Ok(self.index.tensors.insert(name.into(), entry).is_some());
+                self.index.tensors.insert(name.into(), entry);
+                return Ok(true);
             }
             _ => {}
         }
         if let Some(value) = self.value(object, depth)? {
-            return Ok(self.index.metadata.insert(name.into(), value).is_some());
+            self.index.metadata.insert(name.into(), value);
+            return Ok(true);
         }
         if let Object::List(items) | Object::Tuple(items) = object {
             for (nth, &item) in items.iter().enumerate() {
@@ -219,6 +239,7 @@ impl<'a, R: Read + Seek> Values<'a, R> {
         let entry = Entry {
             is_swapped: self.is_swapped && itemsize > 1,
             strides: (!is_packed).then_some(strides),
+            storage: Some(begin..begin + len),
             ..Entry::stored(dtype, shape, begin + first * itemsize)
         };
         entry.nbytes().map(|_| entry).ok_or_else(damaged)

@@ -1,10 +1,11 @@
 //! A file with tensors, or the files of a sharded model.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::Mutex;
 
 use dlbridge::{Access, ArcTensor, DataType, Owner, Tensor, TensorRef};
 use indexmap::IndexMap;
@@ -12,8 +13,8 @@ use memmap2::Mmap;
 
 use crate::format::{NPZ, invalid};
 use crate::gguf::dequantized;
-use crate::private::{OwnMap, PrivateMap};
-use crate::read_at::{At, Bytes, read_inflated};
+use crate::private::PrivateMap;
+use crate::read_at::{At, Bytes, Turns, read_inflated};
 use crate::shards::Listed;
 use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, shards};
 
@@ -194,7 +195,7 @@ impl TensorFile {
     pub fn from_reader(mut reader: impl Read + Seek + Send + 'static) -> Result<Self, Error> {
         let len = reader.seek(SeekFrom::End(0));
         let len = len.map_err(|error| Error::new(Path::new(""), error))?;
-        Self::of(Bytes::Reader(Mutex::new(Box::new(reader))), len, None)
+        Self::of(Bytes::Reader(Turns::new(reader)), len, None)
     }
 
     /// Opens bytes that are not a file.
@@ -247,7 +248,7 @@ impl TensorFile {
                 #[cfg(any(unix, windows))]
                 let bytes = Bytes::File(file);
                 #[cfg(not(any(unix, windows)))]
-                let bytes = Bytes::Reader(Mutex::new(Box::new(file)));
+                let bytes = Bytes::Reader(Turns::new(file));
                 Ok((Source { path, bytes, len, shared, private }, index))
             };
             let (source, index) = one().map_err(|fault| Error::new(path, fault))?;
@@ -327,8 +328,21 @@ impl TensorFile {
     /// println!("{:?}", file.metadata().get("general.architecture"));
     /// # Ok::<(), dlbridge_files::Error>(())
     /// ```
-    pub fn metadata(&self) -> &std::collections::BTreeMap<String, Value> {
+    pub fn metadata(&self) -> &BTreeMap<String, Value> {
         &self.index.metadata
+    }
+
+    /// The names of those values that are not in [`tensors`](Self::tensors) because they cannot be read, and the reasons:
+    /// text in an npz file, unknown types of GGUF, values of a checkpoint that need code.
+    ///
+    /// ```no_run
+    /// for (name, reason) in dlbridge_files::TensorFile::read("model.pt")?.refused() {
+    ///     eprintln!("{name}: {reason}");
+    /// }
+    /// # Ok::<(), dlbridge_files::Error>(())
+    /// ```
+    pub fn refused(&self) -> &BTreeMap<String, String> {
+        &self.index.refused
     }
 
     /// The description of a tensor.
@@ -385,6 +399,9 @@ impl TensorFile {
     ///
     /// On Linux the tensors of a file are parts of one map. A tensor that is requested again gets a map of its own, and
     /// elsewhere each does. While 30 000 of those live, and if the system refuses a map, it is read.
+    ///
+    /// Tensors of a mapped checkpoint that are views of one storage, such as tied weights, are [`Shared`](Access::Shared):
+    /// they use the same private pages, so that a write by another library to one of them shows in the others.
     ///
     /// # Errors
     /// As [`tensor`](Self::tensor).
@@ -455,14 +472,20 @@ impl Source {
         else {
             return self.read(name, entry);
         };
-        let first = offset as usize;
-        // SAFETY: the promise of `map`, which lasts as long as this and every tensor of the file.
-        if let Some(part) = unsafe { self.private.part(file, first..first + nbytes) } {
-            return private_tensor(name, entry, part);
-        }
-        // SAFETY: the promise of `map`, as above: nothing changes the file while a tensor of it exists.
-        match unsafe { OwnMap::new(file, offset, nbytes) } {
-            Some(map) => private_tensor(name, entry, map),
+        let (dtype, shape, first) = (entry.dtype, &entry.shape, offset as usize);
+        let tensor = match entry.storage.clone() {
+            // SAFETY: the promise of `map`, which lasts as long as this and every tensor of the file.
+            None => unsafe { self.private.pages(file, first..first + nbytes) }
+                .map(|pages| Tensor::from_bytes(pages, dtype, shape, 0)),
+            Some(Range { start, end }) => {
+                let (start, end) = (start as usize, end as usize);
+                // SAFETY: the promise of `map`, as above: nothing changes the file while a tensor of it exists.
+                unsafe { self.private.storage(file, start..end) }
+                    .map(|storage| Tensor::from_bytes(storage, dtype, shape, first - start))
+            }
+        };
+        match tensor {
+            Some(tensor) => tensor.map_err(|error| tensor_fault(name, error)),
             None => self.read(name, entry),
         }
     }
@@ -517,15 +540,6 @@ fn damaged(name: &str, error: io::Error) -> Fault {
         }
         _ => error.into(),
     }
-}
-
-fn private_tensor(
-    name: &str,
-    entry: &Entry,
-    memory: impl Owner<Item = u8>,
-) -> Result<Tensor, Fault> {
-    Tensor::from_bytes(memory, entry.dtype, &entry.shape, 0)
-        .map_err(|error| tensor_fault(name, error))
 }
 
 fn tensor_fault(name: &str, error: dlbridge::Error) -> Fault {

@@ -87,17 +87,8 @@ impl Format for Gguf {
         for nth in 0..tensors {
             let name = reader.name(|| format!("the name of the tensor {nth}"))?;
             let entry = description(&mut reader, &name);
-            if index.tensors.contains_key(&name) || index.refused.contains_key(&name) {
-                return Err(invalid(NAME, format!("two tensors have the name {name:?}")));
-            }
-            match entry {
-                Ok(entry) => _ = index.tensors.insert(name, entry),
-                // A type that is newer than this crate hides only its own tensors, not the metadata.
-                Err(Fault::Unsupported { reason, .. }) => {
-                    index.refused.insert(name, reason);
-                }
-                Err(fault) => return Err(fault),
-            }
+            // A type that is newer than this crate hides only its own tensors, not the metadata.
+            index.add(NAME, name, entry)?;
         }
         let alignment = alignment(&index)?;
         place(&mut index, alignment, reader.position().next_multiple_of(alignment), len)?;

@@ -1,9 +1,13 @@
 //! The index of a file: the name, dtype, shape and place of each tensor, without the data.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use dlbridge::{DataType, Tensor};
 use indexmap::IndexMap;
+
+use crate::Fault;
+use crate::format::invalid;
 
 /// The tensors of a file by name, in the file's order, and its metadata.
 ///
@@ -53,6 +57,8 @@ pub struct Entry {
     pub place: Place,
     /// The quantised type whose blocks the bytes are.
     pub quantization: Option<Quantization>,
+    /// The bytes of the storage that other tensors view too.
+    pub(crate) storage: Option<Range<u64>>,
     /// The file among those of a sharded model.
     pub(crate) file: usize,
 }
@@ -129,6 +135,26 @@ pub enum Value {
     Null,
 }
 
+impl Index {
+    /// Adds a tensor, or the reason why it cannot be read.
+    pub(crate) fn add(
+        &mut self,
+        format: &'static str,
+        name: String,
+        entry: Result<Entry, Fault>,
+    ) -> Result<(), Fault> {
+        if self.tensors.contains_key(&name) || self.refused.contains_key(&name) {
+            return Err(invalid(format, format!("two tensors have the name {name:?}")));
+        }
+        match entry {
+            Ok(entry) => drop(self.tensors.insert(name, entry)),
+            Err(Fault::Unsupported { reason, .. }) => drop(self.refused.insert(name, reason)),
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+}
+
 impl Entry {
     /// The description of elements in C order and this machine's byte order, from a byte of the file on.
     pub fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
@@ -139,6 +165,7 @@ impl Entry {
             is_swapped: false,
             place: Place::Stored { offset },
             quantization: None,
+            storage: None,
             file: 0,
         }
     }

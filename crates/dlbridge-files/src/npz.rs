@@ -83,16 +83,8 @@ pub(crate) fn index(archive: Zip<impl Read + Seek>, len: u64) -> Result<Index, F
         let member = members.entry(nth).map_err(|error| fault(error, len, NAME))?;
         let name = member.name().map_err(|error| fault(error, len, NAME))?;
         let Some(name) = name.strip_suffix(SUFFIX) else { continue };
-        if index.tensors.contains_key(name) || index.refused.contains_key(name) {
-            return Err(invalid(NAME, format!("two members have the name {name:?}")));
-        }
-        match archive.entry(&member) {
-            Ok(entry) => _ = index.tensors.insert(name.to_owned(), entry),
-            Err(Fault::Unsupported { reason, .. }) => {
-                index.refused.insert(name.to_owned(), reason);
-            }
-            Err(fault) => return Err(of_member(name, fault)),
-        }
+        let entry = archive.entry(&member);
+        index.add(NAME, name.to_owned(), entry).map_err(|fault| of_member(name, fault))?;
         check_headers(archive.headers, len)?;
     }
     if index.tensors.is_empty() && index.refused.is_empty() && !members.is_empty() {

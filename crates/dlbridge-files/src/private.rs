@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::{hint, ptr, thread};
 
 use dlbridge::{Access, Owner};
-use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapOptions, MmapRaw};
 
 /// The largest number of [`OwnMap`] that live. Linux gives a process 65 530 maps, which other code needs too.
 const MAX_MAPS: usize = 30_000;
@@ -24,7 +24,21 @@ static MAPS: AtomicUsize = AtomicUsize::new(0);
 /// No thread waits for the lock: a child of a fork would wait for ever for a thread that it does not have. Without the
 /// lock, a tensor gets an [`OwnMap`].
 #[derive(Debug, Default)]
-pub(crate) struct PrivateMap(Arc<Mutex<State>>);
+pub(crate) struct PrivateMap {
+    state: Arc<Mutex<State>>,
+    /// The pages of storages, by the first byte.
+    storages: Mutex<BTreeMap<usize, Weak<Pages>>>,
+}
+
+/// Private pages of a file, which only this uses.
+#[derive(Debug)]
+pub(crate) enum Pages {
+    Part(Part),
+    Own(OwnMap),
+}
+
+/// Private pages that the tensors of a storage share.
+pub(crate) struct Storage(Arc<Pages>);
 
 #[derive(Debug, Default)]
 enum State {
@@ -50,6 +64,35 @@ struct Given {
 }
 
 impl PrivateMap {
+    /// Returns bytes of a file; `None` if the system refuses a map.
+    ///
+    /// # Safety
+    /// The file is always the same. No program changes it, or makes it shorter, while this or the result lives.
+    pub(crate) unsafe fn pages(&self, file: &File, range: Range<usize>) -> Option<Pages> {
+        // SAFETY: the contract of this function.
+        if let Some(part) = unsafe { self.part(file, range.clone()) } {
+            return Some(Pages::Part(part));
+        }
+        // SAFETY: as above.
+        unsafe { OwnMap::new(file, range.start as u64, range.len()) }.map(Pages::Own)
+    }
+
+    /// Returns the bytes of a storage, which are the same while one result lives.
+    ///
+    /// # Safety
+    /// As for [`pages`](Self::pages).
+    pub(crate) unsafe fn storage(&self, file: &File, range: Range<usize>) -> Option<Storage> {
+        let mut storages = lock(&self.storages)?;
+        if let Some(pages) = storages.get(&range.start).and_then(Weak::upgrade) {
+            return Some(Storage(pages));
+        }
+        let first = range.start;
+        // SAFETY: the contract of this function.
+        let pages = Arc::new(unsafe { self.pages(file, range) }?);
+        storages.insert(first, Arc::downgrade(&pages));
+        Some(Storage(pages))
+    }
+
     /// Returns bytes of a file, which this maps for the first of them. `None` if they are not in the file or were given
     /// before, if the system refuses the map, and if another thread has the lock for long.
     ///
@@ -57,11 +100,11 @@ impl PrivateMap {
     ///
     /// # Safety
     /// The file is always the same. No program changes it, or makes it shorter, while this or a part of it lives.
-    pub(crate) unsafe fn part(&self, file: &File, range: Range<usize>) -> Option<Part> {
+    unsafe fn part(&self, file: &File, range: Range<usize>) -> Option<Part> {
         if !cfg!(target_os = "linux") {
             return None;
         }
-        let mut state = lock(&self.0)?;
+        let mut state = lock(&self.state)?;
         if let State::Unmapped = *state {
             // Without a reservation, a file may be larger than the memory.
             // SAFETY: the caller promises that no program changes the file while this or a part of it lives.
@@ -80,12 +123,12 @@ impl PrivateMap {
             return None;
         }
         given.insert(range.start, Given { end: range.end, lives: true });
-        Some(Part { map: Arc::clone(map), range, of: Arc::clone(&self.0) })
+        Some(Part { map: Arc::clone(map), range, of: Arc::clone(&self.state) })
     }
 }
 
 /// Takes the lock, unless another thread has it for longer than a request takes.
-fn lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
+fn lock<T>(state: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for turn in 0..1020 {
         match state.try_lock() {
             Ok(state) => return Some(state),
@@ -99,6 +142,7 @@ fn lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
 }
 
 /// Bytes of a [`PrivateMap`] that nothing else uses, before or after.
+#[derive(Debug)]
 pub(crate) struct Part {
     map: Arc<MmapRaw>,
     range: Range<usize>,
@@ -106,17 +150,41 @@ pub(crate) struct Part {
     of: Arc<Mutex<State>>,
 }
 
-// SAFETY: `PrivateMap::part` gives each byte of the map once, so only this reads or writes these. They are in the map,
-// which does not move and which this keeps.
-unsafe impl Owner for Part {
+impl Pages {
+    fn bytes(&self) -> *mut [u8] {
+        match self {
+            Self::Part(Part { map, range, .. }) => {
+                // SAFETY: `part` has checked that the range is within the map.
+                let first = unsafe { map.as_mut_ptr().add(range.start) };
+                ptr::slice_from_raw_parts_mut(first, range.len())
+            }
+            Self::Own(OwnMap { map, .. }) => {
+                ptr::slice_from_raw_parts_mut(map.as_mut_ptr(), map.len())
+            }
+        }
+    }
+}
+
+// SAFETY: `PrivateMap::part` gives each byte of the map once, and an `OwnMap` has its own, so only this reads or writes
+// these. They are in a map, which does not move and which this keeps.
+unsafe impl Owner for Pages {
     type Item = u8;
     const ACCESS: Access = Access::Exclusive;
     const IS_LEAF: bool = true;
 
     fn items(&mut self) -> *mut [u8] {
-        // SAFETY: `part` has checked that the range is within the map.
-        let first = unsafe { self.map.as_mut_ptr().add(self.range.start) };
-        ptr::slice_from_raw_parts_mut(first, self.range.len())
+        self.bytes()
+    }
+}
+
+// SAFETY: as above; but other tensors have these bytes too, so that none of them is exclusive.
+unsafe impl Owner for Storage {
+    type Item = u8;
+    const ACCESS: Access = Access::Shared;
+    const IS_LEAF: bool = true;
+
+    fn items(&mut self) -> *mut [u8] {
+        self.0.bytes()
     }
 }
 
@@ -183,8 +251,9 @@ unsafe fn free(map: &MmapRaw, pages: Range<usize>) {
 }
 
 /// A private map of some bytes, for one tensor.
+#[derive(Debug)]
 pub(crate) struct OwnMap {
-    map: MmapMut,
+    map: MmapRaw,
     _counted: Counted,
 }
 
@@ -193,7 +262,7 @@ impl OwnMap {
     ///
     /// # Safety
     /// No program changes the file, or makes it shorter, while the map lives.
-    pub(crate) unsafe fn new(file: &File, offset: u64, len: usize) -> Option<Self> {
+    unsafe fn new(file: &File, offset: u64, len: usize) -> Option<Self> {
         let counted = Counted::new();
         if MAPS.load(Ordering::Relaxed) > MAX_MAPS {
             return None;
@@ -202,22 +271,12 @@ impl OwnMap {
         options.offset(offset).len(len).no_reserve_swap();
         // SAFETY: the caller promises that no program changes the file while the map lives.
         let map = unsafe { options.map_copy(file) };
-        map.ok().map(|map| Self { map, _counted: counted })
-    }
-}
-
-// SAFETY: forwards to the map, which alone uses its pages, and does not move them.
-unsafe impl Owner for OwnMap {
-    type Item = u8;
-    const ACCESS: Access = Access::Exclusive;
-    const IS_LEAF: bool = true;
-
-    fn items(&mut self) -> *mut [u8] {
-        ptr::slice_from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len())
+        map.ok().map(|map| Self { map: map.into(), _counted: counted })
     }
 }
 
 /// An [`OwnMap`] that lives.
+#[derive(Debug)]
 struct Counted;
 
 impl Counted {

@@ -4,7 +4,10 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{process, thread};
 
 use dlbridge::{Tensor, TensorRef, TensorRefMut};
 
@@ -14,8 +17,67 @@ pub(crate) enum Bytes {
     File(File),
     /// A vector of bytes.
     Memory(Tensor),
-    /// One thread at a time moves its position and reads.
-    Reader(Mutex<Box<dyn ReadSeek>>),
+    Reader(Turns),
+}
+
+/// A reader, which one thread at a time moves and reads.
+pub(crate) struct Turns {
+    reader: Mutex<Box<dyn ReadSeek>>,
+    /// The thread that reads, by its process and its number in it; 0 for none.
+    turn: AtomicU64,
+}
+
+/// How long a thread waits before it looks whether the other one has read.
+const PAUSE: Duration = Duration::from_micros(50);
+
+impl Turns {
+    pub(crate) fn new(reader: impl ReadSeek + 'static) -> Self {
+        Self { reader: Mutex::new(Box::new(reader)), turn: AtomicU64::new(0) }
+    }
+
+    /// Reads some bytes when it is this thread's turn.
+    ///
+    /// A thread that waits sees whose turn it is: its own, if `read` of the reader asks for a tensor, or that of a
+    /// thread of another process, which a fork did not copy, never ends.
+    fn read_at(&self, bytes: &mut [u8], position: u64) -> io::Result<usize> {
+        let process = u64::from(process::id()) << 32;
+        let me = process | u64::from(NUMBER.with(|number| *number));
+        while let Err(other) =
+            self.turn.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+        {
+            if other == me {
+                return Err(io::Error::other(
+                    "the reader asks for a tensor of the file that it reads",
+                ));
+            }
+            if other >> 32 != process >> 32 {
+                let reason =
+                    "another thread was reading when this process was forked; load the file again";
+                return Err(io::Error::other(reason));
+            }
+            thread::sleep(PAUSE);
+        }
+        let _end = End(&self.turn);
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.seek(SeekFrom::Start(position))?;
+        reader.read(bytes)
+    }
+}
+
+/// The number of the last thread that has read.
+static THREADS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static NUMBER: u32 = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Ends the turn of a thread, also after a panic.
+struct End<'a>(&'a AtomicU64);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
 }
 
 /// A reader at any position.
@@ -43,11 +105,7 @@ impl Bytes {
                     .map_err(io::Error::other)?;
                 Ok(len)
             }
-            Self::Reader(reader) => {
-                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-                reader.seek(SeekFrom::Start(position))?;
-                reader.read(bytes)
-            }
+            Self::Reader(reader) => reader.read_at(bytes, position),
         }
     }
 }
@@ -74,6 +132,10 @@ impl<'a> At<'a> {
 impl Read for At<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read_at(bytes, self.position)?;
+        if read == 0 && !bytes.is_empty() && self.position < self.len {
+            let reason = format!("the file ended at byte {} of {}", self.position, self.len);
+            return Err(io::Error::other(reason));
+        }
         self.position += read as u64;
         Ok(read)
     }

@@ -145,9 +145,7 @@ fn parsed(header: &str, begin: u64, data_len: u64) -> Result<Index, Fault> {
             ));
         }
         end = range.1;
-        if index.tensors.insert(name.clone(), entry).is_some() {
-            return Err(invalid(NAME, format!("two tensors have the name {name:?}")));
-        }
+        index.add(NAME, name, Ok(entry))?;
     }
     if end != data_len {
         return Err(invalid(

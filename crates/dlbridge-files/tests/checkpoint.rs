@@ -98,6 +98,7 @@ fn assert_hidden(value: &[u8], message: &str) {
     let entries = [b"}(", &text("x")[..], value, &text("y"), &bytes(&[2], &[1]), b"u"].concat();
     let file = open(&saved(&pickle(&entries))).unwrap();
     assert_eq!(file.tensors().keys().collect::<Vec<_>>(), ["y"]);
+    assert_eq!(file.refused()["x"], message);
     let error = file.tensor("x").unwrap_err();
     assert!(matches!(error.fault(), Fault::Refused { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("tensor \"x\": {message}"));
@@ -359,11 +360,26 @@ fn damaged_description_of_a_tensor_is_refused() {
 }
 
 #[test]
-fn names_of_two_values_are_refused() {
-    let twice =
-        [&b"}("[..], &text("1"), &bytes(&[], &[]), &int(1), &bytes(&[], &[]), b"u"].concat();
-    let error = open(&saved(&pickle(&twice))).unwrap_err();
-    assert!(matches!(error.fault(), Fault::Name { name } if name == "1"), "{error}");
+fn names_of_two_values_are_hidden() {
+    let entries = [
+        (text("1"), bytes(&[], &[])),
+        (int(1), bytes(&[], &[])),
+        (text("2"), bytes(&[], &[])),
+        (int(2), b"N".to_vec()),
+        (text("a"), dict("b", b"N")),
+        (text("a.b"), global("os system")),
+        (text("y"), bytes(&[2], &[1])),
+    ];
+    let entries: Vec<u8> =
+        entries.iter().flat_map(|(key, value)| [&key[..], value].concat()).collect();
+    let file = open(&saved(&pickle(&[b"}(", &entries[..], b"u"].concat()))).unwrap();
+    assert_eq!(file.tensors().keys().collect::<Vec<_>>(), ["y"]);
+    assert!(file.metadata().is_empty());
+    let reason = "two values have this name; rename one, or use torch.load".to_owned();
+    assert!(
+        file.refused().iter().eq(["1", "2", "a.b"].map(str::to_owned).iter().map(|n| (n, &reason)))
+    );
+    assert_eq!(file.tensor("1").unwrap_err().to_string(), format!("tensor \"1\": {reason}"));
 }
 
 #[test]

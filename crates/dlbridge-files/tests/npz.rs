@@ -144,7 +144,7 @@ fn two_members_of_one_name_are_refused() {
     assert_refused(&file, "two members have the same name");
     assert_refused(
         &archive(&named_in_two_code_pages(0x82), false),
-        "two members have the name \"\u{e9}\"",
+        "two tensors have the name \"\u{e9}\"",
     );
 }
 

@@ -1,9 +1,10 @@
 //! Files with tensors, for `dlbridge.files`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use dlbridge::TensorRef;
 use dlbridge_files::{Error, Fault, FileWriter, Planned, SaveOptions, TensorFile, Value};
@@ -15,6 +16,7 @@ use pyo3::exceptions::{
     PyFileNotFoundError, PyIsADirectoryError, PyKeyError, PyOSError, PyPermissionError,
     PyTypeError, PyValueError,
 };
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList};
@@ -24,7 +26,11 @@ type Described = (String, Vec<usize>, u64, u64, Option<(String, usize, usize, Ve
 
 /// An open file.
 #[pyclass(name = "_TensorFile", module = "dlbridge._core", frozen)]
-pub(crate) struct File(TensorFile);
+pub(crate) struct File {
+    file: TensorFile,
+    /// The object that the file reads: the only other reference is in the file.
+    reader: Option<Arc<Py<PyAny>>>,
+}
 
 #[pymethods]
 impl File {
@@ -33,6 +39,7 @@ impl File {
     #[new]
     fn new(source: &Bound<'_, PyAny>, has_pairs: bool) -> PyResult<Self> {
         let py = source.py();
+        let mut reader = None;
         let file = if let Some(tensor) = TensorObject::of(source) {
             let tensor = tensor.get().alias()?;
             py.detach(|| TensorFile::from_bytes(tensor))
@@ -41,45 +48,55 @@ impl File {
             // Rust has a view of it (docs/safety.md).
             py.detach(|| unsafe { TensorFile::map(path) })
         } else {
-            let reader = Reader(source.clone().unbind());
+            let object = reader.insert(Arc::new(source.clone().unbind()));
+            let reader = Reader(Arc::clone(object));
             py.detach(|| TensorFile::from_reader(reader))
         };
         let file = file.map_err(raised)?;
-        Ok(Self(if has_pairs { file.with_pairs() } else { file }))
+        Ok(Self { file: if has_pairs { file.with_pairs() } else { file }, reader })
+    }
+
+    /// Shows the collector a cycle through a reader. Each has a dict or another container, which the collector clears.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.reader.as_deref().map_or(Ok(()), |reader| visit.call(reader))
     }
 
     /// The path of the file that was found; empty without one.
     fn path(&self) -> &Path {
-        self.0.path()
+        self.file.path()
     }
 
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.0.tensors().keys())
+        PyList::new(py, self.file.tensors().keys())
     }
 
     fn __len__(&self) -> usize {
-        self.0.tensors().len()
+        self.file.tensors().len()
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
-        name.extract().is_ok_and(|name: Cow<'_, str>| self.0.tensors().contains_key(&*name))
+        name.extract().is_ok_and(|name: Cow<'_, str>| self.file.tensors().contains_key(&*name))
     }
 
     /// True if the file is one tensor without a name.
     fn is_single(&self) -> bool {
-        self.0.is_single()
+        self.file.is_single()
+    }
+
+    fn refused(&self) -> BTreeMap<String, String> {
+        self.file.refused().clone()
     }
 
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metadata = PyDict::new(py);
-        for (key, value) in self.0.metadata() {
+        for (key, value) in self.file.metadata() {
             metadata.set_item(key, python(py, value)?)?;
         }
         Ok(metadata)
     }
 
     fn describe(&self, name: Cow<'_, str>) -> PyResult<Described> {
-        let entry = self.0.entry(&name).map_err(raised)?;
+        let entry = self.file.entry(&name).map_err(raised)?;
         let blocks = entry.quantization.as_ref();
         let blocks =
             blocks.map(|q| (q.name.to_string(), q.block_len, q.block_bytes, q.shape.clone()));
@@ -90,8 +107,8 @@ impl File {
     /// A tensor: mapped, or mapped for this process alone.
     fn tensor(&self, py: Python<'_>, name: Cow<'_, str>, private: bool) -> PyResult<TensorObject> {
         let tensor = py.detach(|| match private {
-            true => self.0.private_tensor(&name),
-            false => self.0.tensor(&name),
+            true => self.file.private_tensor(&name),
+            false => self.file.tensor(&name),
         });
         tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
     }
@@ -104,13 +121,13 @@ impl File {
         dtype: DtypeName,
     ) -> PyResult<TensorObject> {
         let dtype = dtype.expect()?;
-        let tensor = py.detach(|| self.0.dequantize(&name, dtype));
+        let tensor = py.detach(|| self.file.dequantize(&name, dtype));
         tensor.map(|tensor| TensorObject::from(PyTensor::from(tensor))).map_err(raised)
     }
 }
 
 /// A Python object with the methods `read` and `seek`. A call never waits for the GIL while it holds it.
-struct Reader(Py<PyAny>);
+struct Reader(Arc<Py<PyAny>>);
 
 /// The largest number of bytes that are requested at once: Python makes an object of them, which is then copied.
 const MAX_READ: usize = 16 << 20;
@@ -239,6 +256,8 @@ fn raised(error: Error) -> PyErr {
             }
             (None, ErrorKind::PermissionDenied) => PyPermissionError::new_err(error.to_string()),
             (None, ErrorKind::NotFound) => PyFileNotFoundError::new_err(error.to_string()),
+            // Of a path with a NUL.
+            (None, ErrorKind::InvalidInput) => PyValueError::new_err(error.to_string()),
             (None, ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(error.to_string()),
             (None, _) => PyOSError::new_err(error.to_string()),
         },
